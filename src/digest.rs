@@ -1,12 +1,14 @@
-//! The chained digest of a run: two runs with the same digest had the same packets and the same entries, in the same order.
+//! The chained digest of a run: two runs with the same digest had the same packets and the same
+//! history entries, in the same order.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// A chain of 64 bits over everything that was fed to it, in order.
+/// A 64-bit chain over all its input, in order.
 ///
-/// It tells runs apart that differ by chance; it is no defence against somebody who wants two runs to look alike.
+/// It distinguishes runs that differ by chance. It is not cryptographic: a person could construct
+/// two runs with the same digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Digest(u64);
 
@@ -17,17 +19,17 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Chains a number.
+    /// Adds a number to the chain.
     #[inline]
     pub fn number(&mut self, n: u64) {
-        // The finalizer of splitmix64 over the chain: each input bit reaches each output bit.
+        // The finalizer of splitmix64 over the chain: each input bit affects each output bit.
         let mut x = self.0.rotate_left(5) ^ n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         self.0 = x ^ (x >> 31);
     }
 
-    /// Chains bytes, with their length.
+    /// Adds bytes and their length to the chain.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
@@ -38,7 +40,7 @@ impl Digest {
         }
     }
 
-    /// The 64 bits.
+    /// Returns the 64 bits.
     pub fn value(self) -> u64 {
         self.0
     }

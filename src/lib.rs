@@ -1,28 +1,34 @@
-//! reknit: a deterministic simulation test harness for protocols that must survive a dropped connection.
+//! reknit: a deterministic simulation test harness for protocols that must survive a dropped
+//! connection.
 //!
-//! It runs the full client and server of such a protocol inside a simulated network, injects the faults that break them, and
-//! checks that every byte was delivered exactly once and in order, or that its stream failed explicitly, for a reason that the
-//! faults justify, and in bounded time. The README tells how it is used; this page is the map of the code.
+//! It runs the full client and server of such a protocol inside a simulated network, injects
+//! network and host faults, and checks each stream: either every byte was delivered exactly once
+//! and in order, or the stream failed explicitly, for a reason that the faults justify, and in
+//! bounded time. The README explains how to use reknit; this page is the map of the code.
 //!
-//! Product code needs the crate `reknit-seams` only, which is here, too:
-//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, and clock and randomness, in one bundle.
-//! - [`probe`]: milestones, points, defects; the last two are nothing without the simulator.
+//! Product code needs only the crate `reknit-seams`, which is re-exported here:
+//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, with clock and
+//!   randomness, in one bundle.
+//! - [`probe`]: milestones, points, defects. Points and defects do nothing outside the simulator.
 //!
-//! The protocols that reknit ships are crates of their own; each has a feature here, which is the glue of its subject.
+//! The protocols that reknit ships are separate crates. Each has a feature here that enables the
+//! glue of its subject.
 //!
-//! The modules, from the ground up. Each imports only those that stand before it:
-//! - [`digest`]: the chained digest by which two runs are compared.
-//! - [`schedule`]: steps, faults, triggers, limits: all that determines a run.
+//! The modules, from the bottom up. Each imports only modules listed before it:
+//! - [`digest`]: the chained digest that compares two runs.
+//! - [`schedule`]: steps, faults, triggers, limits: everything that determines a run.
 //! - [`history`]: the record of a run.
-//! - [`property`]: what must hold over it.
-//! - [`subject`]: [`Subject`](subject::Subject), the trait that a protocol under test implements. Start there.
-//! - [`world`]: clock, hosts, links, the engines; the world's side of net, process, wall clock and randomness.
-//! - [`subjects`]: how each protocol is put into a world.
+//! - [`property`]: the conditions that the record must satisfy.
+//! - [`subject`]: [`Subject`](subject::Subject), the trait that a protocol under test implements.
+//!   Start there.
+//! - [`world`]: clock, hosts, links, the engines, and the simulated network, processes, wall clock
+//!   and randomness.
+//! - [`subjects`]: the glue that runs each shipped protocol in a world.
 //! - [`scenario`]: TOML file ↔ schedule.
 //! - [`hunt`]: many runs.
-//! - [`report`]: what a person reads.
-//! - `frontend`: what the next two share. [`suite`]: a subject's tests.
-//! - `cli`: the command line, behind the feature of that name.
+//! - [`report`]: output for people.
+//! - `frontend`: code shared by the next two modules. [`suite`]: a subject's tests.
+//! - `cli`: the command line, behind the feature `cli`.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -61,7 +67,7 @@ pub mod suite;
 #[cfg(tokio_unstable)]
 pub mod world;
 
-/// A page for readers, whose snippets are compiled with the other examples in the docs.
+/// A documentation page, included here so that doc tests compile its examples.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/from-tokio-net.md")]
 mod from_tokio_net {}

@@ -1,10 +1,12 @@
 //! The trait that a protocol under test implements: [`Subject`].
 //!
-//! A subject says what its hosts run, what the user of its client can ask for, and what it promises. Its tables (limits,
-//! milestones, points, defects, rules) are data, from which the command line, the docs and the checks are drawn.
+//! A subject defines the code that its hosts run, the operations of its client's user, and the
+//! guarantees of the protocol. Its tables (limits, milestones, points, defects, rules) are data.
+//! The command line, the docs and the checks read them.
 //!
-//! The driver of a client's user writes what it sees into the history with a [`Recorder`]; so does the simulated outside
-//! world of a server. Neither writes what the protocol says of itself.
+//! The driver of a client's user records its observations in the history with a [`Recorder`]; so
+//! does the simulated outside world of a server. Neither records claims that the protocol makes
+//! about itself.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -37,21 +39,21 @@ pub(crate) use recording::mistake;
 
 /// A protocol under test.
 ///
-/// It is implemented once a protocol; a value of it is shared by all worlds, so it holds no state of a run.
-///
+/// Each protocol implements it once. All worlds share one value of the type, so the value holds no
+/// state of a run.
 #[doc = include_str!("subject/recording.md")]
 pub trait Subject: Send + Sync + 'static {
-    /// What the user of a client can ask for: an enum with a variant for each operation. [`Operations`] shows one.
-    /// [`Nothing`] where there is nothing to ask for.
+    /// The operations of a client's user: an enum with a variant for each operation. See
+    /// [`Operations`] for an example. Use [`Nothing`] if there are no operations.
     type Operation: Operations;
 
-    /// Its name: `counter`.
+    /// The name of the subject: `counter`.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one line.
+    /// A description in one line.
     fn about(&self) -> &'static str;
 
-    /// All its sizes, windows, deadlines and budgets.
+    /// All sizes, windows, deadlines and budgets of the subject.
     fn limits(&self) -> &'static [Limit] {
         &[]
     }
@@ -66,135 +68,148 @@ pub trait Subject: Send + Sync + 'static {
         &[]
     }
 
-    /// The historical bugs that it can be told to have.
+    /// The historical bugs that can be turned on.
     fn defects(&self) -> &'static [DefectDoc] {
         &[]
     }
 
-    /// Versions that it had, or might have had, each a set of its defects: `--set variant=NAME`.
+    /// Real or hypothetical past versions of the subject, each a set of its defects: `--set
+    /// variant=NAME`.
     fn variants(&self) -> &'static [VariantDoc] {
         &[]
     }
 
-    /// Its ledger: every rule that it keeps.
+    /// The ledger: every rule that the subject keeps.
     fn rules(&self) -> &'static [Rule] {
         &[]
     }
 
-    /// The milestone that says, with a field `generation` and a field `conn`, that a client installed a new generation. Where one
-    /// host runs several clients, one after the other, a field `client` names which one it is: each counts its own.
+    /// The milestone that is reached when a client installs a new generation. It has the fields
+    /// `generation` and `conn`. If one host runs several clients, one after the other, a field
+    /// `client` identifies the client, and each client counts its own generations.
     fn generation_milestone(&self) -> Option<&'static str> {
         None
     }
 
-    /// The milestone that says, with a field `conn`, that the handshake on a client's connection is over, and that it catches up
-    /// with what it missed, until the generation is installed.
+    /// The milestone, with a field `conn`, that is reached when the handshake on a client's
+    /// connection is complete. From then until the generation is installed, the client catches up
+    /// with the items that it missed.
     fn catch_up_milestone(&self) -> Option<&'static str> {
         None
     }
 
-    /// The swarm file from which its random schedules are drawn where nobody names another one. Without one, a profile is made
-    /// of what its tables and schemas tell.
+    /// The default swarm file for random schedules. Without one, the default profile is built from
+    /// the subject's tables and schemas.
     fn swarm(&self) -> Option<&'static str> {
         None
     }
 
-    /// Its server hosts, which are started before the clients, in this order.
+    /// The server hosts, in the order in which they are started. All start before the clients.
     fn servers(&self) -> &'static [&'static str] {
         &["server"]
     }
 
-    /// The port that a puppet in the place of a server listens at, and that one in the place of a client connects to.
+    /// The port at which a puppet that replaces a server listens, and to which a puppet that
+    /// replaces a client connects.
     fn port(&self) -> u16 {
         80
     }
 
-    /// The keys of the tables of a scenario file that describe the world outside the subject (`stream` for
-    /// `[stream.s1]`), each with the JSON schema of one entry. What stands there comes back as [`Plan::setup`]. A string
-    /// whose schema says `format: duration` or `format: size` (`#[schemars(extend("format" = "duration"))]`) is checked to be
-    /// one (`50ms`, `4KiB`: [`units`](crate::schedule::units)), here and in operations.
+    /// The keys of the scenario tables that describe the world outside the subject (`stream` for
+    /// `[stream.s1]`), each with the JSON schema of one entry. The entries are available as
+    /// [`Plan::setup`]. If the schema of a string has `format: duration` or `format: size`
+    /// (`#[schemars(extend("format" = "duration"))]`), the string is checked to be a duration or a
+    /// size (`50ms`, `4KiB`: [`units`](crate::schedule::units)). The same check applies to
+    /// operations.
     ///
-    /// `(process::TABLE, process::schema())` of [`world::process`](crate::world::process) gives the servers scripted processes:
-    /// where a plan has the table, their [`Env::launch`] launches what it names.
+    /// To give the servers scripted processes, return `(process::TABLE, process::schema())` of
+    /// [`world::process`](crate::world::process): if a plan has this table, the servers'
+    /// [`Env::launch`] launches the processes that the table names.
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
         Vec::new()
     }
 
-    /// Runs a server until it is dropped: dropping it must end all its tasks. Its simulated outside world records what is produced,
-    /// what ends and what takes effect: [what a driver must record](Subject#what-a-driver-must-record).
+    /// Runs a server until the future is dropped. The drop must end all tasks of the server. The
+    /// simulated outside world of the server records items, endings and effects: [what a driver
+    /// must record](Subject#what-a-driver-must-record).
     fn serve(&self, host: HostContext) -> impl Future<Output = ()> + Send;
 
-    /// Runs a client and the driver of its user, until there are no more operations and all are done: takes operations from
-    /// [`Operated::next`], performs each without waiting for the ones before it, and records what its user sees
-    /// ([what a driver must record](Subject#what-a-driver-must-record)). Returning closes the client.
+    /// Runs a client and the driver of its user, until there are no more operations and all are
+    /// finished. The driver takes operations from [`Operated::next`], starts each without waiting
+    /// for the earlier ones, and records the observations of its user ([what a driver must
+    /// record](Subject#what-a-driver-must-record)). The client is closed when the future returns.
     fn drive(
         &self,
         host: HostContext,
         operations: Operated<Self::Operation>,
     ) -> impl Future<Output = ()> + Send;
 
-    /// What the protocol guarantees under these limits: the figures from which the generic properties are computed.
+    /// The guarantees of the protocol under these limits. The generic properties compute their
+    /// bounds from these figures.
     fn guarantees(&self, limits: &Limits) -> Guarantees;
 
-    /// Properties of its own, on top of the generic ones.
+    /// Specific properties of this subject, in addition to the generic ones.
     fn properties(&self) -> &'static [Property] {
         &[]
     }
 
-    /// All that breaks one of these. Where they read the same of a run, it can be read once for all of them here.
+    /// Returns all violations of these properties. Override it to share work if several properties
+    /// read the same data from a run.
     fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
         self.properties().iter().flat_map(|property| (property.check)(cx)).collect()
     }
 
-    /// Reads the bytes of one direction of a connection: where messages end, and what they are called.
+    /// Returns a dissector for one direction of a connection: it finds where messages end and
+    /// labels them.
     fn dissector(&self, _from: Side) -> Box<dyn Dissector> {
         Box::new(LineMessages::default())
     }
 }
 
-/// Where a root runs, and what it is given.
+/// The context of a root: the host on which it runs, and its inputs.
 #[derive(Clone)]
 pub struct HostContext {
     /// The host's name.
     pub name: Host,
-    /// Connections, processes, wall clock and randomness of this host.
+    /// The connections, processes, wall clock and randomness of this host.
     pub env: Env,
-    /// All limits of the subject, with their defaults where the plan gives none.
+    /// All limits of the subject. A limit that the plan does not set has its default.
     pub limits: Limits,
-    /// The plan; its `setup` says what the outside world does.
+    /// The plan. Its `setup` describes the outside world.
     pub plan: Arc<Plan>,
-    /// Where to record what is really so, and what the user sees.
+    /// Records the ground truth and the observations of the user.
     pub record: Recorder,
-    /// What this host kept in its earlier lives, and keeps for its later ones.
+    /// Storage that persists across the incarnations of this host.
     pub disk: Disk,
 }
 
-/// The operations that the user of one client asks for, as their time comes.
+/// The operations of one client's user, delivered when they are due.
 pub struct Operated<O> {
     pub(crate) next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>,
     pub(crate) read: fn(&Operation) -> O,
 }
 
 impl<O> Operated<O> {
-    /// Waits for the next operation; `None` when the run is over, and the client is to be closed.
+    /// Waits for the next operation. Returns `None` at the end of the run; the driver then closes
+    /// the client.
     pub async fn next(&mut self) -> Option<(Call, O)> {
         let (call, operation) = self.next.recv().await?;
         Some((call, (self.read)(&operation)))
     }
 }
 
-/// A historical bug of a subject.
+/// A defect: a historical bug of a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct DefectDoc {
     /// Its name in Rust: `StaleCloseDetaches`.
     pub rust: &'static str,
     /// Its name in files and on the command line: `stale-close-detaches`.
     pub name: &'static str,
-    /// What it does wrong.
+    /// A description of the wrong behaviour.
     pub doc: &'static str,
-    /// The properties of which it breaks at least one.
+    /// The properties of which the defect violates at least one.
     pub breaks: &'static [&'static str],
-    /// Where it really happened.
+    /// Where the bug really happened.
     pub source: &'static str,
 }
 
@@ -203,9 +218,10 @@ pub struct DefectDoc {
 pub struct VariantDoc {
     /// Its name: `v1`.
     pub name: &'static str,
-    /// The defects (their names in files) that make it up; none for the subject as it is.
+    /// The defects that make up this version, by their names in files; empty for the subject
+    /// without defects.
     pub defects: &'static [&'static str],
-    /// What it is like.
+    /// A description of the version.
     pub doc: &'static str,
 }
 
@@ -214,9 +230,9 @@ pub struct VariantDoc {
 pub struct Rule {
     /// Its id: `counter.resume-from-last-seen`.
     pub id: &'static str,
-    /// The rule, in our words, with its constant.
+    /// The rule in our own words, with its constant.
     pub doc: &'static str,
-    /// Where it comes from.
+    /// The source of the rule.
     pub source: &'static str,
 }
 

@@ -1,20 +1,24 @@
-//! A subject's test suite: every scenario file as a test of its own name, and what only all of them together can show.
+//! A subject's test suite: one test for each scenario file, and tests that look at all files
+//! together.
 //!
-//! [`tests!`](crate::tests) makes a test target of it, without the standard harness (`harness = false` in Cargo.toml):
+//! [`tests!`](crate::tests) makes it a test target without the standard harness (`harness = false`
+//! in Cargo.toml):
 //!
-//! | test | what it shows |
+//! | test | what it checks |
 //! |---|---|
-//! | `counter::short-cut` | every seed of the file holds and comes out as the file expects, and each step does something in one of them; a canary breaks |
-//! | `counter::short-cut::kills::late-resume` | with this defect on, at least one of its seeds breaks |
-//! | `counter::short-cut::turmoil` | the same on stock turmoil, where the file asks for it |
+//! | `counter::short-cut` | every seed of the file holds and meets the file's expectations, and each step has an effect with at least one seed; a canary fails |
+//! | `counter::short-cut::kills::late-resume` | with this defect switched on, at least one seed fails |
+//! | `counter::short-cut::turmoil` | the same on stock turmoil, if the file asks for it |
 //! | `counter::ledger` | every rule of the subject has a scenario that shows it |
-//! | `counter::reached` | every milestone and point of the product is reached by the files together |
-//! | `counter::swarm` | random schedules hold: `REKNIT_RUNS` says how many, `REKNIT_SEED` the first seed |
-//! | `counter::same_digest` | runs come out the same again, each and all |
+//! | `counter::reached` | the files together reach every milestone and point of the product |
+//! | `counter::swarm` | random schedules hold: `REKNIT_RUNS` is their number, `REKNIT_SEED` the first seed |
+//! | `counter::same_digest` | runs are deterministic |
 //!
-//! A failure prints its story; where there is no terminal, also the file of the failing run between markers, which
-//! `reknit replay -` reads from the log. In a job of GitHub Actions, each is marked at its line, and the job's page has them all. The tests run from the root of their package; names, `--list`, filters and
-//! cargo-nextest work as with any other test.
+//! A failing test prints its story. If standard output is not a terminal, it also prints the file
+//! of the failing run between markers; `reknit replay -` can read that file from the log. In a
+//! GitHub Actions job, each failure is annotated at its line, and the job summary lists all of
+//! them. The tests run in the root folder of their package. Test names, `--list`, filters and
+//! cargo-nextest work as usual.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +55,8 @@ macro_rules! tests {
     };
 }
 
-/// What [`tests!`](crate::tests) expands to: runs the suites of the subjects, from the root of their package.
+/// Runs the suites of the subjects, in the root folder of their package. [`tests!`](crate::tests)
+/// expands to a call of this function.
 pub fn main(subjects: Vec<Arc<dyn DynSubject>>, root: &str) -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     if let Some(status) = answer(&args, &subjects) {
@@ -81,12 +86,12 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>, root: &str) -> ExitCode {
     })
 }
 
-/// What the environment asks for.
+/// Settings from environment variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Asked {
-    /// `REKNIT_RUNS`: how many random schedules.
+    /// `REKNIT_RUNS`: the number of random schedules.
     runs: Option<u64>,
-    /// `REKNIT_SEED`: the first seed of random schedules.
+    /// `REKNIT_SEED`: the first seed of the random schedules.
     seed: Option<u64>,
 }
 
@@ -108,13 +113,14 @@ impl Asked {
     }
 }
 
-/// A file of the suite.
+/// A scenario file of the suite.
 struct File {
-    /// The name of its test: `counter::short-cut`.
+    /// The name of its test, for example `counter::short-cut`.
     name: String,
-    /// What stands in it, or what is wrong with it.
+    /// The parsed file, or the error in it.
     scenario: Result<ScenarioFile, String>,
-    /// What came of its runs, once somebody ran it: the file's own test, or one that looks at all files.
+    /// The results of its runs. Computed on first use, by the file's own test or by a test that
+    /// looks at all files.
     tally: OnceLock<Result<Arc<ScenarioTally>, String>>,
 }
 
@@ -122,15 +128,15 @@ struct File {
 struct Suite {
     subject: Arc<dyn DynSubject>,
     files: Vec<File>,
-    /// Random schedules, where no file says which.
+    /// Random schedules from the default profile, without a file.
     swarm: File,
     asked: Asked,
-    /// What its tests came to.
+    /// The results of the suite's tests.
     diary: Arc<Diary>,
 }
 
 impl Suite {
-    /// The suite of a subject: its files are those under `scenarios/<subject>`.
+    /// Loads the suite of a subject from the files in `scenarios/<subject>`.
     fn new(
         subject: Arc<dyn DynSubject>,
         subjects: &[Arc<dyn DynSubject>],
@@ -156,7 +162,8 @@ impl Suite {
         Ok(Arc::new(Self { subject, files, swarm, asked, diary }))
     }
 
-    /// What comes of all runs of a file. They are run once in a process, whoever asks first.
+    /// Returns the results of all runs of a file. The runs are made only once per process, on first
+    /// use.
     fn tally(&self, file: &File) -> Result<Arc<ScenarioTally>, String> {
         let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
         let run = || {
@@ -170,13 +177,13 @@ impl Suite {
         file.tally.get_or_init(run).clone()
     }
 
-    /// How runs of a scenario are examined: a canary needs no second opinion.
+    /// Returns the checks for the runs of a scenario. A canary needs no second opinion.
     fn checks(&self, scenario: &ScenarioFile) -> Checks {
         let fresh = if scenario.expect.breaks.is_none() { Fresh::this_program() } else { None };
         Checks { fresh, ..Checks::default() }
     }
 
-    /// Runs plans under what a scenario expects.
+    /// Runs plans under the expectations of a scenario.
     fn run(
         &self,
         scenario: &ScenarioFile,
@@ -189,13 +196,13 @@ impl Suite {
     }
 }
 
-/// The scenario of random schedules of a subject.
+/// Returns a scenario of random schedules of a subject.
 fn random(subject: &Arc<dyn DynSubject>) -> ScenarioFile {
     let body = Body::Swarm(Box::new(Profile::default_for(&**subject)));
     ScenarioFile { body, ..ScenarioFile::of_plan(Plan::new(subject.name()), "Random schedules") }
 }
 
-/// The name of a file's test: the subject, and the way to it from the subject's folder.
+/// Returns the name of a file's test: the subject, then the path relative to the subject's folder.
 fn name(subject: &Arc<dyn DynSubject>, folder: &Path, path: &Path) -> String {
     let way = path.strip_prefix(folder).unwrap_or(path).with_extension("");
     let parts = way.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
@@ -207,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_asks_in_whole_numbers() {
+    fn environment_variables_must_be_whole_numbers() {
         let of = |runs: &'static str| {
             Asked::of(move |name| {
                 (name == "REKNIT_RUNS" && !runs.is_empty()).then(|| runs.to_owned())
@@ -227,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_suite_of_the_built_in_subject_has_a_test_for_each_file_and_each_defect_that_one_kills() {
+    fn the_built_in_suite_has_a_test_for_each_file_and_each_killed_defect() {
         let subjects = crate::subjects::built_in();
         let suite = {
             let diary = Arc::new(Diary::new(Github::default()));

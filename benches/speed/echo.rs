@@ -1,4 +1,5 @@
-//! An echo a second over a bare stream: the least that a world does for a protocol, without one.
+//! Measures one echo per second over a bare stream: the cost of the world itself, without a
+//! protocol on top.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::plans::{carry_out, nothing};
 use super::turns::{Meter, Side, tell};
 
-/// A server that says again what it hears, and a client that listens to it a second's pause after a second's pause.
+/// A server that echoes what it receives, and a client that sends a message and reads the echo once
+/// per second.
 pub struct Echo;
 
 impl Subject for Echo {
@@ -52,7 +54,7 @@ impl Subject for Echo {
     }
 }
 
-/// What a long run costs more than a short one, by echoes.
+/// Measures how much more a long run costs than a short one, per echo.
 pub fn measure(meter: &mut Meter) {
     let echo: Arc<dyn DynSubject> = Arc::new(Echo);
     let [short, long] = [60, 3_660].map(|seconds| nothing("echo", Duration::from_secs(seconds)));

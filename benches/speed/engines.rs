@@ -1,4 +1,4 @@
-//! The same plan on both engines.
+//! Runs the same plan on both engines.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
-//! Random schedules of `exec`, as `reknit hunt exec` runs them: how many a second, how many more on two threads, and how much of
-//! the time goes into what is checked besides the properties.
+//! Random schedules of `exec`, as `reknit hunt exec` runs them. Measures how many run per second,
+//! the speed-up on two threads, and the share of the time that the checks besides the properties
+//! take.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use reknit::world::{Options, RunError};
 use super::plans::{default_profile, subject};
 use super::turns::{Meter, Side, tell};
 
-/// What `reknit hunt exec` draws from.
+/// The hunt target of `reknit hunt exec`.
 pub fn ground() -> HuntTarget {
     let subject = subject("exec");
     let profile = Arc::new(default_profile(&subject));
@@ -26,7 +27,7 @@ pub fn measure(meter: &mut Meter) {
     checks(meter, &ground);
 }
 
-/// Prints how many schedules a second there are, on one thread and on two.
+/// Prints how many schedules run per second, on one thread and on two.
 fn threads(meter: &mut Meter, ground: &HuntTarget) {
     let runs = meter.size(500, 10);
     let on = |jobs| {
@@ -47,7 +48,7 @@ fn threads(meter: &mut Meter, ground: &HuntTarget) {
     tell("hunt exec --jobs 2", format!("{:.2} times as many", one / two), "1.8 times as many");
 }
 
-/// Prints how much of the time goes into repeating runs, and how much into twins.
+/// Prints the share of the time that repeated runs take, and the share that control runs take.
 fn checks(meter: &mut Meter, ground: &HuntTarget) {
     let (seeds, expect) = (meter.size(300, 5), Expect::default());
     let all = |work: &dyn Fn(JudgedRun<'_>) -> Result<(), RunError>| {

@@ -1,4 +1,4 @@
-//! A session in which nothing happens, for a virtual day: with its heartbeats, and without.
+//! Measures an idle session for a virtual day, with heartbeats and without.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub fn measure(meter: &mut Meter) {
     tell("an idle session, without heartbeats", times(silent), "10,000,000 × real time");
 }
 
-/// The same plan, in which neither end pings before it is over.
+/// The same plan with a ping interval longer than the run, so that neither end sends a ping.
 fn without_heartbeats(mut plan: Plan) -> Plan {
     for limit in ["client.ping-interval", "server.ping-interval"] {
         plan.limits.0.insert(limit.to_owned(), LimitValue::Duration(plan.horizon * 2));

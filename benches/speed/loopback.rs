@@ -1,5 +1,5 @@
-//! The product as it is deployed: an exec server and its client over real sockets on 127.0.0.1, with real processes, beside a plain
-//! TCP copy of what the same command prints.
+//! Measures the product as deployed: an exec server and its client over real sockets on 127.0.0.1,
+//! with real processes. The baseline is a plain TCP copy of the output of the same command.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use tokio::task::JoinSet;
 
 use super::turns::{Meter, Side, tell};
 
-/// How many calls are timed in a turn.
+/// How many calls are timed per turn.
 const CALLS: u32 = 100;
 
-/// Prints more than anybody reads.
+/// A command that prints without end.
 const FLOOD: &str = "cat /dev/zero";
 
 pub fn measure(meter: &mut Meter) {
@@ -36,7 +36,7 @@ pub fn measure(meter: &mut Meter) {
     latency(meter, &runtime, &stage);
 }
 
-/// Prints how fast the output of a command comes, and how much faster a plain copy of it does.
+/// Prints the throughput of the output of a command, and how much faster a plain copy is.
 fn throughput(meter: &mut Meter, runtime: &Runtime, stage: &Stage, what: &str, script: &str) {
     let (bytes, events) = (Cell::new(0), Cell::new(0));
     let sides = [
@@ -58,7 +58,8 @@ fn throughput(meter: &mut Meter, runtime: &Runtime, stage: &Stage, what: &str, s
     tell(&format!("exec over loopback, output in {what}"), figure, "nothing");
 }
 
-/// Prints how long a call takes beside a flood, and on a quiet connection.
+/// Prints how long a call takes while another process floods the connection, and how long on a
+/// quiet connection.
 fn latency(meter: &mut Meter, runtime: &Runtime, stage: &Stage) {
     let quiet = runtime.block_on(stage.start("cat"));
     let mut slow = Vec::new();
@@ -78,10 +79,10 @@ fn latency(meter: &mut Meter, runtime: &Runtime, stage: &Stage) {
     tell("a call over loopback while a process floods", figure, "nothing");
 }
 
-/// A client and its server, as they are deployed.
+/// A client and its server, as deployed.
 struct Stage {
     client: Client,
-    /// How many processes were started: each has a name of its own.
+    /// How many processes were started. Each process needs a unique id.
     started: Cell<u64>,
     _server: JoinSet<()>,
 }
@@ -116,13 +117,13 @@ impl Stage {
     }
 }
 
-/// What is heard of a process.
+/// Counts of the bytes and events received from a process.
 struct Heard {
     bytes: u64,
     events: u64,
 }
 
-/// Listens to a process to its end.
+/// Reads the events of a process until it ends.
 async fn listen(process: &Process) -> Heard {
     let (mut heard, mut events) = (Heard { bytes: 0, events: 0 }, process.events());
     while let Some(event) = events.next().await {
@@ -138,7 +139,7 @@ async fn listen(process: &Process) -> Heard {
     heard
 }
 
-/// How long each of some calls takes, one after another.
+/// Makes [`CALLS`] calls, one after another, and returns the duration of each.
 async fn calls(process: &Process) -> Vec<Duration> {
     let mut took = Vec::new();
     for _ in 0..CALLS {
@@ -149,7 +150,8 @@ async fn calls(process: &Process) -> Vec<Duration> {
     took
 }
 
-/// The same, while another process floods the connection; its mean, and all of them into `slow`.
+/// Makes the same calls while another process floods the connection. Returns the mean duration, and
+/// appends all durations to `slow`.
 async fn calls_beside_a_flood(
     stage: &Stage,
     quiet: &Process,
@@ -168,7 +170,7 @@ async fn calls_beside_a_flood(
     mean(&took)
 }
 
-/// Copies what a command prints over a TCP connection; how many bytes came.
+/// Copies the output of a command over a TCP connection, and returns how many bytes arrived.
 async fn plain_copy(script: &str) -> u64 {
     let (mut near, mut far) = connection().await;
     let mut child = Env::real().launch.launch(&shell(script)).await.expect("it can be started");
@@ -180,7 +182,7 @@ async fn plain_copy(script: &str) -> u64 {
     copy(&mut near, &mut sink()).await.expect("it is read to its end")
 }
 
-/// How long an echo over a TCP connection takes, on average.
+/// Returns the mean duration of an echo over a TCP connection.
 async fn plain_echo() -> Duration {
     let (mut near, mut far) = connection().await;
     let mut echoing = JoinSet::new();
@@ -196,7 +198,7 @@ async fn plain_echo() -> Duration {
     start.elapsed() / CALLS
 }
 
-/// Both ends of a connection.
+/// Opens a TCP connection and returns both ends.
 async fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("there is a free port");
     let at = listener.local_addr().expect("it has an address");

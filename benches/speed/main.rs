@@ -1,15 +1,18 @@
-//! What reknit costs: `cargo bench --bench speed`, or with words after `--` only what they name: `cargo bench --bench speed -- echo`.
-//! BENCHMARKS.md holds the figures.
+//! Benchmarks of reknit. Run all with `cargo bench --bench speed`, or select some by name after
+//! `--`: `cargo bench --bench speed -- echo`. BENCHMARKS.md records the results.
 //!
-//! What is compared is measured in turns, so that a noisy machine is as noisy for both, and each comparison ends in one line: the
-//! figure, and what it is held to. Nothing is asserted of a time. Under `cargo test` (or with `--test`) each is carried out once,
-//! smaller, and not timed.
+//! The sides of a comparison are measured in turns, so that a noisy machine affects all sides
+//! equally. Each comparison prints one line: the result and its target. No benchmark asserts a
+//! time. Under `cargo test` (or with `--test`) each benchmark runs once, at a smaller size, without
+//! timing.
 //!
-//! - `turns`: the measuring. `plans`: what is run.
-//! - `worlds`, `echo`, `engines`: what a world costs, and an echo in one, and either on stock turmoil. `idle`: a day in which nothing
-//!   happens. `scale`: an event among many.
-//! - `hunts`: random schedules, on one thread and on two, and what their self-check costs. `memory`: whether many of them need more
-//!   than few; takes minutes, so that it runs where it is named alone.
+//! - `turns`: takes the measurements. `plans`: the subjects and plans that are run.
+//! - `worlds`, `echo`, `engines`: the cost of a world, of an echo in a world, and of both on stock
+//!   turmoil. `idle`: a day in which nothing happens. `scale`: the cost of an event among many
+//!   clients or processes.
+//! - `hunts`: random schedules, on one thread and on two, and the cost of their self-check.
+//!   `memory`: whether a long hunt needs more memory than a short one. It takes minutes, so it runs
+//!   only if it is named.
 //! - `loopback`: the product alone, over real sockets.
 
 #![allow(clippy::disallowed_methods)] // real time is what is measured
@@ -26,7 +29,7 @@ mod scale;
 mod turns;
 mod worlds;
 
-/// That of the command.
+/// The same allocator as the `reknit` command.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,5 @@
-//! Whether a long hunt needs more memory than a short one. It takes minutes: it runs where it is asked for by its name, and once,
-//! small, where nothing is timed.
+//! Measures whether a long hunt needs more memory than a short one. It takes minutes, so a timed
+//! run starts it only if it is named. Without timing, it runs once at a small size.
 
 use std::ops::ControlFlow;
 
@@ -37,7 +37,7 @@ pub fn measure(meter: &mut Meter) {
     }
 }
 
-/// A figure of the memory of this process, where the system tells.
+/// Reads a memory figure of this process; `None` if the system does not provide it.
 fn kib(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

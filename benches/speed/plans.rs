@@ -1,4 +1,4 @@
-//! What is run: subjects, and plans made by hand.
+//! The subjects and the handwritten plans that the benchmarks run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use reknit::subject::DynSubject;
 use reknit::world::{Options, RunOutcome, run};
 use serde_json::{Map, Value, json};
 
-/// A subject that is built in.
+/// Returns a built-in subject.
 pub fn subject(name: &str) -> Arc<dyn DynSubject> {
     reknit::subjects::built_in()
         .into_iter()
@@ -18,7 +18,7 @@ pub fn subject(name: &str) -> Arc<dyn DynSubject> {
         .expect("it is built in")
 }
 
-/// The profile from which a hunt draws by default.
+/// The default profile of a hunt.
 pub fn default_profile(subject: &Arc<dyn DynSubject>) -> Profile {
     let text = subject.swarm().expect("it has a swarm of its own");
     let scenario = ScenarioFile::parse(text, "default", std::slice::from_ref(subject))
@@ -31,15 +31,15 @@ pub fn nothing(subject: &str, horizon: Duration) -> Plan {
     Plan { horizon, ..Plan::new(subject) }
 }
 
-/// An operation of the n-th client at a time.
+/// An operation of the n-th client at the given time.
 pub fn ask(client: u32, at: Duration, verb: &str, field: &str, value: &str) -> Step {
     let fields = Map::from_iter([(field.to_owned(), Value::from(value))]);
     let operation = Operation { verb: verb.to_owned(), client: Host::client(client), fields };
     Step { when: When::At(at), action: Action::Operation(operation) }
 }
 
-/// `processes` processes of each of `clients` clients, which print a line a second each, one after another; and how many lines
-/// there are in all.
+/// A plan in which each of `clients` clients starts `processes` processes, one after another, and
+/// each process prints one line per second. Also returns the total number of lines.
 pub fn lines(clients: u32, processes: u32, lines: u32) -> (Plan, u32) {
     let mut plan = Plan { clients, ..nothing("exec", Duration::from_secs(u64::from(lines) + 3)) };
     let all = clients * processes;
@@ -54,12 +54,12 @@ pub fn lines(clients: u32, processes: u32, lines: u32) -> (Plan, u32) {
     (plan, all * lines)
 }
 
-/// Carries a plan out.
+/// Runs a plan.
 pub fn carry_out(subject: &Arc<dyn DynSubject>, plan: &Plan) -> RunOutcome {
     run(subject, plan, &Options::default()).expect("it can be carried out")
 }
 
-/// The same, judged, and not repeated.
+/// Runs a plan once and judges it, without a repeated run.
 pub fn judged(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Examined {
     let checks = Checks { check: Check::None, ..Checks::default() };
     let examined = examine(JudgedRun { subject, plan, expect: &Expect::default() }, &checks)

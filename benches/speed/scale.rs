@@ -1,4 +1,5 @@
-//! What an event costs that is delivered to one of many clients, or by one of many processes.
+//! Measures the cost of an event that is delivered to one of many clients, or by one of many
+//! processes.
 
 use reknit::history::EventKind;
 
@@ -11,7 +12,8 @@ pub fn measure(meter: &mut Meter) {
     compare(meter, "processes", "processes", [(1, 1), (1, processes)]);
 }
 
-/// Prints how many times more an event costs among many than alone; both are clients, and processes of each.
+/// Prints how many times more an event costs among many than alone. Each pair is (clients,
+/// processes per client).
 fn compare(meter: &mut Meter, row: &str, of_what: &str, [few, many]: [(u32, u32); 2]) {
     let exec = subject("exec");
     let seconds = meter.size(50, 5);

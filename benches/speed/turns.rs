@@ -1,26 +1,28 @@
-//! Measuring in turns: in each round every side has its turn, and what counts is the median of the rounds.
+//! Measurement in turns: in each round every side runs once, and the result is the median of all
+//! rounds.
 //!
-//! criterion decides how often a round repeats what it measures, keeps the figures of the first side from one run to the next, and
-//! says whether they changed. What it cannot do is compare two things while the machine is the same: that is done here.
+//! criterion decides how often a round repeats the measured code, stores the results of the first
+//! side between runs, and reports whether they changed. criterion cannot compare two things under
+//! the same machine conditions; this module does that.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, SamplingMode};
 
-/// So many rounds are measured: the least that criterion takes.
+/// The number of measured rounds: the minimum that criterion accepts.
 const ROUNDS: usize = 10;
 
-/// One of the things that are compared.
+/// One side of a comparison.
 pub struct Side<'a> {
-    /// How often it is done in a turn for each time that the others are.
+    /// How often this side runs in a turn, per run of the other sides.
     times: u32,
-    /// Does it once, and tells how long that took.
+    /// Runs the code once and returns how long it took.
     once: Box<dyn FnMut() -> Duration + 'a>,
 }
 
 impl<'a> Side<'a> {
-    /// Something whose every call is measured from its beginning to its end.
+    /// A side whose calls are timed from start to end.
     pub fn new<R>(mut work: impl FnMut() -> R + 'a) -> Self {
         Self::clocked(move || {
             let start = Instant::now();
@@ -29,12 +31,13 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// Something that knows by itself how long it took.
+    /// A side that measures its own duration.
     pub fn clocked(once: impl FnMut() -> Duration + 'a) -> Self {
         Self { times: 1, once: Box::new(once) }
     }
 
-    /// The same, so many times for each time that another side is done: what is quick has to be as long as what is slow.
+    /// Runs this side `times` times per run of the other sides, so that a fast side is measured for
+    /// as long as a slow one.
     pub fn times(self, times: u32) -> Self {
         Self { times, ..self }
     }
@@ -45,13 +48,14 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What measures; without criterion, all is carried out once, to see that it can be.
+/// Takes the measurements. Without criterion, it runs everything once, to check that it works.
 pub struct Meter {
     criterion: Option<Criterion>,
 }
 
 impl Meter {
-    /// One that does what the command line wants: `cargo bench` adds `--bench`, and `cargo test` what belongs to other suites.
+    /// A meter configured from the command line: `cargo bench` passes `--bench`, and `cargo test`
+    /// passes the arguments of other suites.
     pub fn from_args() -> Self {
         let timed = has_arg("--bench") && !has_arg("--test");
         let criterion = || {
@@ -65,17 +69,18 @@ impl Meter {
         Self { criterion: timed.then(criterion) }
     }
 
-    /// Whether anything is timed.
+    /// Whether this run measures times.
     pub fn is_timed(&self) -> bool {
         self.criterion.is_some()
     }
 
-    /// The first where times are measured, the second where not: what is carried out once may be small.
+    /// Returns `timed` if this run measures times, else `once`: a run that only checks that the
+    /// code works can be small.
     pub fn size<T>(&self, timed: T, once: T) -> T {
         if self.is_timed() { timed } else { once }
     }
 
-    /// How long each side takes, in seconds; `None` where nobody wants to know.
+    /// Returns how long each side takes, in seconds; `None` if this run does not measure times.
     pub fn turns<const N: usize>(
         &mut self,
         name: &str,
@@ -99,24 +104,24 @@ impl Meter {
             });
         });
         group.finish();
-        // What came before the last rounds was to get warm.
+        // Earlier rounds belong to the warm-up.
         let measured = rounds.len().checked_sub(ROUNDS)?;
         Some(std::array::from_fn(|side| median(rounds[measured..].iter().map(|round| round[side]))))
     }
 }
 
-/// Whether the command line names this row, or none.
+/// Whether the command line names this row, or no row at all.
 pub fn is_named(name: &str) -> bool {
     let mut words = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
     words.peek().is_none() || words.any(|word| name.contains(&word))
 }
 
-/// Whether the command line has this word.
+/// Whether the command line has this argument.
 pub fn has_arg(word: &str) -> bool {
     std::env::args().skip(1).any(|arg| arg == word)
 }
 
-/// Prints what came out, and what it is held to.
+/// Prints a result and its target.
 pub fn tell(name: &str, figure: impl Display, held_to: &str) {
     println!("{name}: {figure} (held to {held_to})");
 }

@@ -1,4 +1,4 @@
-//! What a run costs, and how much of that is its world, its subject, and its judgement.
+//! Measures the cost of a run, and the shares of the world, the subject and the judgement.
 
 use std::time::Duration;
 

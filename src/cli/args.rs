@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! The arguments of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,102 +25,102 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run scenario files, and tell what broke
+    /// Run scenario files and report violations
     Run(Run),
-    /// Tell the whole story of one run
+    /// Print the full story of one run
     Replay(Replay),
-    /// Run random schedules, keep and tell what broke
+    /// Run random schedules; save and report violations
     Hunt(HuntArgs),
-    /// Run a schedule with a fault at every position that it has, keep and tell what broke
+    /// Run a schedule with a fault at each of its positions; save and report violations
     Sweep(SweepArgs),
-    /// Make the first run of a file that breaks small, and keep it as a file of its own
+    /// Shrink the first failing run of a file and save it as a new file
     Shrink(Shrink),
-    /// Take a file that was found into the suite of its subject
+    /// Move a saved finding into the suite of its subject
     Keep {
-        /// The file; hunts put theirs into `scenarios/found`
+        /// Scenario file; hunts save theirs in `scenarios/found`
         file: PathBuf,
     },
-    /// Find each defect by random schedules, and tell how many it took
+    /// Hunt each defect with random schedules and report how many runs it took
     Defects(Defects),
-    /// Read scenario files and look up every name in them; run nothing
+    /// Check scenario files and every name in them without running anything
     Check {
-        /// Scenario files, and folders of them [default: scenarios]
+        /// Scenario files and folders [default: scenarios]
         files: Vec<PathBuf>,
     },
-    /// Print a scenario file to begin with
+    /// Print a starter scenario file
     New {
-        /// The protocol under test; `list subjects` names them
+        /// Protocol under test; see `list subjects`
         subject: String,
     },
-    /// Show where two runs part
+    /// Show where two runs diverge
     Diff(Diff),
-    /// Print what there is to write into a scenario file, or onto the command line
+    /// List the names that scenario files and the command line accept
     List {
-        /// Of what
+        /// Kind of names to list
         #[arg(value_enum)]
         what: Option<ListKind>,
-        /// Only of this subject
+        /// Only the names of this subject
         subject: Option<String>,
     },
 }
 
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Scenario files, and folders of them [default: scenarios]
+    /// Scenario files and folders [default: scenarios]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub select: Select,
-    /// How many seeds of each file, instead of what it says
+    /// Number of seeds per file, instead of the file's number
     #[arg(long, value_name = "N", value_parser = positive)]
     pub seeds: Option<u64>,
     #[command(flatten)]
     pub engine_option: EngineOption,
-    /// Repeat every run, and compare digest and verdict
+    /// Run everything twice and compare digests and verdicts
     #[arg(long)]
     pub check: bool,
     #[command(flatten)]
     pub pool: Workers,
-    /// List the milestones and points that no run reached, as it is always done for a folder
+    /// List milestones and points that no run reached (always on for folders)
     #[arg(long)]
     pub unreached: bool,
-    /// How results are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write what came of each file, too: JUnit XML, as CI servers read it
+    /// Also write a JUnit XML report with one case per file
     #[arg(long, value_name = "OUT")]
     pub junit: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct HuntArgs {
-    /// The protocol under test; `list subjects` names them
+    /// Protocol under test; see `list subjects`
     pub subject: String,
-    /// The swarm file from which schedules are drawn [default: the subject's own]
+    /// Swarm file from which schedules are drawn [default: the subject's own]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// How many schedules [default: 1000, or as many as there is time for]
+    /// Number of schedules [default: 1000, or unlimited with --for]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub runs: Option<u64>,
-    /// How long, in real time: `10m`
+    /// Time limit in real time, such as `10m`
     #[arg(long = "for", value_name = "TIME", value_parser = some_time)]
     pub time: Option<Duration>,
-    /// The first seed; the others follow it, one by one
+    /// First seed; each following run uses the next seed
     #[arg(long, value_name = "S", value_parser = number)]
     pub seed: Option<u64>,
     #[command(flatten)]
     pub changes: Changes,
     #[command(flatten)]
     pub pool: Workers,
-    /// How results are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write what was found, too: JUnit XML, as CI servers read it
+    /// Also write the findings as a JUnit XML report
     #[arg(long, value_name = "OUT")]
     pub junit: Option<PathBuf>,
 }
 
 impl HuntArgs {
-    /// The most schedules that are run.
+    /// Returns the maximum number of schedules to run.
     pub fn count(&self) -> u64 {
         self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 })
     }
@@ -128,59 +128,60 @@ impl HuntArgs {
 
 #[derive(Debug, Args)]
 pub struct SweepArgs {
-    /// A scenario file with steps; `-` reads it from standard input, also from the middle of a log
+    /// Scenario file with steps; `-` reads standard input and finds a file inside a log
     pub file: PathBuf,
     #[command(flatten)]
     pub select: Select,
-    /// List every position, with what came of the faults there
+    /// List every position with the outcome of each fault there
     #[arg(long)]
     pub positions: bool,
-    /// Make only this run of it, by its number on the map, and tell its whole story
+    /// Run only the trial with this number on the map and print its full story
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with_all = ["positions", "junit", "format"])]
     pub trial: Option<u64>,
-    /// Draw a map: a page to look at, also over one that is there; with --trial, a picture of that run
+    /// Write the map as an HTML page, overwriting an existing file; with --trial, a picture of that
+    /// run
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
     #[command(flatten)]
     pub pool: Workers,
-    /// How results are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Write what was found, too: JUnit XML, as CI servers read it
+    /// Also write the findings as a JUnit XML report
     #[arg(long, value_name = "OUT")]
     pub junit: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct Defects {
-    /// The protocol under test; `list subjects` names them
+    /// Protocol under test; see `list subjects`
     pub subject: String,
-    /// Only this defect; may be given several times
+    /// Only hunt this defect; may be given several times
     #[arg(long, value_name = "NAME")]
     pub defect: Vec<String>,
-    /// The swarm file from which schedules are drawn [default: the subject's own]
+    /// Swarm file from which schedules are drawn [default: the subject's own]
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// A schedule that is swept for each defect, too; may be given several times
+    /// Also sweep this schedule for each defect; may be given several times
     #[arg(long, value_name = "FILE")]
     pub sweep: Vec<PathBuf>,
-    /// Draw the matrix: a page to look at, also over one that is there
+    /// Write the matrix as an HTML page, overwriting an existing file
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
-    /// The most schedules for each defect
+    /// Maximum number of schedules per defect
     #[arg(long, value_name = "N", value_parser = positive, default_value_t = 2000)]
     pub runs: u64,
     #[command(flatten)]
     pub pool: Workers,
-    /// How results are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 
-/// What the command line changes in a subject.
+/// Changes that the command line makes to a subject.
 #[derive(Debug, Default, Args)]
 pub struct Changes {
-    /// Switch a defect on; may be given several times
+    /// Enable a defect; may be given several times
     #[arg(long, value_name = "NAME")]
     pub defect: Vec<String>,
     /// Set a limit; may be given several times
@@ -188,22 +189,22 @@ pub struct Changes {
     pub set: Vec<String>,
 }
 
-/// Who carries runs out.
+/// The settings of the worker pool.
 #[derive(Debug, Args)]
 pub struct Workers {
-    /// How many threads work [default: as many as there are cores]
+    /// Number of threads [default: number of cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub jobs: Option<u64>,
-    /// How long a run may take without a sign of life, in real time, before it is given up [default: 10s]
+    /// Real time after which a run without progress is abandoned [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub patience: Option<Duration>,
 }
 
-/// More threads than this are nobody's wish.
+/// An upper bound for `--jobs`. More threads are never useful.
 const MOST_JOBS: u64 = 1024;
 
 impl Workers {
-    /// The pool that is meant.
+    /// Returns the pool with these settings.
     pub fn pool(&self) -> Pool {
         let Pool { jobs, patience } = Pool::default();
         let jobs = self.jobs.map_or(jobs, |jobs| jobs.min(MOST_JOBS) as usize);
@@ -213,20 +214,21 @@ impl Workers {
 
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// A scenario file, or a seed as a hunt prints it; `-` reads a file from standard input, also from the middle of a log
+    /// Scenario file or seed printed by a hunt; `-` reads standard input and finds a file inside a
+    /// log
     pub file: PathBuf,
     #[command(flatten)]
     pub select: Select,
-    /// Leave out what happened later: `3.4s`
+    /// Omit everything after this virtual time, such as `3.4s`
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
-    /// Print what the subject logged, too
+    /// Also print the subject's log
     #[arg(long)]
     pub log: bool,
-    /// Tell of every segment, too
+    /// Also print every segment
     #[arg(long)]
     pub packets: bool,
-    /// Draw the run, too: a page to look at, also over one that is there
+    /// Also write a picture of the run as an HTML page, overwriting an existing file
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
     #[command(flatten)]
@@ -235,20 +237,20 @@ pub struct Replay {
 
 #[derive(Debug, Args)]
 pub struct Shrink {
-    /// A scenario file; `-` reads it from standard input, also from the middle of a log
+    /// Scenario file; `-` reads standard input and finds a file inside a log
     pub file: PathBuf,
     #[command(flatten)]
     pub select: Select,
-    /// The file to write, also over one that is there [default: beside FILE, NAME.shrunk.toml]
+    /// File to write, overwriting an existing one [default: NAME.shrunk.toml next to FILE]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// A scenario file
+    /// Scenario file
     pub a: PathBuf,
-    /// Another one [default: the same]
+    /// Second scenario file [default: the same file]
     pub b: Option<PathBuf>,
     #[command(flatten)]
     pub select: Select,
@@ -258,47 +260,47 @@ pub struct Diff {
     pub only_b: OnlyB,
 }
 
-/// What is changed in the first run of two alone.
+/// Changes to the first of two runs only.
 #[derive(Debug, Args)]
 pub struct OnlyA {
-    /// The seed of the first run alone
+    /// Seed of the first run only
     #[arg(long, value_name = "S", value_parser = number)]
     pub seed_a: Option<u64>,
-    /// Switch a defect on in the first run alone
+    /// Enable a defect in the first run only
     #[arg(long, value_name = "NAME")]
     pub defect_a: Vec<String>,
-    /// Set a limit in the first run alone
+    /// Set a limit in the first run only
     #[arg(long, value_name = "LIMIT=VALUE")]
     pub set_a: Vec<String>,
 }
 
-/// What is changed in the second run of two alone.
+/// Changes to the second of two runs only.
 #[derive(Debug, Args)]
 pub struct OnlyB {
-    /// The seed of the second run alone
+    /// Seed of the second run only
     #[arg(long, value_name = "S", value_parser = number)]
     pub seed_b: Option<u64>,
-    /// Switch a defect on in the second run alone
+    /// Enable a defect in the second run only
     #[arg(long, value_name = "NAME")]
     pub defect_b: Vec<String>,
-    /// Set a limit in the second run alone
+    /// Set a limit in the second run only
     #[arg(long, value_name = "LIMIT=VALUE")]
     pub set_b: Vec<String>,
 }
 
-/// Which runs of a file, and what is changed in them.
+/// The selection of a file's runs, and the changes to them.
 #[derive(Debug, Default, Args)]
 pub struct Select {
-    /// The seed, or the first of several, instead of what the file says
+    /// Seed, or first of several seeds, instead of the file's seed
     #[arg(long, value_name = "S", value_parser = number)]
     pub seed: Option<u64>,
-    /// Switch a defect on, besides those of the file; may be given several times
+    /// Enable a defect in addition to the file's defects; may be given several times
     #[arg(long, value_name = "NAME")]
     pub defect: Vec<String>,
     /// Set a limit; may be given several times
     #[arg(long, value_name = "LIMIT=VALUE")]
     pub set: Vec<String>,
-    /// The order of packets and timers within a millisecond, instead of what the file says
+    /// Order of packets and timers within one millisecond, instead of the file's order
     #[arg(long, value_enum)]
     pub order: Option<WhichOrder>,
 }
@@ -308,7 +310,7 @@ pub enum Format {
     /// A table and stories
     #[default]
     Text,
-    /// One object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -331,25 +333,25 @@ impl From<WhichOrder> for TieOrder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListKind {
-    /// The protocols under test
+    /// Protocols under test
     Subjects,
-    /// The words for faults, with their fields
+    /// Fault words and their fields
     Faults,
     /// Sizes, windows, deadlines and budgets, with their defaults
     Limits,
-    /// What triggers and expectations can name
+    /// Names that triggers and expectations can use
     Milestones,
-    /// Where a task can be held
+    /// Places where a task can be held
     Points,
-    /// Historical bugs that can be switched on
+    /// Historical bugs that can be enabled
     Defects,
     /// Versions of the subject, each a set of its bugs
     Variants,
-    /// The ledger: what the subject keeps
+    /// The ledger: rules that the subject follows
     Rules,
-    /// What must hold over every run
+    /// Properties that must hold over every run
     Properties,
-    /// What the user of a client can ask for
+    /// Operations that the user of a client can request
     Operations,
 }
 

@@ -1,4 +1,4 @@
-//! `check`: are these files as they should be? `new`: a file to begin with.
+//! `check`: validates scenario files. `new`: prints a starter file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::subject::DynSubject;
 use super::files;
 use super::page::{Page, Stop};
 
-/// Reads scenario files and looks up every name in them; runs nothing. The first mistake ends it.
+/// Reads scenario files and looks up every name in them, without running anything. Stops at the
+/// first mistake.
 pub fn check(
     named: &[PathBuf],
     subjects: &[Arc<dyn DynSubject>],
@@ -24,7 +25,7 @@ pub fn check(
     Ok(true)
 }
 
-/// Prints a commented scenario file of a subject.
+/// Prints a commented starter file for a subject.
 pub fn new(
     name: &str,
     subjects: &[Arc<dyn DynSubject>],

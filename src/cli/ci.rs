@@ -1,4 +1,5 @@
-//! What a CI server is told of a command: JUnit XML, where a file is named for it, and what GitHub asks for.
+//! Reports for CI servers: JUnit XML if the user names a file, and the annotations and job summary
+//! of GitHub Actions.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use crate::report::junit;
 use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 
-/// Everything that is to be told in the end, open.
+/// All outputs of the CI report, already open.
 #[derive(Debug)]
 pub struct Ci {
     junit: Option<OutputFile>,
@@ -17,24 +18,25 @@ pub struct Ci {
 }
 
 impl Ci {
-    /// Opens what there is to write.
+    /// Opens all files to write.
     ///
     /// # Errors
-    /// If something cannot be written, in one line.
+    /// If a file cannot be written. The message is one line.
     pub fn open(junit: Option<&PathBuf>, page: &Page<'_>) -> Result<Self, Stop> {
         let junit = OutputFile::wanted(junit, "--junit")?;
         Ok(Self { junit, summary: page.github.open().map_err(Stop)? })
     }
 
-    /// Whether anybody is told.
+    /// Whether any CI output was requested.
     pub fn listens(&self, page: &Page<'_>) -> bool {
         self.junit.is_some() || self.summary.is_some() || page.github.marks
     }
 
-    /// Tells it. Marks go to standard error: results may be read by a machine.
+    /// Writes the report. Annotations go to standard error, because a machine may read the results
+    /// on standard output.
     ///
     /// # Errors
-    /// If something cannot be written after all.
+    /// If writing fails after all.
     pub fn summarize(self, ci_report: &CiReport, page: &mut Page<'_>) -> Result<(), Stop> {
         let marks = page.github.marks(ci_report);
         page.mark(&marks);

@@ -17,7 +17,8 @@ use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 use super::{files, hunt, select};
 
-/// Hunts each defect, or those that were named, and sweeps for it; whether all were found by the one or the other.
+/// Hunts each defect, or only the named ones, and sweeps for it. Returns whether each defect was
+/// found by a hunt or by a sweep.
 pub fn defects(
     args: &Defects,
     subjects: &[Arc<dyn DynSubject>],
@@ -85,7 +86,7 @@ pub fn defects(
     Ok(missed == 0)
 }
 
-/// The command that makes the matrix again.
+/// Returns the command that produces the matrix again.
 fn again(args: &Defects, program: &str) -> String {
     let file =
         |option: &str, path: &PathBuf| format!(" {option} {}", quoted(&path.display().to_string()));
@@ -98,7 +99,7 @@ fn again(args: &Defects, program: &str) -> String {
     format!("{program} defects {}{more} --runs {}", args.subject, args.runs)
 }
 
-/// The schedules that are swept.
+/// Returns the schedules to sweep.
 fn plans(
     args: &Defects,
     subject: &Arc<dyn DynSubject>,

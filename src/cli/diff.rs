@@ -1,4 +1,5 @@
-//! `diff`: where two runs part. They are runs of two files, or of one, each with a seed, defects and limits of its own.
+//! `diff`: shows where two runs diverge. The runs may come from two files or from one. Each run can
+//! have its own seed, defects and limits.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::files;
 use super::page::{Page, Stop};
 use super::select::changes;
 
-/// Runs two plans, and shows the first entry that is not the same in both; whether all are.
+/// Runs two plans and shows the first entry that differs. Returns whether all entries are equal.
 pub fn diff(
     args: &Diff,
     subjects: &[Arc<dyn DynSubject>],
@@ -27,7 +28,7 @@ pub fn diff(
         args.select.and(b.seed_b, &b.defect_b, &b.set_b),
     ];
     let first = files::load(&args.a, subjects, page)?;
-    // Standard input is there once.
+    // Standard input can be read only once.
     let second = match &args.b {
         Some(path) if *path != args.a => files::load(path, subjects, page)?,
         _ => first.clone(),
@@ -39,7 +40,7 @@ pub fn diff(
     Ok(divergence::are_same(&a.history, &b.history))
 }
 
-/// A run, and what a person calls it.
+/// A run with its display name.
 struct Ran {
     name: String,
     plan: Plan,

@@ -1,4 +1,4 @@
-//! What carries the segments, as the command line says it: `--engine turmoil --tick 5ms`.
+//! The `--engine` and `--tick` options: `--engine turmoil --tick 5ms`.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum};
 use crate::schedule::units::read_duration;
 use crate::world::{Engine, Tick};
 
-/// The engine that is meant, with its ticks.
+/// The selected engine, with its tick.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOption(pub Engine);
 
-/// The same, word by word.
+/// The options as the user wrote them.
 #[derive(Debug, Args)]
 struct Words {
-    /// What carries the segments
+    /// Engine that delivers the segments
     #[arg(long, value_enum, default_value_t)]
     engine: Name,
-    /// How far the clock of stock turmoil moves at once: the longer, the coarser and quicker [default: 1ms]
+    /// Step of stock turmoil's clock; a longer tick is faster but coarser [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = tick)]
     tick: Option<Tick>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// Event-driven: virtual time jumps to the next thing that happens
+    /// Event-driven: virtual time jumps to the next event
     #[default]
     Event,
-    /// Stock turmoil, in ticks
+    /// Stock turmoil, in fixed ticks
     Turmoil,
 }
 
-/// Reads a tick.
+/// Parses a tick.
 fn tick(text: &str) -> Result<Tick, String> {
     let length: Duration = read_duration(text).map_err(|error| error.to_string())?;
     Tick::of(length).ok_or_else(|| "a tick is from `1ms` to `1s` long".into())
@@ -77,7 +77,7 @@ mod tests {
     use crate::frontend::words_for;
 
     #[test]
-    fn an_engine_is_asked_for_as_it_is_read() {
+    fn an_engine_is_written_as_it_is_parsed() {
         let ticks = [1, 5, 1_000]
             .map(|millis| Engine::Turmoil(Tick::of(Duration::from_millis(millis)).unwrap()));
         for engine in [Engine::Event].into_iter().chain(ticks) {

@@ -1,4 +1,4 @@
-//! Which files are meant.
+//! Finds and loads the scenario files that a command names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,19 +11,20 @@ use crate::subject::DynSubject;
 
 use super::page::{Page, Stop};
 
-/// Where scenario files are, where nobody says it.
+/// The default folder of scenario files.
 pub const FOLDER: &str = "scenarios";
 
-/// A scenario file that is meant.
+/// A scenario file to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Where it is; `-` is standard input.
+    /// Its path; `-` for standard input.
     pub path: PathBuf,
-    /// Whether somebody named this very file, and not a folder that it is in.
+    /// Whether the user named this file itself, not a folder that contains it.
     pub named: bool,
 }
 
-/// The scenario files among these files and folders, in order; those of [`FOLDER`] where none is named.
+/// Returns the scenario files among these files and folders, in order; the files of [`FOLDER`] if
+/// the user named none.
 pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
     if named.is_empty() && !Path::new(FOLDER).is_dir() {
         return Err(Stop(format!(
@@ -51,7 +52,7 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
     Ok(found)
 }
 
-/// Reads a scenario from a file, or from standard input where the file is `-`.
+/// Reads a scenario from a file, or from standard input if the path is `-`.
 pub fn load(
     path: &Path,
     subjects: &[Arc<dyn DynSubject>],
@@ -69,7 +70,7 @@ pub fn load(
     Ok(ScenarioFile::parse(&envelope::open(&text), "-", subjects)?)
 }
 
-/// Reads a scenario that is a schedule, for a sweep.
+/// Reads a scenario to sweep. It must be a schedule.
 pub fn load_schedule(
     path: &Path,
     subjects: &[Arc<dyn DynSubject>],
@@ -85,7 +86,7 @@ pub fn load_schedule(
     Ok(scenario)
 }
 
-/// The subject of a scenario.
+/// Returns the subject of a scenario.
 pub fn subject<'s>(
     scenario: &ScenarioFile,
     subjects: &'s [Arc<dyn DynSubject>],
@@ -93,7 +94,7 @@ pub fn subject<'s>(
     named(&scenario.subject, subjects)
 }
 
-/// The subject of this name.
+/// Returns the subject with this name.
 pub fn named<'s>(
     name: &str,
     subjects: &'s [Arc<dyn DynSubject>],

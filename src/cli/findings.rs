@@ -1,4 +1,4 @@
-//! What long work found: made small, verified, kept and told, one of each shape.
+//! The findings of hunts and sweeps: shrunk, verified, saved and reported, one per shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,42 +25,44 @@ use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
 use super::shrink::{rendered, verify};
 
-/// Where finds are kept; what a defect was switched on for is nobody's bug, and is put beside the pictures.
+/// The folder for saved findings. With a defect enabled, a finding is not a real bug; it is saved
+/// next to the pictures instead.
 const FOUND: &str = "scenarios/found";
 
-/// So many finds of one property are made small, each of another shape; what else breaks it is counted as one like them.
+/// The maximum number of findings per property that are shrunk, each with a different shape. Any
+/// further violation of the property counts as a duplicate.
 const LOOKED_AT: usize = 8;
 
-/// What was found so far.
+/// All findings so far.
 pub(super) struct Findings {
     subject: Arc<dyn DynSubject>,
     kept: SavedFindings,
     interrupted: Interrupted,
     budget: Budget,
-    /// What of each property was looked at: its shape as it was found.
+    /// The shapes already examined for each property, before shrinking.
     seen: BTreeMap<&'static str, BTreeSet<FindingShape>>,
-    /// How many runs broke each property.
+    /// The number of runs that violated each property.
     broke: BTreeMap<&'static str, u64>,
-    /// The files of what was kept.
+    /// The files of the saved findings.
     saved: BTreeSet<PathBuf>,
     duplicates: u64,
-    /// The files that others of its shape had been kept in before.
+    /// Files from earlier hunts or sweeps that already hold a finding of the same shape.
     before: BTreeSet<PathBuf>,
-    /// What a CI server is told of: each that was kept, also before.
+    /// The cases of the CI report: each saved finding, including those saved earlier.
     cases: Vec<ci_report::CiCase>,
     format: Format,
 }
 
-/// A find, as small as it could be made.
+/// A finding, as small as shrinking could make it.
 struct Find {
     plan: Plan,
     broken: Vec<Violation>,
     history: History,
-    /// Where it comes from.
+    /// The origin of the plan.
     origin: String,
 }
 
-/// A find, as a CI server is told it.
+/// Returns the case of the CI report for a finding.
 fn case(file: &Path, origin: &str, it: Break) -> ci_report::CiCase {
     ci_report::CiCase {
         name: file.display().to_string(),
@@ -70,7 +72,8 @@ fn case(file: &Path, origin: &str, it: Break) -> ci_report::CiCase {
 }
 
 impl Findings {
-    /// Nothing yet, of a subject with these defects on. The pool is that of whoever makes finds small.
+    /// Creates an empty collection for a subject with these defects enabled. The pool runs the
+    /// shrink attempts.
     pub fn new(
         subject: &Arc<dyn DynSubject>,
         defects: &[String],
@@ -95,7 +98,8 @@ impl Findings {
         }
     }
 
-    /// Makes a find small, keeps and tells it, unless one like it is kept. `origin` is where its plan comes from.
+    /// Shrinks, saves and reports a finding, unless a finding of the same shape is already saved.
+    /// `origin` says where its plan comes from.
     pub fn look_at(
         &mut self,
         failed: FailedRun,
@@ -189,8 +193,8 @@ impl Findings {
         text.map_or(Ok(()), |text| page.print(&format!("{}\n", envelope::seal(&text))))
     }
 
-    /// The least that breaks the same; the run as it was where that cannot be had, or comes out another way when its file is read
-    /// again.
+    /// Returns the smallest plan with the same violation. Returns the original run if shrinking
+    /// fails, or if the shrunk file does not reproduce the run.
     fn make_small(&self, failed: FailedRun, from: &str, page: &mut Page<'_>) -> Find {
         let FailedRun { plan, broken, history } = failed;
         let case = JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() };
@@ -233,7 +237,8 @@ impl Findings {
         }
     }
 
-    /// What a CI server is told: what was kept, each as a case; where nothing was, all that ran is one.
+    /// Returns the CI report: one case per saved finding, or one case for everything if there is
+    /// none.
     pub fn ci_report(&self, title: String, of: &str, totals: &str, wall: Duration) -> CiReport {
         let all = || ci_report::CiCase {
             name: format!("all of {of}"),
@@ -249,7 +254,8 @@ impl Findings {
         }
     }
 
-    /// What a machine is told of the finds of a hunt; the rest of the line is the hunt's.
+    /// Returns the JSON record of a hunt, with only the fields about findings filled in. The hunt
+    /// fills in the rest.
     pub fn of_hunt(&self) -> json::HuntRecord {
         let properties =
             self.broke.iter().map(|(property, runs)| ((*property).to_owned(), *runs)).collect();
@@ -258,14 +264,16 @@ impl Findings {
         json::HuntRecord { subject, properties, kept, like, ..json::HuntRecord::default() }
     }
 
-    /// What a machine is told of the finds of a sweep of a file; the rest of the line is the sweep's.
+    /// Returns the JSON record of a sweep of a file, with only the fields about findings filled in.
+    /// The sweep fills in the rest.
     pub fn of_sweep(&self, file: &Path) -> json::SweepRecord {
         let (file, kept, like) =
             (file.display().to_string(), self.saved.len() as u64, self.duplicates);
         json::SweepRecord { file, kept, like, ..json::SweepRecord::default() }
     }
 
-    /// The last lines: what broke in so many runs, what was kept of it, and what had been before. `noun` is what a run is called.
+    /// Returns the last lines of the output: the violations, the saved findings, and the findings
+    /// saved earlier. `noun` is the word for a run.
     pub fn summary(&self, broke: u64, noun: &str) -> String {
         if broke == 0 {
             return "nothing broke\n".to_owned();

@@ -1,4 +1,4 @@
-//! `hunt`: random schedules until enough of them were run; what broke is kept and told.
+//! `hunt`: runs random schedules up to a limit; saves and reports violations.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -25,8 +25,8 @@ use super::select;
 
 mod summary;
 
-/// Hunts; whether nothing broke.
-#[allow(clippy::disallowed_methods)] // a person wants to know how long it took, and says how long it may take
+/// Runs a hunt. Returns whether it found no violation.
+#[allow(clippy::disallowed_methods)] // real time limits the hunt and is part of the output
 pub fn hunt(
     args: &HuntArgs,
     subjects: &[Arc<dyn DynSubject>],
@@ -83,7 +83,7 @@ pub fn hunt(
     Ok(hunted.broke == 0)
 }
 
-/// What was found so far, and how much time is left, where that was said.
+/// Returns the progress text: the violations so far and, if there is a time limit, the time left.
 fn found(broke: u64, left: Option<Duration>) -> String {
     let left = left.map_or(String::new(), |left| {
         format!(", {} left", phrases::span(Duration::from_secs(left.as_secs())))
@@ -91,7 +91,7 @@ fn found(broke: u64, left: Option<Duration>) -> String {
     format!("{broke} broke{left}")
 }
 
-/// What is hunted: a profile by its name, with what the command line changes in it.
+/// Returns the hunt target: a profile by name, with the changes from the command line.
 pub(super) fn target(
     subject: &Arc<dyn DynSubject>,
     profile: &str,
@@ -116,7 +116,7 @@ pub(super) fn target(
     Ok(HuntTarget { subject: subject.clone(), profile: Arc::new(profile) })
 }
 
-/// The profile of this name: the subject's own, or that of a swarm file.
+/// Returns the profile with this name: the subject's own or one from a swarm file.
 fn profile_of(
     subject: &Arc<dyn DynSubject>,
     name: &str,
@@ -150,7 +150,7 @@ fn seed(target: &HuntTarget, profile: &str, changes: &Changes) -> Seed {
     }
 }
 
-/// The plan of a printed seed.
+/// Returns the plan of a printed seed.
 pub(super) fn plan_of(
     seed: &Seed,
     subjects: &[Arc<dyn DynSubject>],
@@ -162,7 +162,7 @@ pub(super) fn plan_of(
 }
 
 impl Changes {
-    /// The defects and limits, looked up.
+    /// Looks up the defects and limits.
     fn read(&self, subject: &Arc<dyn DynSubject>) -> Result<(Vec<String>, Vec<select::Set>), Stop> {
         let defects =
             self.defect.iter().map(|name| select::defect(name, subject).map(|()| name.clone()));

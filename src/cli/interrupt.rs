@@ -1,14 +1,16 @@
-//! Ctrl-C on long work: the first one asks it to come to its end, the second one ends the program.
+//! Ctrl-C during long work: the first one asks the command to finish early, the second one exits
+//! the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether somebody pressed Ctrl-C, from now on.
+/// Whether the user has pressed Ctrl-C since [`listen`](Self::listen).
 #[derive(Clone, Debug, Default)]
 pub struct Interrupted(Arc<AtomicBool>);
 
 impl Interrupted {
-    /// Listens, on a thread of its own that ends with the program. Nothing is heard where the operating system does not tell.
+    /// Listens on a separate thread that ends with the program. Without signal support in the
+    /// operating system, the flag is never set.
     pub fn listen() -> Self {
         let interrupted = Self::default();
         #[cfg(unix)]
@@ -19,14 +21,14 @@ impl Interrupted {
         interrupted
     }
 
-    /// Whether it was pressed.
+    /// Whether the user pressed Ctrl-C.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     #[cfg(unix)]
     fn wait(&self) {
-        /// What shells call a program that was ended by Ctrl-C.
+        /// The exit status that shells use for a program ended by Ctrl-C.
         const INTERRUPTED: i32 = 130;
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else {
             return;

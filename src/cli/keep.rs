@@ -1,4 +1,4 @@
-//! `keep`: a found file becomes a scenario of its subject's suite.
+//! `keep`: turns a found file into a scenario of its subject's suite.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::subject::DynSubject;
 use super::files::{self, FOLDER};
 use super::page::{Page, Stop};
 
-/// Moves a file to its subject's folder. It must be understood, and replaces none.
+/// Moves a file to its subject's folder. The file must parse, and no existing file is replaced.
 pub fn keep(
     file: &Path,
     subjects: &[Arc<dyn DynSubject>],

@@ -1,4 +1,5 @@
-//! `list`: what there is to write into a scenario file, or onto the command line. Drawn from the tables that the code runs on.
+//! `list`: the names that scenario files and the command line accept. They come from the same
+//! tables that the code uses.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::args::ListKind;
 use super::files;
 use super::page::{Page, Stop};
 
-/// A name and what there is to say of it, a paragraph each.
+/// A name and its documentation, one string per paragraph.
 struct Entry {
     name: String,
     docs: Vec<String>,
@@ -28,7 +29,7 @@ impl Entry {
     }
 }
 
-/// Prints a list, or what lists there are.
+/// Prints a list, or the available kinds of lists.
 pub fn list(
     what: Option<ListKind>,
     of: Option<&str>,
@@ -142,7 +143,7 @@ fn entries(what: ListKind, subject: &Arc<dyn DynSubject>) -> Vec<Entry> {
     }
 }
 
-/// A row of the fault table.
+/// Returns the entry for a row of the fault table.
 fn word(word: &FaultWord) -> Entry {
     let fields = word.fields.iter().map(|field| {
         let need = match field.need {
@@ -174,7 +175,8 @@ fn word(word: &FaultWord) -> Entry {
     )
 }
 
-/// The operations of a subject, from the JSON schema of its operation type: one alternative a verb.
+/// Returns the operations of a subject, from the JSON schema of its operation type. Each
+/// alternative is a verb.
 fn operations(schema: &serde_json::Value) -> Vec<Entry> {
     let text = |value: &serde_json::Value| {
         value.get("description").and_then(|it| it.as_str()).unwrap_or_default().to_owned()
@@ -199,10 +201,10 @@ fn operations(schema: &serde_json::Value) -> Vec<Entry> {
     entries
 }
 
-/// The widest column of names.
+/// The maximum width of the column of names.
 const NAMES: usize = 36;
 
-/// Sets entries in two columns.
+/// Formats entries in two columns.
 fn set(entries: &[Entry], width: usize) -> String {
     let names =
         entries.iter().map(|entry| entry.name.chars().count()).max().unwrap_or(0).min(NAMES);

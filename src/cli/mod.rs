@@ -1,14 +1,19 @@
-//! The command line: what a person runs.
+//! The command line.
 //!
-//! [`main`] is all of a program: `reknit` itself calls it with the built-in subjects, a user's crate with its own. Its exit
-//! status is 0 when all held, 1 when a property broke, 2 for a mistake of the user's, which is one line on standard error
-//! that says what to do.
+//! [`main`] is the whole program: `reknit` calls it with the built-in subjects, a user's crate
+//! calls it with its own subjects. Its exit status is 0 when all properties held, 1 when a property
+//! was violated, and 2 for a user error. A user error is one line on standard error that suggests a
+//! fix.
 //!
-//! - `args`: the words of the command line. `files`: which files are meant. `select`: which runs of them.
-//! - `run`, `hunt`, `sweep`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: a command each. `results`: what a person reads of a `run`.
-//! - `outputs`: files that are opened first and written last. `ci`: what CI servers are told.
-//! - `finds`: what a hunt or a sweep found, kept and told. `interrupt`: Ctrl-C on long work. `page`: where everything is printed to. `progress`: how far long work is. No command prints past it, so each can be tested as
-//!   a function.
+//! - `args`: the arguments. `files`: finds and loads scenario files. `select`: selects and changes
+//!   their runs.
+//! - `run`, `hunt`, `sweep`, `replay`, `shrink`, `keep`, `defects`, `check`, `diff`, `list`: one
+//!   command each. `results`: the text output of `run`.
+//! - `outputs`: files that a command opens first and writes last. `ci`: reports for CI servers.
+//! - `findings`: the findings of hunts and sweeps, saved and reported. `interrupt`: Ctrl-C during
+//!   long work. `progress`: the progress line.
+//! - `page`: all output. Every command prints through it, so each command can be tested as a
+//!   function.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -49,7 +54,8 @@ use args::{Cli, Command};
 use page::{Page, Stop};
 use progress::ProgressLine;
 
-/// The whole command for these subjects: reads the arguments of the process, and prints to its standard output.
+/// Runs the program for these subjects: reads the arguments of the process and prints to its
+/// standard output.
 pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if let Some(status) = answer(&args, &subjects) {
@@ -72,13 +78,13 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
     ExitCode::from(act(&args, &subjects, &mut page))
 }
 
-/// The name by which this program was called.
+/// Returns the name of this program, as the user called it.
 fn program(args: &[OsString]) -> String {
     let name = args.first().map(Path::new).and_then(Path::file_stem);
     name.map_or("reknit".into(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Does what the arguments say; the exit status.
+/// Runs the command that the arguments name. Returns the exit status.
 fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>) -> u8 {
     let done = match Cli::try_parse_from(args) {
         Ok(cli) => command(cli.command, subjects, page),
@@ -119,7 +125,7 @@ fn command(
     }
 }
 
-/// What is wrong with the arguments, in one line.
+/// Returns the argument error in one line.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand
         || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand

@@ -1,5 +1,5 @@
-//! Files that a command writes when it is done, and that are opened when it begins: that one cannot be written is found out before
-//! hours of work, and not after.
+//! Files that a command opens at its start and writes at its end. A file that cannot be written is
+//! reported before hours of work, not after.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 
 use super::page::Stop;
 
-/// A file that is to be written. It replaces the one that is there when it is whole, and not before.
+/// A file to write. It replaces an existing file only when it is complete.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
     file: File,
-    /// Where it grows, until it is whole; nothing where its name is that of no file, but of a pipe or a terminal.
+    /// The temporary file; `None` if the path is a pipe or a terminal, not a regular file.
     part: Option<PathBuf>,
-    /// What the user changes to have it elsewhere.
+    /// The option that the user can change to write elsewhere.
     option: &'static str,
 }
 
 impl OutputFile {
-    /// Opens what an option names.
+    /// Opens the file that an option names.
     ///
     /// # Errors
-    /// If it cannot be written: which and why, in one line.
+    /// If the file cannot be written: its name and the reason, in one line.
     pub fn open(path: &Path, option: &'static str) -> Result<Self, Stop> {
         let is_file = fs::metadata(path).map_or(true, |there| there.is_file());
         let part = is_file.then(|| {
@@ -38,7 +38,7 @@ impl OutputFile {
         Ok(Self { path: path.to_owned(), file, part, option })
     }
 
-    /// Opens what an option names, if it names anything.
+    /// Opens the file that an option names, if the user gave the option.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -46,10 +46,10 @@ impl OutputFile {
         path.map(|path| Self::open(path, option)).transpose()
     }
 
-    /// Writes all of it.
+    /// Writes the whole text.
     ///
     /// # Errors
-    /// If it cannot be written after all.
+    /// If writing fails after all.
     pub fn write(mut self, text: &str) -> Result<(), Stop> {
         let written =
             self.file.write_all(text.as_bytes()).and_then(|()| match self.part.as_ref() {
@@ -63,7 +63,7 @@ impl OutputFile {
 }
 
 impl Drop for OutputFile {
-    /// Half of a file is none.
+    /// Removes an incomplete file.
     fn drop(&mut self) {
         self.part.iter().for_each(|part| {
             fs::remove_file(part).ok();
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_stays_until_the_new_is_whole() {
+    fn an_existing_file_stays_until_the_new_one_is_complete() {
         let path = std::env::temp_dir().join(format!("reknit-output-{}.xml", std::process::id()));
         fs::write(&path, "old").unwrap();
         let output = OutputFile::open(&path, "--junit").unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_said_in_one_line() {
+    fn a_write_error_is_reported_in_one_line() {
         let Stop(why) = OutputFile::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
         assert!(why.starts_with("/dev/null/x.xml: this file cannot be written: "), "{why}");
         let Stop(why) = OutputFile::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
@@ -115,7 +115,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_is_no_file_is_written_as_it_is() {
+    fn a_pipe_is_written_directly() {
         OutputFile::open(Path::new("/dev/null"), "--junit").unwrap().write("x").unwrap();
         assert!(!Path::new("/dev/null.part").exists());
     }

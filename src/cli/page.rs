@@ -1,4 +1,4 @@
-//! Where everything is printed to.
+//! The output of all commands.
 
 use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::hunt::Fresh;
 use super::args::Format;
 use super::progress::ProgressLine;
 
-/// A mistake of the user's: one line that says what to do. It ends the command with status 2.
+/// A user error: one line that suggests a fix. It ends the command with status 2.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stop(pub String);
 
@@ -19,35 +19,36 @@ impl<E: std::error::Error> From<E> for Stop {
     }
 }
 
-/// Standard output, standard error, standard input, and what is known of them.
+/// Standard output, standard error, standard input, and their settings.
 pub struct Page<'a> {
-    /// Results. Colours are stripped behind it where nobody sees them.
+    /// The destination of results. The caller strips colours if the output is not a terminal.
     pub out: &'a mut dyn Write,
-    /// Mistakes and progress.
+    /// The destination of errors and progress.
     pub err: &'a mut dyn Write,
-    /// What `-` reads.
+    /// The input that `-` reads.
     pub input: &'a mut dyn Read,
-    /// How many characters a line has.
+    /// The number of characters per line.
     pub width: usize,
-    /// Whether somebody watches: progress is shown.
+    /// Whether the output is interactive, so that progress is shown.
     pub live: bool,
-    /// How far long work is.
+    /// The progress line.
     pub progress: ProgressLine,
-    /// Who is asked for a second opinion of a run that failed.
+    /// Runs a failed run again in a fresh process, to confirm the failure.
     pub fresh: Option<Fresh>,
-    /// Where pictures of failures are put; nowhere where there is no such folder.
+    /// The folder for pictures of failures; `None` if there is no such folder.
     pub pictures: Option<PathBuf>,
-    /// The name by which this program was called.
+    /// The name of this program, as the user called it.
     pub program: String,
-    /// What a job of GitHub Actions asks for, where this is one.
+    /// The files and settings of a GitHub Actions job, if this is one.
     pub github: Github,
-    /// Whether the reader of the results has gone. The command goes on without a word: its status still counts.
+    /// Whether the reader of the results closed the pipe. The command continues silently, because
+    /// its exit status still counts.
     pub closed: bool,
 }
 
 #[cfg(test)]
 impl<'a> Page<'a> {
-    /// A page of so many characters that nobody watches, with nothing around it.
+    /// Creates a page of this width for tests: not interactive, and independent of the environment.
     pub fn of_test(
         out: &'a mut dyn Write,
         err: &'a mut dyn Write,
@@ -78,24 +79,24 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// Prints a word to a person that is no result: a machine that reads results does not get it.
+    /// Prints a remark for people. It is left out of machine-readable output.
     pub fn remark(&mut self, text: &str, format: Format) -> Result<(), Stop> {
         if format == Format::Text { self.print(text) } else { Ok(()) }
     }
 
-    /// Prints a mistake: one line, whatever the text. Nobody to read it is no further mistake.
+    /// Prints an error in one line, whatever the text contains. A closed standard error is ignored.
     pub fn complain(&mut self, why: &str) {
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
         let Self { err, progress, program, .. } = self;
         progress.suspend(|| writeln!(err, "{program}: {line}").ok());
     }
 
-    /// Prints lines for the machine that runs a job. Nobody to read them is no mistake.
+    /// Prints lines for the CI server. A closed standard error is ignored.
     pub fn mark(&mut self, lines: &str) {
         write!(self.err, "{lines}").ok();
     }
 
-    /// Takes the line of progress away.
+    /// Removes the progress line.
     pub fn no_progress(&mut self) {
         self.progress.clear();
     }

@@ -1,26 +1,26 @@
-//! How far long work is: a line on standard error that is drawn over, and is gone before anything else is printed. Nothing at all
-//! where nobody watches.
+//! The progress of long work: one line on standard error, which is redrawn in place and removed
+//! before any other output. It is not shown unless the output is interactive.
 
 use std::fmt::Write;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
-/// The line.
+/// The progress line.
 #[derive(Clone, Debug)]
 pub struct ProgressLine {
     live: bool,
     bar: ProgressBar,
 }
 
-/// How much there is, and how fast it goes.
+/// The template if the total is known.
 const COUNTED: &str = "{bar:24} {pos}/{len}  {rate}/s, {eta} left  {wide_msg}";
-/// The same where nobody knows how much there is.
+/// The template if the total is unknown.
 const ENDLESS: &str = "{pos}  {rate}/s, after {elapsed}  {wide_msg}";
-/// Only words.
+/// The template for a message alone.
 const WORDS: &str = "{wide_msg}";
 
 impl ProgressLine {
-    /// On standard error, if somebody watches it.
+    /// Creates a line on standard error, if the output is interactive.
     pub fn new(live: bool) -> Self {
         Self { live, bar: ProgressBar::hidden() }
     }
@@ -29,7 +29,7 @@ impl ProgressLine {
         if self.live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }
     }
 
-    /// Begins to count, up to a number if there is one.
+    /// Starts to count, up to a maximum if there is one.
     pub fn begin(&mut self, most: Option<u64>) {
         self.begin_on(self.target(), most);
     }
@@ -40,13 +40,13 @@ impl ProgressLine {
         self.bar = bar.with_style(style(if most.is_some() { COUNTED } else { ENDLESS }));
     }
 
-    /// So much is done, and these words say what came of it.
+    /// Sets the number of finished runs and the message.
     pub fn at(&self, done: u64, words: String) {
         self.bar.set_position(done);
         self.bar.set_message(words);
     }
 
-    /// Words, in the middle of counting or without.
+    /// Shows a message, with or without a count.
     pub fn print(&mut self, words: String) {
         if self.live && self.bar.is_hidden() {
             self.bar = ProgressBar::with_draw_target(None, self.target()).with_style(style(WORDS));
@@ -54,12 +54,12 @@ impl ProgressLine {
         self.bar.set_message(words);
     }
 
-    /// Takes the line away for as long as something else is printed.
+    /// Removes the line while `print` writes other output.
     pub fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub fn clear(&mut self) {
         self.bar.finish_and_clear();
         self.bar = ProgressBar::hidden();
@@ -70,7 +70,7 @@ fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template)
         .expect("a template of this file is right")
         .progress_chars("█▌░");
-    // Whoever watches wants to know the rate, not its decimals; what cannot be written is not shown.
+    // People need the rate without decimals. A write error only hides the rate.
     style.with_key("rate", |state: &ProgressState, line: &mut dyn Write| {
         let _ = write!(line, "{:.0}", state.per_sec());
     })
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_how_much_is_done_how_fast_and_what_was_found() {
+    fn the_line_shows_count_rate_and_findings() {
         let (shown, term, mut progress) = line(|progress| progress.at(100, "3 broke".into()));
         assert!(
             shown.contains("100/200")
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_out_of_the_way_while_something_is_printed() {
+    fn the_line_is_hidden_while_other_output_is_printed() {
         let (_, term, progress) = line(|progress| progress.at(7, String::new()));
         let there = progress.suspend(|| term.contents());
         assert_eq!(there, "");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_anything_where_nobody_watches() {
+    fn the_line_is_hidden_if_the_output_is_not_interactive() {
         let mut progress = ProgressLine::new(false);
         progress.begin(Some(3));
         progress.at(1, "x".into());

@@ -1,4 +1,4 @@
-//! `replay`: the whole story of one run.
+//! `replay`: prints the full story of one run.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::outputs::OutputFile;
 use super::page::{Page, Stop};
 use super::{files, hunt};
 
-/// Tells the whole story of one run; whether it held.
+/// Prints the full story of one run. Returns whether it held.
 pub fn replay(
     args: &Replay,
     subjects: &[Arc<dyn DynSubject>],
@@ -60,12 +60,12 @@ pub fn replay(
     Ok(judged.broken.is_empty())
 }
 
-/// The command that shows this run again.
+/// Returns the command that replays this run.
 fn again(args: &Replay, program: &str) -> String {
     args.select.command(program, "replay", &args.file) + &words_for(args.engine_option.0)
 }
 
-/// The scenario that is meant: a file, or what a hunt drew from a seed.
+/// Returns the requested scenario: from a file, or from the schedule that a hunt drew for a seed.
 fn wanted(
     args: &Replay,
     subjects: &[Arc<dyn DynSubject>],
@@ -81,13 +81,13 @@ fn wanted(
     Ok((scenario, subject))
 }
 
-/// The time with which a line of the log begins.
+/// Returns the time at the start of a log line.
 fn logged_at(line: &str) -> Option<Time> {
     let (time, _) = line.trim_start().split_once(" s ")?;
     read_until(&format!("{time}s")).ok()
 }
 
-/// Reads a time as stories print it (`3.412 s`), or a duration as files have it (`3412ms`).
+/// Parses a time as stories print it (`3.412 s`), or a duration as files write it (`3412ms`).
 fn read_until(text: &str) -> Result<Time, Stop> {
     let seconds =
         text.strip_suffix('s').map(str::trim_end).and_then(|number| number.split_once('.'));
@@ -103,11 +103,11 @@ fn read_until(text: &str) -> Result<Time, Stop> {
     millis.map_or_else(read, |millis| Ok(Time(millis)))
 }
 
-/// A run as it stood at a moment: what happened until then, and what had broken.
+/// Returns the run up to a moment: the events and the violations so far.
 fn until(history: &History, broken: &[Violation], until: Time) -> (History, Vec<Violation>) {
     let mut shown = history.clone();
     shown.events.retain(|event| event.at <= until);
-    // They stand in the order of opening, so those that remain keep their numbers.
+    // The connections are sorted by opening time, so the remaining ones keep their indices.
     shown.conns.retain(|conn| conn.opened <= until);
     for Connection { over: (client, server), .. } in &mut shown.conns {
         [client, server].into_iter().for_each(|over| *over = over.filter(|over| *over <= until));
@@ -122,7 +122,7 @@ mod tests {
     use crate::report::Picture;
 
     #[test]
-    fn a_time_is_read_as_stories_print_it_and_as_files_have_it() {
+    fn a_time_is_parsed_as_in_stories_and_as_in_files() {
         let read = |text| read_until(text).unwrap();
         assert_eq!(
             ["3.4s", "3.412 s", "3412ms", "2m"].map(read),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_until_a_moment_has_nothing_that_came_later() {
+    fn a_run_until_a_moment_has_no_later_events() {
         let (plan, history, broken) = crate::report::story::tests::a_gap();
         let (shown, left) = until(&history, &broken, Time(3_050));
         assert!(

@@ -1,4 +1,4 @@
-//! What a person reads of scenarios that were run.
+//! The text output of `run`.
 
 use crate::frontend::{Drawn, picture_file, place, plain};
 use crate::history::History;
@@ -13,12 +13,12 @@ use super::page::{Page, Stop};
 use super::run::Ran;
 use super::select::replay_command;
 
-/// The story of each scenario that is not as it should be; of all others, nothing.
+/// Returns a story for each scenario that failed, and `None` for each other one.
 pub(super) fn stories(ran: &[Ran], args: &Run, page: &Page<'_>) -> Vec<Option<String>> {
     ran.iter().map(|ran| ran.row.verdict.is_bad().then(|| failure(ran, args, page))).collect()
 }
 
-/// Tells a person: the table, the totals, and the stories.
+/// Prints the table, the totals and the stories.
 pub(super) fn summarize(
     ran: &[Ran],
     totals: &RunTotals,
@@ -36,7 +36,7 @@ pub(super) fn summarize(
     stories.iter().flatten().try_for_each(|story| page.print(&format!("\n{story}")))
 }
 
-/// What a CI server is told: a case a scenario.
+/// Returns the CI report: one case per scenario.
 pub(super) fn ci_report(
     ran: &[Ran],
     totals: &RunTotals,
@@ -79,7 +79,7 @@ fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
     Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
 }
 
-/// The story of the first run of a scenario that broke, and which others did.
+/// Returns the story of a scenario's first failing run, and the seeds of its other failing runs.
 fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     let Ran { scenario, tally, .. } = ran;
     let mut rendered = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
@@ -112,7 +112,7 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
 fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_>) -> String {
     let FailedRun { plan, broken, history } = failed;
     let nothing = History::default();
-    // A run that got stuck has no record, and would get stuck again.
+    // A run that got stuck has no history, and would get stuck again.
     let folder = page.pictures.as_deref().filter(|_| history.is_some());
     let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine_option.0, replay };
     let picture = folder
@@ -124,7 +124,7 @@ fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_
     )
 }
 
-/// The most seeds that are listed.
+/// The maximum number of seeds to list.
 const SEEDS: usize = 12;
 
 fn others(failed: &[FailedRun]) -> String {

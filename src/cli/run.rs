@@ -1,4 +1,4 @@
-//! `run`: scenario files, all their runs, a table, and the story of what broke.
+//! `run`: runs scenario files and prints a table, and a story for each failure.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,7 +19,7 @@ use super::files::{self, FoundFile};
 use super::page::{Page, Stop};
 use super::results;
 
-/// A scenario that is to be run.
+/// A scenario to run.
 struct Job {
     found: FoundFile,
     scenario: ScenarioFile,
@@ -27,7 +27,7 @@ struct Job {
     plans: Vec<Plan>,
 }
 
-/// A scenario that was run, or could not be.
+/// A scenario that was run or could not be run.
 pub(super) struct Ran {
     pub found: FoundFile,
     pub scenario: ScenarioFile,
@@ -36,8 +36,8 @@ pub(super) struct Ran {
     pub row: TableRow,
 }
 
-/// Runs scenario files; whether all is as it should be.
-#[allow(clippy::disallowed_methods)] // a person wants to know how long it took
+/// Runs scenario files. Returns whether all of them passed.
+#[allow(clippy::disallowed_methods)] // the elapsed real time is part of the output
 pub fn run(
     args: &Run,
     subjects: &[Arc<dyn DynSubject>],
@@ -92,7 +92,8 @@ fn job(
     Ok(Job { found, scenario, subject, plans })
 }
 
-/// Carries all runs of a scenario out. That the engine has no word for something is no mistake of a file that nobody named.
+/// Executes all runs of a scenario. A fault that the engine does not support is an error only for a
+/// file that the user named; other files are skipped.
 fn carry_out(
     job: Job,
     args: &Run,
@@ -143,7 +144,8 @@ fn carry_out(
     Ok(Ran { found, scenario, subject, tally, row })
 }
 
-/// The first word in these plans that stock turmoil does not know, or only in part.
+/// Returns the first fault word in these plans that stock turmoil does not support, or supports
+/// only in part.
 fn beyond_turmoil(plans: &[Plan]) -> Option<&'static str> {
     let words = plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match &step.action {
         Action::Fault(fault) => Some(fault.word()),
@@ -160,7 +162,7 @@ fn not_on_turmoil(word: &str, why: &str) -> ScenarioVerdict {
     ScenarioVerdict::NotRun(format!("not on turmoil: {word}{why}"))
 }
 
-/// Why the command cannot do what it was told: a file was named that cannot run here, or none can.
+/// Returns why the command failed: the user named a file that cannot run here, or no file can run.
 fn cannot_run(ran: &[Ran]) -> Option<Stop> {
     let not_run = |ran: &&Ran| ran.is_not_run();
     let named = ran.iter().filter(not_run).find(|ran| ran.found.named);
@@ -206,8 +208,9 @@ fn failures(tally: &ScenarioTally) -> Vec<(u64, &[Violation])> {
     tally.failed.iter().map(|failed| (failed.plan.seed, failed.broken.as_slice())).collect()
 }
 
-/// What all scenarios come to; what is reached is counted by subject. What no run reached says something where a folder of
-/// scenarios was run; of a single file, it is told to a person who asks, and to a machine.
+/// Returns the totals of all scenarios. Reached milestones and points are counted per subject.
+/// Unreached ones are informative only for a folder of scenarios; for a single file they are listed
+/// only on request or in JSON.
 fn totals(ran: &[Ran], args: &Run) -> RunTotals {
     let mut all = ScenarioTally::default();
     ran.iter().for_each(|ran| all.absorb(&ran.tally));

@@ -1,4 +1,4 @@
-//! Which runs of a scenario, and what the command line changes in them.
+//! Selects the runs of a scenario, and applies the changes from the command line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::args::Select;
 use super::page::Stop;
 
 impl Select {
-    /// The same, and more: another seed where there is one, and further defects and limits.
+    /// Returns this selection with another seed, if one is given, and with additional defects and
+    /// limits.
     pub fn and(&self, seed: Option<u64>, defects: &[String], sets: &[String]) -> Self {
         Self {
             seed: seed.or(self.seed),
@@ -27,7 +28,8 @@ impl Select {
         }
     }
 
-    /// The plans of a scenario, with what the command line changes in them. `seeds` is how many, where it is not what the file says.
+    /// Returns the plans of a scenario, with the changes from the command line. `seeds` is the
+    /// number of seeds if it overrides the file.
     pub fn plans(
         &self,
         scenario: &ScenarioFile,
@@ -45,7 +47,7 @@ impl Select {
         Ok(plans)
     }
 
-    /// The first of them.
+    /// Returns the first plan.
     pub fn plan(
         &self,
         scenario: &ScenarioFile,
@@ -57,7 +59,7 @@ impl Select {
         })
     }
 
-    /// The command that does something with a file again, with the same changes.
+    /// Returns the command that applies a verb to a file with the same changes.
     pub fn command(&self, program: &str, verb: &str, file: &Path) -> String {
         let mut command = format!("{program} {verb} {}", quoted(&file.display().to_string()));
         let seed = self.seed.map(|seed| format!(" --seed {seed}"));
@@ -89,7 +91,7 @@ impl Select {
     }
 }
 
-/// Looks a defect up.
+/// Checks that a defect exists.
 pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
     let known = subject.defects().iter().map(|defect| defect.name);
     if !known.clone().any(|known| known == name) {
@@ -98,20 +100,20 @@ pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What is set.
+/// A parsed `--set` argument.
 #[derive(Clone, Debug)]
 pub enum Set {
-    /// A limit, by name.
+    /// A limit, with its name.
     Limit(String, LimitValue),
-    /// The version of the subject.
+    /// A version of the subject.
     Variant(VariantDoc),
 }
 
-/// The name under which a version of the subject is set.
+/// The name that sets the version of a subject.
 const VARIANT: &str = "variant";
 
 impl VariantDoc {
-    /// Adds the defects that make this version up.
+    /// Adds the defects of this version.
     pub(super) fn add_to(&self, defects: &mut Vec<String>) {
         for name in self.defects {
             if !defects.iter().any(|known| known == name) {
@@ -121,7 +123,7 @@ impl VariantDoc {
     }
 }
 
-/// Reads `LIMIT=VALUE`, or `variant=NAME` where the subject has several.
+/// Parses `LIMIT=VALUE`, or `variant=NAME` if the subject has several variants.
 pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, Stop> {
     let (name, value) = set
         .split_once('=')
@@ -141,7 +143,7 @@ pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, Stop> {
     Ok(Set::Limit(name.to_owned(), value))
 }
 
-/// The command that shows a run of a scenario again.
+/// Returns the command that replays a run of a scenario.
 pub fn replay_command(
     program: &str,
     scenario: &ScenarioFile,
@@ -165,7 +167,7 @@ pub fn replay_command(
     command + &words_for(engine) + &changes(select)
 }
 
-/// The defects and limits that the command line changes, as it says them.
+/// Returns the defects and limits from the command line, as arguments.
 pub fn changes(select: &Select) -> String {
     let defects = select.defect.iter().map(|name| format!(" --defect {name}"));
     defects.chain(select.set.iter().map(|set| format!(" --set {}", quoted(set)))).collect()

@@ -1,4 +1,4 @@
-//! `shrink`: the first run of a file that breaks, made small and kept as a file of its own.
+//! `shrink`: shrinks the first failing run of a file and saves it as a new file.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,8 @@ use super::files;
 use super::interrupt::Interrupted;
 use super::page::{Page, Stop};
 
-/// Shrinks the first run that breaks, keeps it, and tells its story. It never holds: where nothing breaks, there is nothing to do.
+/// Shrinks the first failing run, saves it and prints its story. It never returns success: without
+/// a failing run there is nothing to do.
 pub fn shrink(
     args: &Shrink,
     subjects: &[Arc<dyn DynSubject>],
@@ -66,7 +67,8 @@ pub fn shrink(
     Ok(false)
 }
 
-/// Where the file will be: where the command line says, or beside the first one, where there is nothing yet.
+/// Returns the path of the new file: as given on the command line, or a new file next to the
+/// original.
 fn place(args: &Shrink) -> Result<PathBuf, Stop> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
@@ -83,7 +85,8 @@ fn place(args: &Shrink) -> Result<PathBuf, Stop> {
     Ok(beside)
 }
 
-/// The first plan whose run breaks, and the main thing that breaks in it; every run that can have a twin has one.
+/// Returns the first plan with a violation, and its main violation. Every run that can have a
+/// control run has one.
 fn first_broken(
     subject: &Arc<dyn DynSubject>,
     plans: Vec<Plan>,
@@ -138,7 +141,7 @@ fn title(shrunk: &Shrunk, scenario: &ScenarioFile) -> String {
     format!("{property}{of} breaks; shrunk from seed {} of: {}", shrunk.plan.seed, scenario.title)
 }
 
-/// The file, read back, is the same run here, and in a fresh process, too.
+/// Verifies that the file, read back, gives the same run, both here and in a fresh process.
 pub(super) fn verify(
     file: &str,
     shrunk: &Shrunk,
@@ -177,7 +180,7 @@ mod tests {
     use super::*;
     use crate::cli::act;
 
-    /// A folder of this test's own, which is gone with it.
+    /// A temporary folder of a test, which is removed on drop.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -188,7 +191,7 @@ mod tests {
             Self(folder)
         }
 
-        /// A file in it, with what the scenario of a name has in it.
+        /// Writes a copy of a scenario into the folder and returns its path.
         fn copy(&self, scenario: &str) -> String {
             let path = self.0.join("mine.toml");
             std::fs::copy(format!("scenarios/counter/{scenario}.toml"), &path).unwrap();
@@ -202,7 +205,7 @@ mod tests {
         }
     }
 
-    /// What a command prints, and its status.
+    /// Runs a command and returns its output and exit status.
     fn command(words: &[&str]) -> (String, String, u8) {
         let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), std::io::empty());
         let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_breaks_is_kept_beside_its_file_and_breaks_again() {
+    fn a_failing_run_is_saved_beside_its_file_and_fails_again() {
         let folder = Folder::new("beside");
         let file = folder.copy("short-cut-while-numbers-flow");
         let (out, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_breaks_there_is_nothing_to_shrink() {
+    fn without_a_failing_run_there_is_nothing_to_shrink() {
         let folder = Folder::new("nothing");
         let file = folder.copy("short-cut-while-numbers-flow");
         let (out, err, status) = command(&["shrink", &file, "--seed", "1"]);

@@ -1,4 +1,5 @@
-//! `sweep`: every position of one schedule, and every fault that makes sense there; what broke is kept and told.
+//! `sweep`: tries every applicable fault at every position of one schedule; saves and reports
+//! violations.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -26,8 +27,8 @@ mod summary;
 mod tests;
 mod trial;
 
-/// Sweeps a file; whether nothing broke.
-#[allow(clippy::disallowed_methods)] // a person wants to know how long it took
+/// Sweeps a file. Returns whether it found no violation.
+#[allow(clippy::disallowed_methods)] // the elapsed real time is part of the output
 pub fn sweep(
     args: &SweepArgs,
     subjects: &[Arc<dyn DynSubject>],
@@ -96,7 +97,7 @@ pub fn sweep(
     Ok(swept.broke == 0)
 }
 
-/// What is swept: the file, its subject, and the one plan of it.
+/// The input of a sweep: the file, its subject and its only plan.
 type Wanted = (ScenarioFile, Arc<dyn DynSubject>, Plan);
 
 fn wanted(
@@ -110,7 +111,7 @@ fn wanted(
     Ok((scenario, subject, plan))
 }
 
-/// Where the plan of a find comes from.
+/// Returns a text that says where the plan of a finding comes from.
 fn origin(file: &Path, swept: &SweepProgress, trial: Option<usize>) -> String {
     let file = file.display();
     match trial {

@@ -1,4 +1,4 @@
-//! The command as a function: arguments in, text and status out.
+//! The command as a function, from arguments to output and exit status.
 
 use super::*;
 use crate::history::Class;
@@ -94,7 +94,7 @@ impl Subject for Mute {
     }
 }
 
-/// What the command prints and returns.
+/// The output and exit status of a command.
 #[derive(Debug, Default)]
 struct Done {
     out: String,
@@ -117,7 +117,8 @@ fn command_reading(line: &str, input: &str) -> Done {
     Done { out: text(out), err: text(err), status }
 }
 
-/// The one line on standard error, of a command that prints nothing else and returns 2.
+/// Runs a command that must fail with status 2 and print only one line, on standard error. Returns
+/// this line.
 fn mistake(line: &str) -> String {
     let Done { out, err, status } = command(line);
     assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1), "{line}: {err}");
@@ -125,7 +126,7 @@ fn mistake(line: &str) -> String {
 }
 
 #[test]
-fn a_mistake_on_the_command_line_is_one_line_that_says_what_to_do() {
+fn a_command_line_error_is_one_line_with_a_fix() {
     let mistakes = [
         "",
         "ru",
@@ -185,7 +186,7 @@ fn a_folder_without_scenarios_is_a_mistake() {
 }
 
 #[test]
-fn help_is_no_mistake() {
+fn help_is_not_an_error() {
     for line in ["--help", "help run", "run --help", "--version"] {
         let Done { out, err, status } = command(line);
         assert_eq!((err.as_str(), status), ("", 0), "{line}");
@@ -194,7 +195,7 @@ fn help_is_no_mistake() {
 }
 
 #[test]
-fn every_list_is_drawn_from_its_table() {
+fn every_list_shows_its_table() {
     let lists = ["subjects", "limits", "milestones", "points", "defects", "rules", "operations"];
     let rendered =
         lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
@@ -224,7 +225,7 @@ fn every_list_is_drawn_from_its_table() {
 }
 
 #[test]
-fn a_list_of_nothing_says_what_lists_there_are() {
+fn a_list_without_a_kind_shows_the_kinds() {
     let Done { out, status, .. } = command("list");
     assert_eq!(status, 0);
     for what in [
@@ -266,7 +267,7 @@ fn no_list_is_wider_than_the_page() {
     }
 }
 
-/// A reader that has gone.
+/// An output whose reader closed the pipe.
 struct Gone;
 
 impl std::io::Write for Gone {
@@ -280,7 +281,7 @@ impl std::io::Write for Gone {
 }
 
 #[test]
-fn a_reader_that_has_gone_changes_nothing_but_the_output() {
+fn a_closed_pipe_is_no_error() {
     let mut err = Vec::new();
     let (mut gone, mut input) = (Gone, std::io::empty());
     let mut page = Page::of_test(&mut gone, &mut err, &mut input, 80);
@@ -302,7 +303,7 @@ fn a_starter_passes_its_own_check() {
 }
 
 #[test]
-fn a_file_is_read_from_the_middle_of_a_log() {
+fn a_file_is_extracted_from_a_log() {
     let starter = command("new mute").out;
     let log = format!("a line of the log\n{}another\n", crate::report::envelope::seal(&starter));
     assert_eq!(command_reading("check -", &log).status, 0);
@@ -312,7 +313,7 @@ fn a_file_is_read_from_the_middle_of_a_log() {
 }
 
 #[test]
-fn a_run_is_drawn_into_the_file_that_is_named() {
+fn a_run_is_drawn_into_the_named_file() {
     let out = std::env::temp_dir().join(format!("reknit-drawn-{}.html", std::process::id()));
     let starter = command("new mute").out;
     let Done { out: rendered, err, status } =

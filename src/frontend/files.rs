@@ -1,4 +1,4 @@
-//! Scenario files as front ends find them.
+//! Finding scenario files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,8 @@ use crate::property::Violation;
 use crate::report::ci_report::SourceLine;
 use crate::scenario::expect::EXPECT;
 
-/// All scenario files of a folder and the folders in it, by name. Links to folders are not followed.
+/// Collects all scenario files of a folder and its subfolders, sorted by name. Does not follow
+/// symbolic links to folders.
 pub fn scenario_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), String> {
     let unreadable = |error: std::io::Error| {
         format!("{}: this folder cannot be read: {error}", folder.display())
@@ -25,8 +26,9 @@ pub fn scenario_files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Str
     Ok(())
 }
 
-/// Where a person looks first when a scenario of this file breaks: where it stands what was expected, if that is what broke. Where
-/// nothing broke, `unmet` is what all runs did not show. Standard input is no place.
+/// Returns the source line to show for a failure of this scenario file. For an unmet expectation,
+/// it is the line of the expectation. If no run has a violation, `unmet` is the expectation that
+/// the runs together did not meet. Returns `None` for standard input.
 pub fn place(file: &Path, broken: &[Violation], unmet: Option<&Violation>) -> Option<SourceLine> {
     if file.as_os_str().is_empty() || file == Path::new("-") {
         return None;

@@ -1,4 +1,4 @@
-//! GitHub Actions: what its environment asks for, and how it is told.
+//! GitHub Actions: reads the environment of a job, and reports failures to it.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -8,23 +8,23 @@ use std::path::{Path, PathBuf};
 use crate::report::ci_report::CiReport;
 use crate::report::github::{annotation, summary};
 
-/// What the environment of a job asks for; outside of one, nothing.
+/// The job environment. All fields are empty outside a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Github {
-    /// Whether failures are marked at their lines: `GITHUB_ACTIONS` is `true`.
+    /// Whether failures are annotated at their lines: `GITHUB_ACTIONS` is `true`.
     pub marks: bool,
-    /// The file that is the job's page: `GITHUB_STEP_SUMMARY`.
+    /// The job summary file: `GITHUB_STEP_SUMMARY`.
     pub summary: Option<PathBuf>,
-    /// Where the repository is: `GITHUB_WORKSPACE`.
+    /// The root folder of the repository: `GITHUB_WORKSPACE`.
     pub workspace: Option<PathBuf>,
 }
 
-/// The job's page, open.
+/// The open job summary file.
 #[derive(Debug)]
 pub struct JobSummary(File);
 
 impl Github {
-    /// What these variables ask for.
+    /// Reads the job environment from these variables.
     pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         Self {
@@ -34,15 +34,15 @@ impl Github {
         }
     }
 
-    /// What this process's environment asks for.
+    /// Reads the job environment from the environment of this process.
     pub fn of_this_process() -> Self {
         Self::of(|name| std::env::var_os(name))
     }
 
-    /// Opens the job's page, if there is one.
+    /// Opens the job summary, if there is one.
     ///
     /// # Errors
-    /// If it cannot be written, in one line.
+    /// If it cannot be written. The error is one line.
     pub fn open(&self) -> Result<Option<JobSummary>, String> {
         let Some(path) = &self.summary else { return Ok(None) };
         let file = OpenOptions::new().append(true).create(true).open(path);
@@ -52,7 +52,7 @@ impl Github {
         file.map(|file| Some(JobSummary(file))).map_err(why)
     }
 
-    /// A line for each failure, if they are asked for.
+    /// Returns one annotation line for each failure, if annotations are enabled.
     pub fn marks(&self, ci_report: &CiReport) -> String {
         let breaks = ci_report.breaks().filter(|_| self.marks);
         breaks
@@ -66,7 +66,8 @@ impl Github {
             .collect()
     }
 
-    /// A file as the repository knows it: the command may run in a folder of it.
+    /// Returns the path of a file relative to the repository root; the command may run in a
+    /// subfolder.
     fn file(&self, file: &str) -> String {
         let whole = std::path::absolute(file).ok();
         let inside = whole
@@ -78,10 +79,10 @@ impl Github {
 }
 
 impl JobSummary {
-    /// Appends an account.
+    /// Appends a CI report.
     ///
     /// # Errors
-    /// If it cannot be written after all, in one line.
+    /// If the file cannot be written. The error is one line.
     pub fn append(mut self, ci_report: &CiReport) -> Result<(), String> {
         let written = self.0.write_all(summary(ci_report).as_bytes());
         written
@@ -95,7 +96,7 @@ mod tests {
     use crate::report::ci_report::tests::some_ci_report;
 
     #[test]
-    fn only_a_job_is_told_anything() {
+    fn output_is_written_only_inside_a_job() {
         let none = Github::of(|_| None);
         assert_eq!(none, Github::default());
         assert_eq!(none.marks(&some_ci_report()), "");
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_named_as_the_repository_knows_it() {
+    fn a_file_is_named_relative_to_the_repository_root() {
         let here = std::env::current_dir().unwrap();
         let github =
             Github { marks: true, workspace: here.parent().map(Path::to_owned), summary: None };
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_appended_and_one_that_cannot_be_is_a_mistake() {
+    fn pages_are_appended_and_an_unwritable_page_is_an_error() {
         let path = std::env::temp_dir().join(format!("reknit-summary-{}.md", std::process::id()));
         std::fs::write(&path, "before\n").unwrap();
         let github = Github { summary: Some(path.clone()), ..Github::default() };

@@ -1,7 +1,9 @@
-//! What the two front ends share, the command line and the test suites: files, pictures, terminals, jobs of CI servers.
+//! Shared code of the two front ends, the command line and the test suites: files, pictures,
+//! terminals and CI jobs.
 //!
-//! - `files`: scenario files of a folder. `picture`: pages of failures. `github`: what a job of GitHub Actions asks for.
-//! - `terminal`: colours, and how wide a page is. `words`: commands as text.
+//! - `files`: the scenario files of a folder. `picture`: HTML pages of failures. `github`: GitHub
+//!   Actions jobs.
+//! - `terminal`: colours and page width. `words`: commands as text.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
 pub(crate) use terminal::{colours, plain, width};
 pub(crate) use words::{quoted, words_for};
 
-/// Answers, if this process is one that was started to be [asked](fresh).
+/// Handles the command line if this process was started as a [fresh process](fresh).
 pub(crate) fn answer(args: &[OsString], subjects: &[Arc<dyn DynSubject>]) -> Option<ExitCode> {
     if args.get(1)? != fresh::ASK {
         return None;

@@ -1,6 +1,7 @@
-//! Pictures: where they are, and how they come to be there.
+//! Pictures of failures: where they are stored, and how they are made.
 //!
-//! A picture must never hide a failure: whatever goes wrong with one is a line beside the story, and the story is told.
+//! A picture must never hide a failure. If a picture cannot be made, the story is still printed,
+//! with the reason on its picture line.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,25 +16,27 @@ use crate::schedule::Plan;
 use crate::subject::DynSubject;
 use crate::world::{Detail, Engine, Options, RunError, run};
 
-/// Where the pictures of failures are, and what a hunt finds that a defect was switched on for: nobody's to keep.
+/// The folder for pictures of failures, and for findings of hunts with a defect switched on. These
+/// files are temporary.
 pub(crate) const FOLDER: &str = "target/reknit";
 
-/// A failure that is to be drawn.
+/// A failure to draw.
 pub(crate) struct Drawn<'a> {
     /// The protocol under test.
     pub subject: &'a Arc<dyn DynSubject>,
     /// The plan that was run.
     pub plan: &'a Plan,
-    /// What broke in it; at least one.
+    /// The violations in the run; at least one.
     pub broken: &'a [Violation],
-    /// What carried the segments.
+    /// The engine that carried the segments.
     pub engine: Engine,
-    /// The command that shows this run again.
+    /// The command that replays this run.
     pub replay: &'a str,
 }
 
 impl Drawn<'_> {
-    /// Draws it into this file; what its story says of it: where it is, or why it is not there.
+    /// Draws the failure into this file. Returns the picture line of the story: the path, or the
+    /// reason why there is no picture.
     pub fn rendered(&self, path: &Path) -> String {
         match self.draw(path) {
             Ok(()) => path.display().to_string(),
@@ -41,7 +44,8 @@ impl Drawn<'_> {
         }
     }
 
-    /// The run is carried out again, with every message, and under the eyes of the watchdog as the first time.
+    /// Repeats the run with every message recorded. The run may get stuck, so the watchdog observes
+    /// it as before.
     fn draw(&self, path: &Path) -> Result<(), String> {
         let Self { subject, plan, broken, engine, replay } = *self;
         let (subject, broken, replay) = (subject.clone(), broken.to_vec(), replay.to_owned());
@@ -70,8 +74,9 @@ impl Drawn<'_> {
     }
 }
 
-/// The file of a failure's picture: `SUBJECT-PROPERTY-SEED.html`, with the name of the file that was run before the seed, where
-/// there is one: the same seed is another run in another file.
+/// Returns the path of a failure's picture: `SUBJECT-PROPERTY-SEED.html`. If the run came from a
+/// scenario file, that file's name comes before the seed, because the same seed is a different run
+/// in another file.
 pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Violation], of: &Path) -> PathBuf {
     let property = main_thing(broken).map_or("held", |broken| broken.property).replace('_', "-");
     let of = of.file_stem().map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
@@ -119,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_no_file_is_named_by_its_seed() {
+    fn a_picture_without_a_scenario_file_is_named_by_its_seed() {
         failure(|drawn| {
             let path = file(Path::new("x"), drawn.plan, drawn.broken, Path::new(""));
             assert_eq!(path, Path::new("x/counter-gap-free-1.html"));
@@ -127,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn why_there_is_no_picture_is_one_line() {
+    fn the_reason_for_a_missing_picture_is_one_line() {
         failure(|drawn| {
             let why = drawn.rendered(Path::new("/dev/null/pictures/a.html"));
             assert!(

@@ -1,10 +1,10 @@
-//! What standard output shows: how wide it is, and whether it has colours.
+//! Properties of standard output: its width, and whether it has colours.
 
 use std::io::IsTerminal;
 
 use crate::report::WIDTH;
 
-/// How wide standard output is.
+/// Returns the width of standard output in columns.
 pub fn width() -> usize {
     let (columns, _) = terminal_size::terminal_size_of(std::io::stdout()).unzip();
     let set = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -15,7 +15,8 @@ pub fn width() -> usize {
         .unwrap_or(WIDTH)
 }
 
-/// The text as standard output shows it: with its colours on a terminal, without them elsewhere or where `NO_COLOR` is set.
+/// Returns the text with colours if standard output is a terminal, and without them otherwise or if
+/// `NO_COLOR` is set.
 pub fn colours(text: &str) -> String {
     let choice = anstream::AutoStream::choice(&std::io::stdout());
     if choice == anstream::ColorChoice::Never || !std::io::stdout().is_terminal() {
@@ -25,7 +26,7 @@ pub fn colours(text: &str) -> String {
     }
 }
 
-/// Text as it stands in a file: without colours.
+/// Returns the text without colours, for a file.
 pub fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }

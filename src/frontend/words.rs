@@ -3,7 +3,8 @@
 use crate::schedule::units::duration;
 use crate::world::Engine;
 
-/// How a command line asks for an engine, with a space before it; nothing for the one that needs no asking.
+/// Returns the command-line options that select an engine, with a leading space. Returns an empty
+/// string for the default engine.
 pub fn words_for(engine: Engine) -> String {
     match engine {
         Engine::Event => String::new(),
@@ -12,7 +13,7 @@ pub fn words_for(engine: Engine) -> String {
     }
 }
 
-/// A word of a command line, in quotes where a shell would take it apart.
+/// Returns a command-line word, in quotes if a shell would split or expand it.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -27,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_that_a_shell_would_take_apart_is_quoted() {
+    fn a_word_that_a_shell_would_split_is_quoted() {
         assert_eq!(quoted("scenarios/a.toml"), "scenarios/a.toml");
         assert_eq!(quoted("it's here.toml"), r"'it'\''s here.toml'");
         assert_eq!(quoted(""), "''");

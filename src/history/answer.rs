@@ -1,4 +1,4 @@
-//! How a call came back with a result.
+//! The result of a call.
 
 use std::fmt;
 
@@ -10,43 +10,44 @@ use super::Data;
 #[derive(Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// It was done: its effect, if it has one, has taken place or certainly will.
+    /// The call was done: its effect, if it has one, has taken place or certainly will.
     Done(Data),
-    /// It was refused, for this reason, as the protocol owes it: it has no effect. A client that failed for good may refuse, too.
+    /// The call was refused for this reason, as the protocol requires, and has no effect. A client
+    /// that failed permanently may also refuse calls.
     Refused(Data),
-    /// It was accepted, and its target may be gone before it takes effect.
+    /// The call was accepted, but its target may end before the call takes effect.
     Queued(Data),
-    /// Its user did not wait for it any longer.
+    /// The user stopped waiting for the call.
     GivenUp,
 }
 
 impl Answer {
-    /// A refusal for this reason.
+    /// Returns a refusal with this reason.
     pub fn refused(why: impl Into<Data>) -> Self {
         Self::Refused(why.into())
     }
 
-    /// An acceptance of what may not take effect.
+    /// Returns an acceptance of a call that may not take effect.
     pub fn queued(what: impl Into<Data>) -> Self {
         Self::Queued(what.into())
     }
 
-    /// Whether it says that the effect has taken place or certainly will.
+    /// Whether the answer confirms that the effect has taken place or certainly will.
     pub fn acknowledges(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 
-    /// Whether it is a refusal.
+    /// Whether the answer is a refusal.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_))
     }
 
-    /// Whether it shows that whoever answered was alive.
+    /// Whether the answer proves that its sender was alive.
     pub fn shows_life(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Queued(_))
     }
 
-    /// The value with which it was done, if it is of this type.
+    /// Returns the value of [`Answer::Done`], if it is of this type.
     pub fn done<T: 'static>(&self) -> Option<&T> {
         match self {
             Self::Done(data) => data.downcast_ref(),
@@ -54,7 +55,7 @@ impl Answer {
         }
     }
 
-    /// The reason for which it was refused, if it is of this type.
+    /// Returns the reason of [`Answer::Refused`], if it is of this type.
     pub fn refusal<T: 'static>(&self) -> Option<&T> {
         match self {
             Self::Refused(why) => why.downcast_ref(),
@@ -83,19 +84,19 @@ impl fmt::Display for Answer {
     }
 }
 
-/// As it is shown, in quotes.
+/// Formats the displayed text in quotes.
 impl fmt::Debug for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.to_string())
     }
 }
 
-/// An error with a number, as JSON-RPC has them.
+/// An error with a code, as in JSON-RPC.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Coded {
-    /// The number of the error.
+    /// The error code.
     pub code: i64,
-    /// What a person reads.
+    /// The message for a person.
     pub message: String,
 }
 

@@ -1,11 +1,13 @@
-//! What an item consists of, as a history keeps it.
+//! The bytes of an item, stored compactly in a history.
 //!
-//! The outside world fills up what must have a length: lines of processes, bodies of responses. A long run may print ten megabytes
-//! of them, and its history has each byte twice, as it was produced and as it was delivered, and its twin's has them again. Nearly
-//! all of that is [`PADDING`]: long runs of it are kept once, for all items, as slices of one page. All else is kept as it is.
+//! The outside world pads the data whose length the scenario sets: lines of processes, bodies of
+//! responses. A long run may print ten megabytes. Its history has each byte twice, as produced and
+//! as delivered, and the control run has a further copy. Nearly all of these bytes are [`PADDING`].
+//! Long runs of padding are therefore stored as slices of one static page, which all items share.
+//! All other bytes are stored unchanged.
 //!
-//! Nobody sees how an item is cut: [`Content`] is compared by what it says, read without a copy by way of [`Content::reading`], and had
-//! in one piece with [`Content::whole`].
+//! The split into pieces is not visible from outside: [`Content`] is compared by its bytes,
+//! [`Content::reading`] reads it without a copy, and [`Content::whole`] returns it in one piece.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,16 +15,16 @@ use std::slice;
 
 use bytes::{Buf, BufMut, Bytes};
 
-/// With this the outside world fills up what must have a length.
+/// The byte with which the outside world pads data to a required length.
 pub const PADDING: u8 = b'.';
 
-/// Where all padding is kept.
+/// The page that all runs of padding share.
 static PAGE: [u8; 64 * 1024] = [PADDING; 64 * 1024];
 
-/// An item that is shorter is kept as it is.
+/// The minimum length of an item that is split. Shorter items are stored unchanged.
 const LONG: usize = 512;
 
-/// A run that is shorter is kept with the rest: a piece costs something, too.
+/// The minimum length of a run of padding that becomes a separate piece: a piece has a cost, too.
 const RUN: usize = 256;
 
 /// The bytes of an item.
@@ -40,7 +42,7 @@ enum Kept {
 }
 
 impl Content {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         match &self.0 {
             Kept::Whole(bytes) => bytes.len(),
@@ -48,12 +50,12 @@ impl Content {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the content is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All bytes in one piece; an item with padding is put together for it.
+    /// Returns all bytes in one piece. An item with padding is reassembled into a new buffer.
     pub fn whole(&self) -> Cow<'_, [u8]> {
         match &self.0 {
             Kept::Whole(bytes) => Cow::Borrowed(bytes),
@@ -65,7 +67,7 @@ impl Content {
         }
     }
 
-    /// Reads it, from its first byte on.
+    /// Returns a reader that starts at the first byte.
     pub fn reading(&self) -> Reading<'_> {
         let pieces = match &self.0 {
             Kept::Whole(bytes) => slice::from_ref(bytes),
@@ -75,7 +77,7 @@ impl Content {
     }
 }
 
-/// Whatever makes [`Bytes`].
+/// Converts anything that converts to [`Bytes`].
 impl<T: Into<Bytes>> From<T> for Content {
     fn from(item: T) -> Self {
         let item = item.into();
@@ -87,13 +89,14 @@ impl<T: Into<Bytes>> From<T> for Content {
     }
 }
 
-/// The pieces of an item that has long runs of padding; none where it has not. What lies between them is copied, for else it would keep
-/// the whole of the item from being given back.
+/// Splits an item that has long runs of padding into pieces; returns none if it has no such run.
+/// The bytes between the runs are copied: a slice would keep the whole buffer of the item alive.
 fn cut(item: &[u8]) -> Vec<Bytes> {
     let mut pieces = Vec::new();
-    // The item has been looked at up to `at`, and is in pieces up to `plain`.
+    // The search has reached `at`; the bytes before `plain` are already in pieces.
     let (mut at, mut plain) = (0, 0);
-    // Whatever long run begins in the next bytes covers the last of them.
+    // A long run that begins in the next `RUN` bytes covers the last of them, so it is enough to
+    // look at that byte.
     while let Some(last) = item.get(at + RUN - 1) {
         if *last != PADDING {
             at += RUN;
@@ -118,7 +121,7 @@ fn cut(item: &[u8]) -> Vec<Bytes> {
     pieces
 }
 
-/// With how many equal bytes two texts begin.
+/// Returns the length of the common prefix of two texts.
 fn same_start(here: &[u8], there: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let blocks = here.as_chunks::<BLOCK>().0.iter().zip(there.as_chunks::<BLOCK>().0);
@@ -131,7 +134,7 @@ fn same_start(here: &[u8], there: &[u8]) -> usize {
             .count()
 }
 
-/// However they are cut.
+/// Compares the bytes, regardless of the split into pieces.
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         self.reading() == other.reading()
@@ -140,37 +143,37 @@ impl PartialEq for Content {
 
 impl Eq for Content {}
 
-/// As [`Bytes`] are shown.
+/// Formats the content like [`Bytes`].
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Bytes::from(self.whole().into_owned()).fmt(f)
     }
 }
 
-/// What is still to be read of a [`Content`]: a [`Buf`] that is cheap to copy, and copies nothing.
+/// The unread rest of a [`Content`]: a [`Buf`] that is cheap to copy and does not copy the data.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
-    /// The pieces that have not been read to their ends.
+    /// The pieces that are not completely read.
     pieces: &'a [Bytes],
-    /// How much of the first of them has been.
+    /// How many bytes of the first piece are read.
     read: usize,
-    /// How much is left in all.
+    /// How many bytes are left in total.
     left: usize,
 }
 
 impl Reading<'_> {
-    /// What is left after this many bytes more.
+    /// Skips this many bytes and returns the rest.
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If fewer bytes are left.
     #[must_use]
     pub fn skip(mut self, bytes: usize) -> Self {
         self.advance(bytes);
         self
     }
 
-    /// With how many equal bytes two of them begin.
+    /// Returns the length of the common prefix of two readers.
     pub fn same_start(mut self, mut other: Self) -> usize {
         let before = self.left;
         loop {
@@ -184,13 +187,13 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether it begins with all that is left of another.
+    /// Whether the unread bytes start with all unread bytes of `other`.
     pub fn starts_with(self, other: Self) -> bool {
         self.same_start(other) == other.left
     }
 }
 
-/// By what is left.
+/// Compares the unread bytes.
 impl PartialEq for Reading<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.left == other.left && self.starts_with(*other)
@@ -242,19 +245,19 @@ mod tests {
         }
     }
 
-    /// How many bytes an item keeps for itself.
+    /// How many bytes of an item are not in the shared page.
     fn own(content: &Content) -> usize {
         let own =
             pieces(content).iter().filter(|piece| !PAGE.as_ptr_range().contains(&piece.as_ptr()));
         own.map(Bytes::len).sum()
     }
 
-    /// The same, not cut at all.
+    /// The same bytes as one piece.
     fn uncut(item: &[u8]) -> Content {
         Content(Kept::Whole(Bytes::copy_from_slice(item)))
     }
 
-    /// The same, cut into pieces of this size.
+    /// The same bytes in pieces of this size.
     fn cut_at_every(size: usize, item: &[u8]) -> Content {
         Content(Kept::Pieces {
             pieces: item.chunks(size).map(Bytes::copy_from_slice).collect(),
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_comes_out_and_padding_is_kept_once() {
+    fn content_returns_the_original_bytes_and_stores_padding_once() {
         let page = PAGE.len();
         for (parts, kept) in [
             (&[][..], 0),
@@ -316,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_long_item_does_not_hold_the_rest_of_it() {
+    fn the_pieces_of_a_long_item_do_not_keep_its_buffer_alive() {
         let item = Bytes::from(item(&[("1 p1/stdout", 5_000), ("\n", 0)]));
         let content = Content::from(item.clone());
         assert!(item.is_unique(), "{content:?}");
     }
 
     #[test]
-    fn contents_are_equal_however_they_are_cut() {
+    fn contents_with_different_pieces_are_equal() {
         let item = item(&[("1 p1/stdout", 1_000), ("\n", 0)]);
         for other in [uncut(&item), cut_at_every(1, &item), cut_at_every(1_000, &item)] {
             assert_eq!(Content::from(item.clone()), other);

@@ -1,7 +1,7 @@
-//! A fact as typed data: an outcome, a reason, an answer, whatever a subject's user saw.
+//! Typed data for facts: outcomes, reasons, answers, and observations of a subject's user.
 //!
-//! A subject records values of its own types, and its properties read them back as what they are. All that the rest of reknit does with
-//! them is to compare them, to show them, and to write them as JSON.
+//! A subject records values of its own types, and its properties read them back with their types.
+//! The rest of reknit only compares the values, displays them, and writes them as JSON.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-/// What can be a fact: any type with these properties, none has to be implemented.
+/// A type that can be a fact. It is implemented for every type with the required traits; there is
+/// nothing to implement by hand.
 pub trait Fact: Any + fmt::Debug + fmt::Display + Send + Sync {
-    /// Whether the other one has the same type and is equal.
+    /// Whether the other fact has the same type and is equal.
     fn is_equal(&self, other: &dyn Fact) -> bool;
 
     /// The fact as JSON.
@@ -25,35 +26,36 @@ impl<T: Any + fmt::Debug + fmt::Display + PartialEq + Serialize + Send + Sync> F
     }
 
     fn json(&self) -> serde_json::Value {
-        // A type that has no JSON form has a text.
+        // If a type has no JSON form, its text is used.
         serde_json::to_value(self).unwrap_or_else(|_| self.to_string().into())
     }
 }
 
 /// A typed value that is cheap to clone.
 ///
-/// `Display` shows it as the user of the protocol sees it; `Debug` shows the same, in quotes.
+/// `Display` formats it as the user of the protocol sees it; `Debug` formats the same text in
+/// quotes.
 #[derive(Clone)]
 pub struct Data(Arc<dyn Fact>);
 
 impl Data {
-    /// The data that consists of this value.
+    /// Wraps a value.
     pub fn of(value: impl Fact) -> Self {
         Self(Arc::new(value))
     }
 
-    /// The value, if it is of this type.
+    /// Returns the value, if it is of this type.
     pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
         (&*self.0 as &dyn Any).downcast_ref()
     }
 
-    /// The value as JSON.
+    /// Returns the value as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         self.0.json()
     }
 }
 
-/// The same type, and equal.
+/// Two values are equal if they have the same type and compare equal.
 impl PartialEq for Data {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.is_equal(&*other.0)
@@ -78,7 +80,7 @@ impl Serialize for Data {
     }
 }
 
-/// A plain text, where a subject has no type of its own.
+/// A plain text, for a subject that has no specific type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlainText(Cow<'static, str>);
 
@@ -106,7 +108,7 @@ impl From<u64> for Data {
     }
 }
 
-/// How a process or one of its pipes ended: the outcome that reknit itself knows.
+/// The ending of a process or of one of its pipes: the one outcome type that reknit itself defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessOutcome {

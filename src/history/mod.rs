@@ -1,14 +1,17 @@
-//! The record of a run: all that was seen in it, in order, with virtual times.
+//! The record of a run: all observations in order, with virtual times.
 //!
-//! Two hands write it, and neither trusts the protocol's own word: the simulated outside world (what was really produced,
-//! which effects took place, what the network and the faults did) and the driver of the client's user (what was delivered,
-//! how calls ended). Properties are predicates over it; the story and the picture are drawn from it.
+//! There are two sources, and neither relies on claims of the protocol. The simulated outside world
+//! records the ground truth: the items that were produced, the effects that took place, the events
+//! of the network and the faults. The driver of the client's user records the items that were
+//! delivered and the results of calls. Properties are predicates over the record; the story and the
+//! picture are rendered from it.
 //!
 //! - [`Event`], [`EventKind`]: one entry.
-//! - [`Stream`], [`Call`]: what entries are about.
-//! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: what entries say of the network and its faults.
-//! - [`Content`]: what an item consists of. [`Data`]: outcomes, reasons, and what a user saw. [`Answer`]: how a call came back.
-//! - [`Digest`]: the chained digest by which two runs are compared.
+//! - [`Stream`], [`Call`]: the subjects of entries.
+//! - [`ConnIndex`], [`Connection`], [`Packet`], [`Scope`]: the network and its faults in entries.
+//! - [`Content`]: the bytes of an item. [`Data`]: outcomes, reasons and user observations.
+//!   [`Answer`]: the result of a call.
+//! - [`Digest`]: the chained digest that compares two runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,12 +42,12 @@ impl Time {
     /// The start of the world.
     pub const ZERO: Time = Time(0);
 
-    /// The time that has passed since an earlier moment; zero if it is later.
+    /// Returns the time since an earlier moment; zero if `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment this long before; the start of the world if there was none.
+    /// Returns the moment this long before; the start of the world if that would be negative.
     pub fn before(self, by: Duration) -> Time {
         Time(self.0.saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)))
     }
@@ -70,8 +73,8 @@ impl fmt::Display for Time {
     }
 }
 
-/// A stream of bytes that flows from a server's outside world to a client's user: `s1`, `p1/stdout`. An upload is the stream of its
-/// acknowledgements.
+/// A stream of bytes from a server's outside world to a client's user: `s1`, `p1/stdout`. An upload
+/// is recorded as the stream of its acknowledgements.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stream(pub Arc<str>);
 
@@ -105,13 +108,14 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The number of a call: one operation that was asked for, from 1, in order of asking.
+/// The number of a call. Each requested operation is a call; calls are numbered from 1 in the order
+/// of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Call(pub u64);
 
 impl Call {
-    /// Stands for no call. In an effect: the outside world cannot tell which call asked for it. In the opening of a stream: the
-    /// opening answers no call.
+    /// No call. In an effect: the outside world cannot identify the call that requested it. In the
+    /// opening of a stream: the opening answers no call.
     pub const NONE: Call = Call(0);
 }
 
@@ -121,117 +125,123 @@ impl fmt::Display for Call {
     }
 }
 
-/// What the protocol promises of an operation. [`Operations::class`](crate::subject::Operations::class) has the choice as a table.
+/// The guarantee of the protocol for an operation.
+/// [`Operations::class`](crate::subject::Operations::class) lists the classes in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Survives a dropped connection: the client asks again, or resumes. It may fail only where the faults of the run, the
-    /// retention of the server or the user left no other way. Example: to follow a log; to add to a counter under an id.
+    /// Survives a dropped connection: the client repeats the request, or resumes. It may fail only
+    /// if the faults of the run, the retention of the server or the user made success impossible.
+    /// Example: to follow a log; to add to a counter under an id.
     Durable,
-    /// May fail if its connection died between request and reply. The user does not know then whether it took effect. Example: a
-    /// request that the client does not send again.
+    /// May fail if its connection died between request and reply. The user then does not know
+    /// whether it took effect. Example: a request that the client does not repeat.
     InFlight,
-    /// Dies with its connection: within a second, the user learns of it. So does a stream that it opened. Example: a lock that the
-    /// server releases when the connection is lost.
+    /// Ends with its connection: the user learns of the end within a second. The same holds for a
+    /// stream that it opened. Example: a lock that the server releases when the connection is lost.
     Bound,
 }
 
-/// One entry.
+/// One entry of the history.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// When.
+    /// The time of the event.
     pub at: Time,
-    /// On which host, if on one.
+    /// The host of the event, if it belongs to one.
     pub host: Option<Host>,
-    /// What.
+    /// The event.
     pub what: EventKind,
 }
 
-// A run may have tens of thousands of them: what is large and rare is boxed.
+// A run may have tens of thousands of entries, so large and rare contents are boxed.
 const _: () = assert!(size_of::<Event>() <= 96);
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug)]
 pub enum EventKind {
-    // -- the truth, from the outside world ---------------------------------------------------------------------------
-    /// A stream's producer really wrote these bytes, as one item.
+    // -- the ground truth, from the outside world ------------------------------
+    /// The producer of a stream really wrote these bytes, as one item.
     Produced {
         /// The stream.
         stream: Stream,
         /// The item.
         bytes: Content,
     },
-    /// A stream's producer really ended, with this outcome.
+    /// The producer of a stream really ended, with this outcome.
     Ended {
         /// The stream.
         stream: Stream,
-        /// `exit 7`, `total 60`: whatever the subject calls the outcome.
+        /// The outcome, in the subject's own type: `exit 7`, `total 60`.
         outcome: Data,
     },
     /// A mutating operation really took effect.
     Effect {
-        /// The call that asked for it, where the outside world can tell.
+        /// The call that requested it, if the outside world can identify it.
         call: Call,
-        /// On what it took effect: effects on one target must come in the order of issue.
+        /// The target of the effect. Effects on one target must take place in the order in which
+        /// their calls were issued.
         target: String,
     },
 
-    // -- what the client's user saw ------------------------------------------------------------------------------------
-    /// The user asked for an operation.
+    // -- observations of the client's user ------------------------------
+    /// The user requested an operation.
     Asked {
-        /// Its number.
+        /// The number of the call.
         call: Call,
-        /// What was asked for.
+        /// The operation.
         operation: Box<Operation>,
-        /// What the protocol promises of it.
+        /// The guarantee of the protocol for the operation.
         class: Class,
     },
-    /// The call came back with a result.
+    /// The call returned a result.
     Answered {
-        /// Its number.
+        /// The number of the call.
         call: Call,
         /// The answer.
         answer: Answer,
     },
-    /// The call came back with a failure.
+    /// The call returned a failure.
     Failed {
-        /// Its number.
+        /// The number of the call.
         call: Call,
         /// The reason.
         reason: Data,
     },
-    /// A stream was opened by a call: from now on its items are owed to this host.
+    /// A call opened a stream: from now on the user of this host must receive its items.
     Opened {
         /// The stream.
         stream: Stream,
         /// The call.
         call: Call,
     },
-    /// An item came out of a stream.
+    /// The user received an item of a stream.
     Delivered {
         /// The stream.
         stream: Stream,
         /// The item.
         bytes: Content,
-        /// The generation over which it came, if the client tells.
+        /// The generation that carried it, if the client reports it.
         generation: Option<u64>,
     },
-    /// A stream ended for its user. It may be asked again, and then this stands here again.
+    /// A stream ended for its user. The user may ask for the ending again; each answer is a
+    /// separate entry.
     StreamEnded {
         /// The stream.
         stream: Stream,
-        /// How.
+        /// The ending.
         ending: Ending,
     },
-    /// The user saw something of a stream that only a property of the subject's own can judge: `event 5 after event 3`.
+    /// The user made an observation about a stream that only a specific property of the subject can
+    /// judge: `event 5 after event 3`.
     Saw {
         /// The stream.
         stream: Stream,
-        /// What.
+        /// The observation.
         saw: Data,
     },
-    /// The user closed a stream or the client by an operation of its own: what ends by it is justified.
+    /// The user closed a stream or the client by an operation. Endings that this causes are
+    /// justified.
     GaveUp {
-        /// The stream; all streams of this host where none is given.
+        /// The stream; `None` means all streams of this host.
         stream: Option<Stream>,
         /// The call.
         call: Call,
@@ -240,146 +250,149 @@ pub enum EventKind {
     // -- the network, the hosts, the schedule --------------------------------------------------------------------------
     /// A host's root was started.
     Started,
-    /// A host died. With `kernel`, its kernel died with it.
+    /// A host died.
     Died {
-        /// Whether it was a power loss.
+        /// Whether it was a power loss, in which the kernel of the host died, too.
         kernel: bool,
     },
-    /// A step of the schedule was carried out.
+    /// A step of the schedule was executed.
     Stepped {
         /// Its number in the schedule, from 0.
         step: usize,
-        /// What came of it, where that is not plain: `no such connection yet`.
+        /// The result of the step, if it is not obvious: `no such connection yet`.
         note: Option<String>,
     },
-    /// A fault came into force. Its number is unique in the run.
+    /// A fault took effect.
     FaultBegan {
-        /// Its number.
+        /// The number of the fault, unique in the run.
         fault: usize,
-        /// The step that brought it.
+        /// The step that caused it.
         step: usize,
         /// The fault.
         what: Box<Fault>,
-        /// Where it is in force.
+        /// The hosts, links and connections that it affects.
         scope: Box<Scope>,
-        /// What it does to what is in its scope.
+        /// How it affects its scope.
         nature: Nature,
-        /// How many bytes of payload were on their way there, in both directions.
+        /// How many bytes of payload were in flight in the scope, in both directions.
         in_flight: u32,
     },
-    /// A fault is over: nothing is in force any more, what it held has arrived, and each end of a connection that it killed
-    /// has learned of it, by the fault or by its own detection.
+    /// A fault is over: it no longer affects anything, the segments that it held have arrived, and
+    /// each end of a connection that it killed has learned of that, through the fault or through
+    /// its own detection.
     FaultEnded {
-        /// Its number.
+        /// The number of the fault.
         fault: usize,
     },
-    /// A connection was opened by its client (its SYN was sent).
+    /// A client opened a connection (its SYN was sent).
     ConnOpened {
-        /// Which.
+        /// The connection.
         conn: ConnIndex,
     },
     /// A connection is established at one end.
     ConnUp {
-        /// Which.
+        /// The connection.
         conn: ConnIndex,
-        /// At which end.
+        /// The end.
         side: Side,
     },
     /// One end of a connection is over for its user.
     ConnOver {
-        /// Which.
+        /// The connection.
         conn: ConnIndex,
-        /// At which end.
+        /// The end.
         side: Side,
-        /// How.
+        /// How it ended.
         how: ConnEnd,
     },
-    /// A segment was sent, and what became of it (kept in detailed histories only).
+    /// A segment was sent, with its fate (detailed histories only).
     Packet(Packet),
-    /// A whole message was handed to a connection, as the subject's dissector reads it (kept in detailed histories only).
+    /// A complete message was written to a connection, according to the subject's dissector
+    /// (detailed histories only).
     Message {
-        /// On which connection.
+        /// The connection.
         conn: ConnIndex,
-        /// By which end.
+        /// The end that wrote it.
         from: Side,
-        /// Its name: `process/read p1 after 40`.
+        /// The label of the message: `process/read p1 after 40`.
         label: String,
-        /// The byte of the direction with which it ends, counted from 1.
+        /// The position of its last byte in the direction, counted from 1.
         end: u64,
-        /// When its last byte was delivered, once it was.
+        /// When its last byte was delivered; `None` before that.
         delivered: Option<Time>,
     },
-    /// Product code passed a milestone.
+    /// Product code reached a milestone.
     Milestone {
-        /// Its name.
+        /// The name of the milestone.
         name: &'static str,
-        /// Its fields, in order.
+        /// The fields of the milestone, in order.
         fields: Arc<[(&'static str, MilestoneValue)]>,
     },
-    /// A task passed a point, or was held there.
+    /// A task reached a point, and passed it or was held there.
     Point {
-        /// Its name.
+        /// The name of the point.
         name: &'static str,
-        /// Its fields, in order.
+        /// The fields of the point, in order.
         fields: Arc<[(&'static str, MilestoneValue)]>,
         /// Whether the schedule holds the task.
         held: bool,
     },
-    /// A task that was held goes on.
+    /// A task that was held continues.
     Released {
         /// The point.
         name: &'static str,
     },
-    /// A value that the subject's census counts rose above what it had been before in this run.
+    /// A resource count of the subject rose above its previous maximum in this run.
     Gauge {
-        /// Its name.
+        /// The name of the counter.
         name: &'static str,
-        /// The new highest value.
+        /// The new maximum.
         value: u64,
     },
 
     // -- the end ---------------------------------------------------------------------------------------------------------
-    /// What is counted on a host: once before the first connection (`baseline`), once when all is over.
+    /// The resource counts of a host. They are taken twice: before the first connection
+    /// (`baseline`) and at the end of the run.
     Census {
-        /// Whether it is the count before the first connection.
+        /// Whether the counts were taken before the first connection.
         baseline: bool,
-        /// `tasks`, `sockets`, and the subject's own counters, by name.
+        /// The counts of `tasks`, of `sockets`, and of the subject's own counters, by name.
         counts: BTreeMap<String, u64>,
     },
     /// Tasks outlived their host.
     Outlived {
-        /// How many.
+        /// The number of tasks.
         tasks: u64,
     },
-    /// Something of the subject's belongs to no host: a task that was spawned outside of any other, a socket that does not come
-    /// from [`Env`](crate::env::Env).
+    /// The subject created a resource that belongs to no host: a task spawned outside of all other
+    /// tasks, or a socket that was not created through [`Env`](crate::env::Env).
     Stray {
-        /// What: `a task`, `a socket that listens at 0.0.0.0:80`.
+        /// A description: `a task`, `a socket that listens at 0.0.0.0:80`.
         what: String,
     },
     /// A task of the subject panicked.
     Panicked {
-        /// Its message.
+        /// The panic message.
         message: String,
     },
-    /// Virtual time stood still while tasks went on and on.
+    /// Tasks kept running without end while virtual time stood still.
     Livelock {
-        /// What was counted: `100 rounds of triggers`, `300000 polls`.
+        /// The count that exceeded its bound: `100 rounds of triggers`, `300000 polls`.
         what: String,
     },
 }
 
-/// How a stream ended for its user.
+/// The ending of a stream for its user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ending {
-    /// Complete: all was delivered, and this is the outcome.
+    /// The stream completed: all items were delivered.
     Completed {
-        /// As in [`EventKind::Ended`].
+        /// The outcome, as in [`EventKind::Ended`].
         outcome: Data,
     },
-    /// It failed, explicitly.
+    /// The stream failed explicitly.
     Failed {
-        /// Why, as the client says.
+        /// The reason that the client reported.
         reason: Data,
     },
 }
@@ -395,15 +408,17 @@ pub struct History {
     pub milestones: BTreeMap<&'static str, u64>,
     /// How often each point was reached.
     pub points: BTreeMap<&'static str, u64>,
-    /// When the run was over.
+    /// The time at which the run ended.
     pub end: Time,
     /// How many segments were sent.
     pub packets: u64,
-    /// How many segments arrived (payload, SYN, FIN, RST) of connections whose client had installed a newer generation by then.
+    /// How many stale segments arrived (payload, SYN, FIN, RST): the client of their connection had
+    /// already installed a newer generation.
     pub stale: u64,
     /// How many times tasks of the subject's hosts were polled.
     pub polls: u64,
-    /// The digest over every packet and every entry but those kept in detailed histories only.
+    /// The digest over every packet and every entry, except the entries that only detailed
+    /// histories have.
     pub digest: Digest,
 }
 
@@ -413,7 +428,8 @@ impl History {
         self.events.iter().enumerate().filter(move |(_, event)| event.what.stream() == Some(stream))
     }
 
-    /// The position of the first entry that is not the same in another record; `None` where all are.
+    /// Returns the position of the first entry that differs from another record; `None` if all
+    /// entries are equal.
     pub fn parts_from(&self, other: &History) -> Option<usize> {
         let same = |n: &usize| match (self.events.get(*n), other.events.get(*n)) {
             (Some(a), Some(b)) => {
@@ -427,13 +443,14 @@ impl History {
         (0..self.events.len().max(other.events.len())).find(|n| !same(n))
     }
 
-    /// The connection of this index.
+    /// Returns the connection with this index.
     pub fn conn(&self, index: ConnIndex) -> &Connection {
         &self.conns[index.0]
     }
 
-    /// Whether a schedule's name means the connection of this index at some time: for `#last`, until the next is opened. A name
-    /// without a label means connections of every label, counted together.
+    /// Whether a name in a schedule refers to the connection with this index at some time of the
+    /// run. A connection matches `#last` until the next one is opened. A name without a label
+    /// covers connections of every label, counted together.
     pub fn is_named(&self, index: ConnIndex, name: &Conn) -> bool {
         let is_of_kind = |conn: &&Connection| {
             let labelled =
@@ -453,7 +470,7 @@ impl History {
 }
 
 impl EventKind {
-    /// The stream that the entry is about.
+    /// The stream of the entry, if it is about one.
     pub fn stream(&self) -> Option<&Stream> {
         match self {
             EventKind::Produced { stream, .. }
@@ -473,7 +490,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_without_a_label_means_connections_of_every_label() {
+    fn a_name_without_a_label_covers_connections_of_every_label() {
         let conn = |name: &str, generation| Connection {
             name: name.into(),
             client: name.split(['/', '#']).next().expect("a host").into(),

@@ -1,15 +1,15 @@
-//! What a history says of the network: connections and their ends, segments, and where faults are in force.
+//! The network in a history: connections and their ends, segments, and the scope of faults.
 
 use super::Time;
 use crate::schedule::{Host, MilestoneValue, Side};
 
-/// The number of a connection in its run, from 0, in order of opening. The [`ConnId`](crate::net::ConnId) that product code
-/// sees is one more.
+/// The index of a connection in its run: connections are numbered from 0, in order of opening. The
+/// [`ConnId`](crate::net::ConnId) in product code is larger by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnIndex(pub usize);
 
 impl ConnIndex {
-    /// The connection that product code names in the field `conn` of a milestone or point.
+    /// Returns the connection that product code names in the field `conn` of a milestone or point.
     pub fn from_fields(fields: &[(&str, MilestoneValue)]) -> Option<Self> {
         MilestoneValue::number(fields, "conn")
             .and_then(|id| usize::try_from(id).ok()?.checked_sub(1))
@@ -17,95 +17,98 @@ impl ConnIndex {
     }
 }
 
-/// What is known of a connection besides its events.
+/// The facts about a connection that are not events.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Its name, by number: `client#2`.
+    /// The name with its number: `client#2`.
     pub name: String,
     /// The host that opened it.
     pub client: Host,
-    /// The host that it was opened to.
+    /// The host that accepts it.
     pub server: Host,
-    /// The generation that it carries, once a milestone told so.
+    /// The generation that it carries, once a milestone has reported it.
     pub generation: Option<u64>,
     /// When it was opened.
     pub opened: Time,
-    /// When each end's user first dropped it, shut it or learned of its death: (client, server).
+    /// When the user of each end first dropped it, shut it down or learned of its death: (client,
+    /// server).
     pub over: (Option<Time>, Option<Time>),
 }
 
-/// How one end of a connection is over.
+/// How one end of a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnEnd {
-    /// Its user dropped or shut it first.
+    /// The user dropped it or shut it down first.
     Closed,
-    /// Its user read the end of the stream.
+    /// The user read the end of the stream.
     Eof,
-    /// Its user got an error.
+    /// The user got an error.
     Error(std::io::ErrorKind),
-    /// It could not be opened.
+    /// The connection could not be opened.
     NotOpened(std::io::ErrorKind),
 }
 
-/// Where a fault is in force: everything that is in one of these.
+/// The scope of a fault: it affects everything in one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// Hosts.
     pub hosts: Vec<Host>,
     /// Links: pairs of hosts.
     pub links: Vec<(Host, Host)>,
-    /// Connections. A connection that is not open yet when the fault begins is added by name only.
+    /// Connections. A connection that opens after the fault began is not listed; only the name in
+    /// the fault covers it.
     pub conns: Vec<ConnIndex>,
 }
 
-/// What a fault does to what is in its scope.
+/// How a fault affects its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Nature {
-    /// It kills connections, or keeps new ones from coming up.
+    /// It kills connections, or prevents new ones from being established.
     Kills,
-    /// It slows or holds what passes, or a task; nothing dies by it alone.
+    /// It slows or holds traffic or a task; the fault alone kills nothing.
     Slows,
-    /// It does neither (a jump of the wall clock).
+    /// Neither of the two (a jump of the wall clock).
     Harmless,
 }
 
-/// A segment on its way.
+/// A segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// On which connection.
+    /// The connection.
     pub conn: ConnIndex,
-    /// Sent by which end.
+    /// The end that sent it.
     pub from: Side,
-    /// Its flags.
+    /// The flags of the segment.
     pub flags: Flags,
-    /// Its first byte in its direction, counted from 0.
+    /// The position of its first byte in its direction, counted from 0.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The length in bytes.
     pub len: u32,
-    /// What becomes of it.
+    /// The fate of the segment.
     pub fate: Fate,
 }
 
-/// The flags of a segment that matter to a reader.
+/// The flags of a segment that are relevant for a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// Opens.
+    /// The segment opens the connection.
     pub syn: bool,
-    /// Acknowledges.
+    /// The segment acknowledges data.
     pub ack: bool,
-    /// Closes.
+    /// The segment closes the direction.
     pub fin: bool,
-    /// Resets.
+    /// The segment resets the connection.
     pub rst: bool,
 }
 
-/// What becomes of a segment.
+/// The fate of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives then.
+    /// The segment arrives at this time.
     Arrives(Time),
-    /// It is held: it arrives when a fault is over (then it stands here again, with its arrival).
+    /// A fault holds the segment; it arrives when the fault is over. A second entry then records
+    /// its arrival.
     Held,
-    /// It never arrives.
+    /// The segment never arrives.
     Lost,
 }

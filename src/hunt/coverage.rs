@@ -1,7 +1,8 @@
-//! What the faults of many runs hit: whether there was anything that they could disturb.
+//! Fault coverage: what the faults of many runs hit, and whether there was anything to disturb.
 //!
-//! A fault that comes when nothing is under way shows nothing. So a hunt tells, of each kind, how many were drawn, how many
-//! came, and how many of these hit bytes in flight, a handshake, a catch-up, a held task; and how many hit nothing of it.
+//! A fault that begins while the system is idle tests nothing. For each kind of fault, a hunt
+//! therefore reports how many faults were drawn, how many began, and how many of those hit bytes in
+//! flight, a handshake, a catch-up or a held task. It also reports how many hit none of these.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +10,31 @@ use crate::history::{ConnIndex, Event, EventKind, History, Scope, Side};
 use crate::schedule::{Action, MilestoneValue, Plan};
 use crate::subject::DynSubject;
 
-/// What the faults of one kind hit. One fault can hit several of these at once.
+/// Counts of what the faults of one kind hit. One fault can hit several of these at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultHits {
-    /// How many were drawn.
+    /// Number of faults drawn.
     pub drawn: u64,
-    /// How many of them came.
+    /// Number of drawn faults that began.
     pub came: u64,
-    /// How many hit payload on its way.
+    /// Number of faults that hit payload in flight.
     pub in_flight: u64,
-    /// How many hit a connection whose handshake was under way.
+    /// Number of faults that hit a connection during its handshake.
     pub handshake: u64,
-    /// How many hit a connection on which a client caught up.
+    /// Number of faults that hit a connection on which a client was catching up.
     pub catch_up: u64,
-    /// How many came while a task was held on a host that they hit.
+    /// Number of faults that began while a task was held on a host that they hit.
     pub held: u64,
-    /// How many hit nothing of all that.
+    /// Number of faults that hit none of the above.
     pub nothing: u64,
 }
 
-/// What the faults of many runs hit, by their words.
+/// What the faults of many runs hit, keyed by the scenario-file word of the fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultCoverage(pub BTreeMap<&'static str, FaultHits>);
 
 impl FaultCoverage {
-    /// What the faults of one run hit.
+    /// Computes the fault coverage of one run.
     pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History) -> Self {
         let mut coverage = Self::default();
         for step in &plan.steps {
@@ -56,7 +57,7 @@ impl FaultCoverage {
         coverage
     }
 
-    /// Adds those of other runs.
+    /// Adds the coverage of other runs.
     pub fn add(&mut self, other: &FaultCoverage) {
         for (word, hit) in &other.0 {
             let sum = self.0.entry(word).or_default();
@@ -72,17 +73,17 @@ impl FaultCoverage {
     }
 }
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
     CatchUp,
     Installed,
-    /// It is over for its client, or not opened yet.
+    /// The client's end is over, or the connection is not open yet.
     Over,
 }
 
-/// What is under way at a moment of a run.
+/// The state at one moment of a run: held tasks and connection phases.
 struct Now<'a> {
     subject: &'a dyn DynSubject,
     history: &'a History,
@@ -141,7 +142,7 @@ impl<'a> Now<'a> {
         hit.nothing += u64::from(in_flight == 0 && !handshake && !catch_up && !held);
     }
 
-    /// The connections that are in a scope, open or not.
+    /// Returns the connections in a scope, open or not.
     fn conns_in(&self, scope: &'a Scope) -> impl Iterator<Item = usize> {
         self.history.conns.iter().enumerate().map(|(index, _)| index).filter(move |index| {
             let conn = &self.history.conns[*index];
@@ -153,7 +154,7 @@ impl<'a> Now<'a> {
         })
     }
 
-    /// Whether a host is in a scope, or has an open connection that is.
+    /// Returns whether a host is in a scope, or has an open connection in that scope.
     fn is_touched(&self, scope: &Scope, host: &str) -> bool {
         let is_end = |index: usize| {
             let conn = &self.history.conns[index];
@@ -174,7 +175,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_faults_hit_is_counted_by_what_was_under_way() {
+    fn fault_coverage_counts_what_each_fault_hit() {
         let text = r#"
             format = 1
             subject = "counter"

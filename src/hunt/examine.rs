@@ -1,5 +1,5 @@
-//! One run of many, examined: it is [judged](mod@super::judge), and a share of all runs is repeated, or has a twin. What broke is
-//! asked again of a fresh process.
+//! Examines one run of many. The run is [judged](mod@super::judge); a share of all runs is repeated
+//! or gets a control run. A violation is confirmed in a fresh process.
 
 use crate::history::History;
 use crate::property::violation::{ViolationEntry, fields, kinds};
@@ -21,58 +21,60 @@ kinds! {
     NOT_VERIFIED = "not-verified": "the run could not be verified: {why}";
 }
 
-// A part of these sentences: what stands for an entry that is not there.
+// Used in these sentences in place of a missing history entry.
 kinds! {
     NOTHING = "nothing": "nothing";
 }
 
-/// How a run is not the same again.
+/// A divergence: how a repeated run differs from the first.
 type Unlike = (&'static ViolationKind, ViolationFields);
 
-/// How much is checked besides the properties.
+/// Which runs are checked beyond the properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// A thirty-second of the runs is repeated; a run to which packets of an older generation came late has a twin, for in no
-    /// other could the twin differ. Which they are, depends on the run alone.
+    /// One run in 32 is repeated. A run gets a control run if packets of an older generation
+    /// arrived late in it; in any other run the control run could not differ. The choice depends
+    /// only on the run.
     #[default]
     Share,
-    /// Every run is repeated and has a twin.
+    /// Every run is repeated and has a control run.
     All,
-    /// None is, and none has.
+    /// No run is repeated or has a control run.
     None,
 }
 
-/// One run of so many is repeated, where a share is.
+/// With [`Check::Share`], one run in this many is repeated.
 const SHARE: u64 = 32;
 
-/// How a run is examined.
+/// Options for [`examine`].
 #[derive(Clone, Debug, Default)]
 pub struct Checks {
-    /// How much is checked besides the properties.
+    /// Which runs are checked beyond the properties.
     pub check: Check,
-    /// What carries the segments.
+    /// The engine that carries the segments.
     pub engine: Engine,
-    /// Who is asked for a second opinion of a run that failed; nobody where there is none.
+    /// The program that repeats a failed run in a fresh process. With `None`, there is no second
+    /// opinion.
     pub fresh: Option<Fresh>,
 }
 
-/// A run, examined.
+/// The result of [`examine`].
 #[derive(Debug)]
 pub struct Examined {
-    /// The record of the run.
+    /// The history of the run.
     pub history: History,
-    /// What broke in it.
+    /// The violations in the run.
     pub broken: Vec<Violation>,
-    /// Whether a failure in it is neither surely justified nor surely not.
+    /// Whether the run had an inconclusive failure: either outcome would have been correct.
     pub inconclusive: bool,
-    /// Whether it was repeated.
+    /// Whether the run was repeated.
     pub repeated: bool,
 }
 
-/// Runs a plan, judges the run, and checks that it comes out the same again.
+/// Runs a plan, judges the run, and checks that the run is deterministic.
 ///
 /// # Errors
-/// If it could not be carried out.
+/// If the run could not be carried out.
 pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunError> {
     let options = Options { engine: checks.engine, ..Options::default() };
     let chosen = |by_share: bool| match checks.check {
@@ -84,7 +86,8 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
     let statement = judged.statement();
     let Judged { history, mut broken, inconclusive, control, .. } = judged;
     let rendered = Said { statement, has_control: control.is_some() };
-    // It has been judged, and a run that is repeated brings two more records.
+    // The control run is judged by now. Repeating the run allocates two more histories, so free
+    // this one first.
     drop(control);
     let repeated = chosen(below(case.plan.seed, "repeat", &[history.digest.value()], SHARE) == 0);
     let mut unlike = if repeated { repeat(case, &options, &rendered)? } else { None };
@@ -98,13 +101,13 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
     Ok(Examined { history, broken, inconclusive, repeated })
 }
 
-/// What was said of a run, and has to be said again.
+/// The statement of a run that a repetition must reproduce.
 struct Said {
     statement: String,
     has_control: bool,
 }
 
-/// Judges the plan again; says where the second run differs, if it does.
+/// Judges the plan again and returns the divergence, if any.
 fn repeat(
     case: JudgedRun<'_>,
     options: &Options,
@@ -122,7 +125,7 @@ fn repeat(
     Ok(Some(parted.unwrap_or_else(|| (&SEEN_NO_MORE, ViolationFields::default()))))
 }
 
-/// Where two runs part that should be the same, if they do.
+/// Returns where two runs that should be identical diverge, if they do.
 fn where_they_part(
     plan: &Plan,
     kind: &'static ViolationKind,
@@ -143,7 +146,7 @@ fn where_they_part(
     Some((kind, fields! { before, once, again }))
 }
 
-/// Asks a fresh process; says how it differs, if it does.
+/// Repeats the run in a fresh process and returns the divergence, if any.
 fn second_opinion(
     fresh: &Fresh,
     case: JudgedRun<'_>,

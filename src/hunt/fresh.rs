@@ -1,9 +1,11 @@
-//! A second opinion from a fresh process: the same run in a process that did nothing before.
+//! A second opinion from a fresh process: the same run in a process that has done nothing before.
 //!
-//! What leaks from one run of a process into the next (a lazy static, a counter, an address) makes a failure that nobody can
-//! show again. So a failing run is [judged](mod@super::judge) again by a new process of the same program, which is given the plan
-//! and what is expected of it as a scenario file on its standard input, and prints the [statement](super::judge::Judged::statement) of the run.
-//! Every binary made with `reknit::cli::main` or `reknit::tests!` can be asked so, by [`ASK`] as its first argument.
+//! State that leaks from one run of a process into the next (a lazy static, a counter, an address)
+//! can cause a failure that cannot be reproduced. A failing run is therefore
+//! [judged](mod@super::judge) again by a new process of the same program. The process receives the
+//! plan and its expectations as a scenario file on standard input, and prints the
+//! [statement](super::judge::Judged::statement) of the run. Every binary made with
+//! `reknit::cli::main` or `reknit::tests!` supports this: pass [`ASK`] as its first argument.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -20,40 +22,44 @@ use crate::world::{Engine, Options, Tick};
 use super::judge::{JudgedRun, judge};
 use super::pool::pulse;
 
-/// The first argument by which a program is asked.
+/// The first argument that makes a program judge a run from standard input.
 pub const ASK: &str = "__digest";
 
-/// How a later argument begins that says that the run is on stock turmoil: the milliseconds of a tick follow.
+/// Prefix of an optional later argument: the run uses stock turmoil. The tick length in
+/// milliseconds follows.
 const TURMOIL: &str = "turmoil:";
 
-/// A later argument: the run has a twin.
+/// Optional later argument: the run has a control run.
 const CONTROL: &str = "twin";
 
-/// How long a fresh process may take.
+/// The time limit for a fresh process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A program that can be asked.
+/// A program that can judge a run in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fresh {
     program: PathBuf,
 }
 
 impl Fresh {
-    /// A program that answers, or is to be found out not to.
+    /// Uses any program, for tests with a program that does not answer.
     #[cfg(test)]
     pub(super) fn of(program: &str) -> Self {
         Self { program: program.into() }
     }
 
-    /// This program, which must answer [`ASK`]. `None` where the operating system does not tell which it is.
+    /// Returns the current program, which must support [`ASK`]. Returns `None` if the operating
+    /// system does not report the path of the executable.
     pub fn this_program() -> Option<Self> {
         std::env::current_exe().ok().map(|program| Self { program })
     }
 
-    /// What a fresh process says of a run, with a twin or without: its [statement](super::judge::Judged::statement).
+    /// Judges a run in a fresh process, with or without a control run, and returns its
+    /// [statement](super::judge::Judged::statement).
     ///
     /// # Errors
-    /// If the process cannot be started, does not answer in time, or says that it cannot do the run: in one sentence.
+    /// If the process cannot be started, does not answer in time, or reports that it cannot do the
+    /// run. The error is one sentence.
     pub fn ask(
         &self,
         plan: &Plan,
@@ -78,7 +84,7 @@ impl Fresh {
     }
 }
 
-/// The later arguments: how a run is carried out.
+/// Returns the later arguments: how the run is carried out.
 pub(super) fn how(engine: Engine, control: bool) -> Vec<String> {
     let turmoil = match engine {
         Engine::Event => None,
@@ -87,7 +93,7 @@ pub(super) fn how(engine: Engine, control: bool) -> Vec<String> {
     turmoil.into_iter().chain(control.then(|| CONTROL.to_owned())).collect()
 }
 
-/// Gives the child its file, and reads what it says, with patience.
+/// Sends the file to the child and reads its output, within the time limit.
 fn converse(child: &mut Child, file: String) -> Result<String, String> {
     let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("a fresh process has no pipes".into());
@@ -101,7 +107,7 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
         });
         report.send(done.map(|_| rendered)).ok();
     });
-    // Who waits for another process is not stuck itself.
+    // This worker is not stuck while it waits for another process, so it keeps its pulse.
     let answer = (0..PATIENCE.as_secs()).find_map(|_| {
         pulse();
         rendered.recv_timeout(Duration::from_secs(1)).ok()
@@ -116,10 +122,11 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
     }
 }
 
-/// The fresh process's side: judges the run of the file, and returns what to print. `how` are the arguments after [`ASK`].
+/// Runs in the fresh process: judges the run in the file and returns the text to print. `how` are
+/// the arguments after [`ASK`].
 ///
 /// # Errors
-/// If there is no such run, in one sentence.
+/// If the file describes no run that can be carried out. The error is one sentence.
 pub fn answer(
     file: &str,
     how: &[&str],

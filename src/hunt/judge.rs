@@ -1,7 +1,8 @@
-//! One run, judged. Whoever wants a verdict asks here, with the same words: the checks of a run, its replay, and the fresh
-//! process that is asked for a second opinion. So what one of them sees, the others see, too.
+//! Judges one run. The checks of a run, its replay, and the fresh process that gives a second
+//! opinion all use this module, so all of them reach the same verdict.
 //!
-//! It does not choose: which runs have a twin, or are repeated, [`examine`](mod@super::examine) says.
+//! This module does not choose which runs are repeated or have a control run;
+//! [`examine`](mod@super::examine) does.
 
 use std::sync::Arc;
 
@@ -14,37 +15,37 @@ use crate::world::{Engine, Options, RunError, run};
 
 use super::pool::pulse;
 
-/// What is judged, and by what.
+/// The run to judge, and what to judge it by.
 #[derive(Clone, Copy)]
 pub struct JudgedRun<'a> {
     /// The protocol under test.
     pub subject: &'a Arc<dyn DynSubject>,
-    /// The plan that is run.
+    /// The plan to run.
     pub plan: &'a Plan,
-    /// What must come out of this run, besides the properties.
+    /// The expectations of this run, besides the properties.
     pub expect: &'a Expect,
 }
 
-/// A run, judged.
+/// The result of [`judge`].
 #[derive(Debug)]
 pub struct Judged {
-    /// The record of the run.
+    /// The history of the run.
     pub history: History,
-    /// The subject's own tracing output, where it was asked for.
+    /// The subject's own tracing output, if requested.
     pub log: Vec<String>,
-    /// The record of its twin, where it had one.
+    /// The history of its control run, if it had one.
     pub control: Option<History>,
-    /// What broke in it.
+    /// The violations in the run.
     pub broken: Vec<Violation>,
-    /// Whether a failure in it is neither surely justified nor surely not.
+    /// Whether the run had an inconclusive failure: either outcome would have been correct.
     pub inconclusive: bool,
 }
 
-/// Runs a plan, and its twin where `has_control` wants one of that run and there can be one, and judges both: the properties, and
-/// what is expected.
+/// Runs a plan and judges the run against the properties and the expectations. Adds a control run
+/// if `has_control` asks for one and the subject and engine support it.
 ///
 /// # Errors
-/// If a run could not be carried out, or its driver recorded what no protocol can bring about.
+/// If a run could not be carried out, or its driver recorded something that no protocol can do.
 pub fn judge(
     case: JudgedRun<'_>,
     options: &Options,
@@ -81,12 +82,13 @@ pub fn judge(
     Ok(Judged { history, log: outcome.log, control, broken, inconclusive })
 }
 
-/// Whether the packets of an older generation can be told and dropped.
+/// Returns whether packets of an older generation can be recognised and dropped.
 fn can_have_control(subject: &Arc<dyn DynSubject>, engine: Engine) -> bool {
     engine == Engine::Event && subject.generation_milestone().is_some()
 }
 
-/// The same run, in which packets of an older generation are dropped once a newer one is installed.
+/// Runs the control run: packets of an older generation are dropped once a newer generation is
+/// installed.
 fn control(
     subject: &Arc<dyn DynSubject>,
     plan: &Plan,
@@ -97,8 +99,8 @@ fn control(
 }
 
 impl Judged {
-    /// What must be the same whenever and wherever it is run: the digests and the verdict, as text. The verdict is in the JSON form of
-    /// its violations.
+    /// Returns the part of the result that every repetition must reproduce, as text: the digests
+    /// and the violations. The violations are in JSON.
     pub fn statement(&self) -> String {
         let control = self
             .control

@@ -1,8 +1,9 @@
-//! The kill matrix: for each defect of a subject, how many random schedules it takes to find it, and how small the find becomes; and
-//! whether sweeps of plain schedules find it.
+//! The kill matrix. For each defect of a subject, it records how many random schedules a hunt needs
+//! to find it and how far the failing schedule shrinks. It also records whether sweeps of plain
+//! schedules find the defect.
 //!
-//! By chance every defect starts cold: from the first seed of the profile, without a scenario file. A defect that is not found is a hole
-//! in the harness: in what it draws, or in what it looks at.
+//! Every random hunt starts cold: from the first seed of the profile, without a scenario file. A
+//! defect that is not found shows a gap in the harness: in what it draws, or in what it checks.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -20,31 +21,31 @@ use super::shrink::{Budget, main_thing, shrink};
 use super::sweep::sweep;
 use super::tally::{FailedRun, HuntError};
 
-/// What it took to find a defect.
+/// The effort that it took to find a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefectKill {
     /// The defect.
     pub defect: &'static str,
-    /// How many schedules were run, the one that broke among them.
+    /// Number of schedules run, including the failing one.
     pub schedules: u64,
-    /// What broke; `None` where nothing did.
+    /// The first violation; `None` if there was none.
     pub found: Option<FirstViolation>,
 }
 
-/// What broke first.
+/// The first violation of a hunt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstViolation {
-    /// The property.
+    /// The violated property.
     pub property: &'static str,
-    /// The seed.
+    /// The seed of the schedule.
     pub seed: u64,
-    /// How many steps the schedule had.
+    /// Number of steps in the schedule as drawn.
     pub drawn: usize,
-    /// How many it has when it is made small; `None` where it cannot be.
+    /// Number of steps after shrinking; `None` if the schedule could not be shrunk.
     pub steps: Option<usize>,
 }
 
-/// Hunts one defect, through so many schedules at most.
+/// Hunts for one defect, with at most `most` schedules.
 ///
 /// # Errors
 /// If a run could not be carried out.
@@ -72,18 +73,18 @@ pub fn kill(
     })
 }
 
-/// What sweeps came to that looked for a defect.
+/// The result of sweeps that look for a defect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BySweep {
-    /// How many positions were there, in all schedules that were swept.
+    /// Number of positions in all swept schedules.
     pub positions: usize,
-    /// How many runs were made, the one that broke among them.
+    /// Number of runs, including the failing one.
     pub runs: u64,
-    /// The property that broke first; `None` where nothing did.
+    /// The first violated property; `None` if there was none.
     pub found: Option<&'static str>,
 }
 
-/// Sweeps these plans, one after the other, with one defect, until something breaks.
+/// Sweeps the plans in order, with one defect switched on, until a property is violated.
 ///
 /// # Errors
 /// If a run could not be carried out.
@@ -116,7 +117,8 @@ pub fn kill_by_sweep(
     Ok(rendered)
 }
 
-/// Whether what broke holds without the defect: what breaks without it, too, does not show it.
+/// Returns whether the defect caused the violation: the property holds when the defect is switched
+/// off.
 fn is_its_doing(target: &HuntTarget, failed: &FailedRun, defect: &str) -> bool {
     let mut plan = failed.plan.clone();
     plan.defects.retain(|on| on != defect);
@@ -149,9 +151,9 @@ fn look_at(target: &HuntTarget, failed: &FailedRun, pool: &Pool) -> Option<First
 mod tests {
     use super::*;
 
-    /// A sample: the whole matrix takes minutes.
+    /// Only a sample: the whole matrix takes minutes.
     #[test]
-    fn a_defect_is_found_by_chance_and_made_small() {
+    fn a_random_hunt_finds_a_defect_and_shrinks_the_schedule() {
         let subject = crate::subjects::counter();
         let target = HuntTarget { profile: Arc::new(Profile::default_for(&*subject)), subject };
         for defect in ["resumes-one-too-late", "eof-is-completion", "lost-wake-up"] {

@@ -1,16 +1,20 @@
-//! Many runs: carried out on threads, judged, checked for determinism, summed up.
+//! Many runs: executed on threads, judged, checked for determinism and summed up.
 //!
-//! - [`judge`](mod@judge): one run, judged. [`examine`](mod@examine): a share of all runs is repeated, and those that could differ from a twin have one.
-//! - [`fresh`]: a failing run is done again in a fresh process before it is believed.
-//! - [`plans`]: which plans a scenario stands for.
-//! - [`pool`]: runs on several threads, results in order, with a watchdog outside the worlds.
-//! - [`shrink`](mod@shrink): a run that broke, made small.
-//! - [`summary`]: what is left of a run. [`tally`](mod@tally): all runs of one scenario, summed up. [`verdict`]: what they come to.
-//! - [`sweep`](mod@sweep): every position of one schedule, and every fault that makes sense there.
-//! - [`random`]: a hunt through random schedules. [`coverage`]: what their faults hit. [`seed`]: a seed as a person is told it.
-//! - [`kept`]: finds as files of a folder. [`matrix`]: which defects hunts find, and how soon.
+//! - [`judge`](mod@judge): judges one run. [`examine`](mod@examine): repeats a share of all runs,
+//!   and adds control runs.
+//! - [`fresh`]: confirms a failing run in a fresh process.
+//! - [`plans`]: the plans of a scenario.
+//! - [`pool`]: runs on several threads, with results in order and a watchdog outside the worlds.
+//! - [`shrink`](mod@shrink): shrinks a failing run.
+//! - [`summary`]: the summary of one run. [`tally`](mod@tally): the sum of all runs of one
+//!   scenario. [`verdict`]: the verdict on them.
+//! - [`sweep`](mod@sweep): tries every suitable fault at every position of one schedule.
+//! - [`random`]: a hunt through random schedules. [`coverage`]: what the faults hit. [`seed`]: the
+//!   printed form of a seed.
+//! - [`saved`]: saved findings, as files in a folder. [`matrix`]: which defects hunts find, and how
+//!   soon.
 //!
-//! Nothing here prints: what a person reads is made in [`report`](crate::report).
+//! Nothing here prints; [`report`](crate::report) renders the output.
 
 pub mod coverage;
 pub mod examine;

@@ -1,5 +1,5 @@
-//! Which plans a scenario stands for, one for each seed of a schedule, or one drawn for each seed of a swarm; and what is
-//! expected of each.
+//! The plans of a scenario, and what each run is expected to show. A schedule has one plan for each
+//! seed; a swarm draws one plan for each seed.
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use crate::scenario::{Body, Expect, ScenarioFile};
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
 
-/// Whether its plans are drawn; then what it expects, it expects of all its runs together.
+/// Returns whether the scenario is a swarm: its plans are drawn, and its expectations apply to all
+/// runs together.
 pub fn is_swarm(scenario: &ScenarioFile) -> bool {
     matches!(scenario.body, Body::Swarm(_))
 }
 
-/// All its plans, in order.
+/// Returns all plans of the scenario, in order.
 pub fn of(scenario: &ScenarioFile, subject: &Arc<dyn DynSubject>) -> Vec<Plan> {
     match &scenario.body {
         Body::Schedule(_) => scenario.plans(),
@@ -20,12 +21,13 @@ pub fn of(scenario: &ScenarioFile, subject: &Arc<dyn DynSubject>) -> Vec<Plan> {
     }
 }
 
-/// What is expected of each run by itself: all that a schedule expects, nothing that a swarm does.
+/// Returns the expectations of each single run: all of those of a schedule, none of those of a
+/// swarm.
 pub fn expected(scenario: &ScenarioFile) -> Expect {
     if is_swarm(scenario) { Expect::default() } else { scenario.expect.clone() }
 }
 
-/// Changes which seeds it is run with: the first, and how many. What is `None` stays as the file says.
+/// Changes the first seed and the number of seeds. `None` keeps the value from the file.
 pub fn with_seeds(scenario: &mut ScenarioFile, first: Option<u64>, count: Option<u64>) {
     let (seed, seeds) = match &mut scenario.body {
         Body::Schedule(_) => (&mut scenario.first_seed, &mut scenario.seeds),

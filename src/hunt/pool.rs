@@ -1,10 +1,13 @@
-//! Work on several threads: results come in order of the items, whatever the number of threads.
+//! Work on several threads. Results arrive in the order of the items, regardless of the number of
+//! threads.
 //!
-//! A world runs on one thread, and can stand still for good in product code that never awaits. A thread cannot be ended from
-//! outside. So a watchdog (the thread that collects the results) gives up a worker that shows no pulse for too long, reports
-//! its item as [`MissingResult::Stuck`], and starts another worker. Nobody joins a stuck worker: it ends with the process.
+//! A world runs on one thread, and product code that never awaits can block that thread forever. A
+//! thread cannot be stopped from outside. The thread that collects the results therefore acts as a
+//! watchdog. If a worker shows no pulse for too long, the watchdog abandons it, reports its item as
+//! [`MissingResult::Stuck`], and starts another worker. A stuck worker is never joined; it ends
+//! with the process.
 //!
-//! This is the one place of the harness that looks at a real clock to decide something.
+//! This is the only place in the harness where a real clock affects a decision.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,46 +18,50 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How work is spread.
+/// Settings of the thread pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// How many threads work; at least one does.
+    /// Number of worker threads; 0 means one.
     pub jobs: usize,
-    /// How much real time may pass without a pulse before a worker is given up.
+    /// The longest real time without a pulse before a worker is abandoned.
     pub patience: Duration,
 }
 
 impl Default for Pool {
-    /// A thread for each core, and 10 s of patience.
+    /// One thread per core, and a patience of 10 s.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         Self { jobs, patience: Duration::from_secs(10) }
     }
 }
 
-/// Why an item has no result.
+/// The reason why an item has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingResult {
-    /// Its worker showed no pulse for so much real time.
+    /// The worker showed no pulse for this much real time.
     #[error("it took more than {} s of real time: a task spins without awaiting, or blocks its thread", .0.as_secs_f32())]
     Stuck(Duration),
-    /// Its worker panicked: a mistake of the harness, for panics of the subject are in the history.
+    /// The worker panicked. This is a bug in the harness: panics of the subject are recorded in the
+    /// history.
     #[error("the harness panicked: {0}")]
     Panicked(String),
 }
 
-/// So many results wait for whoever collects them; then the workers do. Looking at one may take long, and each may hold a history.
+/// The number of uncollected results at which workers block. Collecting a result may be slow, and
+/// each result may hold a history.
 const IN_HAND: usize = 64;
 
 impl Pool {
-    /// The same pool with one thread.
+    /// Returns the same pool with one thread.
     pub fn alone(self) -> Self {
         Self { jobs: 1, ..self }
     }
 
-    /// Does `work` on each item, and hands the results to `each` in the order of the items, until it breaks off.
+    /// Runs `work` on each item, and passes the results to `each` in the order of the items, until
+    /// `each` returns `Break`.
     ///
-    /// Items are taken as workers become free, so the iterator may be long, or endless if `each` breaks off.
+    /// A worker takes the next item when it is free, so the iterator may be long. It may be endless
+    /// if `each` eventually returns `Break`.
     pub fn run<T, R>(
         &self,
         items: impl Iterator<Item = T> + Send + 'static,
@@ -85,7 +92,7 @@ impl Pool {
         }
     }
 
-    /// Waits for news of any worker, and gives up those without a pulse.
+    /// Waits for a message from any worker, and abandons workers without a pulse.
     fn wait<T: Send + 'static, R: Send + 'static>(
         &self,
         collected: &Receiver<News<R>>,
@@ -109,8 +116,8 @@ impl Pool {
     }
 }
 
-/// Says that this worker is alive, and begins something that may take as long as the patience again. Nothing on a thread
-/// that is no worker.
+/// Reports that this worker is alive, and restarts its patience timer. Does nothing on a thread
+/// that is not a worker.
 pub fn pulse() {
     WORKER.with_borrow(|slot| {
         if let Some(slot) = slot {
@@ -123,14 +130,14 @@ thread_local! {
     static WORKER: RefCell<Option<Arc<Slot>>> = const { RefCell::new(None) };
 }
 
-/// What there is to do.
+/// The queue of items.
 struct Feed<T> {
     items: Box<dyn Iterator<Item = T> + Send>,
     taken: usize,
 }
 
 impl<T> Feed<T> {
-    /// The next item and its number, or how many there were.
+    /// Returns the next item and its number, or the total number of items.
     fn take(&mut self) -> Result<(usize, T), usize> {
         let item = self.items.next().ok_or(self.taken)?;
         self.taken += 1;
@@ -138,18 +145,18 @@ impl<T> Feed<T> {
     }
 }
 
-/// What a worker tells.
+/// A message from a worker.
 enum News<R> {
     /// The result of an item.
     Result(usize, Result<R, MissingResult>),
-    /// There are so many items.
+    /// The total number of items.
     NoMoreThan(usize),
 }
 
-/// What a worker shows of itself.
+/// The state of a worker, as the watchdog sees it.
 #[derive(Default)]
 struct Slot {
-    /// The item it works on, and its last pulse.
+    /// The current item, and the time of the last pulse.
     busy: Mutex<Option<(usize, Instant)>>,
     given_up: AtomicBool,
 }
@@ -175,7 +182,7 @@ impl Slot {
     }
 }
 
-/// Whom workers work for.
+/// The shared state of all workers.
 struct Crew<T, R> {
     feed: Arc<Mutex<Feed<T>>>,
     work: Arc<dyn Fn(T) -> R + Send + Sync>,
@@ -195,7 +202,7 @@ impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
         slot
     }
 
-    /// Leaves nothing to take for anybody.
+    /// Empties the queue, so that workers stop after their current item.
     fn dismiss(&self) {
         self.feed.lock().unwrap_or_else(PoisonError::into_inner).items =
             Box::new(std::iter::empty());
@@ -226,7 +233,7 @@ fn toil<T, R>(
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -261,7 +268,7 @@ mod tests {
         Pool { jobs, patience: Duration::from_secs(10) }
     }
 
-    /// Something that takes longer for the first items than for the last.
+    /// Work that takes longer for the first items than for the last.
     fn slow_first(n: u64) -> u64 {
         (0..(200 - n) * 500).fold(0_u64, |sum, x| std::hint::black_box(sum.wrapping_add(x)));
         n * 2
@@ -269,12 +276,12 @@ mod tests {
 
     #[test]
     #[allow(clippy::disallowed_methods)] // the workers' real time is what passes
-    fn workers_wait_for_whoever_collects() {
+    fn workers_wait_when_the_collector_is_slow() {
         let begun = Arc::new(AtomicUsize::new(0));
         let (counted, mut most) = (begun.clone(), None);
         let work = move |_| counted.fetch_add(1, Ordering::Relaxed);
         Pool { jobs: 2, ..Pool::default() }.run(0..10_000, work, |_| {
-            // Whoever could go on has gone on by now.
+            // After this pause, every worker that can proceed has done so.
             std::thread::sleep(Duration::from_millis(if most.is_none() { 300 } else { 0 }));
             most.get_or_insert_with(|| begun.load(Ordering::Relaxed));
             ControlFlow::Continue(())
@@ -295,12 +302,12 @@ mod tests {
     }
 
     #[test]
-    fn no_items_are_no_results() {
+    fn no_items_give_no_results() {
         assert_eq!(all(pool(3), std::iter::empty::<u64>(), slow_first), []);
     }
 
     #[test]
-    fn an_endless_supply_ends_when_the_collector_breaks_off() {
+    fn an_endless_iterator_ends_when_the_collector_stops() {
         let mut seen = Vec::new();
         pool(2).run(
             0..,
@@ -314,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stuck_worker_is_given_up_and_the_rest_is_done_without_it() {
+    fn a_stuck_worker_is_abandoned_and_the_other_items_finish() {
         let patience = Duration::from_millis(100);
         let results = all(Pool { jobs: 1, patience }, 0..4, |n| {
             if n == 1 {
@@ -328,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_shows_its_pulse_may_take_its_time() {
+    fn a_worker_with_a_pulse_may_run_longer() {
         let patience = Duration::from_millis(200);
         let results = all(Pool { jobs: 1, patience }, 0..1, |n| {
             for _ in 0..10 {

@@ -1,7 +1,8 @@
-//! A hunt: random schedules of one profile, one after another, and what they came to.
+//! A hunt: runs random schedules of one profile, one after another, and sums up the results.
 //!
-//! Plans are drawn as they are run, and thrown away unless they break something: a hunt of a million schedules fits into memory.
-//! What it draws, finds and digests depends on the profile and the seeds, never on the number of threads.
+//! Each plan is drawn when it is run, and dropped unless its run fails. A hunt of a million
+//! schedules therefore fits into memory. The plans, violations and digests depend on the profile
+//! and the seeds, never on the number of threads.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,31 +19,32 @@ use super::pool::Pool;
 use super::summary::RunSummary;
 use super::tally::{FailedRun, HuntError, ScenarioTally};
 
-/// What a hunt draws from.
+/// The target of a hunt.
 #[derive(Clone)]
 pub struct HuntTarget {
     /// The protocol under test.
     pub subject: Arc<dyn DynSubject>,
-    /// The weights and ranges.
+    /// The weights and ranges from which schedules are drawn.
     pub profile: Arc<Profile>,
 }
 
-/// What a hunt came to. The tally's list of what failed stays empty: each was handed over as it came.
+/// The results of a hunt. The tally's list of failed runs stays empty: each failed run is passed to
+/// the callback.
 #[derive(Debug, Default)]
 pub struct Hunted {
-    /// All runs, summed up.
+    /// The sum of all runs.
     pub tally: ScenarioTally,
-    /// What their faults hit.
+    /// What the faults hit.
     pub coverage: FaultCoverage,
-    /// How many of them broke something.
+    /// Number of runs with a violation.
     pub broke: u64,
 }
 
-/// Runs the plans of these seeds, in order. `each` is told how it stands after each run, with the run itself where something broke
-/// in it, and breaks off when it has enough.
+/// Runs the plans of these seeds, in order. Calls `each` after every run, with the results so far,
+/// and with the run itself if it failed. Return `Break` from `each` to stop the hunt.
 ///
 /// # Errors
-/// If a run could not be carried out: the first such run ends the whole.
+/// If a run could not be carried out. The first such run ends the hunt.
 pub fn hunt(
     target: &HuntTarget,
     seeds: impl Iterator<Item = u64> + Clone + Send + 'static,
@@ -75,12 +77,12 @@ pub fn hunt(
 }
 
 impl HuntTarget {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     pub fn plan(&self, seed: u64) -> Plan {
         draw::plan(&self.profile, &*self.subject, seed)
     }
 
-    /// The plan is not handed on with what it came to: where it is asked for, it is drawn again.
+    /// Runs one seed. The plan is not part of the result: it is drawn again if needed.
     fn examine(&self, seed: u64, checks: &Checks) -> Result<(RunSummary, FaultCoverage), RunError> {
         let plan = self.plan(seed);
         let examined = examine(

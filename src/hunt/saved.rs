@@ -1,7 +1,8 @@
-//! What hunts found, as files of a folder: one for each shape of failure.
+//! Saved findings: the violations that hunts found, one file in a folder for each shape of failure.
 //!
-//! Two finds have the same shape if the same property broke, under the same defects, in schedules of the same words. A find whose
-//! shape is kept already is a duplicate: it is counted, and not saved.
+//! Two findings have the same shape if they violate the same property, under the same defects, in
+//! schedules with the same step words. A finding whose shape is already saved is a duplicate: it is
+//! counted, but not saved.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::{Action, Plan};
 use crate::subject::DynSubject;
 
-/// What makes two finds alike.
+/// The shape of a finding. Findings of the same shape are duplicates.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FindingShape {
     property: String,
@@ -24,7 +25,7 @@ pub struct FindingShape {
 }
 
 impl FindingShape {
-    /// The shape of a plan that breaks a property.
+    /// Returns the shape of a plan that violates a property.
     pub fn of(plan: &Plan, property: &str) -> Self {
         let mut words: Vec<_> = (plan.steps.iter())
             .map(|step| match &step.action {
@@ -39,27 +40,28 @@ impl FindingShape {
     }
 }
 
-/// A folder of finds.
+/// A folder of saved findings.
 #[derive(Debug)]
 pub struct SavedFindings {
     folder: PathBuf,
     shapes: BTreeMap<FindingShape, PathBuf>,
 }
 
-/// A find that could not be saved, with the text that its file would have had.
+/// A finding that could not be saved, with the text of its file.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: cannot be written: {why}", path.display())]
 pub struct Unsaved {
-    /// Where it was to be.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Why it is not there.
+    /// The reason why the file could not be written.
     pub why: io::Error,
-    /// What was to stand in it.
+    /// The text of the file.
     pub text: String,
 }
 
 impl SavedFindings {
-    /// What this folder has kept of a subject. Where there is no such folder yet, or a file in it is not understood, that is nothing.
+    /// Loads the saved findings of a subject from this folder. Ignores files that it cannot parse.
+    /// A missing folder counts as empty.
     pub fn open(folder: &Path, subject: &Arc<dyn DynSubject>) -> Self {
         let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         let subjects = std::slice::from_ref(subject);
@@ -73,15 +75,16 @@ impl SavedFindings {
         Self { folder: folder.to_owned(), shapes: shapes.collect() }
     }
 
-    /// The file of this shape, if one is kept.
+    /// Returns the file of this shape, if one is saved.
     pub fn has(&self, shape: &FindingShape) -> Option<&Path> {
         self.shapes.get(shape).map(PathBuf::as_path)
     }
 
-    /// Saves a find under a title; where its file is. It replaces no file.
+    /// Saves a finding under a title and returns the path of its file. Never overwrites a file.
     ///
     /// # Errors
-    /// If it cannot be written. Its shape counts as kept all the same, so that the next find of that shape is a duplicate.
+    /// If the file cannot be written. The shape still counts as saved, so the next finding of that
+    /// shape is a duplicate.
     pub fn keep(
         &mut self,
         plan: &Plan,
@@ -102,7 +105,8 @@ impl SavedFindings {
         }
     }
 
-    /// The file of a find. Its title must begin with the property, from which its shape is known again.
+    /// Returns the text of a finding's file. The title must begin with the property:
+    /// [`SavedFindings::open`] reads the property from there.
     pub fn file(plan: &Plan, title: &str) -> String {
         ScenarioFile::of_plan(plan.clone(), title).to_toml()
     }
@@ -116,7 +120,8 @@ impl SavedFindings {
     }
 }
 
-/// Writes a file whole or not at all: a full disk leaves no half of it. Makes its folder where there is none.
+/// Writes a file atomically: a full disk leaves no partial file. Creates the folder if it does not
+/// exist.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
     let mut beside = path.as_os_str().to_owned();
@@ -147,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_known_to_the_next_hunt_by_its_shape() {
+    fn a_later_hunt_recognises_a_saved_finding_by_its_shape() {
         let folder = std::env::temp_dir().join(format!("reknit-kept-{}", std::process::id()));
         let (plan, broken) = find();
         let mut kept = SavedFindings::open(&folder, &counter());
@@ -172,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_handed_back() {
+    fn a_finding_that_cannot_be_written_is_returned() {
         let (plan, broken) = find();
         let mut kept = SavedFindings::open(Path::new("/dev/null/found"), &counter());
         let unsaved = kept.keep(&plan, &broken, TITLE).unwrap_err();

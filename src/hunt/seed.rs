@@ -1,7 +1,8 @@
-//! A seed as a hunt prints it: all that a plan was drawn from, in one word.
+//! The printed form of a seed: one word that holds everything a plan is drawn from.
 //!
-//! `exec:default:g8:1723+disconnect-kills+server.retained-bytes=1B` is the plan that the generator of version 8 draws for `exec`
-//! from its default profile and the number 1723, with a defect on and a limit set.
+//! `exec:default:g8:1723+disconnect-kills+server.retained-bytes=1B` is the plan that generator
+//! version 8 draws for `exec` from its default profile and the number 1723, with one defect
+//! switched on and one limit set.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,25 +17,25 @@ pub const DEFAULT: &str = "default";
 pub struct Seed {
     /// The protocol under test.
     pub subject: String,
-    /// The swarm file that it is drawn from, or [`DEFAULT`].
+    /// The swarm file to draw from, or [`DEFAULT`].
     pub profile: String,
-    /// The version of the generator that draws it.
+    /// The version of the generator.
     pub generator: u32,
     /// The seed itself.
     pub number: u64,
-    /// Defects that are switched on.
+    /// The defects that are switched on.
     pub defects: Vec<String>,
-    /// Limits that are set: `LIMIT=VALUE`.
+    /// The limits that are set, as `LIMIT=VALUE`.
     pub sets: Vec<String>,
 }
 
-/// Why a text is no printed seed.
+/// The reason why a text is not a valid printed seed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSeed {
-    /// It does not look like one.
+    /// The text does not have the form of a seed.
     #[error("`{0}` is not a seed; one looks like `exec:default:g{GENERATOR}:1723`")]
     Form(String),
-    /// It is of another version of the generator.
+    /// The seed is for another version of the generator.
     #[error(
         "`{0}` was drawn by another version of the generator; this program draws by version {GENERATOR}"
     )]
@@ -42,13 +43,13 @@ pub enum NoSeed {
 }
 
 impl Seed {
-    /// Whether a word is meant as a printed seed, and not as the name of a file.
+    /// Returns whether a command-line word is a printed seed rather than a file name.
     pub fn is_meant(word: &str) -> bool {
         parts(word).is_some()
     }
 }
 
-/// Subject, profile, version, number, and the rest.
+/// Splits a seed into subject, profile, version, number, and the rest.
 fn parts(word: &str) -> Option<(&str, &str, &str, &str, &str)> {
     let (head, changes) =
         word.split_once('+').map_or((word, ""), |(head, changes)| (head, changes));
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_seed_is_said() {
+    fn a_text_that_is_not_a_seed_is_an_error() {
         for word in [
             "scenarios/a.toml",
             "exec:default:1723",

@@ -1,11 +1,14 @@
-//! A run that broke, made small: the [shrinker](crate::schedule::shrink) proposes plans, and runs say which of them still fail.
+//! Shrinks a failing run: the [shrinker](crate::schedule::shrink) proposes smaller plans, and this
+//! module runs them to see which still fail.
 //!
-//! A smaller plan fails only if it breaks the same property, and of the same stream where the property is about one; it may break
-//! others, too. What a file expects is asked of the smaller runs only where it is what broke. A plan that could not stand in a
-//! file is never run, so that whatever comes out can be kept.
+//! A smaller plan counts as failing only if it violates the same property, and the same stream if
+//! the property concerns one stream. It may violate other properties too. The expectations of the
+//! file apply to smaller runs only if the original failure is an unmet expectation. A plan that
+//! cannot be written to a file is never run, so the result can always be saved.
 //!
-//! One run follows from the one before, so they are carried out one after the other, by one worker of a [`Pool`]: what comes out
-//! does not depend on the number of cores, and a run that gets stuck is given up like any other.
+//! Each run depends on the result of the one before. Runs therefore execute one after another, on
+//! one worker of a [`Pool`]. The result does not depend on the number of cores, and a stuck run is
+//! abandoned like any other.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,12 +26,12 @@ use crate::world::{Options, RunError};
 use super::judge::{Judged, JudgedRun, judge};
 use super::pool::{MissingResult, Pool};
 
-/// How much may be spent on making one run small.
+/// Limits on the effort to shrink one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// The most runs, without the first, which shows that there is something to shrink.
+    /// The maximum number of runs. The initial run, which reproduces the failure, does not count.
     pub runs: u64,
-    /// How they are watched. Whatever it says, one thread works.
+    /// The pool that watches the runs. Only one thread is used, whatever its setting.
     pub pool: Pool,
 }
 
@@ -39,41 +42,41 @@ impl Default for Budget {
     }
 }
 
-/// How far the work is.
+/// The state of the shrinking so far.
 #[derive(Clone, Copy, Debug)]
 pub struct ShrinkProgress<'a> {
-    /// The smallest plan so far that fails.
+    /// The smallest failing plan so far.
     pub plan: &'a Plan,
-    /// How many steps there were in the beginning.
+    /// Number of steps in the original plan.
     pub from: usize,
-    /// How many runs were needed so far.
+    /// Number of runs so far.
     pub runs: u64,
 }
 
-/// A run that broke, made small.
+/// A failing run after shrinking.
 #[derive(Debug)]
 pub struct Shrunk {
-    /// The smallest plan that was found.
+    /// The smallest failing plan found.
     pub plan: Plan,
-    /// What is expected of it, besides the properties.
+    /// The expectations of that plan, besides the properties.
     pub expect: Expect,
-    /// What broke in its run, first of all what it was shrunk for.
+    /// The violations in its run. The violation it was shrunk for comes first.
     pub broken: Vec<Violation>,
-    /// Its run, judged.
+    /// The judged run of the plan.
     pub judged: Judged,
-    /// How many steps there were in the beginning.
+    /// Number of steps in the original plan.
     pub from: usize,
-    /// How many runs it took.
+    /// Number of runs that shrinking took.
     pub runs: u64,
 }
 
 impl Shrunk {
-    /// Whether it takes a twin to see what broke.
+    /// Returns whether the violation is visible only with a control run.
     pub fn has_control(&self) -> bool {
         self.judged.control.is_some()
     }
 
-    /// The file to keep.
+    /// Returns the scenario file to save.
     pub fn scenario(&self, title: impl Into<String>) -> ScenarioFile {
         ScenarioFile {
             expect: self.expect.clone(),
@@ -82,39 +85,40 @@ impl Shrunk {
     }
 }
 
-/// Why a run cannot be made small.
+/// The reason why a run cannot be shrunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShrunk {
-    /// It is not the same when it is run again.
+    /// The run is not deterministic.
     #[error("{0} cannot be shrunk: the run is not the same when it is repeated")]
     NotTheSame(&'static str),
-    /// What is said to break does not.
+    /// The reported violation does not occur.
     #[error("{0} did not break when the run was repeated")]
     Held(&'static str),
-    /// It cannot stand in a file.
+    /// The plan cannot be written to a file.
     #[error("the plan cannot be written to a file: {0}")]
     Unwritable(String),
-    /// It could not be carried out.
+    /// The run could not be carried out.
     #[error("{0}")]
     Run(#[from] RunError),
-    /// It did not come to its end.
+    /// The run did not finish.
     #[error("{0}")]
     Lost(#[from] MissingResult),
 }
 
-/// What of all that broke is worth being kept while all else gets smaller: a property rather than what a file expects, and of the
-/// streams that it is about the one with the plainest name, which the fewest steps lead to.
+/// Returns the violation that shrinking should preserve. Prefers a property to an unmet
+/// expectation. Among the violations of the same property, prefers the stream with the shortest
+/// name, which the fewest steps lead to.
 pub fn main_thing(broken: &[Violation]) -> Option<&Violation> {
     let main = broken.iter().find(|broken| broken.property != EXPECT).or(broken.first())?;
     let of_property = broken.iter().filter(|broken| broken.property == main.property);
     of_property.min_by_key(|broken| broken.stream().map(|stream| (stream.0.len(), stream.clone())))
 }
 
-/// Makes the run of a case small, so that it still breaks what it broke. `progress` is told of every run, and may break off: then
-/// the best so far is what comes out.
+/// Shrinks a run while it keeps the given violation. Calls `progress` after each run. If `progress`
+/// returns `Break`, the best plan so far is the result.
 ///
 /// # Errors
-/// If there is nothing to shrink.
+/// If the failure cannot be reproduced or the plan cannot be shrunk.
 pub fn shrink(
     case: JudgedRun<'_>,
     broken: &Violation,
@@ -156,7 +160,7 @@ pub fn shrink(
         work,
         |result: Result<Result<Judged, RunError>, MissingResult>| {
             runs += 1;
-            // A run that got stuck, or could not be carried out, fails in another way.
+            // A run that got stuck or could not be carried out is a different failure.
             if let Ok(Ok(run)) = result
                 && target.is_in(&run.broken)
             {
@@ -171,7 +175,8 @@ pub fn shrink(
             if sent == Some(true) {
                 return ControlFlow::Continue(());
             }
-            // The worker waits for a plan, and must not do so any longer.
+            // The worker blocks on this channel for the next plan; close it so that the worker
+            // ends.
             propose = None;
             ControlFlow::Break(())
         },
@@ -181,7 +186,7 @@ pub fn shrink(
     Ok(Shrunk { plan: shrinker.best().clone(), expect, broken, judged, from, runs })
 }
 
-/// The run with which it begins: with a twin only if what broke is not seen without.
+/// Reproduces the failure. Uses a control run only if the violation does not appear without one.
 fn first(case: JudgedRun<'_>, target: &Target, pool: &Pool) -> Result<(Judged, bool), NotShrunk> {
     let (subject, plan, expect) = (case.subject.clone(), case.plan.clone(), case.expect.clone());
     let work = move |control| {
@@ -210,7 +215,7 @@ fn first(case: JudgedRun<'_>, target: &Target, pool: &Pool) -> Result<(Judged, b
     found
 }
 
-/// What a smaller plan must break.
+/// The violation that a smaller plan must keep.
 struct Target {
     broken: Violation,
 }
@@ -223,7 +228,7 @@ impl Target {
         Ok(Self { broken: broken.clone() })
     }
 
-    /// Whether it is something that the file expects, and no property.
+    /// Returns whether the violation is an unmet expectation of the file rather than a property.
     fn is_expected(&self) -> bool {
         self.broken.property == EXPECT
     }
@@ -232,8 +237,9 @@ impl Target {
         broken.iter().any(|broken| self.is(broken))
     }
 
-    /// The same property of the same stream. A file expects many things under one name: there, it must be about the same thing, and
-    /// break in the same way.
+    /// Returns whether a violation has the same property and the same stream as the target. All
+    /// unmet expectations share one property name, so they must also concern the same thing and
+    /// fail in the same way.
     fn is(&self, broken: &Violation) -> bool {
         let same =
             broken.property == self.broken.property && broken.stream() == self.broken.stream();
@@ -241,7 +247,7 @@ impl Target {
     }
 }
 
-/// What the shrinker is told of a run.
+/// Extracts the observations of a run that the shrinker uses.
 fn seen(history: &History) -> RunObservations {
     let mut seen = RunObservations::default();
     for event in &history.events {
@@ -255,13 +261,13 @@ fn seen(history: &History) -> RunObservations {
     seen
 }
 
-/// A plan fits if a file can say it.
+/// Accepts a plan only if a scenario file can express it.
 fn fits(subject: &Arc<dyn DynSubject>) -> Fits {
     let subject = subject.clone();
     Arc::new(move |plan| written(plan, &subject).is_ok_and(|read| read == *plan))
 }
 
-/// The plan as it is when it was written to a file and read again.
+/// Returns the plan after it is written to a file and read back.
 fn written(plan: &Plan, subject: &Arc<dyn DynSubject>) -> Result<Plan, String> {
     let file = ScenarioFile::of_plan(plan.clone(), "shrunk").to_toml();
     let read = ScenarioFile::parse(&file, "-", std::slice::from_ref(subject))

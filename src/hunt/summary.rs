@@ -1,8 +1,10 @@
-//! What is left of a run once it is examined: what all runs are summed up by, and its record only where something broke in it.
+//! The summary of an examined run. It holds the data for the tally, and the full history only if
+//! the run failed.
 //!
-//! In hunts and sweeps, whoever ran it makes this before handing it on: results wait for those before them, and for whoever collects
-//! them. A record may have megabytes, and this has none of them. The runs of one scenario come with their records, for what their file
-//! expects of all of them is read there.
+//! In hunts and sweeps, the worker makes this summary before it hands over the result, because
+//! results queue up for earlier results and for the collector. A history may have megabytes, and
+//! the summary of a run without a violation has no history. The runs of one scenario keep their
+//! histories until collection: the expectations on all runs are read from them.
 
 use std::time::Duration;
 
@@ -11,22 +13,22 @@ use crate::property::Violation;
 
 use super::examine::Examined;
 
-/// A run in short.
+/// The summary of a run.
 #[derive(Debug)]
 pub struct RunSummary {
-    /// How long it was, in virtual time.
+    /// The duration of the run, in virtual time.
     pub lasted: Duration,
-    /// Its digest.
+    /// The digest of the run.
     pub digest: Digest,
     /// The milestones that were reached.
     pub milestones: Vec<&'static str>,
     /// The points that were reached.
     pub points: Vec<&'static str>,
-    /// Whether it was repeated.
+    /// Whether the run was repeated.
     pub repeated: bool,
-    /// Whether a failure in it is neither surely justified nor surely not.
+    /// Whether the run had an inconclusive failure: either outcome would have been correct.
     pub inconclusive: bool,
-    /// What broke in it, and its record; `None` where nothing did.
+    /// The violations and the history of the run; `None` if there was no violation.
     pub broke: Option<(Vec<Violation>, History)>,
 }
 
@@ -57,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_run_that_broke_keeps_its_record() {
+    fn only_a_failed_run_keeps_its_history() {
         assert!(summary(Vec::new()).broke.is_none());
         let broken = sample_violation("gap_free", About::Run, Time(1), "it broke");
         let (broken, history) = summary(vec![broken]).broke.unwrap();

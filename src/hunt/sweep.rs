@@ -1,15 +1,18 @@
-//! A sweep: one schedule, run once as it is, and then once more for every position that it has and every fault that makes sense
-//! there.
+//! A sweep runs one schedule once without a fault, and then once for every suitable fault at every
+//! position of that run.
 //!
-//! - [`positions`]: what positions a run has. [`faults`]: the table of what goes wrong at which. [`outcome`]: what came of it.
+//! - [`positions`]: the positions of a run. [`faults`]: the table of faults and where each is
+//!   tried. [`outcome`]: the effect of a fault.
 //!
-//! A swept run is the schedule with one more step, so what breaks in it is a plan like any other: it can be made small, saved and
-//! replayed. Because that step comes last, a run is the plain one, to the packet, until it reaches its position. All runs have
-//! their horizon put off by as long as a client may need to recover, and what happens after the file's own horizon is no position:
-//! so what the last fault does is judged, too.
+//! A swept run is the original schedule plus one step. A violation in it therefore belongs to an
+//! ordinary plan, which can be shrunk, saved and replayed. The extra step comes last, so the run is
+//! identical to the plain run, to the packet, until it reaches its position. The horizon of all
+//! runs is extended by the longest time that a client may need to recover, and events after the
+//! file's own horizon are not positions. The consequences of the last fault are therefore judged
+//! too.
 //!
-//! What it comes to depends on the plan, never on the number of threads. Nothing here looks at what a file expects: that is said of
-//! the run without a fault.
+//! The result depends on the plan, never on the number of threads. A sweep ignores the expectations
+//! of the file, because they apply to the run without a fault.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -40,74 +43,78 @@ pub use positions::{Position, PositionKind, PositionSite, Site};
 
 use outcome::{UserView, generations};
 
-/// One fault at one position, or at several that are the same moment of the same place.
+/// One fault at one position, or at several positions at the same moment and place.
 #[derive(Clone, Debug)]
 pub struct SweepTrial {
     /// The fault: a row of the table.
     pub fault: &'static SweepFault,
-    /// The position, by number: the first of those that share it.
+    /// The number of the position. If several positions share the trial, this is the first.
     pub position: usize,
-    /// The step that brings it.
+    /// The step that injects the fault.
     pub step: Step,
-    /// What came of it; `None` as long as it was not run.
+    /// The outcome; `None` before the trial is run.
     pub outcome: Option<FaultOutcome>,
-    /// The properties that broke, each once.
+    /// The violated properties, each once.
     pub broken: Vec<&'static str>,
-    /// Why the fault found nothing to do, where it did not.
+    /// The reason why the fault had no effect, if it had none.
     pub idle: Option<String>,
 }
 
-/// A sweep, as far as it is.
+/// The state of a sweep so far.
 #[derive(Debug)]
 pub struct SweepProgress {
     /// The plan to which each run adds a step.
     pub plan: Plan,
-    /// The positions of the run without a fault, in order. A plain run that breaks something has none.
+    /// The positions of the plain run (the run without a fault), in order. Empty if the plain run
+    /// has a violation.
     pub positions: Vec<Position>,
-    /// What there is to try, in the order of positions and of the table.
+    /// The trials, in the order of the positions and of the table.
     pub trials: Vec<SweepTrial>,
-    /// How many of these were run.
+    /// Number of trials run so far.
     pub done: usize,
-    /// In how many runs something broke.
+    /// Number of runs with a violation.
     pub broke: u64,
-    /// All runs, the one without a fault among them, summed up. Its list of what failed stays empty: each was handed over as it came.
+    /// The sum of all runs, including the plain run. Its list of failed runs stays empty: each
+    /// failed run is passed to the callback.
     pub tally: ScenarioTally,
 }
 
-/// A run of a sweep in which something broke.
+/// A run of a sweep that has a violation.
 #[derive(Debug)]
 pub struct Caught {
-    /// The trial, by number; `None` where the run without a fault broke by itself.
+    /// The number of the trial; `None` for the plain run.
     pub trial: Option<usize>,
-    /// The run.
+    /// The failed run.
     pub failed: FailedRun,
 }
 
 impl SweepProgress {
-    /// How many trials of a fault came to an outcome.
+    /// Returns the number of trials of a fault that had this outcome.
     pub fn came_to(&self, fault: &SweepFault, outcome: FaultOutcome) -> u64 {
         let these =
             |trial: &&SweepTrial| trial.fault.name == fault.name && trial.outcome == Some(outcome);
         self.trials.iter().filter(these).count() as u64
     }
 
-    /// The worst that came of a position: what it is coloured by. `None` where nothing was tried there yet.
+    /// Returns the worst outcome at a position, which sets its colour. Returns `None` before the
+    /// first trial there.
     pub fn worst(&self, position: &Position) -> Option<FaultOutcome> {
         position.trials.iter().filter_map(|trial| self.trials[*trial].outcome).max()
     }
 
-    /// The plan of a trial.
+    /// Returns the plan of a trial.
     pub fn plan_of(&self, trial: &SweepTrial) -> Plan {
         with(&self.plan, &trial.step)
     }
 }
 
-/// Sweeps a plan. `each` is told how it stands after the run without a fault, when it is known what there is to try, and after each
-/// trial, with the run itself where something broke in it; it breaks off when it has enough. A plain run that breaks something is
-/// the only one: what breaks anyway shows nothing of a fault.
+/// Sweeps a plan. Calls `each` after the plain run, when the trials are known, and after each
+/// trial. The second argument is the run itself if it has a violation. Return `Break` from `each`
+/// to stop the sweep. If the plain run has a violation, no trials follow: a failure with a fault
+/// would then prove nothing about the fault.
 ///
 /// # Errors
-/// If a run could not be carried out: the first such run ends the whole.
+/// If a run could not be carried out. The first such run ends the sweep.
 pub fn sweep(
     subject: &Arc<dyn DynSubject>,
     plan: &Plan,
@@ -155,13 +162,15 @@ pub fn sweep(
     hunt_error.map_or(Ok(swept), Err)
 }
 
-/// The plan with a step more. It is the last, so that it changes nothing before its time.
+/// Returns the plan with one more step. The step comes last, so that it changes nothing before it
+/// takes effect.
 fn with(plan: &Plan, step: &Step) -> Plan {
     plan.clone().step(step.when.clone(), step.action.clone())
 }
 
-/// The plan with its horizon put off, by as long as may pass until the last consequence of a fault is owed: each end notices by itself,
-/// the client tries to recover, and what is bound to that ends. A healed tail begins when it did.
+/// Returns the plan with a later horizon. The extension covers the last consequence of a fault:
+/// each end detects it on its own, the client tries to recover, and the streams and calls that
+/// depend on the recovery end. A healed tail still begins at the same time.
 fn put_off(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Plan {
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
     let more = guarantees.detection * 2
@@ -173,12 +182,13 @@ fn put_off(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Plan {
     Plan { horizon: plan.horizon + more, heal, ..plan.clone() }
 }
 
-/// Positions come before this: before the file's horizon, and before its healed tail, where no fault can be.
+/// Returns the end of the range of positions: the file's horizon, or the start of its healed tail,
+/// where no fault can be injected.
 fn swept_until(plan: &Plan) -> Time {
     plan.horizon.saturating_sub(plan.heal).into()
 }
 
-/// The run without a fault. `None` if it broke something.
+/// Runs the plan without a fault. Returns `None` if the run has a violation.
 fn run_plain(
     subject: &Arc<dyn DynSubject>,
     swept: &mut SweepProgress,
@@ -209,7 +219,7 @@ fn run_plain(
     Ok(plain)
 }
 
-/// Who runs trials.
+/// Runs trials.
 struct Worker {
     subject: Arc<dyn DynSubject>,
     plan: Plan,
@@ -218,7 +228,7 @@ struct Worker {
     generations: u64,
 }
 
-/// A trial that was run.
+/// The result of a trial.
 struct Tried {
     summary: RunSummary,
     outcome: FaultOutcome,
@@ -249,18 +259,20 @@ impl Worker {
     }
 }
 
-/// Why a step did nothing, if it did nothing.
+/// Returns the reason why a step had no effect, if it had none.
 fn idle(history: &History, step: usize) -> Option<String> {
     let mut notes = history.events.iter().filter_map(|event| match &event.what {
         EventKind::Stepped { step: it, note } if *it == step => Some(note.clone()),
         _ => None,
     });
-    // What a step came to stands behind it.
+    // If a step did nothing, a second entry with a note follows its first entry, so take the last
+    // one.
     notes.next_back().unwrap_or_else(|| Some("it was never reached".into()))
 }
 
 impl SweepProgress {
-    /// What there is to try: for each position, each row of the table that makes sense there, unless the same step is there already.
+    /// Lists the trials: at each position, each suitable row of the table. A step that is already
+    /// listed for the same moment is shared.
     fn list_trials(&mut self) {
         let mut same_moment: BTreeMap<Time, Vec<usize>> = BTreeMap::new();
         for (number, position) in self.positions.iter_mut().enumerate() {
@@ -286,7 +298,7 @@ impl SweepProgress {
         }
     }
 
-    /// Takes the result of the next trial.
+    /// Adds the result of the next trial.
     fn add(
         &mut self,
         result: Result<Result<Tried, RunError>, MissingResult>,
@@ -306,7 +318,7 @@ impl SweepProgress {
         Ok(self.caught(Some(number)))
     }
 
-    /// What broke in the run that was added last.
+    /// Takes the failed run that was added last, if it failed.
     fn caught(&mut self, trial: Option<usize>) -> Option<Caught> {
         let failed = self.tally.failed.pop()?;
         self.broke += 1;

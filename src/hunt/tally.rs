@@ -1,6 +1,8 @@
-//! All runs of one scenario, summed up: what broke, what was reached, how much was exercised.
+//! The tally of one scenario: what failed, what was reached, and how much was exercised in all its
+//! runs.
 //!
-//! Runs are thrown away as they come, but for the first few that failed: a hunt of a million schedules fits into memory.
+//! The histories of runs are dropped as results arrive, except those of the first few failed runs.
+//! A hunt of a million schedules therefore fits into memory.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -22,65 +24,68 @@ use super::shrink::main_thing;
 use super::summary::RunSummary;
 use super::verdict::{Main, RunTotals, ScenarioVerdict};
 
-/// All runs of one scenario.
+/// The sum of all runs of one scenario.
 #[derive(Debug, Default)]
 pub struct ScenarioTally {
-    /// How many runs there were.
+    /// Number of runs.
     pub runs: u64,
-    /// Virtual time of all of them.
+    /// Total virtual time.
     pub virtual_time: Duration,
-    /// The digests of all of them, chained in order; but of those that got stuck, which depends on real time.
+    /// The digests of all runs, chained in order. Stuck runs are left out, because they depend on
+    /// real time.
     pub digest: Digest,
-    /// In how many runs each milestone was reached.
+    /// Number of runs that reached each milestone.
     pub milestones: BTreeMap<&'static str, u64>,
-    /// In how many runs each point was reached.
+    /// Number of runs that reached each point.
     pub points: BTreeMap<&'static str, u64>,
-    /// How many runs were repeated.
+    /// Number of runs that were repeated.
     pub repeated: u64,
-    /// How many runs had a failure that is neither surely justified nor surely not.
+    /// Number of runs with an inconclusive failure: either outcome would have been correct.
     pub inconclusive: u64,
-    /// The runs in which something broke, in order.
+    /// The runs with a violation, in order.
     pub failed: Vec<FailedRun>,
-    /// What all runs together did not show, and must: what a swarm expects, and steps of a schedule that did nothing.
+    /// The expectations that all runs together did not meet: those of a swarm, and steps of a
+    /// schedule that did nothing in any run.
     pub unmet: Vec<Violation>,
 }
 
-/// A run in which something broke.
+/// A run with a violation.
 #[derive(Debug)]
 pub struct FailedRun {
-    /// Its plan.
+    /// The plan of the run.
     pub plan: Plan,
-    /// What broke.
+    /// The violations.
     pub broken: Vec<Violation>,
-    /// Its record: of the first few failed runs only, and of none that got stuck.
+    /// The history of the run. Only the first few failed runs keep it; a stuck run has none.
     pub history: Option<History>,
 }
 
-/// So many failed runs keep their record.
+/// The number of failed runs that keep their history.
 const KEPT: usize = 3;
 
-/// Why a scenario's runs could not be carried out.
+/// The reason why the runs of a scenario could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HuntError {
-    /// A run could not.
+    /// A run could not be carried out.
     #[error("{0}")]
     Run(RunError),
-    /// The harness made a mistake.
+    /// The harness panicked.
     #[error(
         "the harness panicked in a run with seed {seed}, which is a bug of reknit; please report it: {message}"
     )]
     Harness {
         /// The seed of the run.
         seed: u64,
-        /// What the panic said.
+        /// The panic message.
         message: String,
     },
 }
 
-/// Runs all plans of a scenario, and sums up. `progress` is told how many are done.
+/// Runs all plans of a scenario and sums up the results. Calls `progress` with the number of
+/// finished runs.
 ///
 /// # Errors
-/// If a run could not be carried out: the first such run ends the whole.
+/// If a run could not be carried out. The first such run ends the scenario.
 pub fn tally(
     subject: &Arc<dyn DynSubject>,
     scenario: &ScenarioFile,
@@ -95,7 +100,8 @@ pub fn tally(
     };
     let (mut tally, mut hunt_error) = (ScenarioTally::default(), None);
     let mut over_all = is_swarm(scenario).then(|| expect::SwarmTally::new(&scenario.expect));
-    // A part of a schedule's runs, or other runs than the file's own, may well leave a step idle.
+    // Idle steps are checked only if exactly the file's own runs are made: other runs, or only some
+    // of them, may leave a step idle.
     let mut idle =
         (over_all.is_none() && plans == scenario.plans()).then(|| expect::Idle::new(scenario));
     let mut order = plans.clone().into_iter();
@@ -118,10 +124,10 @@ pub fn tally(
 }
 
 impl ScenarioTally {
-    /// Takes what came of the run of this seed; its plan is asked for where it has one.
+    /// Adds the result of the run of this seed. Calls `plan` only if the plan is needed.
     ///
     /// # Errors
-    /// If it could not be carried out.
+    /// If the run could not be carried out.
     pub(super) fn take(
         &mut self,
         seed: u64,
@@ -160,7 +166,7 @@ impl ScenarioTally {
         self.failed.push(FailedRun { plan, broken: vec![stuck(patience)], history: None });
     }
 
-    /// What the runs come to; `breaks` is the property that a canary must break.
+    /// Returns the verdict on the runs. `breaks` is the property that a canary must violate.
     pub fn verdict(&self, breaks: Option<&str>) -> ScenarioVerdict {
         let tame = self.unmet.first().map(|unmet| ScenarioVerdict::TooTame(unmet.clone().into()));
         match breaks {
@@ -185,7 +191,7 @@ impl ScenarioTally {
         tame.unwrap_or(ScenarioVerdict::Held)
     }
 
-    /// What is not as it should be, in short. `breaks` is what a canary must break.
+    /// Returns the main problem of the runs. `breaks` is the property that a canary must violate.
     pub fn main<'t>(&'t self, breaks: Option<&'t str>) -> Main<'t> {
         let main = self
             .failed
@@ -199,14 +205,15 @@ impl ScenarioTally {
         }
     }
 
-    /// Whether a property broke in any run.
+    /// Returns whether a property was violated in any run.
     pub fn broke(&self, property: &str) -> bool {
         self.failed
             .iter()
             .any(|failed| failed.broken.iter().any(|broken| broken.property == property))
     }
 
-    /// The milestones and points that a good subject reaches, and that no run of these reached.
+    /// Returns the milestones and points that a correct subject reaches but none of these runs
+    /// reached.
     pub fn unreached(&self, subject: &Arc<dyn DynSubject>) -> Vec<&'static str> {
         let milestones =
             subject.milestones().iter().filter(|it| it.only.is_none()).map(|it| it.name);
@@ -215,7 +222,7 @@ impl ScenarioTally {
         milestones.chain(points.filter(|name| !self.points.contains_key(name))).collect()
     }
 
-    /// What a person is told of all runs, with what none of them reached; it has no real time yet.
+    /// Returns the totals to report, including what no run reached. The real time is not filled in.
     pub fn totals(&self, unreached: &[&'static str]) -> RunTotals {
         RunTotals {
             schedules: self.runs,
@@ -227,7 +234,8 @@ impl ScenarioTally {
         }
     }
 
-    /// Adds what the runs of another scenario reached and how much they exercised; not what broke in them, nor their digest.
+    /// Adds the counts, the milestones and the points of another scenario's runs. Does not add
+    /// their violations or their digest.
     pub fn absorb(&mut self, other: &ScenarioTally) {
         self.runs += other.runs;
         self.virtual_time += other.virtual_time;
@@ -268,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_that_breaks_nothing_is_no_canary() {
+    fn a_canary_without_its_violation_fails() {
         let tally =
             ScenarioTally { failed: vec![failed("one_ending")], ..ScenarioTally::default() };
         assert_eq!(
@@ -290,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_swarm_never_showed_makes_it_too_tame() {
+    fn a_swarm_with_an_unmet_expectation_is_too_tame() {
         let tally = ScenarioTally { unmet: vec![unmet()], ..ScenarioTally::default() };
         assert_eq!(tally.verdict(None), ScenarioVerdict::TooTame(unmet().into()));
         assert!(ScenarioTally::default().verdict(None).is_good());

@@ -1,4 +1,4 @@
-//! Many runs of a subject that can be told to misbehave toward the harness.
+//! Many runs of a subject that can be made to violate the harness's rules, such as determinism.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +19,18 @@ use super::{
 
 mod uploads;
 
-/// A subject whose client answers all by itself.
+/// A subject whose client answers each call itself.
 struct Oracle;
 
-/// What it can be asked.
+/// The calls that it accepts.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Ask {
     /// The same answer in every run.
     Known {},
-    /// Another answer in every run.
+    /// A different answer in every run.
     Drawn {},
-    /// No answer, and no end.
+    /// An endless loop without an answer.
     Spin {},
 }
 
@@ -45,7 +45,7 @@ impl Operations for Ask {
     }
 }
 
-/// A number that differs from run to run.
+/// Returns a number that differs from run to run.
 fn unseeded() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)
@@ -115,13 +115,13 @@ fn examined(plan: &Plan, checks: &Checks) -> Result<Examined, RunError> {
 }
 
 #[test]
-fn a_run_that_comes_out_the_same_is_not_accused() {
+fn a_deterministic_run_has_no_violation() {
     let examined = examined(&asking("known"), &all()).unwrap();
     assert_eq!((examined.broken, examined.repeated), (vec![], true));
 }
 
 #[test]
-fn a_run_that_comes_out_another_way_breaks_same_digest_and_the_first_difference_is_named() {
+fn a_nondeterministic_run_violates_same_digest_and_names_the_first_difference() {
     let examined = examined(&asking("drawn"), &all()).unwrap();
     let [broken] = &examined.broken[..] else { panic!("{:?}", examined.broken) };
     assert_eq!(broken.property, "same_digest");
@@ -131,7 +131,7 @@ fn a_run_that_comes_out_another_way_breaks_same_digest_and_the_first_difference_
 }
 
 #[test]
-fn which_runs_are_repeated_depends_on_the_run_alone_and_is_about_a_thirty_second() {
+fn about_one_run_in_32_is_repeated_and_the_choice_depends_only_on_the_run() {
     let repeated = |seed| {
         let plan = Plan { seed, ..asking("known") };
         examined(&plan, &Checks::default()).unwrap().repeated
@@ -168,7 +168,7 @@ fn runs_are_summed_up_the_same_way_on_any_number_of_threads() {
 }
 
 #[test]
-fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_are_done() {
+fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_finish() {
     let plans = vec![
         Plan { seed: 1, ..asking("known") },
         Plan { seed: 2, ..asking("spin") },
@@ -180,13 +180,14 @@ fn a_run_that_blocks_its_thread_is_reported_with_its_seed_and_the_others_are_don
 }
 
 #[test]
-fn a_plan_that_the_subject_cannot_run_is_trouble_and_no_verdict() {
+fn a_plan_that_the_subject_cannot_run_is_an_error_and_not_a_verdict() {
     let hunt_error = runs(vec![asking("sing")], Pool::default()).unwrap_err();
     assert!(matches!(hunt_error, HuntError::Run(_)), "{hunt_error}");
     assert!(!hunt_error.to_string().contains('\n'));
 }
 
-/// A run with a bug that no property sees without a twin, but only what the file expects.
+/// A run with a bug that no property detects without a control run. An expectation in the file does
+/// detect it.
 fn half_open() -> (Arc<dyn DynSubject>, Plan, Expect) {
     let subjects = crate::subjects::built_in();
     let scenario = ScenarioFile::load(
@@ -199,7 +200,7 @@ fn half_open() -> (Arc<dyn DynSubject>, Plan, Expect) {
     (crate::subjects::counter(), plan, scenario.expect)
 }
 
-/// What is judged here, and what a fresh process would answer.
+/// Returns the verdict in this process, and the answer that a fresh process would give.
 fn here_and_there(control: bool, expect: Expect) -> (Vec<&'static str>, String, String) {
     on_an_engine(Engine::Event, control, expect)
 }
@@ -233,20 +234,20 @@ fn a_fresh_process_has_the_same_ticks() {
 }
 
 #[test]
-fn a_fresh_process_sees_what_only_the_twin_breaks() {
+fn a_fresh_process_finds_a_violation_that_needs_a_control_run() {
     let (broken, here, there) = here_and_there(true, Expect::default());
     assert_eq!((broken, &here), (vec!["stale_generation_inert"], &there));
     assert_eq!(here_and_there(false, Expect::default()).0, Vec::<&str>::new());
 }
 
 #[test]
-fn a_fresh_process_sees_what_only_the_file_expects() {
+fn a_fresh_process_finds_an_unmet_expectation() {
     let (broken, here, there) = here_and_there(false, half_open().2);
     assert_eq!((broken, here), (vec!["expect"], there));
 }
 
 #[test]
-fn what_only_the_file_expects_is_asked_of_a_fresh_process_too() {
+fn an_unmet_expectation_is_confirmed_in_a_fresh_process() {
     let (subject, plan, expect) = half_open();
     let checks =
         Checks { check: Check::None, fresh: Some(Fresh::of("false")), ..Checks::default() };

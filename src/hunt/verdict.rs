@@ -1,39 +1,40 @@
-//! What many runs come to.
+//! The verdict on many runs.
 
 use std::time::Duration;
 
 use crate::property::Violation;
 
-/// What the runs of one scenario come to.
+/// The verdict on the runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ScenarioVerdict {
-    /// All held.
+    /// All properties held.
     #[default]
     Held,
-    /// A canary broke what it was to break.
+    /// A canary violated the property that it must violate.
     BrokeAsItShould(String),
-    /// Properties broke, in so many runs.
+    /// Properties were violated.
     Broke {
-        /// Which, each once.
+        /// The violated properties, each once.
         properties: Vec<String>,
-        /// In how many runs.
+        /// Number of runs with a violation.
         runs: u64,
     },
-    /// No run broke, but all together did not show what they must.
+    /// No run had a violation, but the runs together did not meet an expectation.
     TooTame(Box<Violation>),
-    /// A canary did not break this property, which it must break.
+    /// A canary did not violate this property, which it must violate.
     DidNotBreak(String),
-    /// It could not be run, for this reason.
+    /// The scenario could not be run, for this reason.
     NotRun(String),
 }
 
 impl ScenarioVerdict {
-    /// Whether it is as it should be.
+    /// Returns whether the scenario passed.
     pub fn is_good(&self) -> bool {
         matches!(self, ScenarioVerdict::Held | ScenarioVerdict::BrokeAsItShould(_))
     }
 
-    /// Whether it is not as it should be. What could not be run is neither good nor bad.
+    /// Returns whether the scenario failed. A scenario that could not be run neither passed nor
+    /// failed.
     pub fn is_bad(&self) -> bool {
         matches!(
             self,
@@ -44,38 +45,38 @@ impl ScenarioVerdict {
     }
 }
 
-/// What is not as it should be, in short.
+/// The main problem of the runs of one scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Main<'t> {
-    /// This broke in a run.
+    /// A run had this violation.
     Broke(&'t Violation),
-    /// A canary did not break this property.
+    /// A canary did not violate this property.
     DidNotBreak(&'t str),
-    /// All runs together did not show what they must.
+    /// All runs together did not meet this expectation.
     Unmet(&'t Violation),
-    /// Nothing is wrong.
+    /// There is no problem.
     Nothing,
 }
 
-/// What all runs come to.
+/// The totals of all runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunTotals {
-    /// How many schedules were run.
+    /// Number of schedules run.
     pub schedules: u64,
-    /// Virtual time of all of them.
+    /// Total virtual time.
     pub virtual_time: Duration,
-    /// Real time.
+    /// Total real time.
     pub wall: Duration,
-    /// How many runs were repeated, and came out the same.
+    /// Number of runs that were repeated with the same result.
     pub repeated: u64,
-    /// How many runs ended in a failure that is neither surely justified nor surely not.
+    /// Number of runs with an inconclusive failure: either outcome would have been correct.
     pub inconclusive: u64,
-    /// Milestones and points that no run reached, and that a good subject reaches.
+    /// Milestones and points that a correct subject reaches but no run reached.
     pub unreached: Vec<String>,
 }
 
 impl RunTotals {
-    /// How many times faster than a clock on the wall.
+    /// Returns the ratio of virtual time to real time.
     pub fn speed(&self) -> u64 {
         (self.virtual_time.as_secs_f64() / self.wall.as_secs_f64().max(1e-6)) as u64
     }

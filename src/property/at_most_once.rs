@@ -1,10 +1,12 @@
-//! `at_most_once`: a mutating operation takes effect at most once, and exactly once if it was acknowledged; effects on one target
-//! come in the order of issue.
+//! `at_most_once`: a mutating operation takes effect at most once, and exactly once if it was
+//! acknowledged. Effects on one target occur in the order in which the calls were issued.
 //!
-//! An operation is taken for mutating if one of its verb took effect in the run. Opening a stream acknowledges. A refusal
-//! acknowledges nothing, nor does an answer to what is queued. The calls of two hosts have no order among each other, nor have those
-//! of two lives of one host: what a client that died had sent may take effect after what the next one asked. [`Call::NONE`] stands for an effect
-//! whose call the outside world cannot tell.
+//! A call counts as mutating if any call with the same verb took effect in the run. Opening a
+//! stream counts as an acknowledgement. A refusal is not an acknowledgement, and neither is the
+//! answer that a request is queued. Calls of two hosts are not ordered relative to each other.
+//! Calls of two incarnations of one host are not ordered either: a request sent by a client that
+//! died may take effect after a request of the next incarnation. [`Call::NONE`] marks an effect
+//! whose call the outside world cannot identify.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,7 @@ kinds! {
     OPENED_AND_LOST = "opened-and-lost": "{subject:}it opened {stream}, but never took effect {moment}";
 }
 
-/// Doubled, disordered, unasked and lost effects.
+/// Checks for duplicate, out-of-order, unrequested and lost effects.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let effects = || facts.effects.iter().filter(|effect| effect.call != Call::NONE);
     if effects().next().is_none() {
@@ -60,7 +62,7 @@ fn twice(call: &CallFacts<'_>, effect: &Effect<'_>, before: Time, broken: &mut F
     broken.push(call, effect.at, &TWICE, fields! { target: effect.target, before });
 }
 
-/// What was acknowledged and never took effect.
+/// Checks for acknowledged calls that never took effect.
 fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Findings) {
     let mutating: BTreeSet<&str> = took_effect
         .keys()
@@ -111,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_may_have_taken_effect_or_not() {
+    fn a_failed_call_may_or_may_not_take_effect() {
         adds().failed(1, 120, "lost").failed(2, 130, "lost").holds("at_most_once");
     }
 
     #[test]
-    fn twice_is_too_much() {
+    fn a_second_effect_is_a_violation() {
         assert_eq!(
             adds().effect(1, 900, "c1").breaks("at_most_once"),
             ["call 1 (add): it took effect on c1 again, after 0.100 s (at 0.900 s)"]
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_life_of_a_client_had_sent_may_take_effect_after_what_the_next_one_asked() {
+    fn a_call_of_an_earlier_incarnation_may_take_effect_after_a_call_of_the_next() {
         let scripted =
             |died: ScriptedRun| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
         scripted(adds().died("client", 15)).holds("at_most_once");
@@ -148,21 +150,21 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_took_effect() {
+    fn an_acknowledged_call_must_take_effect() {
         assert_eq!(
             adds().answered(2, 130, "2").breaks("at_most_once"),
             ["call 2 (add): it was acknowledged (2), but never took effect (at 0.130 s)"]
         );
         adds().answered(2, 130, Answer::refused("no such counter")).holds("at_most_once");
         adds().answered(2, 130, Answer::queued("the reader may be gone")).holds("at_most_once");
-        // What is said does not count, but what it is.
+        // The text of the answer does not matter, only its kind.
         for text in ["refused", "queued: the reader may be gone"] {
             assert_eq!(adds().answered(2, 130, text).breaks("at_most_once").len(), 1, "{text}");
         }
     }
 
     #[test]
-    fn what_opened_a_stream_took_effect() {
+    fn a_call_that_opened_a_stream_must_take_effect() {
         let scripted = history().opened("s1", 1, 0).effect(1, 5, "s1").opened("s2", 2, 10);
         assert_eq!(
             scripted.breaks("at_most_once"),
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_takes_no_effect() {
+    fn an_effect_without_a_call_is_a_violation() {
         assert_eq!(
             adds().effect(9, 500, "c1").breaks("at_most_once"),
             ["call 9: it took effect on c1, but no call asked for it (at 0.500 s)"]

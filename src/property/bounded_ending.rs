@@ -1,22 +1,31 @@
-//! `bounded_ending`: what is over ends for its user in bounded time, and no call waits for ever.
+//! `bounded_ending`: a stream or call that is over ends for its user within a bounded time, and no
+//! call waits forever.
 //!
-//! The bound is that of [`Path::bound`](super::path::Path::bound). What is due, and since when:
-//! - a stream whose producer has ended: since then, or since its opening. One whose producer lives is open, not hung;
-//! - an item of a stream that is open: since it was produced, or since the opening. A stream that lives, but brings nothing any
-//!   more, is hung;
-//! - a stream whose producer died with its host, and showed no life after it: since that death;
-//! - a stream or durable call over whose path nothing at all passes for longer than the client may try: since that began;
-//! - a call: since its asking, and with its own wait: the field `wait` of its operation, a duration;
-//! - a bound call, or the stream that one opened: since the client's end of the connection that carried it was over, plus 1 s; while that lives, it may be open,
-//!   as a lease is. One that had no connection when it was asked for has no bound if any comes later, and a call's bound if none
-//!   does.
+//! [`Path::bound`](super::path::Path::bound) computes the bound from the time at which something
+//! became due. The following are due:
+//! - a stream whose producer has ended: from that end, or from the stream's opening if that is
+//!   later. A stream whose producer is alive is open, not hung;
+//! - the next item of an open stream: from its production, or from the stream's opening if that is
+//!   later. A live stream that delivers nothing more is hung;
+//! - a stream whose producer died with its host, without a later sign of life: from that death;
+//! - a stream or durable call on a path that nothing at all can pass for longer than the client may
+//!   keep trying: from the start of that interval;
+//! - a call: from the time of the call, plus its own wait (the field `wait` of its operation, a
+//!   duration);
+//! - a bound call, or a stream that a bound call opened: 1 s after the client's end of its
+//!   connection is over. While the connection lives, the call may stay open, as a lease does. If
+//!   there was no connection at the time of the call, the call has no bound if a connection comes
+//!   later, and the bound of an ordinary call if none does.
 //!
-//! Where the way between a server and the outside world was faulty, nothing is due of a stream that comes from there until its user's
-//! own wait for it is over: [`outside_wait`](super::Guarantees::outside_wait) from its opening on.
-//! A user that pauses after each item (the field `pause` of its operation, a duration) takes nothing in a pause. Its pauses since the
-//! stream was due do not count. To a user that looks at what it opened only later (the field `looks-after`), nothing is due before.
+//! If the network between a server and the outside world was faulty, a stream from the outside
+//! world is due only when its user's own wait is over:
+//! [`outside_wait`](super::Guarantees::outside_wait) after its opening. A user that pauses after
+//! each item (the field `pause` of its operation, a duration) accepts nothing during a pause. Pauses
+//! after the stream became due do not count. For a user that starts to look at a stream only later
+//! (the field `looks-after`), nothing is due before that.
 //!
-//! What the user gave up, or whose user died, is not owed. What is open at the horizon is late only if its bound lies before.
+//! Nothing is due to a user that gave up, or whose host died. A stream or call that is open at the
+//! horizon is late only if its bound lies before the horizon.
 
 use std::time::Duration;
 
@@ -47,10 +56,10 @@ kinds! {
     OVER = "over": "its connection was over at {since}";
 }
 
-/// What "at once" may take.
+/// The tolerance for "at once".
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// The views and calls that ended too late, or never.
+/// Checks for views and calls that ended too late, or never.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for view in &facts.views {
         check_view(facts, view, broken);
@@ -60,7 +69,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// Why something is due.
+/// The bound of something that is due, and the reason.
 #[derive(Clone, Copy)]
 struct Due {
     bound: Time,
@@ -69,22 +78,22 @@ struct Due {
 
 #[derive(Clone, Copy)]
 enum Why {
-    /// Its producer really ended then.
+    /// Its producer really ended at this time.
     Ended(Time),
-    /// Its producer's host died then.
+    /// Its producer's host died at this time.
     Died(Time),
-    /// Its next item was produced then.
+    /// Its next item was produced at this time.
     Owed(Time),
-    /// Nothing could pass.
+    /// Nothing could pass on its path.
     Severed,
-    /// It was asked for then.
+    /// The call was made at this time.
     Asked(Time),
-    /// The connection that carried it was over then.
+    /// The connection that carried it was over at this time.
     Over(Time),
 }
 
 impl Why {
-    /// Since when it was due, for a user who looked from `looked` on.
+    /// Returns the time at which it became due, for a user that looked from `looked` on.
     fn since(self, looked: Time) -> Time {
         match self {
             Why::Ended(at) | Why::Died(at) | Why::Owed(at) | Why::Asked(at) | Why::Over(at) => {
@@ -139,11 +148,11 @@ fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
 enum Late {
     /// It ended after its bound.
     Ended,
-    /// It is still open when nobody looks any more.
+    /// It was still open at the end of the judged time.
     Open,
 }
 
-/// When and how something is late, if it is.
+/// Returns when and how something is late, if it is.
 fn late(
     facts: &Facts<'_>,
     due: Due,
@@ -184,8 +193,10 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     dues.min_by_key(|due| due.bound)
 }
 
-/// From when on the end of a stream is heard for certain. Nothing is promised of the way between a server and the outside world: where that
-/// was faulty, the server may hear of no end, and only the wait that its user gave it ends the stream. Otherwise from the opening on.
+/// The time from which the end of a stream must reach its user. The protocol guarantees nothing
+/// about the network between a server and the outside world. If that network was faulty, the server
+/// may not learn of the end; only the wait that the user gave to the server then ends the stream.
+/// Otherwise the time of the opening.
 fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Time {
     let CheckContext { plan, history, guarantees, .. } = facts.cx;
     let is_outside = |host: &&str| guarantees.outside.contains(host);
@@ -197,7 +208,8 @@ fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Time {
     if way.is_touched(opened, facts.judged_until()) { opened + wait } else { opened }
 }
 
-/// When the first item was produced that a stream still owes when nobody looks any more, if it is open then.
+/// Returns when the first undelivered item was produced, if the stream is still open at the end of
+/// the judged time.
 fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
     let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
     let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).puppet;
@@ -208,7 +220,8 @@ fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
     (!item.bytes.is_empty()).then_some(item.at)
 }
 
-/// When the producer of a stream died with its host, after the opening, and showed no life after it.
+/// Returns when the producer of a stream died with its host, if that was after the opening and no
+/// sign of life followed.
 fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Time> {
     let source = &facts.sources[view.source];
     let path = facts.path(view.path);
@@ -233,14 +246,16 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     }
 }
 
-/// How long a call may wait on top of everything: its own wait, and that for a puppet or the outside world.
+/// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the
+/// outside world.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let is_patient = facts.path(call.path).puppet || may_wait_for_the_outside(facts, call);
     call.operation.wait() + if is_patient { facts.guarantees().call_wait } else { Duration::ZERO }
 }
 
-/// What is bound to a connection, and was seen while a generation was installed, belongs to that. Anything else waits, and
-/// belongs to a later generation; nobody outside knows to which.
+/// Returns the bound of a bound call. If a generation was installed when the call was seen, the
+/// call belongs to that generation's connection. Otherwise it waits for a later generation, and an
+/// observer cannot know which one.
 fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Due) -> Due {
     let conns = facts.cx.history.conns.iter().zip(&facts.installed);
     let own = conns
@@ -259,8 +274,8 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
     }
 }
 
-/// Whether a call may be one that is answered only when a host is that plays the outside world: its path leads there, and it has had no
-/// effect anywhere else.
+/// Returns whether only a host of the outside world may be able to answer a call: its path includes
+/// such a host, and the call had no effect on any other host.
 pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let is_outside = |host: &str| facts.guarantees().outside.contains(&host);
     let had_effect_inside = || {
@@ -272,7 +287,8 @@ pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) 
     facts.path(call.path).servers.iter().any(|host| is_outside(host)) && !had_effect_inside()
 }
 
-/// By when a host has noticed what happened there: at once, but not while a task of it is held.
+/// Returns the time by which a host must notice an event: at once, but not while a task of the host
+/// is held.
 fn at_once(facts: &Facts<'_>, host: &str, happened: Time) -> Time {
     facts.holds_on(host).fold(happened + AT_ONCE, |bound, hold| {
         match hold.began <= bound && hold.ended >= happened {

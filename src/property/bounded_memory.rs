@@ -1,7 +1,9 @@
-//! `bounded_memory`: retained bytes and queue lengths stay under the subject's bounds at all times.
+//! `bounded_memory`: retained bytes and queue lengths stay within the subject's bounds at all
+//! times.
 //!
-//! The world writes a gauge into the history whenever it rises above what it had been before in the run; those that the subject
-//! [guarantees](super::Guarantees::memory) a bound for are compared with it, each host apart.
+//! The world records a gauge in the history whenever the gauge reaches a new maximum in the run.
+//! This property compares each gauge that has a [guaranteed](super::Guarantees::memory) bound with
+//! that bound, separately for each host.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +18,7 @@ kinds! {
     EXCEEDED = "exceeded": "{subject:}`{gauge}` rose to {value}, more than {bound} {moment}";
 }
 
-/// The first time that each gauge of each host was above its bound.
+/// Reports the first time that each gauge of each host exceeded its bound.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let bound = |name: &str| {
         facts
@@ -54,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_time_above_it_is_told() {
+    fn only_the_first_excess_is_reported() {
         let scripted = history()
             .gauge("server", 100, "retained", 10)
             .gauge("server", 200, "retained", 11)

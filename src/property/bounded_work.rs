@@ -1,12 +1,14 @@
-//! `bounded_work`: connection attempts, frames and polls stay under the subject's bounds, whatever the network does.
+//! `bounded_work`: connection attempts, frames and polls stay within the subject's bounds, whatever
+//! the network does.
 //!
 //! - attempts: connections opened by one host in any virtual second;
-//! - frames: segments with payload sent by one host in any virtual second, besides those that carry what is really there to be
-//!   carried ([`Payload`]). Detailed histories tell them one by one; of others only the number of all segments is known, and
-//!   compared with what the bound makes over the whole run;
-//! - polls: on average over the run, for each segment, item and virtual second.
+//! - frames: segments with payload sent by one host in any virtual second, in excess of the frames
+//!   needed for the actual data ([`Payload`]). Detailed histories list each frame. Other histories
+//!   hold only the total number of segments, which is compared with the bound for the whole run;
+//! - polls: the average over the run, per segment, item and virtual second.
 //!
-//! Frames are not counted where a slow link makes segments small: their number is the network's doing.
+//! Frames are not counted if a slow link makes segments small: the network then determines their
+//! number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -29,12 +31,12 @@ kinds! {
 
 /// The window in which attempts and frames are counted.
 const SECOND: Duration = Duration::from_secs(1);
-/// The payload that a segment carries at least while there is more to come, in bytes.
+/// The minimum payload of a segment while more data follows, in bytes.
 const SEGMENT: u64 = 1_000;
-/// The frames that a handshake may take on one side.
+/// The maximum number of frames that one side sends in a handshake.
 const HANDSHAKE: u64 = 8;
 
-/// The first excess of each kind, host by host.
+/// Reports the first excess of each kind, for each host.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.cx.history;
     check_attempts(facts, broken);
@@ -47,7 +49,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     check_polls(facts, broken);
 }
 
-/// Moments of the last second.
+/// The events of the last second.
 #[derive(Default)]
 struct Window {
     moments: VecDeque<Time>,
@@ -55,7 +57,7 @@ struct Window {
 }
 
 impl Window {
-    /// How many there were in the second that ends at `at`.
+    /// Returns the number of events in the second that ends at `at`.
     fn count(&mut self, at: Time) -> u64 {
         while self.moments.front().is_some_and(|first| at.since(*first) >= SECOND) {
             self.moments.pop_front();
@@ -88,8 +90,9 @@ fn makes_small_segments(facts: &Facts<'_>) -> bool {
     })
 }
 
-/// What is there to be carried: frames that no bound counts. Two for each item and its bytes, four for each call, again for what
-/// is still owed whenever a connection is opened, and a handshake.
+/// The allowance of frames for the actual data: two for each item plus its bytes, and four for each
+/// call. Every new connection adds a handshake, and the same allowance again for all items and
+/// calls still undelivered.
 #[derive(Default)]
 struct Payload {
     granted: u64,
@@ -142,7 +145,7 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
         let host = if packet.from == Side::Client { &conn.client } else { &conn.server };
         let (window, carried) = windows.entry(host.as_str()).or_default();
         let at = event.at;
-        // A second's own frames first: they cannot be kept for later.
+        // Use up the bound of this second first: unlike the payload allowance, it expires.
         if window.count(at) < most {
             window.moments.push_back(at);
         } else if *carried < payload.granted * users {
@@ -153,7 +156,8 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// Whether a segment carries payload that none before it did: one that was held stands in the history twice.
+/// Returns whether a segment carries new payload. A segment that was held appears in the history
+/// twice.
 fn is_new(packet: &Packet, sent: &mut BTreeMap<(ConnIndex, Side), u64>) -> bool {
     let end = packet.offset + u64::from(packet.len);
     let sent = sent.entry((packet.conn, packet.from)).or_default();
@@ -162,7 +166,8 @@ fn is_new(packet: &Packet, sent: &mut BTreeMap<(ConnIndex, Side), u64>) -> bool 
     is_new
 }
 
-/// All segments of a run: each frame may be acknowledged by one of its own, and a connection's begin and end take some.
+/// Checks the total number of segments. Each frame may get a separate acknowledgement, and opening
+/// and closing a connection takes some segments.
 fn check_segments(facts: &Facts<'_>, broken: &mut Findings) {
     let history = facts.cx.history;
     let hosts = facts.cx.servers.len() as u64 + u64::from(facts.cx.plan.clients);
@@ -189,7 +194,7 @@ fn check_polls(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// The virtual seconds of the run, those that began included.
+/// Returns the length of the run in virtual seconds, including the last, incomplete one.
 fn seconds(facts: &Facts<'_>) -> u64 {
     facts.cx.history.end.0 / 1_000 + 1
 }
@@ -198,7 +203,8 @@ fn seconds(facts: &Facts<'_>) -> u64 {
 mod tests {
     use super::super::scripted::{ScriptedRun, history};
 
-    /// The bounds of the guarantees in tests: 5 attempts, 10 frames, 20 polls.
+    /// Attempts at a fixed interval. The guarantees in tests allow 5 attempts, 10 frames and 20
+    /// polls.
     fn attempts(every: u64, n: u64) -> ScriptedRun {
         (1..=n).fold(history(), |scripted, i| scripted.attempt(i as u32, 1_000 + i * every))
     }
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn items_take_frames_of_their_own_also_when_they_come_late() {
+    fn items_add_to_the_frame_allowance_even_if_sent_later() {
         let scripted = history().produced("s1", 500, "a").produced("s1", 501, "b");
         frames(scripted.clone(), 10 + 4).holds("bounded_work");
         assert_eq!(frames(scripted, 10 + 5).breaks("bounded_work").len(), 1);
@@ -251,9 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_owed_is_carried_again_over_a_new_connection() {
+    fn undelivered_payload_may_be_sent_again_on_a_new_connection() {
         let scripted = history().produced("s1", 500, "a").attempt(2, 1_000);
-        // 10 of the second, 2 for the item, 2 for it again, 8 for the handshake.
+        // 10 of the second, 2 for the item, 2 to send it again, 8 for the handshake.
         frames(scripted.clone(), 22).holds("bounded_work");
         assert_eq!(frames(scripted, 23).breaks("bounded_work").len(), 1);
     }

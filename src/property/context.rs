@@ -1,4 +1,4 @@
-//! What a property is, and what it is given.
+//! The definition of a property, and its input.
 
 use crate::history::History;
 use crate::schedule::{MilestoneDoc, Plan};
@@ -6,16 +6,16 @@ use crate::schedule::{MilestoneDoc, Plan};
 use super::guarantees::Guarantees;
 use super::violation::{Violation, ViolationKind};
 
-/// What must hold over the history of a run.
+/// A condition that must hold over the history of a run.
 #[derive(Clone, Copy)]
 pub struct Property {
-    /// Its name: `gap_free`.
+    /// The name, for example `gap_free`.
     pub name: &'static str,
-    /// What it says, in one sentence.
+    /// The definition, in one sentence.
     pub doc: &'static str,
-    /// The ways in which it can break.
+    /// The kinds of violations.
     pub kinds: &'static [&'static ViolationKind],
-    /// Everything in the evidence that breaks it.
+    /// Returns all violations in a run.
     pub check: fn(&CheckContext<'_>) -> Vec<Violation>,
 }
 
@@ -25,20 +25,20 @@ impl std::fmt::Debug for Property {
     }
 }
 
-/// What a property is given.
+/// The input of a property.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckContext<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
-    /// The record of the run.
+    /// The history of the run.
     pub history: &'a History,
-    /// What the subject guarantees under the limits of the plan.
+    /// The subject's guarantees under the limits of the plan.
     pub guarantees: &'a Guarantees,
     /// The subject's milestones.
     pub milestones: &'a [MilestoneDoc],
-    /// Under the subject's own names of its server hosts.
+    /// The names of the subject's server hosts.
     pub servers: &'a [&'static str],
-    /// The record of the twin run, if there was one: the same plan, in which packets of an older generation are dropped
-    /// once a newer one is installed.
+    /// The history of the control run, if there was one: the same plan, in which packets of an
+    /// older generation are dropped once a newer one is installed.
     pub control: Option<&'a History>,
 }

@@ -1,7 +1,8 @@
-//! The facts of a run: its entries, sorted by stream and by call in one pass, which all generic properties read.
+//! The facts of a run, which all generic properties read: its entries, sorted by stream and by call
+//! in one pass.
 //!
-//! Nothing is judged here. Entries of a user that name no host, and of things that nobody asked for, are kept where a property
-//! can say so.
+//! This module judges nothing. It keeps user entries that name no host, and entries about calls
+//! that were never made, so that a property can report them.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -18,37 +19,39 @@ mod gather;
 
 pub use calls::{CallEnding, CallFacts, Effect};
 
-/// All that the generic properties read.
+/// The facts of a run.
 #[derive(Debug)]
 pub struct Facts<'a> {
-    /// The evidence itself.
+    /// The input of the properties.
     pub cx: CheckContext<'a>,
-    /// The truth of each stream.
+    /// The streams as they were produced.
     pub sources: Vec<Source<'a>>,
-    /// Each stream as a user saw it.
+    /// The streams as each user saw them.
     pub views: Vec<View<'a>>,
     /// The calls, by number.
     pub calls: Vec<CallFacts<'a>>,
-    /// Endings of calls that nobody asked for.
+    /// Endings of calls that were never made.
     pub unasked: Vec<(Call, Time)>,
     /// The effects, in order.
     pub effects: Vec<Effect<'a>>,
     /// The faults, in order.
     pub faults: Vec<FaultSpan<'a>>,
-    /// When hosts were dead.
+    /// The intervals in which hosts were dead.
     pub downs: Vec<Down<'a>>,
-    /// When the client of each connection installed its generation, as its first milestone with both says.
+    /// For each connection, when its client installed the generation: the first milestone that
+    /// names both.
     pub installed: Vec<Option<Time>>,
     /// The paths.
     pub paths: Vec<Path<'a>>,
-    /// The signs of life that the users of each path saw: entry and time.
+    /// For each path, the signs of life that its users saw: entry and time.
     contact: OnceCell<Vec<Vec<(usize, Time)>>>,
-    /// When the clients were closed: what happens to users from then on was the world's doing.
+    /// The time at which the world closed the clients. Everything that happens to users later is an
+    /// effect of that.
     pub horizon: Time,
 }
 
 impl<'a> Facts<'a> {
-    /// Gathers the facts.
+    /// Collects the facts of a run.
     pub fn of(cx: &CheckContext<'a>) -> Self {
         let facts = Facts {
             cx: *cx,
@@ -71,28 +74,31 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// The end of what is judged of users: the horizon, or the end of the run if that came first.
+    /// Returns the end of the time in which users' entries are judged: the horizon, or the end of
+    /// the run if that came first.
     pub fn judged_until(&self) -> Time {
         self.horizon.min(self.cx.history.end)
     }
 
-    /// What the subject guarantees.
+    /// Returns the subject's guarantees.
     pub fn guarantees(&self) -> &'a Guarantees {
         self.cx.guarantees
     }
 
-    /// The call of this number.
+    /// Returns the call with this number.
     pub fn call(&self, call: Call) -> Option<&CallFacts<'a>> {
         self.calls.binary_search_by_key(&call, |facts| facts.call).ok().map(|at| &self.calls[at])
     }
 
-    /// The call that opened a view, if that is bound to its connection: then the stream is, too.
+    /// Returns the call that opened a view, if the call is bound to its connection. The stream is
+    /// then bound too.
     pub fn bound(&self, view: &View<'_>) -> Option<&CallFacts<'a>> {
         let (.., call) = view.opened?;
         self.call(call).filter(|call| call.class == Class::Bound)
     }
 
-    /// A view, and those of the other parts of its stream's whole that were opened by the same call.
+    /// Returns a view together with the views of the other parts of the same whole that the same
+    /// call opened.
     pub fn parts<'f>(&'f self, view: &'f View<'a>) -> impl Iterator<Item = &'f View<'a>> {
         let whole = |view: &'f View<'a>| self.guarantees().whole(view.stream);
         let opener = |view: &View<'_>| view.opened.map(|(.., call)| call);
@@ -104,20 +110,23 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// When what a view shows was over: when the last part of its stream's whole had ended, if all have.
+    /// Returns when all parts of the whole of a view's stream had ended. Returns `None` if any of
+    /// them has not.
     pub fn over(&self, view: &View<'a>) -> Option<Time> {
         let ended = |part: &View<'a>| self.sources[part.source].ended();
         self.parts(view).try_fold(Time::ZERO, |last, part| Some(last.max(ended(part)?)))
     }
 
-    /// When the user of a view began to look at it: the field `looks-after` of its operation after the opening.
+    /// Returns when the user of a view began to look at it: at the opening plus the field
+    /// `looks-after` of its operation.
     pub fn looked(&self, view: &View<'a>) -> Option<Time> {
         let (_, opened, call) = view.opened?;
         Some(opened + self.call(call).map_or(Duration::ZERO, |call| call.operation.looks_after()))
     }
 
-    /// How long the user of a view has paused since a moment: the field `pause` of its operation, after each item of all that this
-    /// opened. In that time the user takes nothing, whatever has come.
+    /// Returns how long the user of a view has paused since a given time. The user pauses for the
+    /// field `pause` of its operation after each item of every stream that the call opened. During
+    /// a pause the user accepts nothing, even if data has arrived.
     pub fn paused(&self, view: &View<'a>, since: Time) -> Duration {
         let call = view.opened.and_then(|(.., call)| self.call(call));
         let Some(pause) = call.map(|call| call.operation.pause()).filter(|pause| !pause.is_zero())
@@ -135,19 +144,19 @@ impl<'a> Facts<'a> {
         paused
     }
 
-    /// The holds of tasks of a host.
+    /// Returns the holds of tasks on a host.
     pub fn holds_on<'s>(&'s self, host: &'s str) -> impl Iterator<Item = &'s FaultSpan<'a>> {
         let holds = self.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
         holds.filter(move |fault| fault.scope.hosts.iter().any(|held| held.as_str() == host))
     }
 
-    /// A path of a view or call.
+    /// Returns the path of a view or call.
     pub fn path(&self, path: usize) -> &Path<'a> {
         &self.paths[path]
     }
 
-    /// When a path's server last lived, as far as its users could see before an entry: when the last item that they saw was
-    /// produced, or when a call was last answered.
+    /// Returns the last time at which a path's server was alive, according to what its users saw
+    /// before an entry: the production of the last item they saw, or the last answered call.
     pub fn last_contact(&self, path: usize, index: usize) -> Option<Time> {
         let contact = &self.contact.get_or_init(|| self.find_contact())[path];
         let before = contact.partition_point(|(at, _)| *at < index);
@@ -157,7 +166,8 @@ impl<'a> Facts<'a> {
     fn find_contact(&self) -> Vec<Vec<(usize, Time)>> {
         let mut contact = vec![Vec::new(); self.paths.len()];
         for view in &self.views {
-            // What was under way when a host died may come after its death: it shows that the host lived when it was produced.
+            // An item that was in flight when its host died may arrive after the death. It shows
+            // only that the host was alive when it produced the item.
             let source = &self.sources[view.source];
             let base = source.bytes_of(view.fit.start);
             let produced = |end: u64| {
@@ -172,11 +182,13 @@ impl<'a> Facts<'a> {
             contact[view.path].extend(view.delivered.iter().map(lived));
         }
         for call in self.calls.iter().filter(|call| !call.closes && call.gave_up.is_none()) {
-            // What is answered in the moment of its asking did not cross the network: the client itself has answered.
+            // An answer at the same time as its call did not cross the network: the client answered
+            // on its own.
             let answers = call.endings.iter().filter(|(_, at, how)| {
                 *at > call.at && matches!(how, CallEnding::Answered(answer) if answer.shows_life())
             });
-            // So is an answer: all that it shows is life since the asking, or since the effect.
+            // An answer may have been in flight too. It shows only that the server was alive at the
+            // time of the call, or of its effect.
             let effect = self
                 .effects
                 .iter()
@@ -197,7 +209,8 @@ impl<'a> Facts<'a> {
         contact
     }
 
-    /// What began on a host and has shown nothing yet is that host's, too.
+    /// A stream that has produced nothing yet belongs to the host on which the effect of its call
+    /// occurred.
     fn find_beginnings(&mut self) {
         for source in self.sources.iter_mut().filter(|source| source.host.is_none()) {
             let whole = self.cx.guarantees.whole(source.stream);
@@ -241,7 +254,8 @@ impl<'a> Facts<'a> {
             let items = sources[source].items.len();
             sources[source].bytes_of(items).saturating_add(around.saturating_mul(items as u64))
         };
-        // What nobody opened as a stream comes in answers, who knows to whom.
+        // A stream that was never opened reaches users in answers, and its recipients are unknown.
+        // Count it on every path.
         let unopened =
             (0..sources.len()).filter(|source| !views.iter().any(|view| view.source == *source));
         let in_answers: u64 = unopened.map(bytes).sum();
@@ -267,8 +281,9 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// The servers that can have a part in what flows between a client and a producer: the producer alone if the client ever
-/// opened a connection to it, otherwise all that the client's connections can reach, otherwise all.
+/// Returns the servers that may take part in the traffic between a client and a producer. If the
+/// client ever opened a connection to the producer, this is the producer alone. Otherwise it is all
+/// servers that the client's connections can reach; if there are none, all servers.
 fn servers_behind<'a>(
     client: &str,
     producer: Option<&'a str>,

@@ -1,16 +1,17 @@
-//! What breaks one property in one run.
+//! The violations of one property in one run.
 
 use crate::history::Time;
 
 use super::violation::{About, Violation, ViolationFields, ViolationKind};
 
-/// What breaks one property: a handful at most, so that one mistake that shows a thousand times stays readable.
+/// The violations of one property. The number is limited, so that a mistake with a thousand
+/// violations stays readable.
 pub(super) struct Findings {
     property: &'static str,
     pub(super) list: Vec<Violation>,
 }
 
-/// How many findings of one property are kept.
+/// The number of violations kept per property.
 pub(super) const HANDFUL: usize = 5;
 
 impl Findings {

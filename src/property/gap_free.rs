@@ -1,8 +1,8 @@
-//! `gap_free`: per stream, the delivered bytes are a prefix of the produced ones, in order and unchanged, and they come to a user
-//! who opened the stream.
+//! `gap_free`: for each stream, the delivered bytes are a prefix of the produced bytes, in order
+//! and unchanged, and only a user that opened the stream receives them.
 //!
-//! Borders of items need not be kept; the sentence names the produced item in which the first difference lies. What a puppet
-//! sends has no truth to compare with.
+//! Item boundaries need not be preserved. The violation names the produced item that contains the
+//! first difference. Data from a puppet is not checked, because nothing was really produced.
 
 use bytes::Buf;
 
@@ -27,7 +27,7 @@ kinds! {
     TORN = "torn": "{subject:}item {item} was delivered after {bytes} bytes of item {torn}; the rest of that never was {moment}";
 }
 
-// Parts of these sentences: where an item was delivered, and which were not.
+// Parts of these sentences: where an item was delivered, and which items were not.
 kinds! {
     FIRST = "first": "first";
     AFTER = "after": "after item {item}";
@@ -35,7 +35,7 @@ kinds! {
     MANY = "many": "{first} to {last} never were";
 }
 
-/// The first difference of each view.
+/// Reports the first difference of each view.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for view in &facts.views {
         if facts.path(view.path).puppet {
@@ -52,7 +52,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// What went wrong at the first difference, with items counted from the one with which the view begins.
+/// Describes the first difference. Items are numbered from the first item of the view.
 fn report(
     facts: &Facts<'_>,
     view: &View<'_>,
@@ -92,7 +92,7 @@ fn report(
     (&CORRUPT, fields! { item: number(wanted), byte: difference.byte + 1 })
 }
 
-/// Behind how many items something was delivered.
+/// Describes the number of items that were delivered before.
 fn place(after: usize) -> Phrase {
     if after == 0 {
         Phrase::new(&FIRST, ViolationFields::default())
@@ -101,7 +101,7 @@ fn place(after: usize) -> Phrase {
     }
 }
 
-/// One or more items are missing before a later one.
+/// Describes missing items before a later one.
 fn skipped(
     view: &View<'_>,
     source: &Source<'_>,
@@ -125,7 +125,7 @@ fn skipped(
     (&MISSING, fields! { item: number(later), place: place(wanted - view.fit.start), missing })
 }
 
-/// An item of which a part had been delivered goes on wrongly.
+/// Describes an item that was delivered in part and continues incorrectly.
 fn split(
     source: &Source<'_>,
     chunk: &Item<'_>,
@@ -146,7 +146,7 @@ fn split(
     }
 }
 
-/// The item of another stream that was found, counted from 1.
+/// Finds the item of another stream that was delivered, numbered from 1.
 fn foreign<'a>(
     facts: &Facts<'a>,
     own: &Stream,
@@ -164,7 +164,7 @@ mod tests {
 
     use super::super::scripted::{ScriptedRun, history};
 
-    /// `s1`, opened, with these items produced at 100 ms, 200 ms, …
+    /// An open stream `s1`, with these items produced at 100 ms, 200 ms, …
     fn produced(items: &[&str]) -> ScriptedRun {
         items.iter().zip(1..).fold(history().opened("s1", 1, 0), |scripted, (item, n)| {
             scripted.produced("s1", n * 100, item)
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_named_by_the_items_that_are_missing() {
+    fn a_gap_is_reported_with_the_missing_items() {
         assert_eq!(
             breaks(&["40", "41", "42"], &["40", "42"]),
             ["s1: item 3 was delivered after item 1; 2 never was (generation 2, at 4.232 s)"]
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_double_is_named() {
+    fn a_duplicate_item_is_reported() {
         assert_eq!(
             breaks(&["40", "41", "42"], &["40", "41", "41", "42"]),
             ["s1: item 2 was delivered again, after item 2 (generation 2, at 4.233 s)"]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_order_is_named() {
+    fn a_wrong_order_is_reported() {
         assert_eq!(
             breaks(&["40", "41", "42"], &["40", "42", "41"]),
             ["s1: item 3 was delivered before item 2 (generation 2, at 4.232 s)"]
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_byte_is_named() {
+    fn a_wrong_byte_is_reported() {
         assert_eq!(
             breaks(&["40", "hello", "42"], &["40", "hexlo"]),
             ["s1: item 2 was delivered with byte 3 wrong (generation 2, at 4.232 s)"]
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_stops_in_the_middle_is_named() {
+    fn an_item_that_stops_in_the_middle_is_reported() {
         assert_eq!(
             breaks(&["40", "hello", "42"], &["40", "hel", "42"]),
             [
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_from_nowhere_are_named() {
+    fn bytes_that_were_never_produced_are_reported() {
         assert_eq!(
             breaks(&["40"], &["40", "xyz"]),
             [
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_of_another_stream_is_named() {
+    fn an_item_of_another_stream_is_reported() {
         let scripted = produced(&["40", "41"])
             .opened("s2", 2, 0)
             .produced("s2", 1, "x")
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sees_the_future() {
+    fn an_item_is_not_delivered_before_it_is_produced() {
         let scripted =
             history().opened("s1", 1, 0).delivered("s1", 50, "a").produced("s1", 100, "a");
         assert_eq!(
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_open_a_stream_gets_nothing_of_it() {
+    fn a_user_that_did_not_open_a_stream_gets_no_items() {
         let scripted = produced(&["a"]).by("client2").delivered("s1", 500, "a");
         assert_eq!(
             scripted.breaks("gap_free"),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_producer_that_was_started_again_may_begin_anew() {
+    fn a_restarted_producer_may_begin_again() {
         let first = produced(&["a", "b", "c"]).died("server", 1_000).started("server", 2_000);
         let scripted = first.produced("s1", 3_000, "a").produced("s1", 3_100, "x");
         delivered(scripted.clone(), &["a", "x"]).holds("gap_free");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_opened_again_goes_on_or_begins_anew() {
+    fn a_reopened_stream_continues_or_begins_again() {
         let scripted = produced(&["a", "b", "c"])
             .delivered("s1", 500, "a")
             .gave_up(2, Some("s1"), 600)
@@ -319,12 +319,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_puppet_says_has_no_truth() {
+    fn data_from_a_puppet_is_not_checked() {
         delivered(produced(&[]).puppet("server"), &["lies"]).holds("gap_free");
     }
 
     fn items() -> impl Strategy<Value = Vec<String>> {
-        // Items that differ from each other, so that each mistake shows.
+        // All items differ, so that every mistake is visible.
         (1..20_usize).prop_map(|n| (0..n).map(|i| format!("item {i}\n")).collect())
     }
 
@@ -346,7 +346,7 @@ mod tests {
         }
 
         #[test]
-        fn dropping_doubling_or_swapping_one_item_breaks(made in items(), which in any::<prop::sample::Index>()) {
+        fn dropping_duplicating_or_swapping_one_item_is_a_violation(made in items(), which in any::<prop::sample::Index>()) {
             let at = which.index(made.len());
             let mut doubled = made.clone();
             doubled.insert(at, made[at].clone());

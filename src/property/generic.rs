@@ -9,7 +9,8 @@ use super::{
     justified_failure, no_panic, no_residue, one_ending, stale_generation_inert,
 };
 
-/// Draws the table of generic properties and the function that checks them all from the same rows.
+/// Generates both the table of generic properties and the function that checks them all from the
+/// same rows.
 macro_rules! generic {
     ($($module:ident :: $check:ident, $kinds:ident as $name:literal: $doc:literal;)*) => {
         /// The generic properties, in the order in which they are reported.
@@ -24,7 +25,7 @@ macro_rules! generic {
             },
         }),*];
 
-        /// All that breaks a generic property. The facts are gathered once.
+        /// Returns all violations of generic properties. Collects the facts only once.
         pub fn check(cx: &CheckContext<'_>) -> Vec<Violation> {
             let facts = Facts::of(cx);
             let mut all = Vec::new();
@@ -53,11 +54,13 @@ generic! {
     bounded_memory::check, KINDS as "bounded_memory": "retained bytes and queue lengths stay under the subject's bounds at all times";
 }
 
-/// Name and doc of the property that no single history shows: whoever repeats a run checks it.
+/// Name and definition of the property that a single history cannot show. The code that repeats a
+/// run checks it.
 pub const SAME_DIGEST: (&str, &str) =
     ("same_digest", "the same run again has the same digest and the same verdict");
 
-/// Name and doc of every property that a subject with these own ones has, in the order in which they are reported.
+/// Returns name and definition of all properties of a subject with these own properties, in the
+/// order in which they are reported.
 pub fn list(own: &'static [Property]) -> impl Iterator<Item = (&'static str, &'static str)> {
     GENERIC.iter().chain(own).map(|property| (property.name, property.doc)).chain([SAME_DIGEST])
 }
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_a_property_has_a_name_of_its_own() {
+    fn every_kind_of_a_property_has_a_unique_name() {
         for property in GENERIC {
             let mut names: Vec<_> = property.kinds.iter().map(|kind| kind.name).collect();
             names.sort_unstable();
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_checked_at_once_and_each_alone_says_the_same() {
+    fn checking_all_properties_equals_checking_each_one() {
         let scripted = history()
             .opened("s1", 1, 0)
             .produced("s1", 1_000, "a")
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_mistake_that_shows_often_is_told_a_handful_of_times() {
+    fn a_repeated_violation_is_reported_only_a_few_times() {
         let scripted = (0..20).fold(history(), |scripted, n| scripted.panicked(n, "oh"));
         assert_eq!(scripted.breaks("no_panic").len(), HANDFUL);
     }

@@ -1,6 +1,8 @@
-//! What a protocol guarantees under given limits: the figures from which the generic properties compute their bounds.
+//! The guarantees of a protocol under given limits: the values from which the generic properties
+//! compute their bounds.
 //!
-//! A subject begins with [`Guarantees::fail_fast`] or [`Guarantees::recovering`], and sets the fields in which it differs:
+//! Start with [`Guarantees::fail_fast`] or [`Guarantees::recovering`], and set the fields that
+//! differ:
 //!
 //! ```
 //! # use std::time::Duration;
@@ -15,83 +17,98 @@ use std::time::Duration;
 use crate::history::Stream;
 use crate::schedule::{Operation, Plan};
 
-/// What a protocol guarantees under given limits. All durations are virtual time.
+/// The guarantees of a protocol under given limits. All durations are virtual time.
 ///
-/// Each field names the properties that read it, and its default. The default of a bound is one that most small protocols keep; the
-/// default of a duration is zero where a protocol waits for nothing, and [`Guarantees::FOREVER`] where it keeps everything.
+/// Each field names the properties that read it, and its default. The default of a bound is one
+/// that most small protocols meet. The default of a duration is zero if a protocol waits for
+/// nothing, and [`Guarantees::FOREVER`] if it keeps everything.
 #[derive(Clone, Debug)]
 pub struct Guarantees {
-    /// How long an end takes to notice, by itself, that its peer is silent: ping interval plus pong deadline. Default: zero.
+    /// The time an end needs to detect on its own that its peer is silent: ping interval plus pong
+    /// deadline. Default: zero.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `stale_generation_inert`.
     pub detection: Duration,
-    /// How long the client tries to recover before it fails what is durable. Default: zero.
+    /// The time for which the client tries to recover before it fails durable streams and calls.
+    /// Default: zero.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `stale_generation_inert`.
     pub recovery: Duration,
-    /// Whether the client fails what is durable after `recovery`. A client that never does is back so long after the end of the
-    /// fault that kept it away. Default: `true`.
+    /// Whether the client fails durable streams and calls after `recovery`. A client that never
+    /// gives up must have recovered within `recovery` after the end of the fault that kept it away.
+    /// Default: `true`.
     ///
     /// Read by `bounded_ending` and `stale_generation_inert`.
     pub gives_up: bool,
-    /// How long one attempt to connect, or one call without a wait of its own, may take. Default: zero.
+    /// The maximum duration of one attempt to connect, or of one call that sets no wait. Default:
+    /// zero.
     ///
     /// Read by `bounded_ending`, `isolation` and `stale_generation_inert`.
     pub attempt: Duration,
-    /// How long a call waits at most for a peer that lives and never answers: a puppet, or a host of `outside`. Default: zero.
+    /// The maximum time for which a call waits for a peer that is alive but never answers: a
+    /// puppet, or a host of `outside`. Default: zero.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `isolation`.
     pub call_wait: Duration,
-    /// How long the user of an operation waits at most for what comes out of a host of `outside`, counted from when its stream was
-    /// opened. After that, the protocol ends the stream. Default: the [wait](Operation::wait) of the operation.
+    /// The longest time that the user of an operation waits for data from a host of `outside`,
+    /// from the opening of its stream. After that the protocol ends the stream. Default: the
+    /// [wait](Operation::wait) of the operation.
     ///
     /// Read by `bounded_ending`.
     pub outside_wait: fn(&Plan, &Operation) -> Duration,
-    /// How many round trips one reconnect takes, from the first SYN to the end of the catch-up. Default: 2, a handshake of TCP and
-    /// one request.
+    /// The number of round trips of one reconnect, from the first SYN to the end of the catch-up.
+    /// Default: 2, a TCP handshake and one request.
     ///
-    /// Read, as a part of [`recovery_window`](Self::chance), by `bounded_ending`, `justified_failure`, `isolation` and `stale_generation_inert`.
+    /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_ending`,
+    /// `justified_failure`, `isolation` and `stale_generation_inert`.
     pub round_trips: u32,
     /// The longest pause between two attempts to connect. Default: zero.
     ///
-    /// Read, as a part of [`recovery_window`](Self::chance), by `bounded_ending`, `justified_failure` and `isolation`.
+    /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_ending`,
+    /// `justified_failure` and `isolation`.
     pub back_off: Duration,
-    /// How long the server keeps a session whose client is away. Default: [`Guarantees::FOREVER`].
+    /// The time for which the server keeps the session of a disconnected client. Default:
+    /// [`Guarantees::FOREVER`].
     ///
     /// Read by `justified_failure`.
     pub session: Duration,
-    /// How much of a stream the server keeps for a client that is away. Default: all.
+    /// The amount of a stream that the server keeps for a disconnected client. Default: all.
     ///
     /// Read by `justified_failure`.
     pub retention: Retention,
-    /// For how many bytes of a stream counts what stands on the wire around each of its items: many small items take longer than few
-    /// long ones. Default: none.
+    /// The framing overhead of each item on the wire, in bytes of stream: many small items take
+    /// longer to transfer than a few long ones. Default: none.
     ///
-    /// Read, as a part of [`Path::recovery_window`](super::path::Path::chance), by `bounded_ending`, `justified_failure` and `isolation`.
+    /// Read, as a part of [`Path::recovery_window`](super::path::Path::recovery_window), by
+    /// `bounded_ending`, `justified_failure` and `isolation`.
     pub around: u64,
-    /// The endings of the names of streams that are parts of a whole: with `/stdout`, the stream `p1/stdout` is a part of `p1`.
-    /// Retention counts the whole, and the parts of a whole fail together. Default: none.
+    /// The name suffixes of streams that are parts of a whole: with `/stdout`, the stream
+    /// `p1/stdout` is a part of `p1`. Retention counts the whole, and the parts of a whole fail
+    /// together. Default: none.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `isolation`.
     pub parts: &'static [&'static str],
-    /// How long after its end a stream can still be caught up with. Default: [`Guarantees::FOREVER`].
+    /// The time after the end of a stream in which a client can still catch up with it. Default:
+    /// [`Guarantees::FOREVER`].
     ///
     /// Read by `justified_failure`.
     pub closed_retention: Duration,
-    /// How much work a host may do. Default: 10 attempts and 100 frames a second, 60 polls for each unit of work.
+    /// The maximum work of a host. Default: 10 attempts and 100 frames a second, 60 polls for each
+    /// unit of work.
     ///
     /// Read by `bounded_work`.
     pub work: WorkBounds,
-    /// The gauges of the census that have a bound at all times, each with its bound. Default: none.
+    /// The gauges that have a bound at all times, each with its bound. Default: none.
     ///
     /// Read by `bounded_memory`.
     pub memory: Vec<(&'static str, u64)>,
-    /// How long after the close of the clients everything is gone. The world runs so long before it takes its last census.
-    /// Default: 60 s.
+    /// The time after the clients close in which all resources are released. The world runs for
+    /// this long before it takes its last resource counts. Default: 60 s.
     ///
     /// Read by the world, for `no_residue`.
     pub settle: Duration,
-    /// The hosts that play the outside world. The protocol guarantees nothing of what is left on them. Default: none.
+    /// The hosts that play the outside world. The protocol guarantees nothing about the resources
+    /// left on them. Default: none.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `no_residue`.
     pub outside: &'static [&'static str],
@@ -107,8 +124,8 @@ impl Guarantees {
     /// Longer than any run.
     pub const FOREVER: Duration = Duration::from_hours(10_000);
 
-    /// The guarantees of a protocol that recovers nothing by itself, and fails what is open as soon as its connection is lost. Its
-    /// server keeps all that it was given for as long as it runs.
+    /// Returns the guarantees of a protocol that recovers nothing on its own and fails everything
+    /// open as soon as its connection is lost. Its server keeps all data as long as it runs.
     pub fn fail_fast() -> Self {
         Self {
             detection: Duration::ZERO,
@@ -131,51 +148,57 @@ impl Guarantees {
         }
     }
 
-    /// The guarantees of a protocol whose ends notice a silent peer within `detection`, and whose client reconnects for `recovery`
-    /// before it fails what is durable. All else is as with [`fail_fast`](Self::fail_fast); most clients have an `attempt` and a
-    /// `back_off`, too.
+    /// Returns the guarantees of a protocol whose ends detect a silent peer within `detection`, and
+    /// whose client tries to reconnect for `recovery` before it fails durable streams and calls.
+    /// Everything else is as in [`fail_fast`](Self::fail_fast). Most clients also need an `attempt`
+    /// and a `back_off`.
     pub fn recovering(detection: Duration, recovery: Duration) -> Self {
         Self { detection, recovery, ..Self::fail_fast() }
     }
 
-    /// The length of a fault-free interval that a client can use for certain, where a packet takes at most `latency`: the pause
-    /// in which it may be when the interval begins, then connect, handshake and one catch-up. `A` in the docs of the properties.
+    /// Returns the shortest fault-free interval in which a client is sure to recover, if a packet
+    /// takes at most `latency`. It covers the pause that the client may be in when the interval
+    /// begins, then connect, handshake and one catch-up. This is `A` in the documentation of the
+    /// properties.
     pub fn recovery_window(&self, latency: Duration) -> Duration {
         self.back_off + latency * 2 * self.round_trips
     }
 
-    /// The whole of which a stream is a part; the stream itself where it is none.
+    /// Returns the whole that a stream is a part of, or the stream itself if it is not a part.
     pub fn whole<'s>(&self, stream: &'s Stream) -> &'s str {
         self.parts.iter().find_map(|part| stream.0.strip_suffix(part)).unwrap_or(&stream.0)
     }
 }
 
-/// What is kept for a client that is away.
+/// The amount of a stream that is kept for a disconnected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// So many items at least; all where none is given.
+    /// The minimum number of items kept; `None` means all.
     pub items: Option<u64>,
-    /// An item of more bytes than this counts once more for each so many that it has; as one where none is given.
+    /// The piece size in bytes: an item counts once, and once more for each full piece of its
+    /// bytes. With `None`, every item counts once.
     pub piece: Option<u64>,
-    /// So many bytes at least; all where none is given.
+    /// The minimum number of bytes kept; `None` means all.
     pub bytes: Option<u64>,
 }
 
 impl Retention {
-    /// Whether some of so many items, with so many bytes in all, may be gone.
+    /// Returns whether part of a backlog with this many items and bytes may have been dropped.
     pub fn is_exceeded(&self, items: u64, bytes: u64) -> bool {
         let pieces = items + self.piece.map_or(0, |piece| bytes / piece);
         self.items.is_some_and(|most| pieces > most) || self.bytes.is_some_and(|most| bytes > most)
     }
 }
 
-/// How much work a protocol may do, whatever the network does.
+/// The maximum work of a protocol, whatever the network does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkBounds {
     /// Connections opened by one host in any virtual second.
     pub attempts: u64,
-    /// Segments with payload sent by one host in any virtual second, besides two for each item produced in it.
+    /// Segments with payload sent by one host in any virtual second, besides two for each item
+    /// produced in it.
     pub frames: u64,
-    /// Polls of all tasks over the run, for each segment, item and virtual second (whichever are there), on average.
+    /// Average number of polls of all tasks over the run, for each segment, item and virtual
+    /// second.
     pub polls: u64,
 }

@@ -1,12 +1,16 @@
-//! `isolation`: what happens to one stream, session or client harms no other.
+//! `isolation`: an event on one stream, session or client does not harm another.
 //!
-//! Two ways to see harm:
-//! - a stream or call whose own path no fault touched, and which nobody gave up, must complete; and not later than one attempt's
-//!   time-out, [`A`](super::path::Path::chance) and 1 s after it was due, since there is nothing to detect and nothing to recover. It is
-//!   due when its user looks at it, and the pauses that its user has made since then do not count, as for `bounded_ending`. That is told here only if
-//!   something happened to somebody else before; otherwise it is for `justified_failure` and `bounded_ending` alone;
-//! - a stream must not fail without a reason of its own when another one of its path just did that had one: it was given up, or
-//!   more was produced than is retained.
+//! The property detects harm in two ways:
+//! - A stream or call must complete if no fault touched its own path and the user did not give it
+//!   up. It must complete no later than one attempt's time-out,
+//!   [`A`](super::path::Path::recovery_window) and 1 s after it was due: there is nothing to detect
+//!   and nothing to recover. It is due only when its user looks at it, and pauses of its user after
+//!   that do not count, as in `bounded_ending`. This property reports the failure only if another
+//!   stream, session or client was affected before; otherwise only `justified_failure` and
+//!   `bounded_ending` report it.
+//! - A stream must not fail without a reason that applies to it, immediately after another stream
+//!   on its path failed with a reason of that kind: the user gave the other stream up, or more of
+//!   it was produced than is retained.
 
 use std::time::Duration;
 
@@ -29,16 +33,16 @@ kinds! {
     CALL_LATE = "call-late": "{subject:}it did not end until {bound}, although faults touched only other paths {moment}";
 }
 
-// Parts of these sentences: who had trouble.
+// Parts of these sentences: which streams or clients had trouble.
 kinds! {
     OTHERS = "others": "although faults touched only other paths";
     DRAGGED = "dragged": "at the moment when {other} failed for a reason of its own";
 }
 
-/// How soon one harms another.
+/// The longest time between a failure and the failure that it causes.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Who was harmed by what happened to somebody else.
+/// Checks for streams and calls that were harmed by events elsewhere.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for failure in
         failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified)
@@ -75,13 +79,14 @@ fn report(failure: &FailureSite<'_>, when: Phrase, broken: &mut Findings) {
     }
 }
 
-/// Whether nothing happened to a path.
+/// Returns whether nothing happened to a path.
 fn is_calm(facts: &Facts<'_>, path: usize) -> bool {
     let path = facts.path(path);
     path.faulty().is_empty() && !path.puppet
 }
 
-/// Whether something had happened to others when an entry came. The path that asks is calm: every fault is one of others.
+/// Returns whether anything had happened elsewhere before an entry. The caller's path is calm, so
+/// every fault is elsewhere.
 fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
     let faults =
         facts.faults.iter().any(|fault| fault.nature != Nature::Harmless && fault.began <= at);
@@ -92,8 +97,8 @@ fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
     faults || deaths || !facts.cx.plan.puppets.is_empty() || failed() || given_up()
 }
 
-/// Another stream of the same path that was over a moment before, for a reason that was its own: one of the path would have
-/// justified both.
+/// Returns another stream of the same path that ended shortly before, for a reason specific to that
+/// stream. A reason that concerned the path would have justified both failures.
 fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &FailureSite<'_>) -> Option<&'f View<'f>> {
     let just_before = |at: Time| at <= failure.at && failure.at.since(at) <= SOON;
     let FailedItem::View(harmed) = failure.what else { return None };
@@ -109,7 +114,8 @@ fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &FailureSite<'_>) -> Option<&'f
     failed.or_else(|| others().find(|view| view.gave_up.is_some_and(just_before)))
 }
 
-/// By when what was due has ended where nothing is to be detected or recovered.
+/// Returns the latest ending of something that was due on a calm path, where nothing has to be
+/// detected or recovered.
 fn calm_bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let guarantees = facts.guarantees();
     due + guarantees.attempt
@@ -155,7 +161,7 @@ mod tests {
     use super::super::scripted::{ScriptedRun, history};
     use crate::history::Class;
 
-    /// When a calm stream that is due at 0 must have ended: an attempt, A, 1 s.
+    /// The latest ending of a calm stream that is due at 0: an attempt, A, 1 s.
     const CALM: u64 = 5_000 + 1_120 + 1_000;
 
     /// `client` has a calm stream that ended at 10 s, while `client2` had trouble.
@@ -222,8 +228,8 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_for_a_calm_user_is_late_whatever_pause_follows_it() {
-        // The second item came when its user had waited for too long already.
+    fn a_pause_after_a_late_item_does_not_excuse_it() {
+        // When the second item arrived, its user had already waited too long.
         let late =
             || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_521 + CALM, "b");
         assert_eq!(late().completed("s1", 20_521 + CALM, "total 2").breaks("isolation").len(), 1);
@@ -258,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
+    fn a_call_to_the_outside_world_may_wait_as_long_as_calls_may() {
         let late =
             || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
         assert_eq!(late().breaks("isolation").len(), 1);
@@ -272,19 +278,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_fault_touched_is_not_calm() {
+    fn a_stream_touched_by_a_fault_is_not_calm() {
         calm().kills(3_000, 3_100).completed("s1", 10_001 + CALM, "total 1").holds("isolation");
     }
 
     #[test]
-    fn in_a_world_without_trouble_there_is_nobody_to_be_isolated_from() {
+    fn a_failure_without_trouble_elsewhere_is_not_an_isolation_violation() {
         let scripted = history().opened("s1", 1, 0).broke("s1", 3_000, "lost");
         scripted.holds("isolation");
         assert_eq!(scripted.breaks("justified_failure").len(), 1);
     }
 
     #[test]
-    fn a_puppet_beside_it_is_trouble() {
+    fn a_puppet_elsewhere_counts_as_trouble() {
         let scripted =
             history().puppet("client2").opened("s1", 1, 0).broke("s1", 3_000, "taken over");
         assert_eq!(scripted.breaks("isolation").len(), 1);
@@ -306,7 +312,8 @@ mod tests {
         );
     }
 
-    /// A cut, in which more is produced of `s1` than is retained (10 items), and only a little of `s2`.
+    /// A cut during which more of `s1` is produced than is retained (10 items), but only a little
+    /// of `s2`.
     fn gap_of_one() -> ScriptedRun {
         let scripted =
             history().opened("s1", 1, 0).opened("s2", 2, 0).answered(9, 10, "").kills(5_000, 7_000);
@@ -327,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_a_whole_are_no_neighbours() {
+    fn the_parts_of_a_whole_may_fail_together() {
         let scripted = history()
             .opened_with_parts(&["p1", "p1/stdout"], 1, 0)
             .opened("p2", 2, 0)

@@ -1,26 +1,36 @@
-//! `justified_failure`: what must survive fails only where faults, retention or the user left no other way. Without this, a
-//! protocol that always fails would pass.
+//! `justified_failure`: a durable stream or call fails only if faults, retention or the user left
+//! no other way. Without this property, a protocol that always fails would pass.
 //!
-//! `A` is [`Path::recovery_window`]: the length of a fault-free interval that a client can use for certain, at the worst latency in force. A durable failure at a time `t` is justified if
+//! `A` is [`Path::recovery_window`]: the shortest fault-free interval in which a client is sure to
+//! recover, at the worst latency in force. A durable failure at time `t` is justified if one of
+//! these is true:
 //!
-//! - (a) from `t` − recovery to `t`, its path had a fault, and no fault-free interval of length `A`. Between `A` and 2 `A`
-//!   either outcome is right: [`inconclusive`];
-//! - (b) more was produced beyond what its user had than is retained, and its path had a fault, or that much had been
-//!   produced before the opening; of all parts of the stream's whole together. Or all parts of its whole had ended so long ago that the whole was forgotten, and
-//!   between the last end and that, its path had no interval of length `A` without a fault;
-//! - (c) an outage (faulty intervals, with less than `A` between them) reached the session's lifetime. Up to 2 `A` less, either
-//!   outcome is right: so long may a client take to come back;
-//! - (d) a server's host of its path died since the session began;
-//! - (e) its user gave it up, or the world closed the client;
-//! - (f) a server of its path is a puppet;
-//! - (g) it is a call that a host was to answer which plays the outside world, and went without an answer for as long as one may.
+//! - (a) From `t` − recovery to `t`, its path had a fault and no fault-free interval of length `A`.
+//!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
+//!   is [`inconclusive`].
+//! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
+//!   had a fault, or that much data had been produced before the opening. All parts of the stream's
+//!   whole count together. Alternatively, all parts of its whole had ended so long ago that the
+//!   server had forgotten the whole, and its path had no fault-free interval of length `A` between
+//!   the last end and the time at which it was forgotten.
+//! - (c) An outage (faulty intervals with less than `A` between them) lasted at least as long as
+//!   the session's lifetime. If it was up to 2 `A` shorter, either outcome is correct, because a
+//!   client may need that long to reconnect.
+//! - (d) A server host of its path died since the session began.
+//! - (e) Its user gave it up, or the world closed the client.
+//! - (f) A server of its path is a puppet.
+//! - (g) It is a call that a host of the outside world had to answer, and it had waited without an
+//!   answer for as long as a call may wait.
 //!
-//! A client that failed for good says so to whatever is asked of it later. So (a), (c) and (d) also count where they were true
-//! before the asking, if its user saw no sign of life since: no item, no answer. The same is true of a user that looked at what it
-//! had opened only later (the field `looks-after` of its operation): what it is told in that moment may be long true.
+//! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
+//! and (d) also apply if they were true before the call was made and its user saw no sign of life
+//! since: no item and no answer. The same applies to a user that looked at a stream only some time
+//! after opening it (the field `looks-after` of its operation): a failure that the user sees then
+//! may have happened long before.
 //!
-//! Calls in flight, bound calls and the streams that they open may also fail if a fault was in force on their path between asking and failing, or before the
-//! asking by no more than detection and `A`: their connection died.
+//! Calls in flight, bound calls, and the streams that bound calls open may fail in one more case: a
+//! fault was in force on their path between the call and the failure, or at most detection plus `A`
+//! before the call. Their connection died.
 
 use std::time::Duration;
 
@@ -50,12 +60,12 @@ kinds! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
     Unjustified,
-    /// The other outcome would have been right, too.
+    /// Either outcome would have been correct.
     Inconclusive,
     Justified,
 }
 
-/// The failures that nothing justified.
+/// Reports the failures that nothing justifies.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for failure in
         failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified)
@@ -80,7 +90,8 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// Whether a run had a failure that may as well not have been one: such runs prove less, and are counted.
+/// Returns whether a run had an inconclusive failure: either outcome would have been correct. Such
+/// runs prove less, and are counted.
 pub fn inconclusive(cx: &CheckContext<'_>) -> bool {
     is_inconclusive(&Facts::of(cx))
 }
@@ -98,13 +109,13 @@ pub(super) struct FailureSite<'f> {
     pub reason: &'f Data,
 }
 
-/// What failed.
+/// The stream or call that failed.
 pub(super) enum FailedItem<'f> {
     View(&'f View<'f>),
     Call(&'f CallFacts<'f>),
 }
 
-/// The failures of a run, streams first.
+/// Returns the failures of a run, streams first.
 pub(super) fn failures<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = FailureSite<'f>> {
     let views = facts.views.iter().filter_map(|view| match view.ending() {
         Some((index, at, Ending::Failed { reason })) => {
@@ -150,7 +161,8 @@ impl FailureSite<'_> {
             .max(self.session(facts, path, since))
     }
 
-    /// Whether the faults left so little time that it was luck to fail or not: (a) and (c).
+    /// Returns whether the faults left so little time that failure or success was a matter of
+    /// chance: (a) and (c).
     pub(super) fn is_chance(&self, facts: &Facts<'_>) -> bool {
         let path = facts.path(self.path);
         let contact = facts.last_contact(self.path, self.index);
@@ -159,7 +171,7 @@ impl FailureSite<'_> {
             > Standing::Unjustified
     }
 
-    /// (e)
+    /// Returns whether (e) applies.
     fn is_given_up(&self) -> bool {
         match self.what {
             FailedItem::View(view) => view.is_abandoned(self.at),
@@ -167,7 +179,7 @@ impl FailureSite<'_> {
         }
     }
 
-    /// (g)
+    /// Returns whether (g) applies.
     fn waited_for_the_outside(&self, facts: &Facts<'_>) -> bool {
         let wait = facts.guarantees().call_wait;
         match self.what {
@@ -187,7 +199,7 @@ impl FailureSite<'_> {
         }
     }
 
-    /// Whether it may fail with its connection, and did.
+    /// Returns whether it may fail with its connection, and the connection may have died.
     fn lost_its_connection(&self, facts: &Facts<'_>, path: &Path<'_>) -> bool {
         let call = match self.what {
             FailedItem::Call(call) => call,
@@ -201,7 +213,7 @@ impl FailureSite<'_> {
         call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
     }
 
-    /// When its user began to look.
+    /// Returns when its user began to look.
     fn looked(&self, facts: &Facts<'_>) -> Time {
         match self.what {
             FailedItem::View(view) => facts.looked(view).unwrap_or(Time::ZERO),
@@ -209,7 +221,8 @@ impl FailureSite<'_> {
         }
     }
 
-    /// (a), now or at the end of an outage before the user looked, after which there was no sign of life.
+    /// Evaluates (a) at the failure, and at the end of each outage before the user looked, if there
+    /// was no sign of life after that.
     fn no_recovery_window(
         &self,
         facts: &Facts<'_>,
@@ -232,7 +245,7 @@ impl FailureSite<'_> {
             .unwrap_or(Standing::Unjustified)
     }
 
-    /// (b), while the producer lives.
+    /// Evaluates (b) while the producer lives.
     fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
         let exceeds = |(items, bytes): (usize, u64)| {
             facts.guarantees().retention.is_exceeded(items as u64, bytes)
@@ -248,7 +261,8 @@ impl FailureSite<'_> {
         if justified { Standing::Justified } else { Standing::Unjustified }
     }
 
-    /// What was produced of a view's stream, and its user did not have yet: items and bytes.
+    /// Returns the items and bytes of a view's stream that were produced but had not reached its
+    /// user.
     fn missed(&self, facts: &Facts<'_>, view: &View<'_>) -> (usize, u64) {
         let source = &facts.sources[view.source];
         let produced = source.produced_before(self.index);
@@ -258,7 +272,7 @@ impl FailureSite<'_> {
         (produced.saturating_sub(had), beyond)
     }
 
-    /// What had been produced of a view's stream when it was opened.
+    /// Returns the items and bytes of a view's stream that had been produced before it was opened.
     fn made_before(&self, facts: &Facts<'_>, view: &View<'_>) -> (usize, u64) {
         let source = &facts.sources[view.source];
         let start = view.fit.start;
@@ -267,7 +281,7 @@ impl FailureSite<'_> {
         (at_opening - start, source.bytes_of(at_opening) - source.bytes_of(start))
     }
 
-    /// (b), after the producer's end.
+    /// Evaluates (b) after the producer's end.
     fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
         let Some(ended) = facts.over(view) else { return Standing::Unjustified };
         let forgotten = ended + facts.guarantees().closed_retention;
@@ -279,7 +293,7 @@ impl FailureSite<'_> {
         }
     }
 
-    /// (c)
+    /// Evaluates (c).
     fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Standing {
         let recovery_window = path.recovery_window(facts.guarantees(), Time::ZERO, self.at);
         let outages = path.outages(recovery_window);
@@ -295,7 +309,7 @@ impl FailureSite<'_> {
         }
     }
 
-    /// Why nothing justifies it.
+    /// Returns the reason why nothing justifies the failure.
     fn why_not(&self, facts: &Facts<'_>, path: &Path<'_>) -> Phrase {
         let from = self.at.before(facts.guarantees().recovery);
         if !path.is_touched(Time::ZERO, self.at) {
@@ -307,8 +321,8 @@ impl FailureSite<'_> {
     }
 }
 
-/// (a) for a client that fails at `end`. The time before the world counts as free of faults, unless the client never saw a sign of
-/// life: then it may give up its first attempt.
+/// Evaluates (a) for a client that fails at `end`. The time before the run counts as fault-free.
+/// The exception is a client that never saw a sign of life: it may give up its first attempt.
 fn no_recovery_window_until(
     facts: &Facts<'_>,
     path: &Path<'_>,
@@ -321,7 +335,8 @@ fn no_recovery_window_until(
     compare(facts, path, end.before(recovery), end, before_the_world)
 }
 
-/// Compares the longest fault-free interval with `A` and 2 `A`. `more` of it lies before `from`.
+/// Compares the longest fault-free interval with `A` and 2 `A`. The first interval is longer by
+/// `more`, which lies before `from`.
 fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Duration) -> Standing {
     if !path.is_touched(from, to) {
         return Standing::Unjustified;

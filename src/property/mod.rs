@@ -1,14 +1,17 @@
-//! What must hold over a history.
+//! The properties that must hold over a history.
 //!
-//! A [`Property`] is a name, a sentence, and a function from the [`CheckContext`] of a run to the [`Violation`]s in it. The generic ones
-//! stand in [`GENERIC`]; subjects add their own. All figures come from the subject's [`Guarantees`] under the limits of the run,
-//! the schedule, and the ground truth; never from the protocol's own word.
+//! A [`Property`] consists of a name, a sentence, and a function from the [`CheckContext`] of a run
+//! to its [`Violation`]s. [`GENERIC`] lists the generic properties; subjects add their own. All
+//! values come from the subject's [`Guarantees`] under the limits of the run, from the schedule,
+//! and from the ground truth; never from what the protocol reports.
 //!
-//! The generic properties share what they read: [`facts`] sorts the entries of a history by stream and call in one pass, and
-//! [`path`](mod@path) knows when which path was faulty. Each property is a file of its own.
-//! `cx`: what a property is, and what it is given. `guarantees`: the figures. `findings`: what broke. `generic`: the table.
+//! The generic properties share their input: [`facts`] sorts the entries of a history by stream and
+//! call in one pass, and [`path`](mod@path) computes when each path was faulty. Each property has a
+//! separate file. `context`: the definition of a property, and its input. `guarantees`: the values.
+//! `findings`: the violations. `generic`: the table.
 //!
-//! [What a driver must record](crate::subject::Subject#what-a-driver-must-record) stands where a driver is written.
+//! For authors of drivers, see [what a driver must
+//! record](crate::subject::Subject#what-a-driver-must-record).
 
 mod at_most_once;
 mod bounded_ending;

@@ -1,4 +1,5 @@
-//! `no_panic` and `no_livelock`: the two ways in which a run itself breaks down. The world notices both, and says so in the history.
+//! `no_panic` and `no_livelock`: the two ways in which the run itself breaks. The world detects
+//! both and records them in the history.
 
 use std::time::Duration;
 
@@ -20,13 +21,14 @@ kinds! {
     STUCK = "stuck": "{subject:}it took more than {seconds} s of real time: a task spins without awaiting, or blocks its thread";
 }
 
-/// A run that was given up after so much real time: it has no history.
+/// Returns the violation for a run that was abandoned after this much real time. Such a run has no
+/// history.
 pub fn stuck(patience: Duration) -> Violation {
     let seconds = patience.as_secs_f32().to_string();
     Violation::new("no_livelock", About::Run, Time::ZERO, &STUCK, fields! { seconds })
 }
 
-/// Every panic.
+/// Reports every panic.
 pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
     for event in &facts.cx.history.events {
         if let EventKind::Panicked { message } = &event.what {
@@ -36,7 +38,7 @@ pub(super) fn no_panic(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// Every livelock.
+/// Reports every livelock.
 pub(super) fn no_livelock(facts: &Facts<'_>, broken: &mut Findings) {
     for event in &facts.cx.history.events {
         if let EventKind::Livelock { what } = &event.what {
@@ -50,7 +52,7 @@ mod tests {
     use super::super::scripted::history;
 
     #[test]
-    fn a_panic_is_told_with_its_first_line() {
+    fn a_panic_is_reported_with_its_first_line() {
         let scripted = history().panicked(4_231, "index out of bounds\nsecond line");
         assert_eq!(
             scripted.breaks("no_panic"),
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_livelock_is_told() {
+    fn a_livelock_is_reported() {
         let scripted = history().livelock(7, "100 rounds of triggers");
         assert_eq!(
             scripted.breaks("no_livelock"),

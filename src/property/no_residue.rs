@@ -1,12 +1,15 @@
-//! `no_residue`: when all is over and the promised time has passed, nothing is left on any host beyond what was there before the
-//! first connection: no task, no socket, no process, and by the subject's own census no session, timer or buffer. Tasks that outlived
-//! their host were left, too.
+//! `no_residue`: the leak check. At the end of the run, after the guaranteed time, no host holds
+//! more resources than before the first connection: no task, no socket, no process, and by the
+//! subject's own resource counts no session, timer or buffer. Tasks that outlived their host are
+//! leaks too.
 //!
-//! What belongs to no host is left by whoever made it, whenever it goes: nobody will ever count it, hold it or kill it with its
-//! host. A socket that does not come from [`Env`](crate::env::Env) is such a thing, and a task that no task spawned.
+//! A resource that belongs to no host is a leak from the start, even if it is released later: the
+//! harness cannot count it, hold it, or kill it with its host. Examples are a socket that was not
+//! created through [`Env`](crate::env::Env), and a task that was not spawned by another task.
 //!
-//! A counter without a baseline counted nothing then. The residue of a puppet is not the subject's, nor that of a host that plays the
-//! outside world, nor that of a host on which the schedule still holds a task when all is over.
+//! A counter without a baseline has a baseline of zero. The property ignores the resources of
+//! puppets, of hosts that play the outside world, and of hosts on which the schedule still holds a
+//! task at the end.
 
 use std::collections::BTreeMap;
 
@@ -26,14 +29,14 @@ kinds! {
     OUTLIVED = "outlived": "{subject:}{tasks} tasks outlived their host {moment}";
 }
 
-// Parts of these sentences: what belongs to no host.
+// Parts of these sentences: resources that belong to no host.
 kinds! {
     STRAY = "stray": "{what}";
     MILESTONE = "milestone": "the milestone {name}";
     POINT = "point": "the point {name}";
 }
 
-/// The counters that stayed higher.
+/// Reports counters that stayed above their baseline.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let mut before: BTreeMap<&str, &BTreeMap<String, u64>> = BTreeMap::new();
     for event in &facts.cx.history.events {
@@ -70,7 +73,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// What an entry without a host tells of that should have one.
+/// Describes an entry without a host, if entries of its kind must have one.
 fn of_nobody(what: &EventKind) -> Option<Phrase> {
     match what {
         EventKind::Stray { what } => Some(Phrase::new(&STRAY, fields! { what })),
@@ -80,7 +83,7 @@ fn of_nobody(what: &EventKind) -> Option<Phrase> {
     }
 }
 
-/// Whether a task of a host is held for the rest of the run.
+/// Returns whether a task of a host is held for the rest of the run.
 fn is_held(facts: &Facts<'_>, host: &str) -> bool {
     facts.holds_on(host).any(|hold| hold.ended == NEVER)
 }
@@ -94,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_at_first_may_be_there_at_last() {
+    fn resources_counted_in_the_baseline_may_remain() {
         run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 2), ("sessions", 0)]).holds("no_residue");
         run(&[("tasks", 2)], &[("tasks", 1)]).holds("no_residue");
     }
 
     #[test]
-    fn what_is_left_is_counted() {
+    fn leftover_resources_are_reported_with_their_count() {
         assert_eq!(
             run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 3), ("sessions", 1)])
                 .breaks("no_residue"),
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_counted_at_first_was_not_there() {
+    fn a_counter_without_a_baseline_counts_from_zero() {
         assert_eq!(
             run(&[], &[("sockets", 1)]).breaks("no_residue"),
             ["server: 1 `sockets` remain; there were 0 at the start (at 90.000 s)"]
@@ -130,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_host_is_a_residue_from_its_beginning() {
+    fn a_resource_without_a_host_is_a_residue_from_the_start() {
         assert_eq!(
             history()
                 .stray(1_000, "a socket that listens at 0.0.0.0:80")
@@ -144,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_a_task_that_is_held_for_ever_is_not_counted() {
+    fn a_host_with_a_task_held_forever_is_not_counted() {
         run(&[], &[("tasks", 1)]).holds_for_ever(5_000).holds("no_residue");
     }
 

@@ -1,7 +1,9 @@
-//! `one_ending`: each stream and call ends exactly once, completed or failed, and nothing comes after it.
+//! `one_ending`: each stream and call ends exactly once, completed or failed, and nothing follows
+//! the ending.
 //!
-//! A stream may be asked for its ending again: then it must say the same. Completed means that all that was produced was
-//! delivered, that the producer had ended, and that the outcome is the true one. That an ending comes at all is `bounded_ending`.
+//! A user may ask a stream for its ending again; the answer must then be the same. A stream may
+//! complete only if everything produced was delivered, the producer had ended, and the reported
+//! outcome is the true one. `bounded_ending` checks that there is an ending at all.
 
 use crate::history::{Data, Ending};
 
@@ -19,7 +21,7 @@ kinds! {
     UNTRUE = "untrue": "{subject:}it {ending}, but {wrong} {moment}";
 }
 
-// Parts of these sentences: how something ended, and what is not true of that.
+// Parts of these sentences: how something ended, and what is wrong with that.
 kinds! {
     COMPLETED = "completed": "completed ({outcome})";
     FAILED = "failed": "failed ({reason})";
@@ -29,7 +31,7 @@ kinds! {
     INCOMPLETE = "incomplete": "of {items} items only {had} had been delivered";
 }
 
-/// The first mistake of each view and call.
+/// Reports the first violation of each view and call.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for view in &facts.views {
         check_view(facts, view, broken);
@@ -63,7 +65,7 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     }
 }
 
-/// What is not true of a completion.
+/// Returns what is wrong with a completion.
 fn completed_wrongly(
     facts: &Facts<'_>,
     view: &View<'_>,
@@ -98,7 +100,7 @@ fn check_call(call: &CallFacts<'_>, broken: &mut Findings) {
     }
 }
 
-/// How a stream ended.
+/// Describes how a stream ended.
 pub(super) fn report(ending: &Ending) -> Phrase {
     match ending {
         Ending::Completed { outcome } => Phrase::new(&COMPLETED, fields! { outcome }),
@@ -106,7 +108,7 @@ pub(super) fn report(ending: &Ending) -> Phrase {
     }
 }
 
-/// How a call came back.
+/// Describes how a call ended.
 pub(super) fn render_call(ending: CallEnding<'_>) -> Phrase {
     match ending {
         CallEnding::Answered(answer) => Phrase::new(&ANSWERED, fields! { answer }),
@@ -133,12 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn the_same_ending_may_be_told_again() {
+    fn the_same_ending_may_be_reported_again() {
         ended().broke("s1", 1_020, "lost").broke("s1", 9_000, "lost").holds("one_ending");
     }
 
     #[test]
-    fn another_reason_when_asked_again_is_a_second_ending() {
+    fn a_different_reason_on_a_second_request_is_a_second_ending() {
         assert_eq!(
             ended().broke("s1", 1_020, "lost").broke("s1", 9_000, "timed out").breaks("one_ending"),
             ["s1: it failed (lost), and then it failed (timed out) (generation 1, at 9.000 s)"]
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_before_the_end_is_a_lie() {
+    fn a_completion_before_the_end_is_a_violation() {
         let scripted = history()
             .opened("s1", 1, 0)
             .completed("s1", 999, "total 0")
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_with_another_outcome_is_a_lie() {
+    fn a_completion_with_another_outcome_is_a_violation() {
         assert_eq!(
             ended().completed("s1", 1_020, "total 2").breaks("one_ending"),
             [
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_without_the_tail_is_a_lie() {
+    fn a_completion_without_the_last_items_is_a_violation() {
         let scripted = ended().produced("s1", 900, "b").completed("s1", 1_020, "total 1");
         assert_eq!(
             scripted.breaks("one_ending"),
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_comes_back_once() {
+    fn a_call_ends_only_once() {
         let scripted = history().asked(1, 0).answered(1, 20, "5");
         scripted.clone().holds("one_ending");
         assert_eq!(
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asked_for_does_not_come_back() {
+    fn the_ending_of_a_call_never_made_is_a_violation() {
         assert_eq!(
             history().answered(7, 20, "5").breaks("one_ending"),
             ["call 7: it was answered, but was never asked (at 0.020 s)"]

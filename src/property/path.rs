@@ -1,11 +1,12 @@
-//! Paths: when the way between a client's user and a server's outside world was faulty.
+//! Paths: when the connection between a client's user and a server's outside world was faulty.
 //!
-//! A path is a client host and the server hosts behind which a stream or call has its producer. A fault touches it if one of its
-//! hosts, a link between two of them, or a connection between two of them is in the fault's scope. All of it comes from the
-//! schedule's faults as the world carried them out, never from what the protocol noticed.
+//! A path consists of a client host and the server hosts that can lead to the producer of a stream
+//! or call. A fault touches the path if its scope includes one of these hosts, a link between two
+//! of them, or a connection between two of them. All of this comes from the faults as the world
+//! executed them, never from what the protocol noticed.
 //!
-//! A fault on a connection counts only while it can do something there (`interval`): from the opening of that on, and a
-//! `cut-after` from when it struck.
+//! A fault on a connection counts only while it can have an effect there (`interval`): from the
+//! opening of the connection, and for a `cut-after` from when it struck.
 
 use std::time::Duration;
 
@@ -19,72 +20,72 @@ mod interval;
 use interval::FaultInterval;
 pub use interval::conns_of;
 
-/// A moment after every run: the end of what never ended.
+/// A time after every run: the end of an interval that never ended.
 pub const NEVER: Time = Time(u64::MAX);
 
-/// The bytes that pass within one way there and back, at least.
+/// The minimum number of bytes that pass in one round trip.
 const WINDOW: u64 = 32 << 10;
 
-/// How long so many bytes take at most, over a link with this latency, besides their latency itself: a way there and back for each
-/// window of them.
+/// Returns the maximum transfer time of this many bytes over a link with this latency: one round
+/// trip for each window. The latency of the bytes themselves is not included.
 pub fn through(bytes: u64, latency: Duration) -> Duration {
     latency.saturating_mul(2).saturating_mul(u32::try_from(bytes / WINDOW).unwrap_or(u32::MAX))
 }
 
-/// A fault that was in force, as its entries tell.
+/// A fault that was in force, according to its entries.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultSpan<'a> {
     /// The number of the fault in the history.
     pub number: usize,
-    /// From when.
+    /// The start.
     pub began: Time,
-    /// Until when; [`NEVER`] if it did not end.
+    /// The end; [`NEVER`] if it did not end.
     pub ended: Time,
-    /// What it does.
+    /// The kind of effect.
     pub nature: Nature,
     /// The fault.
     pub what: &'a Fault,
-    /// Where.
+    /// The hosts, links and connections that the fault affects.
     pub scope: &'a Scope,
 }
 
-/// A host's time without life.
+/// An interval in which a host was dead.
 #[derive(Clone, Copy, Debug)]
 pub struct Down<'a> {
     /// The host.
     pub host: &'a str,
-    /// From when.
+    /// The start.
     pub from: Time,
-    /// Until when; [`NEVER`] if it was not started again.
+    /// The end; [`NEVER`] if the host was not started again.
     pub until: Time,
 }
 
-/// A path, with all that faults did to it.
+/// A path, with the effects of all faults on it.
 #[derive(Debug)]
 pub struct Path<'a> {
     /// The client host.
     pub client: &'a str,
     /// The server hosts.
     pub servers: Vec<&'a str>,
-    /// Whether a server of it is a puppet.
+    /// Whether one of its servers is a puppet.
     pub puppet: bool,
-    /// How many bytes the streams of its user have in all, with those that come to somebody in answers, and with what stands
-    /// [around](Guarantees::around) their items.
+    /// Total number of bytes in the user's streams. Includes streams that reach users only in
+    /// answers, and the [overhead](Guarantees::around) of the items.
     pub load: u64,
-    /// When a server of it died.
+    /// The times at which one of its servers died.
     pub deaths: Vec<Time>,
-    /// The faults, by their begin.
+    /// The faults, sorted by start.
     fault_intervals: Vec<FaultInterval>,
-    /// When it was faulty: apart, in order.
+    /// The intervals in which the path was faulty: disjoint, in order.
     faulty: Vec<(Time, Time)>,
-    /// When nothing at all could pass: apart, in order.
+    /// The intervals in which nothing at all could pass: disjoint, in order.
     severed: Vec<(Time, Time)>,
     /// The worst latency without faults.
     latency: Duration,
 }
 
 impl<'a> Path<'a> {
-    /// The path between a client and servers, under the faults of a run.
+    /// Computes the path between a client and servers, under the faults of a run.
     pub fn new(
         client: &'a str,
         servers: Vec<&'a str>,
@@ -133,7 +134,8 @@ impl<'a> Path<'a> {
     }
 
     fn add_severing(&mut self, fault: &FaultSpan<'_>, plan: &Plan) {
-        // How long it really severs: it is over only when what it held has arrived, but new connections pass before.
+        // In the history, a partition ends when all packets that it held have arrived. New
+        // connections pass earlier, so the path is severed only for the partition's own duration.
         if let Fault::Partition { toward: None, lasts, .. } = fault.what
             && self.servers.len() == 1
         {
@@ -162,12 +164,12 @@ impl<'a> Path<'a> {
         }
     }
 
-    /// Whether a fault was in force on it at some moment from `from` to `to`, both included.
+    /// Returns whether a fault was in force on the path at any time from `from` to `to`, inclusive.
     pub fn is_touched(&self, from: Time, to: Time) -> bool {
         self.faulty.iter().any(|(began, ended)| *began <= to && *ended >= from)
     }
 
-    /// The longest interval without a fault between two moments.
+    /// Returns the longest fault-free interval between two times.
     pub fn longest_calm(&self, from: Time, to: Time) -> (Time, Time) {
         let mut longest = (from, from);
         let mut calm_since = from;
@@ -180,24 +182,26 @@ impl<'a> Path<'a> {
         longer(longest, (calm_since, to))
     }
 
-    /// The faulty intervals, those with less than `apart` between them as one: nobody can recover in between.
+    /// Returns the faulty intervals, and merges those with less than `apart` between them, because
+    /// no client can recover in between.
     pub fn outages(&self, apart: Duration) -> Vec<(Time, Time)> {
         merged(self.faulty.clone(), apart)
     }
 
-    /// When the path was faulty, apart and in order.
+    /// Returns the intervals in which the path was faulty: disjoint, in order.
     pub fn faulty(&self) -> &[(Time, Time)] {
         &self.faulty
     }
 
-    /// The longest that a packet may take one way at some moment from `from` to `to`: the plan's, and what faults add.
+    /// Returns the longest one-way latency of a packet at any time from `from` to `to`: the latency
+    /// of the plan, plus the latency that faults add.
     pub fn worst_latency(&self, from: Time, to: Time) -> Duration {
         let slow = || {
             self.fault_intervals.iter().filter(|interval| {
                 !interval.latency.is_zero() && interval.began <= to && interval.ended >= from
             })
         };
-        // The sum of what is in force rises only where a fault begins.
+        // The total of the faults in force can rise only at the start of a fault.
         let at = |moment: Time| {
             slow()
                 .filter(|s| s.began <= moment && s.ended >= moment)
@@ -207,9 +211,9 @@ impl<'a> Path<'a> {
         self.latency + slow().map(|interval| at(interval.began.max(from))).max().unwrap_or_default()
     }
 
-    /// `A`: how long a fault-free interval between two moments must be for a client to come back in it and to catch up with
-    /// everything: [`Guarantees::recovery_window`], and a way there and back for each 32 KiB that the path's streams have in all, at the worst latency
-    /// in force.
+    /// Returns `A`: the shortest fault-free interval between two times in which a client is sure to
+    /// reconnect and catch up with everything. It is [`Guarantees::recovery_window`], plus one
+    /// round trip for each 32 KiB of the path's streams, at the worst latency in force.
     pub fn recovery_window(&self, guarantees: &Guarantees, from: Time, to: Time) -> Duration {
         let latency = self.worst_latency(from, to);
         guarantees.recovery_window(latency).saturating_add(through(self.load, latency))
@@ -223,16 +227,20 @@ impl<'a> Path<'a> {
             + self.recovery_window(guarantees, Time::ZERO, NEVER)
     }
 
-    /// By when what was due at `due` has ended for its user, with `wait` of its own: the cause, that is the latest of `due`, the
-    /// start of the last fault that killed, and the end of the last one that slowed or held, plus detection, recovery, one
-    /// attempt's time-out and 1 s.
+    /// Returns the latest time at which something that was due at `due` must end for its user, if
+    /// it has an additional `wait`. The bound is the cause plus detection, recovery, one attempt's
+    /// time-out, 1 s and `wait`. The cause is the latest of: `due`, the start of the last fault
+    /// that killed, and the end of the last fault that slowed or held.
     ///
-    /// [`A`](Path::chance) of the whole run comes on top, for what the deadlines do not count: the pause in which the deadline is noticed,
-    /// and the way of the packets, from the last under the cause (detection counts from its arrival) to the last of the catch-up.
+    /// [`A`](Path::recovery_window) of the whole run is added for times that the deadlines do not
+    /// include: the pause during which a deadline is noticed, and the packet latency, from the last
+    /// packet affected by the cause (detection counts from its arrival) to the last packet of the
+    /// catch-up.
     ///
-    /// Only a fault that began before the bound moves it: what was late before a fault is late. A fault that only adds latency and
-    /// never ends counts from its start, since `A` contains it. Where a client never gives up, a fault that killed counts to its end,
-    /// too. [`NEVER`] if something holds the path for ever.
+    /// A fault moves the bound only if it began before the bound: an ending that was late before a
+    /// fault stays late. A fault that only adds latency and never ends counts from its start,
+    /// because `A` includes it. If the client never gives up, a fault that killed also counts until
+    /// its end. Returns [`NEVER`] if something holds the path forever.
     pub fn bound(&self, guarantees: &Guarantees, due: Time, wait: Duration) -> Time {
         let allowance = self.allowance(guarantees) + wait;
         self.fault_intervals.iter().fold(due + allowance, |bound, interval| {
@@ -248,8 +256,9 @@ impl<'a> Path<'a> {
         })
     }
 
-    /// By when a client has failed all that is durable, because nothing at all could pass for too long; the first such moment
-    /// for what was due at `due`.
+    /// Returns the time by which a client must fail all durable streams and calls, because nothing
+    /// at all could pass for too long. Returns the first such time for something that was due at
+    /// `due`.
     pub fn severed_bound(&self, guarantees: &Guarantees, due: Time) -> Option<Time> {
         if !guarantees.gives_up {
             return None;
@@ -269,7 +278,8 @@ fn longer(a: (Time, Time), b: (Time, Time)) -> (Time, Time) {
     if b.1.since(b.0) > a.1.since(a.0) { b } else { a }
 }
 
-/// The same intervals in order, those with less than `apart` between them (or no moment at all) as one.
+/// Sorts the intervals, and merges those that overlap, touch, or have less than `apart` between
+/// them.
 fn merged(mut intervals: Vec<(Time, Time)>, apart: Duration) -> Vec<(Time, Time)> {
     intervals.sort_unstable();
     intervals.dedup_by(|next, kept| {
@@ -287,8 +297,9 @@ mod tests {
     use super::super::scripted::{BOUND, history};
 
     #[test]
-    fn what_stands_around_many_items_takes_time_to_pass() {
-        // 512 items of 1 byte are a window with 63 bytes around each of them: 40 ms there and back.
+    fn the_overhead_of_many_items_adds_transfer_time() {
+        // 512 items of 1 byte with 63 bytes of overhead each fill one window: a round trip of 40
+        // ms.
         let items = (0..512)
             .fold(history().opened("s1", 1, 0), |scripted, _| scripted.produced("s1", 1_000, "x"));
         let ended = items.ended("s1", 2_000, "total 512");
@@ -303,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_gives_up_may_take_as_long_as_it_is_kept_away() {
+    fn the_bound_of_a_client_that_never_gives_up_includes_the_whole_outage() {
         let scripted = history()
             .opened("s1", 1, 0)
             .ended("s1", 2_000, "total 0")

@@ -1,8 +1,9 @@
-//! The vocabulary of this room's tests: a run, told by hand.
+//! A builder for scripted runs, used by the tests of this module.
 //!
-//! `history().opened("s1", 1, 0).produced("s1", 100, "a").kills(200, 300)…`: times are milliseconds; entries may be told in any
-//! order of time, and those of one moment keep the order in which they are told. What users and faults do is about the host
-//! named [`by`](ScriptedRun::by), `client` at first.
+//! `history().opened("s1", 1, 0).produced("s1", 100, "a").kills(200, 300)…`: times are in
+//! milliseconds. Entries may be added in any order of time; entries at the same time keep the order
+//! in which they are added. Entries of users and faults apply to the host named in
+//! [`by`](ScriptedRun::by), initially `client`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use crate::report::sentence;
 
 /// `A` under the guarantees of these tests: 1 s of back-off, 3 round trips at 2 × 20 ms.
 pub const A: u64 = 1_120;
-/// What bounded_ending allows after the cause, without latency of faults.
+/// The time that `bounded_ending` allows after the cause, if faults add no latency.
 pub const BOUND: u64 = 16_000 + 25_000 + 5_000 + 1_000 + A;
 
-/// A run, told by hand.
+/// A scripted run.
 #[derive(Clone)]
 pub struct ScriptedRun {
     pub plan: Plan,
@@ -32,7 +33,7 @@ pub struct ScriptedRun {
     faults: usize,
 }
 
-/// A run in which nothing has happened yet, over in time only when told so: its horizon is far.
+/// Returns an empty run. Its horizon is far away, so it ends only where the script ends it.
 pub fn history() -> ScriptedRun {
     let mut plan = Plan::new("told");
     plan.horizon = Duration::from_secs(1_000);
@@ -68,9 +69,9 @@ fn guarantees() -> Guarantees {
     }
 }
 
-/// Telling.
+/// Settings and raw entries.
 impl ScriptedRun {
-    /// Goes on with the user and the connections of another client.
+    /// Switches to the user and the connections of another client.
     pub fn by(mut self, host: &str) -> Self {
         self.by = host.into();
         self
@@ -91,13 +92,13 @@ impl ScriptedRun {
         self.end(ms + 60_000)
     }
 
-    /// The healed tail begins then.
+    /// Sets the start of the healed tail.
     pub fn healed(mut self, ms: u64, horizon: u64) -> Self {
         self.plan.heal = Duration::from_millis(horizon - ms);
         self
     }
 
-    /// The run goes on until then at least.
+    /// Extends the run to at least this time.
     pub fn end(mut self, ms: u64) -> Self {
         self.history.end = self.history.end.max(Time(ms));
         self
@@ -135,28 +136,28 @@ impl ScriptedRun {
 
 /// Streams and calls.
 impl ScriptedRun {
-    /// A stream is asked for and opened in the same moment, by a call that it stands for.
+    /// Makes a call that opens a stream at the same time.
     pub fn opened(self, stream: &str, call: u64, ms: u64) -> Self {
         self.asked_as(call, ms, Class::Durable, "watch", "{}").opens(stream, call, ms)
     }
 
-    /// A stream, opened by a call that was asked for before.
+    /// Opens a stream for a call that was made before.
     pub fn opens(self, stream: &str, call: u64, ms: u64) -> Self {
         self.user(ms, EventKind::Opened { stream: stream.into(), call: Call(call) })
     }
 
-    /// The same, by a call that is bound to its connection.
+    /// The same, with a call that is bound to its connection.
     pub fn opened_bound(self, stream: &str, call: u64, ms: u64) -> Self {
         self.asked_as(call, ms, Class::Bound, "tail", "{}").opens(stream, call, ms)
     }
 
-    /// All parts of a whole, opened by one call.
+    /// Opens all parts of a whole with one call.
     pub fn opened_with_parts(self, streams: &[&str], call: u64, ms: u64) -> Self {
         let asked = self.asked_as(call, ms, Class::Durable, "watch", "{}");
         streams.iter().fold(asked, |scripted, stream| scripted.opens(stream, call, ms))
     }
 
-    /// A durable call, `add`.
+    /// Makes a durable call, `add`.
     pub fn asked(self, call: u64, ms: u64) -> Self {
         self.asked_as(call, ms, Class::Durable, "add", "{}")
     }
@@ -190,7 +191,7 @@ impl ScriptedRun {
         self.server(ms, EventKind::Ended { stream: stream.into(), outcome: outcome.into() })
     }
 
-    /// Over generation 1.
+    /// Delivers an item over generation 1.
     pub fn delivered(self, stream: &str, ms: u64, bytes: &str) -> Self {
         self.delivered_in(1, stream, ms, bytes)
     }
@@ -252,7 +253,7 @@ impl ScriptedRun {
         }
     }
 
-    /// A partition one way: it kills connections and keeps new ones from coming up.
+    /// A one-way partition: it kills connections and prevents new ones.
     pub fn kills(self, ms: u64, until: u64) -> Self {
         let (client, server) = self.link();
         let what =
@@ -260,20 +261,20 @@ impl ScriptedRun {
         self.fault(ms, Some(until), Nature::Kills, what)
     }
 
-    /// A partition both ways.
+    /// A two-way partition.
     pub fn partition(self, ms: u64, until: Option<u64>) -> Self {
         let what = Fault::Partition { hosts: self.link(), toward: None, lasts: None };
         self.fault(ms, until, Nature::Kills, what)
     }
 
-    /// A task of the client is held.
+    /// Holds a task of the client.
     pub fn slows(self, ms: u64, until: u64) -> Self {
         let scope = Scope { hosts: vec![self.by.clone()], ..Scope::default() };
         let what = Fault::Hold { end: HoldEnd::After(Duration::from_millis(until - ms)) };
         self.fault_in(ms, Some(until), Nature::Slows, what, scope)
     }
 
-    /// A task of the server is held, and never goes on.
+    /// Holds a task of the server for the rest of the run.
     pub fn holds_for_ever(self, ms: u64) -> Self {
         let scope = Scope { hosts: vec!["server".into()], ..Scope::default() };
         self.fault_in(
@@ -285,7 +286,7 @@ impl ScriptedRun {
         )
     }
 
-    /// Packets on the client's link take longer.
+    /// Delays packets on the client's link.
     pub fn delayed(self, ms: u64, until: Option<u64>, by: u64) -> Self {
         let (client, server) = self.link();
         let what = Fault::Delay {
@@ -309,7 +310,8 @@ impl ScriptedRun {
         self.entry(ms, None, EventKind::Stepped { step, note: None })
     }
 
-    /// A connection of the client to the server, which carries the generation of this number, installed when it was opened.
+    /// A connection of the client to the server. It carries generation `n`, which is installed when
+    /// it opens.
     pub fn conn(mut self, n: u32, opened: u64, over: Option<u64>) -> Self {
         let id = self.history.conns.len() as u64 + 1;
         let name = format!("{}#{n}", self.by);
@@ -333,7 +335,7 @@ impl ScriptedRun {
         )
     }
 
-    /// A connection of the client to the server that is for something else, the n-th of this label.
+    /// A connection of the client to the server for another purpose: the n-th with this label.
     pub fn conn_labelled(mut self, label: &str, n: u32, opened: u64, over: Option<u64>) -> Self {
         let ((client, server), over) = (self.link(), over.map(Time));
         let name = format!("{client}/{label}#{n}");
@@ -349,7 +351,7 @@ impl ScriptedRun {
         self
     }
 
-    /// A connection that this host opens to somebody outside.
+    /// A connection from this host to the outside world.
     pub fn upstream(mut self, opened: u64, over: Option<u64>) -> Self {
         let (client, over) = (self.by.clone(), over.map(Time));
         let name = format!("{client}#1");
@@ -365,14 +367,15 @@ impl ScriptedRun {
         self
     }
 
-    /// As [`conn`](ScriptedRun::conn), and only the client knows that it is over.
+    /// As [`conn`](ScriptedRun::conn), but only the client knows that it is over.
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
         let mut scripted = self.conn(n, opened, None);
         scripted.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
         scripted
     }
 
-    /// As [`conn`](ScriptedRun::conn), and its server closed it at `closed`, before its client knew.
+    /// As [`conn`](ScriptedRun::conn), but the server closed it at `closed`, before the client
+    /// knew.
     pub fn conn_closed(self, n: u32, opened: u64, closed: u64, over: Option<u64>) -> Self {
         let mut scripted = self.conn(n, opened, over);
         scripted.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
@@ -385,7 +388,7 @@ impl ScriptedRun {
         self.conn(n, ms, None).user(ms, EventKind::ConnOpened { conn })
     }
 
-    /// A segment with payload from the client, on the connection told last.
+    /// A segment with payload from the client, on the most recently added connection.
     pub fn frame(self, _n: u32, ms: u64, offset: u64, len: u32) -> Self {
         let conn = ConnIndex(self.history.conns.len() - 1);
         let (flags, fate) = (Flags::default(), Fate::Arrives(Time(ms + 10)));
@@ -396,7 +399,7 @@ impl ScriptedRun {
     }
 }
 
-/// What the world notices.
+/// Entries that the world itself records.
 impl ScriptedRun {
     pub fn panicked(self, ms: u64, message: &str) -> Self {
         self.server(ms, EventKind::Panicked { message: message.to_owned() })
@@ -429,14 +432,14 @@ impl ScriptedRun {
     }
 }
 
-/// Judging.
+/// Checks.
 impl ScriptedRun {
     fn sorted(mut self) -> History {
         self.history.events.sort_by_key(|event| event.at);
         self.history
     }
 
-    /// Hands the evidence on.
+    /// Passes the check context of the run to `judge`.
     pub fn with<T>(&self, judge: impl FnOnce(&CheckContext<'_>) -> T) -> T {
         let history = self.clone().sorted();
         let (plan, guarantees, control) = (&self.plan, &self.guarantees, self.control.as_ref());
@@ -450,7 +453,7 @@ impl ScriptedRun {
         })
     }
 
-    /// The sentences of what breaks one generic property.
+    /// Returns the sentences of the violations of one generic property.
     pub fn breaks(&self, property: &str) -> Vec<String> {
         let property =
             GENERIC.iter().find(|known| known.name == property).expect("a generic property");

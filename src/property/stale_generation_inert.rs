@@ -1,21 +1,35 @@
-//! `stale_generation_inert`: once a generation is installed, nothing is delivered, ended or paused by a packet of an older one.
+//! `stale_generation_inert`: once a generation is installed, no packet of an older generation
+//! delivers, ends or pauses anything.
 //!
-//! The twin run shows it: the same plan, in which such packets are dropped instead of delivered. Users must see the same items,
-//! endings and outcomes of calls, times apart. Where times alone may make the difference, nothing is compared:
-//! - if either run is grey, or other steps of the schedule were carried out;
-//! - what failed in one run, where the faults left so little time that it was luck to fail or not;
-//! - what is still open in one run, and ended so late in the other that it may yet have ended: then only the items that both saw
-//!   must agree. A stream that its user gives up is open until then;
-//! - what a call was answered that may fail with its connection, and why it failed: only whether it did;
-//! - what users saw after they *parted*: after a call in flight failed or was abandoned, because its request may have been a packet
-//!   that is dropped in one of the runs, and takes effect in the other; after a call was asked for at different moments, because it
-//!   waits for something that came earlier in one of them; or after a call was answered differently because one user was ahead of the other when
-//!   it was asked: it had seen of a stream what the other had, and more, and the other saw something of it later; or after
-//!   their servers began to know different things of a client, because they hear at different times that an older connection of it is
-//!   over (`lingering`). From then on the two runs may differ in what is asked for, and others may see it, too;
-//! - what users saw after a step was carried out, or a hold of a task ended, at different moments: it waits for a milestone that such
-//!   a packet brings about. From then on the two runs have different faults;
-//! - what came of a call that its user gave up in one run: in the other the answer may have come a moment before.
+//! The control run shows this: it runs the same plan, but drops such packets instead of delivering
+//! them. Users must see the same items, endings and call results in both runs, possibly at other
+//! times. The property ignores every difference that times alone could explain:
+//! - All differences, if either run is inconclusive, or if the runs executed different steps of the
+//!   schedule.
+//! - A failure in one run, if the faults left so little time that failure or success was a matter
+//!   of chance.
+//! - A stream that is still open in one run, and that ended so late in the other that it could
+//!   still have ended. Then only the items seen in both runs must agree. A stream that its user
+//!   gives up is open until then.
+//! - The answer of a call that may fail with its connection, and the reason for its failure. Only
+//!   whether the call failed is compared.
+//! - Everything that users saw after the runs *diverged*. From then on users may ask for different
+//!   things, and other users may see the results.
+//! - Everything that users saw after a step was executed, or a hold of a task ended, at different
+//!   times. The step or hold waits for a milestone that an older packet causes. From then on the
+//!   two runs have different faults.
+//! - The result of a call that its user gave up in one run. In the other run the answer may have
+//!   arrived just before.
+//!
+//! The runs diverge at each of these events:
+//! - A call in flight fails or is abandoned. Its request may be a packet that takes effect in one
+//!   run and is dropped in the other.
+//! - A call is made at different times. It waits for an event that came earlier in one run.
+//! - A call is answered differently because one user was ahead of the other when the call was made.
+//!   That user had seen everything of a stream that the other had seen, and more, and the other saw
+//!   something of that stream later.
+//! - The servers begin to have different knowledge of a client, because they learn at different
+//!   times that an older connection of the client is over (`lingering`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -41,12 +55,12 @@ kinds! {
     OTHER_ENDING = "other-ending": "{subject:}it {here}, but in the control run, which drops packets of older generations, it {there} {moment}";
 }
 
-// A part of these sentences: how a stream did not end.
+// A part of these sentences: a stream that did not end.
 kinds! {
     OPEN = "open": "did not end";
 }
 
-/// The views and calls that came out differently.
+/// Reports the views and calls that differ from the control run.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     let Some(history) = facts.cx.control else { return };
     let control = Facts::of(&CheckContext { history, control: None, ..facts.cx });
@@ -62,7 +76,8 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         facts.calls.iter().filter_map(|call| Some((call, same_call(&control, call)?))).collect();
     let parted = parted((facts, &control), &calls);
     for view in &facts.views {
-        // A stream that its user opened again is another view: the first one stands for the first one.
+        // A stream that its user opened again has a second view. Match the views in the order of
+        // opening.
         if let Some(other) = others.get_mut(&key(facts, view)).and_then(VecDeque::pop_front) {
             compare_views((facts, view), (&control, other), parted, broken);
         }
@@ -72,7 +87,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     }
 }
 
-/// The call of another run that the same step asked for.
+/// Returns the call that the same step made in the other run.
 fn same_call<'t, 'a>(control: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t CallFacts<'a>> {
     match call.step {
         Some(_) => control.calls.iter().find(|other| other.step == call.step),
@@ -80,7 +95,8 @@ fn same_call<'t, 'a>(control: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t
     }
 }
 
-/// What a view is known by in both runs: its stream, its host, and the step that opened it.
+/// Returns the key that identifies a view in both runs: its stream, its host, and the step that
+/// opened it.
 fn key<'v>(
     facts: &Facts<'_>,
     view: &'v View<'_>,
@@ -92,7 +108,7 @@ fn key<'v>(
     (view.stream, view.host, opener)
 }
 
-/// When the users of both runs, or their faults, parted.
+/// Returns when the users of both runs, or their faults, diverged.
 fn parted(
     (facts, control): (&Facts<'_>, &Facts<'_>),
     calls: &[(&CallFacts<'_>, &CallFacts<'_>)],
@@ -110,7 +126,8 @@ fn parted(
         .unwrap_or(NEVER)
 }
 
-/// The moments from which on the runs have different faults: a step was carried out, or a hold ended, in one, and later in the other.
+/// Returns the times from which the runs have different faults: a step was executed, or a hold
+/// ended, earlier in one run than in the other.
 fn faults_parted<'f>(
     facts: &'f Facts<'_>,
     control: &'f Facts<'_>,
@@ -123,7 +140,7 @@ fn faults_parted<'f>(
     moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there))
 }
 
-/// When each step was carried out.
+/// Returns when each step was executed.
 fn first_carried_out(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     let mut first = BTreeMap::new();
     for event in &facts.cx.history.events {
@@ -134,13 +151,13 @@ fn first_carried_out(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     first
 }
 
-/// When each hold of a task ended, by the number of the fault.
+/// Returns when each hold of a task ended, by the number of the fault.
 fn hold_ends(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     let holds = facts.faults.iter().filter(|fault| matches!(fault.what, Fault::Hold { .. }));
     holds.map(|fault| (fault.number, fault.ended)).collect()
 }
 
-/// Since when its user does not know whether a call in flight took effect.
+/// Returns from when on the user does not know whether a call in flight took effect.
 fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
     let failed = call
         .endings
@@ -152,16 +169,17 @@ fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
     } else {
         None
     };
-    // Others can see it in the next moment at the earliest.
+    // Other users can see the effect one millisecond later at the earliest.
     failed
         .or(abandoned)
         .filter(|_| call.class == Class::InFlight)
         .map(|at| at + Duration::from_millis(1))
 }
 
-/// Whether users were only ahead of each other when they asked for the same: what one had seen of a stream begins with what the
-/// other had, for every stream. Of at least one stream, one had seen more; of each such stream, the other saw something later, or its
-/// client answered by itself.
+/// Returns whether one user was only ahead of the other when both made the same call. For every
+/// stream, what one user had seen must begin with what the other had seen. For at least one stream,
+/// one user must have seen more. For each such stream, the user who was behind must have seen
+/// something later, or its client answered on its own.
 fn is_ahead(
     (facts, call): (&Facts<'_>, &CallFacts<'_>),
     (others, control): (&Facts<'_>, &CallFacts<'_>),
@@ -184,13 +202,14 @@ fn is_ahead(
     some_ahead
 }
 
-/// What a user had seen when it asked for something: of each stream, what it saw besides items, in order. Items need no look:
-/// `gap_free` has them in order.
+/// What a user had seen when it made a call: for each stream, everything except items, in order.
+/// `gap_free` already checks the order of items.
 struct Sight<'a> {
     before: BTreeMap<&'a Stream, Vec<Seen<'a>>>,
-    /// The streams of which it saw something later.
+    /// The streams of which the user saw something later.
     later: BTreeSet<&'a Stream>,
-    /// Whether its client answered by itself, in the moment of the asking, and so from nothing but what it had seen.
+    /// Whether the client answered on its own, at the time of the call. It then used only what it
+    /// had seen.
     answers_alone: bool,
 }
 
@@ -233,7 +252,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// The steps that were carried out, and what came of them.
+/// Returns the steps that were executed, with their notes.
 fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
     let stepped = facts.cx.history.events.iter().filter_map(|event| match &event.what {
         EventKind::Stepped { step, note } => Some((*step, note.as_deref())),
@@ -244,7 +263,7 @@ fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
     steps
 }
 
-/// Whether the failure at this entry was luck.
+/// Returns whether the failure at this entry was a matter of chance.
 fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
     index.is_some_and(|index| {
         failures(facts).any(|failure| failure.index == index && failure.is_chance(facts))
@@ -296,7 +315,8 @@ fn compare_views(
     }
 }
 
-/// The first delivery at which two runs differ, as far as both go; deliveries may have other borders.
+/// Returns the first delivery at which two runs differ, up to the end of the shorter one. Item
+/// boundaries may differ.
 fn first_difference(here: &[Item<'_>], there: &[Item<'_>]) -> Option<(usize, Time)> {
     let mut others = there.iter().map(|item| item.bytes.reading()).filter(Buf::has_remaining);
     let mut other = None;
@@ -320,7 +340,7 @@ fn report(ending: Option<Ending>) -> Phrase {
     })
 }
 
-/// Whether a call came back differently in two runs.
+/// Returns whether a call ended differently in two runs.
 fn differs(call: &CallFacts<'_>, control: &CallFacts<'_>) -> bool {
     match (call.endings.first(), control.endings.first()) {
         (Some((.., CallEnding::Answered(here))), Some((.., CallEnding::Answered(there)))) => {
@@ -391,12 +411,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_twin_nothing_is_known() {
+    fn without_a_control_run_nothing_is_checked() {
         completed().holds("stale_generation_inert");
     }
 
     #[test]
-    fn another_ending_is_told() {
+    fn a_different_ending_is_reported() {
         assert_eq!(
             cut()
                 .broke("s1", 3_020, "detached")
@@ -409,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_that_never_came_is_told_if_there_was_time_for_it() {
+    fn a_missing_ending_is_reported_if_there_was_time_for_it() {
         assert_eq!(
             cut().end(600_000).control(completed()).breaks("stale_generation_inert"),
             [
@@ -420,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn to_fail_where_there_was_hardly_a_chance_is_luck() {
+    fn a_failure_by_chance_is_not_compared() {
         let scripted = || {
             history()
                 .opened("s1", 1, 0)
@@ -435,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn another_item_is_told() {
+    fn a_different_item_is_reported() {
         let scripted = history()
             .opened("s1", 1, 0)
             .delivered("s1", 520, "a")
@@ -449,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_streams_say_after_a_call_that_was_asked_for_at_another_moment_is_another_thing() {
+    fn streams_are_not_compared_after_a_call_at_a_different_time() {
         let opened = || history().opened("s1", 1, 0);
         let scripted = |asked, item| {
             opened().asked_as(7, asked, Class::Durable, "write", "{}").delivered("s1", 2_020, item)
@@ -468,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_items_of_an_open_stream_and_other_borders_are_times() {
+    fn fewer_items_of_an_open_stream_and_other_boundaries_are_fine() {
         let scripted = history()
             .opened("s1", 1, 0)
             .produced("s1", 500, "a")
@@ -527,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_asked_for_at_another_moment_asks_for_another_thing() {
+    fn a_call_made_at_a_different_time_is_not_compared() {
         let scripted =
             |asked| history().kills(1_000, 1_500).asked_as(7, asked, Class::Durable, "read", "{}");
         let differ = |asked| {
@@ -537,7 +557,7 @@ mod tests {
         differ(1_900).holds("stale_generation_inert");
     }
 
-    /// Call 1 is asked for by step 1, and call 2 by step 2, in this order or in the other.
+    /// Step 1 makes call 1 and step 2 makes call 2; the step `first` comes first.
     fn numbered(first: usize) -> ScriptedRun {
         let (one, other) = if first == 1 { (1, 2) } else { (2, 1) };
         let scripted = history().kills(1_000, 1_500).stepped(one, 900).asked_as(
@@ -551,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_known_by_its_step_whatever_its_number_is() {
+    fn a_call_is_identified_by_its_step_and_not_by_its_number() {
         let scripted = numbered(1).answered(1, 2_000, "5").answered(2, 2_000, "6");
         scripted
             .clone()
@@ -567,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_may_be_answered_differently_after_the_users_parted() {
+    fn a_call_may_be_answered_differently_after_the_runs_diverged() {
         let scripted = |asked: u64, then: u64, result: &'static str| {
             let scripted = history()
                 .kills(1_000, 1_500)
@@ -638,7 +658,9 @@ mod tests {
         assert_eq!(early().control(same()).breaks("stale_generation_inert").len(), 1);
     }
 
-    /// A stream fails in one run and completes in the other, at 3.02 s, and so does a call. `other` is told to both, with a moment.
+    /// At 3.02 s, a stream fails in one run and completes in the other, and a call is answered
+    /// differently. `other` extends both runs, with a time for each. Returns the number of
+    /// violations.
     fn differ(other: impl Fn(ScriptedRun, u64) -> ScriptedRun, here: u64, there: u64) -> usize {
         let scripted = |moment| other(cut(), moment).asked_as(7, 900, Class::Durable, "read", "{}");
         let scripted = scripted(here)
@@ -649,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_a_step_that_was_carried_out_at_another_moment_is_another_thing() {
+    fn events_are_not_compared_after_a_step_at_a_different_time() {
         let stepped = |scripted: ScriptedRun, ms| scripted.stepped(3, ms);
         assert_eq!(differ(stepped, 2_500, 2_900), 0);
         assert_eq!(differ(stepped, 2_900, 2_500), 0);
@@ -658,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_of_a_hold_at_another_moment_is_another_thing() {
+    fn events_are_not_compared_after_a_hold_ends_at_a_different_time() {
         let held = |scripted: ScriptedRun, ms| scripted.slows(2_000, ms);
         assert_eq!(differ(held, 2_100, 2_200), 0);
         assert_eq!(differ(held, 2_100, 2_100), 2);
@@ -666,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_came_at_another_moment_makes_another_run() {
+    fn nothing_is_compared_after_a_fault_at_a_different_time() {
         let scripted = |stepped, ms, total: &'static str| {
             history().opened("s1", 1, 0).stepped(0, stepped).completed("s1", ms, total)
         };
@@ -689,8 +711,8 @@ mod tests {
         );
     }
 
-    /// The server hears at these times that the first and the second connection of a window are over; the window is loaded again
-    /// then, and a stream fails or does not.
+    /// At these times, the server learns that the first and the second connection of a window are
+    /// over. The window is then reloaded, and a stream fails or completes.
     fn loaded_again(first: u64, second: u64) -> ScriptedRun {
         let scripted = history()
             .opened("s1", 1, 0)
@@ -700,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_take_a_client_for_connected_that_has_only_an_older_connection() {
+    fn a_server_may_treat_a_client_with_only_an_older_connection_as_connected() {
         let scripted =
             |first, second, ms| loaded_again(first, second).broke("s1", ms, "nobody is there");
         let completed =
@@ -714,12 +736,13 @@ mod tests {
         let breaks = |here: ScriptedRun, there: ScriptedRun| {
             assert_eq!(here.control(there).breaks("stale_generation_inert").len(), 1)
         };
-        // Both have heard of it at the same time, or not yet; or the newer one is still there, or outlives both.
+        // Both servers have learned of it at the same time, or neither has; or the newer connection
+        // is still open, or outlives both.
         breaks(scripted(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
         breaks(scripted(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
         breaks(scripted(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
         breaks(scripted(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
-        // The newer one is over in one run only, as an older packet ended it.
+        // The newer connection is over earlier in one run, because an older packet ended it.
         breaks(scripted(2_500, 2_010, 3_000), completed(6_000, 2_500, 3_000));
     }
 
@@ -742,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_take_an_older_connection_for_one_that_wants_what_was_given_up() {
+    fn a_server_may_still_serve_a_given_up_stream_on_an_older_connection() {
         let scripted = |heard, gave_up, ms| {
             let scripted = history()
                 .opened("s1", 1, 0)
@@ -795,7 +818,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_in_which_other_steps_were_carried_out_cannot_be_compared() {
+    fn runs_with_different_executed_steps_are_not_compared() {
         let scripted = cut().broke("s1", 3_020, "detached").stepped(0, 1_000).control(completed());
         scripted.holds("stale_generation_inert");
     }

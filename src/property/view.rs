@@ -1,6 +1,8 @@
-//! Streams as the truth has them, and as a user saw them; and where the two part.
+//! Streams as they were produced, streams as users saw them, and the first difference between the
+//! two.
 //!
-//! What was delivered may have other borders than what was produced: bytes are compared, and items only name the place.
+//! Delivered items may have other boundaries than produced items. Bytes are compared; items only
+//! describe the position.
 
 use bytes::Buf;
 
@@ -9,52 +11,54 @@ use crate::history::{Call, Content, Data, Ending, Stream, Time};
 /// An item that entered or left a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Item<'a> {
-    /// Its entry's place in the history.
+    /// The index of its entry in the history.
     pub index: usize,
-    /// When.
+    /// The time of the entry.
     pub at: Time,
-    /// Its bytes.
+    /// The bytes of the item.
     pub bytes: &'a Content,
-    /// The bytes of the stream up to and with it.
+    /// The offset in the stream at which the item ends.
     pub end: u64,
-    /// The generation over which it came, if it was delivered and the client tells.
+    /// The generation over which it was delivered, if the client reports it.
     pub generation: Option<u64>,
 }
 
-/// The truth of a stream.
+/// A stream as it was really produced.
 #[derive(Debug)]
 pub struct Source<'a> {
     /// The stream.
     pub stream: &'a Stream,
-    /// The host that produced it, or where it began, if that is known.
+    /// The host that produced it, or on which it began, if known.
     pub host: Option<&'a str>,
-    /// What was produced.
+    /// The produced items.
     pub items: Vec<Item<'a>>,
-    /// The items with which a life of the producer begins: the first, and the first after each death of its host. What is
-    /// delivered may begin with any of them.
+    /// For each incarnation of the producer, its first item: item 0, and the first item after each
+    /// death of the producer's host. Delivery may begin with any of them.
     pub incarnations: Vec<usize>,
-    /// Its real ends, one a life at most: entry, time, outcome.
+    /// The real ends, at most one per incarnation: entry, time, outcome.
     pub ends: Vec<(usize, Time, &'a Data)>,
 }
 
 impl Source<'_> {
-    /// How many items were produced before an entry.
+    /// Returns the number of items produced before an entry.
     pub fn produced_before(&self, index: usize) -> usize {
         self.items.partition_point(|item| item.index < index)
     }
 
-    /// How many bytes the first `items` have.
+    /// Returns the number of bytes in the first `items` items.
     pub fn bytes_of(&self, items: usize) -> u64 {
         items.checked_sub(1).map_or(0, |last| self.items[last].end)
     }
 
-    /// The last thing that happened to it, an item or its end: entry and time.
+    /// Returns the entry and time of the last event of the stream, an item or an end.
     pub fn last_change(&self) -> Option<(usize, Time)> {
         let item = self.items.last().map(|item| (item.index, item.at));
         item.max(self.ends.last().map(|&(index, at, _)| (index, at)))
     }
 
-    /// When it was over: its producer ended, and nothing new began after that. The last byte counts if it came later.
+    /// Returns when the stream was over: its producer ended, and no new incarnation produced
+    /// anything after that. If items were produced after the end, returns the time of the last
+    /// item.
     pub fn ended(&self) -> Option<Time> {
         let (ended, ..) = *self.ends.last()?;
         let began_anew = self
@@ -66,80 +70,85 @@ impl Source<'_> {
     }
 }
 
-/// A stream as one user saw it, from its opening to its ending.
+/// A stream as one user saw it, from opening to ending.
 #[derive(Debug)]
 pub struct View<'a> {
     /// The stream.
     pub stream: &'a Stream,
-    /// Its source, by number.
+    /// The index of its source.
     pub source: usize,
     /// The user's host.
     pub host: &'a str,
-    /// The path, by number.
+    /// The index of its path.
     pub path: usize,
-    /// When it was opened, and by which call; `None` if it never was.
+    /// The entry, time and call of the opening; `None` if it was never opened.
     pub opened: Option<(usize, Time, Call)>,
-    /// What came.
+    /// The delivered items.
     pub delivered: Vec<Item<'a>>,
-    /// How it ended, each time that it was told.
+    /// The ending, once for each time it was reported.
     pub endings: Vec<(usize, Time, &'a Ending)>,
-    /// When its user gave it up, itself or with the client.
+    /// When its user gave up the stream or the whole client.
     pub gave_up: Option<Time>,
     /// When its user's host died.
     pub orphaned: Option<Time>,
     /// Where an earlier view of the same user stopped, as a number of items of the source.
     pub resumes: Option<usize>,
-    /// How what was delivered fits what was produced.
+    /// How the delivered bytes match the produced bytes.
     pub fit: Fit,
 }
 
 impl View<'_> {
-    /// The first time that it was told how it ended: entry, time and ending.
+    /// Returns the first report of the ending: entry, time and ending.
     pub fn ending(&self) -> Option<(usize, Time, &Ending)> {
         self.endings.first().copied()
     }
 
-    /// The generation over which the last item before an entry came.
+    /// Returns the generation of the last item delivered before an entry.
     pub fn generation_before(&self, index: usize) -> Option<u64> {
         let before = self.delivered.partition_point(|item| item.index < index);
         before.checked_sub(1).and_then(|last| self.delivered[last].generation)
     }
 
-    /// Whether nothing is owed to its user any more at a moment.
+    /// Returns whether its user had given up or died by a given time, so that nothing is due any
+    /// more.
     pub fn is_abandoned(&self, at: Time) -> bool {
         [self.gave_up, self.orphaned].into_iter().flatten().any(|since| since <= at)
     }
 }
 
-/// How what was delivered fits what was produced.
+/// How delivered bytes match produced bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
-    /// The item of the source with which it begins, from 0.
+    /// The item of the source with which the view begins, from 0.
     pub start: usize,
-    /// How many bytes fit.
+    /// The number of matching bytes.
     pub bytes: u64,
-    /// How many whole items of the source fit, `start` included.
+    /// The number of whole items of the source that match, including `start`.
     pub items: usize,
     /// The first difference.
     pub difference: Option<Difference>,
 }
 
-/// Where what was delivered first differs from what was produced.
+/// The first difference between delivered and produced bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// In which delivered item, from 0.
+    /// The delivered item that contains the difference, from 0.
     pub delivered: usize,
-    /// Where in it the produced item begins that it differs from; `None` if that began in an earlier delivered item.
+    /// The offset in that delivered item at which the produced item begins; `None` if the produced
+    /// item began in an earlier delivered item.
     pub begins: Option<usize>,
-    /// Which produced item it differs from, from 0 (the number of all, if it comes after the last).
+    /// The produced item that it differs from, from 0. If it comes after the last produced item,
+    /// this is the number of items.
     pub produced: usize,
-    /// At which byte of that, from 0.
+    /// The byte in the produced item, from 0.
     pub byte: usize,
 }
 
 impl Fit {
-    /// The best fit over everything with which the view may begin: a life of the producer, and if its user had opened the stream
-    /// before, the place where that stopped, or what was new at the opening. Of those that fit, the one that reaches furthest.
+    /// Returns the best match over all positions at which the view may begin. These are the start
+    /// of each incarnation of the producer and, if its user had opened the stream before, the
+    /// position where that view stopped, or the first item after the new opening. Among complete
+    /// matches, the one that reaches furthest wins.
     pub fn best(source: &Source<'_>, view: &View<'_>) -> Fit {
         let opened = view
             .opened
@@ -195,7 +204,7 @@ impl Fit {
         fit
     }
 
-    /// Whether all that was produced before an entry was delivered.
+    /// Returns whether everything produced before an entry was delivered.
     pub fn is_all_before(&self, source: &Source<'_>, index: usize) -> bool {
         let produced = source.bytes_of(source.produced_before(index).max(self.start))
             - source.bytes_of(self.start);

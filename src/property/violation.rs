@@ -1,7 +1,7 @@
-//! How a property broke, as data.
+//! Violations of properties, as data.
 //!
-//! A [`Violation`] says which property broke, what it is about, when, and in which [`ViolationKind`] of way, with the values of that kind. Its
-//! sentence is made in [`report`](mod@crate::report::sentence).
+//! A [`Violation`] records which property was violated, what it concerns, when, and the
+//! [`ViolationKind`] with its values. [`report`](mod@crate::report::sentence) renders the sentence.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use serde::{Serialize, Serializer};
 use crate::history::{Answer, Call, Connection, Data, Event, Stream, Time};
 use crate::schedule::{Host, Plan};
 
-/// A property that broke, where it broke.
+/// A violation of a property in a run.
 ///
-/// A subject's own property declares its kinds, and fills their values in:
+/// A subject's own property declares its kinds, and supplies their values:
 ///
 /// ```
 /// use reknit::history::Time;
@@ -28,20 +28,20 @@ use crate::schedule::{Host, Plan};
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// The property's name.
+    /// The name of the property.
     pub property: &'static str,
-    /// What it is about.
+    /// The stream, call or other thing that the violation concerns.
     pub subject: About,
-    /// When.
+    /// The time of the violation.
     pub at: Time,
-    /// In which way it broke.
+    /// The kind of violation.
     pub kind: &'static ViolationKind,
-    /// The values of that kind.
+    /// The values for the sentence of that kind.
     pub data: ViolationFields,
 }
 
 impl Violation {
-    /// A violation of this kind.
+    /// Creates a violation of this kind.
     pub fn new(
         property: &'static str,
         subject: impl Into<About>,
@@ -52,7 +52,8 @@ impl Violation {
         Self { property, subject: subject.into(), at, kind, data }
     }
 
-    /// Whether another one is about the same thing, and broke in the same way, whatever the values are.
+    /// Returns whether another violation concerns the same thing and is of the same kind, whatever
+    /// its values are.
     pub fn is_like(&self, other: &Self) -> bool {
         let is_same = self.property == other.property
             && self.subject == other.subject
@@ -60,7 +61,7 @@ impl Violation {
         is_same && self.data.phrases() == other.data.phrases()
     }
 
-    /// The stream that it is about, if it is about one.
+    /// Returns the stream that the violation concerns, if it concerns a stream.
     pub fn stream(&self) -> Option<&Stream> {
         match &self.subject {
             About::Stream(stream) => Some(stream),
@@ -69,7 +70,7 @@ impl Violation {
     }
 }
 
-/// A violation of tests: its subject, and a text.
+/// Creates a violation for tests, from a subject and a text.
 #[cfg(test)]
 pub(crate) fn sample_violation(
     property: &'static str,
@@ -83,22 +84,24 @@ pub(crate) fn sample_violation(
     Violation::new(property, subject, at, &SAID, fields! { text })
 }
 
-/// One way in which a property can break.
+/// One way in which a property can be violated.
 ///
-/// The sentence has a `{name}` for each value of the violation's data. These names stand for more than a value:
-/// - `{subject:}`: the subject and a colon; nothing where that is the whole run;
+/// The sentence contains a `{name}` for each value of the violation's data. These names have a
+/// special meaning:
+/// - `{subject:}`: the subject and a colon; empty if the subject is the whole run;
 /// - `{subject}`: the subject alone;
 /// - `{at}`: the time of the violation;
-/// - `{moment}`: the same in parentheses, with the value `generation` before it where there is one: `(generation 2, at 4.231 s)`.
+/// - `{moment}`: the time in parentheses, after the value `generation` if there is one:
+///   `(generation 2, at 4.231 s)`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ViolationKind {
-    /// Its name, which no other kind of the same property has.
+    /// The name, unique among the kinds of a property.
     pub name: &'static str,
-    /// Its sentence.
+    /// The template of the sentence.
     pub sentence: &'static str,
 }
 
-/// Declares kinds, and a list of them where one is named.
+/// Declares kinds, and optionally a list of them.
 macro_rules! kinds {
     ($vis:vis $list:ident; $($rest:tt)*) => {
         $crate::property::violation::kinds!(@list $vis $list [$($rest)*]);
@@ -113,7 +116,7 @@ macro_rules! kinds {
 }
 pub(crate) use kinds;
 
-/// Makes [`ViolationFields`]: `fields! { item: n + 1, reason }`.
+/// Builds [`ViolationFields`]: `fields! { item: n + 1, reason }`.
 macro_rules! fields {
     ($($name:ident $(: $value:expr)?),* $(,)?) => {
         $crate::property::ViolationFields::from([$((stringify!($name), $crate::property::violation::fields!(@ $name $($value)?))),*])
@@ -123,27 +126,27 @@ macro_rules! fields {
 }
 pub(crate) use fields;
 
-/// What a violation is about.
+/// The subject of a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum About {
     /// The whole run.
     Run,
     /// A stream.
     Stream(Stream),
-    /// A call, with the verb of its operation where that is known.
+    /// A call, with the verb of its operation if known.
     Call(Call, Option<String>),
     /// A host.
     Host(Host),
-    /// What a file calls by a milestone or point: its name, and all that is said of it.
+    /// A milestone or point that a file expects: its name, and its full description.
     Mark(String, String),
-    /// A step of a schedule, by its number from 0, and the line of its file.
+    /// A step of a schedule: its number from 0, and the line in its file.
     Step(usize, Option<usize>),
-    /// Anything else that has a name: a process, a channel, a client.
+    /// Anything else with a name: a process, a channel, a client.
     Named(String),
 }
 
 impl About {
-    /// What sort of thing it is, in a word.
+    /// Returns the sort of subject, as one word.
     pub fn sort(&self) -> &'static str {
         match self {
             Self::Run => "run",
@@ -157,7 +160,7 @@ impl About {
     }
 }
 
-/// `s1`, `call 7 (add)`, `client`; nothing for the whole run.
+/// `s1`, `call 7 (add)`, `client`; empty for the whole run.
 impl fmt::Display for About {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -217,19 +220,19 @@ impl<const N: usize> From<[(&'static str, ViolationValue); N]> for ViolationFiel
 }
 
 impl ViolationFields {
-    /// The same with one more value, if there is one.
+    /// Adds one more value, if there is one.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: Option<impl Into<ViolationValue>>) -> Self {
         self.0.extend(value.map(|value| (name, value.into())));
         self
     }
 
-    /// The value of this name.
+    /// Returns the value with this name.
     pub fn get(&self, name: &str) -> Option<&ViolationValue> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The kinds of all phrases in them, in order.
+    /// Returns the kinds of all phrases among the values, in order.
     fn phrases(&self) -> Vec<&'static ViolationKind> {
         let phrases = self.0.iter().filter_map(|(_, value)| match value {
             ViolationValue::Phrase(phrase) => Some(&**phrase),
@@ -238,46 +241,46 @@ impl ViolationFields {
         phrases.flat_map(|phrase| [vec![phrase.kind], phrase.data.phrases()].concat()).collect()
     }
 
-    /// All of them, in order.
+    /// Returns all values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &ViolationValue)> {
         self.0.iter().map(|(name, value)| (*name, value))
     }
 }
 
-/// One value of a violation.
+/// A value of a violation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ViolationValue {
     /// A number.
     Number(u64),
-    /// A text: a name, or a fact as its user has it.
+    /// A text: a name, or data in the form in which the user received it.
     Text(String),
-    /// A moment of virtual time.
+    /// A point in virtual time.
     Time(Time),
-    /// A length of time.
+    /// A duration.
     Duration(Duration),
-    /// Something that is said in one of several ways.
+    /// A phrase with alternative wordings.
     Phrase(Box<Phrase>),
     /// An entry of a history.
     Entry(Box<ViolationEntry>),
 }
 
-/// A part of a sentence that has kinds of its own.
+/// A part of a sentence, with its own kinds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Phrase {
-    /// The kind.
+    /// The kind of phrase.
     pub kind: &'static ViolationKind,
-    /// Its values.
+    /// The values of the phrase.
     pub data: ViolationFields,
 }
 
 impl Phrase {
-    /// A phrase of this kind.
+    /// Creates a phrase of this kind.
     pub fn new(kind: &'static ViolationKind, data: ViolationFields) -> Self {
         Self { kind, data }
     }
 }
 
-/// An entry, with what it takes to say what it means.
+/// An entry, with the context that is needed to render it.
 #[derive(Clone, Debug)]
 pub struct ViolationEntry {
     /// The plan of its run.
@@ -294,7 +297,8 @@ impl PartialEq for ViolationEntry {
     }
 }
 
-/// The values by name; that of a time or a length of time is in milliseconds, and `_ms` ends its name.
+/// Serializes the values by name. Times and durations are in milliseconds, and their names end in
+/// `_ms`.
 impl Serialize for ViolationFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
@@ -331,7 +335,7 @@ impl Serialize for ViolationKind {
     }
 }
 
-/// Draws the conversions into [`ViolationValue`].
+/// Generates the conversions into [`ViolationValue`].
 macro_rules! values {
     ($($type:ty: |$value:ident| $into:expr;)*) => {
         $(impl From<$type> for ViolationValue {

@@ -1,6 +1,6 @@
-//! An account of what a command or a suite did, case by case, for whoever does not read stories: a CI server.
+//! The result of a command or a suite, case by case, for CI servers.
 //!
-//! It is plain text and data; `junit` and [`github`](super::github) say it in their words.
+//! It is plain text and data. `junit` and [`github`](super::github) convert it to their formats.
 
 use std::time::Duration;
 
@@ -10,62 +10,62 @@ use crate::scenario::expect::{EXPECT, TABLE};
 
 use super::sentence;
 
-/// All that was run.
+/// The results of a command or a suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CiReport {
-    /// What ran: `reknit hunt exec`.
+    /// The command that ran: `reknit hunt exec`.
     pub title: String,
-    /// The cases, by subject or by file.
+    /// The cases, grouped by subject or by file.
     pub groups: Vec<Group>,
-    /// The totals, as a person reads them.
+    /// The totals, as text for people.
     pub totals: String,
-    /// Real time.
+    /// The elapsed real time.
     pub wall: Duration,
 }
 
-/// Cases that belong together.
+/// A group of related cases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// A subject, or what was swept.
+    /// The subject, or the file that was swept.
     pub name: String,
-    /// What was run of it.
+    /// The cases of the group.
     pub cases: Vec<CiCase>,
 }
 
-/// Something that holds or breaks.
+/// One test case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CiCase {
-    /// A scenario file, a seed, a test.
+    /// The name of a scenario file, a seed or a test.
     pub name: String,
-    /// How much was run: `20 runs, 20 min of virtual time`.
+    /// The amount of work: `20 runs, 20 min of virtual time`.
     pub about: String,
-    /// What came of it.
+    /// The result.
     pub came: Came,
 }
 
-/// What came of a case.
+/// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
-    /// All is as it should be.
+    /// The case passed.
     Good,
-    /// Something is not.
+    /// The case failed.
     Broke(Box<Break>),
-    /// It could not be run, for this reason.
+    /// The case could not run, for this reason.
     NotRun(String),
 }
 
-/// What is not as it should be in a case.
+/// A failure of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Break {
-    /// The property: `gap_free`; `expect` for what a file expects.
+    /// The violated property: `gap_free`; `expect` for an expectation of a file.
     pub property: String,
-    /// How it broke, in a sentence.
+    /// The violation, in one sentence.
     pub sentence: String,
-    /// How it came to that, without colours; it may be empty.
+    /// The story of the failure, without colours. It may be empty.
     pub story: String,
-    /// The command that shows it again; empty where there is none.
+    /// The command that replays the failure; empty if there is none.
     pub replay: String,
-    /// The file to look at, and the line in it.
+    /// The file and line to look at.
     pub place: Option<SourceLine>,
 }
 
@@ -79,12 +79,12 @@ pub struct SourceLine {
 }
 
 impl CiReport {
-    /// All cases, in order.
+    /// Returns all cases, in order.
     pub fn cases(&self) -> impl Iterator<Item = &CiCase> {
         self.groups.iter().flat_map(|group| &group.cases)
     }
 
-    /// What broke, each with its case.
+    /// Returns all failures, each with its case.
     pub fn breaks(&self) -> impl Iterator<Item = (&CiCase, &Break)> {
         self.cases().filter_map(|case| match &case.came {
             Came::Broke(it) => Some((case, &**it)),
@@ -92,7 +92,7 @@ impl CiReport {
         })
     }
 
-    /// The group of this name; a new one where there is none.
+    /// Returns the group with this name, and creates it if necessary.
     pub fn group(&mut self, name: &str) -> &mut Group {
         let at = self.groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
             self.groups.push(Group { name: name.to_owned(), cases: Vec::new() });
@@ -103,7 +103,8 @@ impl CiReport {
 }
 
 impl Break {
-    /// The story, and the command, unless the story ends with it.
+    /// Returns the story and the replay command. The command is not repeated if the story already
+    /// contains it.
     pub fn body(&self) -> String {
         let Self { story, replay, .. } = self;
         let rendered = replay.is_empty() || story.contains(replay.as_str());
@@ -116,9 +117,10 @@ impl Break {
 }
 
 impl SourceLine {
-    /// Where a scenario file expected what did not come: the table of the stream, the call or the process that the violation is
-    /// about, the line of a step or milestone, or else `[expect]`. Of any other property, and of what cannot be found, it is the first
-    /// line.
+    /// Returns the position of the expectation that was not met: the table of the stream, call or
+    /// process that the violation is about, the line of the step or milestone, or else `[expect]`.
+    /// Returns the first line for a violation of any other property, and if there is no such
+    /// position.
     pub fn of(file: impl Into<String>, text: &str, broken: Option<&Violation>) -> Self {
         let expected = broken.is_none_or(|broken| broken.property == EXPECT);
         Self { file: file.into(), line: if expected { line(text, broken).unwrap_or(1) } else { 1 } }
@@ -147,7 +149,8 @@ fn line(text: &str, broken: Option<&Violation>) -> Option<usize> {
     found.or(expect)
 }
 
-/// What is not as it should be in the runs of a scenario, in short: the property and a sentence. `breaks` is what a canary must break.
+/// Returns the main failure in the runs of a scenario: the property and a sentence. `breaks` is the
+/// property that a canary must violate.
 pub fn main_sentence(tally: &ScenarioTally, breaks: Option<&str>) -> (String, String) {
     match tally.main(breaks) {
         Main::DidNotBreak(property) => (
@@ -166,7 +169,7 @@ pub(crate) mod tests {
     use crate::history::{Call, Time};
     use crate::property::violation::sample_violation;
 
-    /// What came of two files, of which one broke, and a third that could not be run.
+    /// The report of two files, of which one failed, and of a third file that could not run.
     pub(crate) fn some_ci_report() -> CiReport {
         let case = |name: &str, came| CiCase {
             name: name.into(),
@@ -204,7 +207,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_a_file_expects_has_the_line_of_the_expectation() {
+    fn an_unmet_expectation_points_to_its_line() {
         assert_eq!(line_of("expect", About::Stream("s1".into()), Some("stream.s1")), 7);
         assert_eq!(
             line_of("expect", About::Stream("client2/s1".into()), Some("stream.client2/s1")),
@@ -217,7 +220,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_no_run_showed_has_its_line_too() {
+    fn a_violation_over_all_runs_points_to_its_line() {
         assert_eq!(line_of("expect", About::Step(0, Some(2)), None), 2);
         assert_eq!(SourceLine::of("a.toml", FILE, None).line, 4);
         assert_eq!(SourceLine::of("a.toml", "", None).line, 1);

@@ -1,4 +1,4 @@
-//! Where two runs part: the first entry that is not the same in both, with its neighbours.
+//! The divergence of two runs: the first entry that differs, with its neighbours.
 
 use crate::history::History;
 use crate::schedule::Plan;
@@ -6,26 +6,26 @@ use crate::schedule::Plan;
 use super::line::{StoryLine, Tone, paint, set};
 use super::rendering::entry;
 
-/// A run, to be compared.
+/// A run to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedRun<'a> {
-    /// What a person calls it.
+    /// Its display name.
     pub name: &'a str,
     /// Its plan.
     pub plan: &'a Plan,
-    /// Its record; detailed, to see more.
+    /// Its history; a detailed history shows more.
     pub history: &'a History,
 }
 
-/// Whether two runs are the same, to the packet.
+/// Whether two runs are the same, down to the packets.
 pub fn are_same(a: &History, b: &History) -> bool {
     a.digest == b.digest && a.parts_from(b).is_none()
 }
 
-/// How many entries are shown before the first that differs, and from it on.
+/// The number of entries to show before the first difference, and from it on.
 const NEIGHBOURS: usize = 5;
 
-/// Where two runs part, on a page of this width.
+/// Renders the divergence of two runs for a page of this width.
 pub fn render(a: ComparedRun<'_>, b: ComparedRun<'_>, width: usize) -> String {
     let Some(at) = a.history.parts_from(b.history) else {
         let (entries, digests) = (a.history.events.len(), (a.history.digest, b.history.digest));
@@ -63,7 +63,7 @@ mod tests {
     use crate::history::{Event, EventKind, Time};
 
     #[test]
-    fn the_same_run_does_not_part() {
+    fn equal_runs_have_no_divergence() {
         let (plan, history, _) = a_gap();
         assert_eq!(history.parts_from(&history.clone()), None);
         let side = ComparedRun { name: "a", plan: &plan, history: &history };
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_the_same_entries_and_other_packets_are_not_the_same() {
+    fn runs_with_equal_entries_and_different_packets_differ() {
         let (plan, history, _) = a_gap();
         let mut other = history.clone();
         other.digest.number(1);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_early_parts_where_it_ends() {
+    fn a_shorter_run_diverges_at_its_end() {
         let (_, history, _) = a_gap();
         let mut other = history.clone();
         other.events.truncate(2);

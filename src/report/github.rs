@@ -1,18 +1,22 @@
-//! An account as GitHub Actions shows it: a mark at a line of a file for each failure, and a page for the job.
+//! A CI report for GitHub Actions: an annotation at a line of a file for each failure, and a job
+//! summary.
 
 use super::ci_report::{Break, Came, CiCase, CiReport};
 use super::phrases;
 
-/// The most failures that are told with their stories; the page of a step has room for a megabyte.
+/// The maximum number of failures with a story. GitHub limits the summary of a step to one
+/// megabyte.
 const STORIES: usize = 20;
 
-/// The most cases that are listed where everybody sees them; more are folded, but for those that broke.
+/// The maximum number of cases in the visible list. Further passing cases are folded; failures are
+/// always visible.
 const LISTED: usize = 40;
 
-/// The most characters of a story.
+/// The maximum length of a story, in characters.
 const LONG: usize = 20_000;
 
-/// The workflow command that marks the line of a failure. `file` is its file as the repository knows it.
+/// Returns the workflow command that annotates the line of a failure. `file` is the file's path in
+/// the repository.
 pub fn annotation(it: &Break, case: &CiCase, file: Option<&str>) -> String {
     let place = it
         .place
@@ -29,17 +33,17 @@ pub fn annotation(it: &Break, case: &CiCase, file: Option<&str>) -> String {
     )
 }
 
-/// The message of a workflow command: one line.
+/// Escapes the message of a workflow command, so that it fits in one line.
 fn data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A value between a command's commas.
+/// Escapes a property value of a workflow command, which commas separate.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
-/// The page of a job, in Markdown: what ran, the totals, and each failure with its story.
+/// Returns the job summary in Markdown: the command, the totals, and each failure with its story.
 pub fn summary(ci_report: &CiReport) -> String {
     let broke = ci_report.breaks().count();
     let of = phrases::count(ci_report.cases().count() as u64, "case");
@@ -105,7 +109,7 @@ fn failure(case: &CiCase, it: &Break) -> String {
     rendered + &format!("\n<details><summary>Story</summary>\n\n{}\n</details>\n", fenced(&story))
 }
 
-/// Text within a line of Markdown, where nothing in it means anything.
+/// Escapes text for one line of Markdown, so that no character has a special meaning.
 fn inline(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -121,12 +125,12 @@ fn inline(text: &str) -> String {
     safe
 }
 
-/// Text as it is, within a line, also in a table.
+/// Returns text as inline code that is also valid in a table.
 fn code(text: &str) -> String {
     format!("<code>{}</code>", inline(text))
 }
 
-/// Text as it is, between fences that are longer than any in it.
+/// Returns text as a code block, with fences longer than any in the text.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_marked_at_its_line_as_the_rules_have_it() {
+    fn a_failure_is_annotated_at_its_line() {
         let ci_report = some_ci_report();
         let (case, it) = ci_report.breaks().next().unwrap();
         insta::assert_snapshot!(annotation(it, case, Some("a,b:c/cut.toml")), @"::error file=a%2Cb%3Ac/cut.toml,line=12,title=scenarios/counter/cut.toml breaks gap_free::s1: item 20 was delivered after item 18; 19 < 20 never was%0Aagain: reknit replay scenarios/counter/cut.toml --seed 1");
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_a_page_with_a_table_the_totals_and_each_story() {
+    fn a_job_summary_has_a_table_the_totals_and_each_story() {
         insta::assert_snapshot!(summary(&some_ci_report()), @r"
         ### ❌ reknit run: 1 of 3 cases broke
 
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_markdown_would_read_is_text() {
+    fn markdown_characters_are_escaped() {
         assert_eq!(inline("a|b *c* <d>\n_e_"), "a\\|b \\*c\\* &lt;d&gt; \\_e\\_");
         assert_eq!(fenced("a\n```\nb\n"), "````text\na\n```\nb\n````\n");
     }

@@ -1,14 +1,14 @@
-//! Which items of a stream were delivered, folded: `items 1 to 41, then 43`.
+//! The delivered items of a stream as ranges: `items 1 to 41, then 43`.
 //!
-//! An item is numbered by what its producer really wrote. A client may hand out other pieces than the producer wrote; such a
-//! piece has no number, and only pieces are counted.
+//! An item's number is its position in the producer's output. A client may deliver pieces that
+//! differ from the producer's items; such a piece has no number and is only counted.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::history::{Content, Stream, Time};
 
-/// Finds the number of a delivered item.
+/// Finds the numbers of delivered items.
 #[derive(Default)]
 pub struct Numbering<'a> {
     streams: BTreeMap<&'a Stream, Produced<'a>>,
@@ -21,13 +21,13 @@ struct Produced<'a> {
 }
 
 impl<'a> Numbering<'a> {
-    /// A producer wrote an item.
+    /// Adds an item that a producer wrote.
     pub fn produced(&mut self, stream: &'a Stream, bytes: &'a Content) {
         self.streams.entry(stream).or_default().items.push(bytes);
     }
 
-    /// The number, from 1, of an item that was delivered: the next one if it looks like it, else the first later one that
-    /// does, else the last earlier one.
+    /// Returns the number, from 1, of a delivered item: the next item if it is equal, else the
+    /// first later item that is equal, else the last earlier item that is equal.
     pub fn delivered(&mut self, stream: &Stream, bytes: &Content) -> Option<u64> {
         let produced = self.streams.get_mut(stream)?;
         let next = produced.next.min(produced.items.len());
@@ -39,10 +39,10 @@ impl<'a> Numbering<'a> {
     }
 }
 
-/// Items that were delivered one after the other.
+/// Items in the order of their delivery.
 #[derive(Default)]
 pub struct Items {
-    /// Runs of numbers in a row: first and last.
+    /// Ranges of consecutive numbers: first and last.
     runs: Vec<(u64, u64)>,
     unnumbered: u64,
     count: u64,
@@ -50,7 +50,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// One more.
+    /// Adds a delivered item.
     pub fn add(&mut self, item: Option<u64>, at: Time) {
         self.count += 1;
         self.last = at;
@@ -62,7 +62,7 @@ impl Items {
     }
 }
 
-/// The most runs that are listed.
+/// The maximum number of ranges to list.
 const RUNS: usize = 4;
 
 impl fmt::Display for Items {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_order_is_one_run() {
+    fn items_in_order_are_one_range() {
         assert_eq!(rendered(&["a", "b", "c"], &["a", "b", "c"]), "items 1 to 3, until 0.002 s");
         assert_eq!(rendered(&["a", "b", "c"], &["a"]), "item 1");
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_items_are_told_apart_by_their_order() {
+    fn equal_items_are_numbered_by_their_order() {
         assert_eq!(rendered(&["a", "a", "a"], &["a", "a", "a"]), "items 1 to 3, until 0.002 s");
     }
 }

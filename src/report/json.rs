@@ -1,5 +1,6 @@
-//! Results for machines: one object a line, each with the version of the format and its kind. `docs/json.md` tells of them, and
-//! its schema, `docs/json.schema.json`, is drawn from these very types.
+//! Machine-readable results: one JSON object per line. Each object contains the version of the
+//! format and its kind. `docs/json.md` documents the lines. Their schema, `docs/json.schema.json`,
+//! is generated from these types.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ mod of;
 
 pub use of::{find, hunt, kill, matrix, positions, scenario, sweep, totals};
 
-/// The version of the format. Fields may be added to it; what is there keeps its meaning.
+/// The version of the format. A later version may add fields; existing fields keep their meaning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version;
 
@@ -54,28 +55,28 @@ impl JsonSchema for Version {
 pub struct Record {
     /// The version of the format.
     pub reknit: Version,
-    /// What it tells.
+    /// The content of the line.
     #[serde(flatten)]
     pub what: RecordKind,
 }
 
-/// What a line tells.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum RecordKind {
-    /// `run`: a scenario file, when its runs are done.
+    /// `run`: a scenario file, after its runs.
     Scenario(ScenarioRecord),
-    /// `hunt`, `sweep`: a schedule that breaks something, as it is kept.
+    /// `hunt`, `sweep`: a saved finding, a schedule that violates a property.
     Find(FindingRecord),
-    /// `hunt`: what it did.
+    /// `hunt`: its result.
     Hunt(HuntRecord),
-    /// `sweep --positions`: a position, with what came of the faults there.
+    /// `sweep --positions`: a position, with the outcomes of the faults there.
     Position(PositionRecord),
-    /// `sweep`: what it did.
+    /// `sweep`: its result.
     Sweep(SweepRecord),
-    /// `defects`: a defect, and what it took to find it.
+    /// `defects`: a defect, and the work that it took to find it.
     Kill(KillRecord),
-    /// `defects`: all of them.
+    /// `defects`: the totals of all defects.
     Matrix(MatrixRecord),
     /// `run`, `hunt`, `sweep`: the last line.
     Totals(TotalsRecord),
@@ -85,115 +86,115 @@ pub enum RecordKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioRecord {
-    /// The file.
+    /// The path of the file.
     pub scenario: String,
     /// The protocol under test.
     pub subject: String,
-    /// How many schedules were run.
+    /// The number of schedules run.
     pub runs: u64,
-    /// Virtual time of all of them.
+    /// The total virtual time of all runs.
     pub virtual_ms: u64,
-    /// The digests of all of them, chained in order.
+    /// The digests of all runs, chained in order.
     pub digest: String,
-    /// The subject's milestones.
+    /// How many of the subject's milestones were reached.
     pub milestones: Milestones,
-    /// What it comes to.
+    /// The verdict over all runs.
     pub verdict: VerdictRecord,
-    /// Whether it is as it should be.
+    /// Whether the result is the expected one.
     pub held: bool,
-    /// What a verdict says beyond the failures.
+    /// An explanation of the verdict, in addition to the failures.
     pub why: Option<String>,
-    /// The runs in which something broke.
+    /// The runs with violations.
     pub failures: Vec<FailureRecord>,
 }
 
-/// How many milestones were reached.
+/// The number of milestones reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Milestones {
-    /// By all runs together.
+    /// The number that all runs reached together.
     pub reached: u64,
-    /// Of so many.
+    /// The number that the subject has.
     pub of: u64,
 }
 
-/// What the runs of a scenario come to.
+/// The verdict over the runs of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictRecord {
-    /// All held.
+    /// All properties and expectations held.
     Held,
-    /// A canary broke what it was to break.
+    /// A canary violated its property, as it should.
     BrokeAsItShould,
-    /// Something broke.
+    /// A property or an expectation was violated.
     Broke,
-    /// No run broke, but all together did not show what they must.
+    /// No run failed, but the runs together did not show what the file requires.
     TooTame,
-    /// It could not be run.
+    /// The scenario could not be run.
     NotRun,
 }
 
-/// A run in which something broke.
+/// A run with violations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailureRecord {
     /// The seed of the run.
     pub seed: u64,
-    /// What broke.
+    /// The violations.
     pub broken: Vec<Breach>,
 }
 
-/// How a property broke.
+/// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Breach {
     /// The property.
     pub property: String,
-    /// In which way it broke: a name.
+    /// The kind of the violation: a name.
     pub kind: String,
-    /// What it is about; nothing where that is the whole run.
+    /// The subject of the violation; null if it is the whole run.
     pub subject: Option<AboutRecord>,
-    /// When, in virtual time.
+    /// The time of the violation, in virtual time.
     pub at_ms: u64,
-    /// The stream it is about, if it is about one.
+    /// The stream of the violation, if it is about a stream.
     pub stream: Option<String>,
-    /// The values of this kind.
+    /// The values of this kind of violation.
     pub data: serde_json::Map<String, serde_json::Value>,
-    /// How, in a sentence.
+    /// The violation, in one sentence.
     pub sentence: String,
 }
 
-/// What a property broke of.
+/// The subject of a violation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AboutRecord {
-    /// What sort of thing it is: `stream`, `call`, `host`, `mark`, `step`, `name`.
+    /// The sort of the subject: `stream`, `call`, `host`, `mark`, `step`, `name`.
     pub sort: String,
-    /// Its name.
+    /// The name of the subject.
     pub name: String,
 }
 
-/// A schedule that breaks something.
+/// A schedule that violates a property.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FindingRecord {
     /// The protocol under test.
     pub subject: String,
-    /// What broke; the first is what it was made small for.
+    /// The violations; the first one is the one that shrinking preserved.
     pub broken: Vec<Breach>,
     /// The seed of the run.
     pub seed: u64,
-    /// How many steps it has.
+    /// The number of steps of the schedule.
     pub steps: u64,
-    /// Where it comes from.
+    /// The origin of the schedule.
     pub origin: String,
-    /// Its file; nothing where that could not be written.
+    /// The saved file; null if it could not be written.
     pub file: Option<String>,
-    /// What stands in its file.
+    /// The content of the file.
     pub toml: String,
-    /// The command that shows it again.
+    /// The command that replays it.
     pub replay: String,
-    /// Where its picture is, or why there is none; nothing where none was to be drawn.
+    /// The path of its picture, or the reason why there is none; null if no picture was requested.
     pub picture: Option<String>,
 }
 
@@ -203,39 +204,39 @@ pub struct FindingRecord {
 pub struct HuntRecord {
     /// The protocol under test.
     pub subject: String,
-    /// How many schedules were run.
+    /// The number of schedules run.
     pub schedules: u64,
-    /// In how many of them something broke.
+    /// The number of schedules with a violation.
     pub broke: u64,
-    /// In how many each property broke, by its name.
+    /// The number of schedules that violated each property, by the property's name.
     pub properties: BTreeMap<String, u64>,
-    /// How many finds were kept.
+    /// The number of saved findings.
     pub kept: u64,
-    /// How many broke like one that is kept.
+    /// The number of failed schedules that duplicate a saved finding.
     pub like: u64,
     /// The digests of all runs, chained in order.
     pub digest: String,
-    /// What faults hit, by their words.
+    /// The coverage of the faults, by fault word.
     pub faults: BTreeMap<String, FaultCoverageRecord>,
 }
 
-/// What the faults of one kind hit. One fault can hit several of these at once.
+/// The coverage of the faults of one kind. One fault can count for several of these fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FaultCoverageRecord {
-    /// How many were drawn.
+    /// The number of faults drawn.
     pub drawn: u64,
-    /// How many of them came.
+    /// The number of faults that began.
     pub came: u64,
-    /// How many hit payload on its way.
+    /// The number that hit payload in flight.
     pub in_flight: u64,
-    /// How many hit a connection whose handshake was under way.
+    /// The number that hit a connection during its handshake.
     pub handshake: u64,
-    /// How many hit a connection on which a client caught up.
+    /// The number that hit a connection on which a client was catching up.
     pub catch_up: u64,
-    /// How many came while a task was held on a host that they hit.
+    /// The number that began while a task was held on an affected host.
     pub held_task: u64,
-    /// How many hit nothing of all that.
+    /// The number that hit none of these.
     pub nothing: u64,
 }
 
@@ -243,15 +244,15 @@ pub struct FaultCoverageRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PositionRecord {
-    /// When, in virtual time.
+    /// The time, in virtual time.
     pub at_ms: u64,
-    /// The host that it is on; of a packet or a message, its sender.
+    /// The host of the position; for a packet or a message, its sender.
     pub host: String,
-    /// `packet`, `message`, `milestone` or `point`.
+    /// The kind of the position: `packet`, `message`, `milestone` or `point`.
     pub what: String,
-    /// What it is, in words.
+    /// A description of the position.
     pub name: String,
-    /// What was tried there.
+    /// The trials at the position.
     pub trials: Vec<TrialRecord>,
 }
 
@@ -261,11 +262,12 @@ pub struct PositionRecord {
 pub struct TrialRecord {
     /// The fault.
     pub fault: String,
-    /// What came of it: `untouched`, `recovered`, `failed` or `broken`; nothing where it was not run any more.
+    /// The outcome: `untouched`, `recovered`, `failed` or `broken`; null if the sweep stopped
+    /// before this trial.
     pub outcome: Option<String>,
-    /// The properties that broke.
+    /// The violated properties.
     pub broken: Vec<String>,
-    /// Why it found nothing to do, where it did not.
+    /// The reason why the fault had no effect, if it had none.
     pub idle: Option<String>,
 }
 
@@ -279,25 +281,26 @@ pub struct SweepRecord {
     pub file: String,
     /// The seed of its run.
     pub seed: u64,
-    /// How many positions it has.
+    /// The number of positions in the run.
     pub positions: u64,
-    /// How many runs there were to make.
+    /// The number of runs planned.
     pub trials: u64,
-    /// How many of them were made.
+    /// The number of runs made.
     pub done: u64,
-    /// In how many runs something broke; also in the one without a fault, which is then the only one.
+    /// The number of runs with a violation. If the run without a fault has one, no other run is
+    /// made.
     pub broke: u64,
-    /// How many finds were kept.
+    /// The number of saved findings.
     pub kept: u64,
-    /// How many broke like one that is kept.
+    /// The number of failed runs that duplicate a saved finding.
     pub like: u64,
     /// The digests of all runs, chained in order.
     pub digest: String,
-    /// What came of each fault, by its name: how many runs, by outcome.
+    /// The outcomes of each fault, by its name: the number of runs per outcome.
     pub faults: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// What it took to find a defect.
+/// The work that it took to find a defect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KillRecord {
@@ -305,37 +308,37 @@ pub struct KillRecord {
     pub subject: String,
     /// The defect.
     pub defect: String,
-    /// How many random schedules were run, the one that broke among them.
+    /// The number of random schedules run, including the one with the violation.
     pub schedules: u64,
-    /// What broke; nothing where nothing did.
+    /// The first violation; null if there was none.
     pub found: Option<FoundRecord>,
-    /// What sweeps came to; nothing where there was nothing to sweep.
+    /// The result of the sweeps; null if there was nothing to sweep.
     pub swept: Option<SweptRecord>,
 }
 
-/// What broke first.
+/// The first violation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FoundRecord {
     /// The property.
     pub property: String,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// How many steps the schedule had.
+    /// The number of steps of the drawn schedule.
     pub drawn: u64,
-    /// How many it has when it is made small; nothing where it cannot be.
+    /// The number of steps after shrinking; null if the schedule could not be shrunk.
     pub steps: Option<u64>,
 }
 
-/// What sweeps came to that looked for a defect.
+/// The result of the sweeps for a defect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SweptRecord {
-    /// How many positions were there.
+    /// The number of positions.
     pub positions: u64,
-    /// How many runs were made, the one that broke among them.
+    /// The number of runs made, including the one with the violation.
     pub runs: u64,
-    /// The property that broke first; nothing where nothing did.
+    /// The first violated property; null if there was none.
     pub property: Option<String>,
 }
 
@@ -345,31 +348,32 @@ pub struct SweptRecord {
 pub struct MatrixRecord {
     /// The protocol under test.
     pub subject: String,
-    /// How many defects were looked for.
+    /// The number of defects hunted.
     pub defects: u64,
-    /// How many were found by random schedules.
+    /// The number found by random schedules.
     pub by_chance: u64,
-    /// How many were found by sweeps.
+    /// The number found by sweeps.
     pub by_sweep: u64,
-    /// How many were found by neither.
+    /// The number found by neither.
     pub missed: u64,
 }
 
-/// What all runs come to.
+/// The totals over all runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TotalsRecord {
-    /// How many schedules were run.
+    /// The number of schedules run.
     pub schedules: u64,
-    /// Virtual time of all of them.
+    /// The total virtual time of all runs.
     pub virtual_ms: u64,
-    /// Real time.
+    /// The elapsed real time.
     pub wall_ms: u64,
-    /// How many runs were repeated, and came out the same.
+    /// The number of runs that were repeated with the same result.
     pub repeated: u64,
-    /// How many ended in a failure that is neither surely justified nor surely not.
+    /// The number of runs that ended in an inconclusive failure: either outcome would have been
+    /// correct.
     pub inconclusive: u64,
-    /// Milestones and points that no run reached, and that a good subject reaches.
+    /// Milestones and points that no run reached, although a good subject reaches them.
     pub unreached: Vec<String>,
 }
 
@@ -380,12 +384,12 @@ impl From<RecordKind> for Record {
 }
 
 impl Record {
-    /// The line, with its end.
+    /// Returns the line, with its line break.
     pub fn text(&self) -> String {
         serde_json::to_string(self).expect("these types have a form in JSON") + "\n"
     }
 
-    /// The schema of a line.
+    /// Returns the JSON schema of a line.
     pub fn schema() -> schemars::Schema {
         let mut schema = schemars::schema_for!(Record);
         schema.insert("title".into(), "A line of reknit with --format json".into());

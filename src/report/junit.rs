@@ -1,10 +1,11 @@
-//! An account as JUnit XML, which every CI server reads: a suite a subject or a file, a case a scenario file or a find.
+//! A CI report as JUnit XML, which every CI server reads. A test suite is a subject or a file; a
+//! test case is a scenario file or a finding.
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::ci_report::{Break, Came, CiCase, CiReport, Group};
 
-/// The document. What XML cannot hold is left out of it.
+/// Returns the XML document. Characters that XML does not allow are left out.
 pub fn xml(ci_report: &CiReport) -> String {
     let mut report = Report::new(ci_report.title.as_str());
     report.set_time(ci_report.wall);
@@ -13,7 +14,7 @@ pub fn xml(ci_report: &CiReport) -> String {
     report.to_string().expect("text can be written to a string")
 }
 
-/// A suite. The totals are its output where they are of it alone.
+/// Returns a test suite. The totals become its output only if it is the only suite.
 fn suite(group: &Group, totals: Option<&str>) -> TestSuite {
     let mut suite = TestSuite::new(group.name.as_str());
     suite.add_test_cases(group.cases.iter().map(|case| self::case(case, &group.name)));
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_hand_reads_what_broke_and_what_did_not() {
+    fn an_independent_parser_reads_failures_and_successes() {
         let ci_report = some_ci_report();
         let read = junit_parser::from_reader(xml(&ci_report).as_bytes()).unwrap();
         assert_eq!((read.tests, read.failures, read.skipped, read.errors), (3, 1, 1, 0));
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_hold_does_not_break_it() {
+    fn characters_invalid_in_xml_are_removed() {
         let mut ci_report = some_ci_report();
         let Came::Broke(it) = &mut ci_report.groups[0].cases[0].came else {
             panic!("the first case broke")

@@ -1,4 +1,4 @@
-//! One line of a story: a time, a place, what happened there, and what it waited for; and how lines are set.
+//! One line of a story: a time, a place, an event, and its trigger. Also formats such lines.
 
 use anstyle::{AnsiColor, Style};
 
@@ -7,38 +7,38 @@ use crate::history::Time;
 /// One line of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoryLine {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Where: a host, `network`, or `broken`.
+    /// The place: a host, `network`, or `broken`.
     pub place: String,
-    /// What.
+    /// The event.
     pub text: String,
-    /// What it waited for: `after counter.client.connected`.
+    /// The trigger that a step waited for: `after counter.client.connected`.
     pub after: Option<String>,
-    /// How it is to be read.
+    /// The kind of line.
     pub tone: Tone,
 }
 
-/// How a line is to be read: its colour, where there are colours.
+/// The kind of a line, which selects its colour if colours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// Something that product code did or saw.
+    /// An action or an observation of product code.
     #[default]
     Plain,
-    /// The schedule acted.
+    /// An action of the schedule.
     Schedule,
-    /// Something ended well.
+    /// Something ended successfully.
     Good,
-    /// Something ended badly.
+    /// Something ended with an error.
     Bad,
-    /// A property broke here.
+    /// A property was violated here.
     Broken,
-    /// Only for those who look closely.
+    /// A detail that most readers can skip.
     Quiet,
 }
 
 impl Tone {
-    /// Its colour.
+    /// Returns the colour of this kind.
     pub fn style(self) -> Style {
         match self {
             Tone::Plain => Style::new(),
@@ -51,19 +51,21 @@ impl Tone {
     }
 }
 
-/// Text in a style; plain where the style is. Whoever prints strips what a terminal would not show.
+/// Returns text in a style, or plain text if the style is plain. The caller removes the escape
+/// codes if the output is not a terminal.
 pub fn paint(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// How wide the column of times is: up to `9999.999 s`, with two blanks before it.
+/// The width of the time column: up to `9999.999 s`, after two spaces.
 const TIMES: usize = 12;
-/// How wide the column of places is at most.
+/// The maximum width of the place column.
 const PLACES: usize = 14;
-/// The text has at least so much room, however narrow the page.
+/// The minimum width of the text, even on a narrow page.
 const TEXT: usize = 24;
 
-/// Sets lines in columns on a page of this width. Text that is too long goes on below itself.
+/// Formats lines in columns for a page of this width. Text that is too long continues on the next
+/// line.
 pub fn set(lines: &[StoryLine], width: usize) -> String {
     let places = lines.iter().map(|line| chars(&line.place)).max().unwrap_or(0).min(PLACES);
     let left = TIMES + 2 + places + 2;
@@ -91,7 +93,8 @@ fn set_one(
     let mut text = wrap(&line.text, room).into_iter();
     let mut first = text.next().unwrap_or_default();
     let after = line.after.as_deref();
-    // Where the column of causes has no room, a cause that has stands behind its text, and the others below.
+    // If there is no room for a column of triggers, a trigger that fits goes after its text, and
+    // any other one goes below.
     let alone = after
         .filter(|after| chars(&line.text) + 4 + chars(after) <= room)
         .map(|_| chars(&first) + 4);
@@ -114,7 +117,8 @@ fn set_one(
     set
 }
 
-/// Breaks text into pieces of at most `width` characters, between words where that is possible. Never empty.
+/// Breaks text into pieces of at most `width` characters, between words if possible. The result is
+/// never empty.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut pieces = vec![String::new()];
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_narrow_page_text_goes_on_below_itself() {
+    fn on_a_narrow_page_text_continues_on_the_next_line() {
         let lines = [line(
             3412,
             "network",

@@ -1,4 +1,5 @@
-//! A kill matrix as a page to look at: a row a defect, those that were found soonest first. One self-contained HTML file, without scripts.
+//! A kill matrix as a page: one row per defect, the defects that were found first at the top. The
+//! page is one self-contained HTML file without scripts.
 
 use crate::hunt::matrix::{BySweep, DefectKill, FirstViolation};
 
@@ -6,30 +7,30 @@ use super::phrases;
 use super::picture::markup::escaped;
 use super::picture::page;
 
-/// How the page looks.
+/// The style sheet of the page.
 const STYLE: &str = include_str!("matrix/matrix.css");
 
-/// A matrix that is to be drawn.
+/// A matrix to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct MatrixView<'a> {
     /// The protocol under test.
     pub subject: &'a str,
-    /// The command that makes it again.
+    /// The command that produces it again.
     pub again: &'a str,
-    /// The most schedules for each defect.
+    /// The maximum number of schedules per defect.
     pub most: u64,
     /// The defects, in any order.
     pub rows: &'a [MatrixRow<'a>],
 }
 
-/// A defect, and what it took to find it.
+/// A defect and the work that it took to find it.
 #[derive(Clone, Debug)]
 pub struct MatrixRow<'a> {
-    /// What it is.
+    /// The description of the defect.
     pub doc: &'a str,
-    /// What random schedules came to.
+    /// The result of the random schedules.
     pub kill: DefectKill,
-    /// What sweeps came to, where there was something to sweep.
+    /// The result of the sweeps, if there was something to sweep.
     pub swept: Option<BySweep>,
 }
 
@@ -44,7 +45,8 @@ impl MatrixRow<'_> {
         self.kill.found.is_some() || self.is_swept()
     }
 
-    /// What comes first: found by chance, the soonest before all others; then by a sweep; then not at all.
+    /// The sort key: first the defects that random schedules found, in the order of the number of
+    /// schedules; then the defects that only a sweep found; then the missed ones.
     fn rank(&self) -> (bool, bool, u64) {
         (self.kill.found.is_none(), !self.is_swept(), self.kill.schedules)
     }
@@ -58,7 +60,7 @@ impl MatrixRow<'_> {
     }
 }
 
-/// The page.
+/// Renders the page.
 pub fn html(matrix: &MatrixView<'_>) -> String {
     let MatrixView { subject, rows, most, .. } = *matrix;
     let missed = rows.iter().filter(|row| !row.is_found()).count();
@@ -83,7 +85,7 @@ pub fn html(matrix: &MatrixView<'_>) -> String {
     page(&title, STYLE, &body)
 }
 
-/// What stands above the rows.
+/// Renders the part above the rows.
 fn head(matrix: &MatrixView<'_>, missed: usize) -> String {
     let MatrixView { subject, again, most, rows } = *matrix;
     let verdict = match missed {
@@ -163,7 +165,7 @@ fn line(row: &MatrixRow<'_>, scale: Scale, swept: bool) -> String {
     )
 }
 
-/// The steps of a find: a square each, and how many there had been.
+/// Renders the steps of a finding: one square per step, and the number before shrinking.
 fn steps(found: &FirstViolation) -> String {
     match found.steps {
         Some(steps) => {
@@ -173,14 +175,14 @@ fn steps(found: &FirstViolation) -> String {
     }
 }
 
-/// From a number of schedules to a place on a logarithmic scale.
+/// Maps a number of schedules to a position on a logarithmic scale.
 #[derive(Clone, Copy)]
 struct Scale {
     most: u64,
 }
 
 impl Scale {
-    /// How far from the left, in hundredths of the whole.
+    /// Returns the distance from the left edge, in percent.
     fn part(self, n: u64) -> f64 {
         let whole = (self.most.max(10) as f64).log10();
         (n.max(1) as f64).log10() / whole * 100.0
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_soonest_comes_first_and_what_is_missed_last() {
+    fn early_finds_come_first_and_missed_defects_last() {
         let rows = [
             row("missed", 1000, None, Some(None)),
             row("late", 100, Some("gap_free"), Some(None)),
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_swept_there_is_no_such_column() {
+    fn without_sweeps_there_is_no_sweep_column() {
         let page = page_of(&[row("soon", 1, Some("gap_free"), None)]);
         assert!(
             page.contains("all found: 1 defect<") && !page.contains("by a sweep</th>"),

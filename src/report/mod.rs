@@ -1,16 +1,20 @@
-//! What a person reads: stories of runs, tables of results, where two runs part.
+//! Output for people: stories of runs, tables of results, and the divergence of two runs.
 //!
-//! Everything here is a pure function from data to text, with colours as escape codes in it: whoever prints strips them where
-//! there is no terminal. It needs no subject: all names stand in the history and in the plan.
+//! Everything here is a pure function from data to text. The text contains colours as escape codes;
+//! the caller strips them if the output is not a terminal. No subject is needed, because the
+//! history and the plan contain all names.
 //!
-//! - [`story`]: a failure, shortest first; the whole story of a run.
-//! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the same for machines.
-//! - [`divergence`]: where two runs part.
-//! - [`mod@sentence`]: how a property broke. [`mod@position`]: where a fault was put.
-//! - [`rendering`]: from a history to the lines of a story; [`mod@line`], [`items`] and [`phrases`]: what such lines are made of.
-//! - [`picture`]: a run as a page to look at. [`map`]: a sweep as one. [`matrix`]: a kill matrix as one.
-//! - [`ci_report`]: what was run, case by case; as CI servers read it: `junit`, [`github`].
-//! - [`envelope`]: a scenario file between markers, in the middle of other output.
+//! - [`story`]: a failure in short form; the full story of a run.
+//! - [`table`]: scenario, seeds, virtual time, milestones, verdict; and the totals. [`json`]: the
+//!   same for machines.
+//! - [`divergence`]: the first difference between two runs.
+//! - [`mod@sentence`]: a violation as a sentence. [`mod@position`]: the position of a fault, in
+//!   words.
+//! - [`rendering`]: converts a history to the lines of a story. [`mod@line`], [`items`] and
+//!   [`phrases`]: the parts of such lines.
+//! - [`picture`]: a run as a page. [`map`]: a sweep as a page. [`matrix`]: a kill matrix as a page.
+//! - [`ci_report`]: the results, case by case. `junit`, [`github`]: the formats of CI servers.
+//! - [`envelope`]: a scenario file between markers, embedded in other output.
 
 pub mod ci_report;
 pub mod divergence;
@@ -38,5 +42,5 @@ pub use sentence::sentence;
 pub use story::StoryFailure;
 pub use table::TableRow;
 
-/// How wide a page is where nothing says it.
+/// The default width of a page.
 pub const WIDTH: usize = 120;

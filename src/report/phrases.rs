@@ -1,6 +1,8 @@
-//! Words for what stands in a schedule or a history: durations, faults, operations, triggers, endings.
+//! Phrases for the parts of a schedule or a history: durations, faults, operations, triggers,
+//! endings.
 //!
-//! Every function is from data to a piece of a sentence, without a host and without a time: those have columns of their own.
+//! Every function converts data to a part of a sentence, without host and time. Host and time have
+//! separate columns.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use crate::schedule::{
     Step, TrafficCount, Trigger, When,
 };
 
-/// A duration as a person says it: `400 ms`, `3 s`, `1.250 s`, `2 min 5 s`, `15 h 21 min`.
+/// Returns a duration in readable form: `400 ms`, `3 s`, `1.250 s`, `2 min 5 s`, `15 h 21 min`.
 pub fn span(duration: Duration) -> String {
     let (all, seconds) = (duration.as_millis(), duration.as_secs());
     match () {
@@ -25,12 +27,12 @@ pub fn span(duration: Duration) -> String {
     }
 }
 
-/// A number with its noun: `1 step`, `3 steps`.
+/// Returns a number with its noun: `1 step`, `3 steps`.
 pub fn count(n: u64, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
 }
 
-/// A number with a place in a row: `2nd`.
+/// Returns an ordinal number: `2nd`.
 pub fn nth(n: u64) -> String {
     let ending = match (n % 100, n % 10) {
         (11..=13, _) => "th",
@@ -42,7 +44,7 @@ pub fn nth(n: u64) -> String {
     format!("{n}{ending}")
 }
 
-/// What a step does.
+/// Returns the action of a step.
 pub fn step(step: &Step) -> String {
     match &step.action {
         Action::Operation(what) => operation(what),
@@ -50,7 +52,7 @@ pub fn step(step: &Step) -> String {
     }
 }
 
-/// What a step waits for, where it waits for anything but a time.
+/// Returns the trigger of a step, unless it waits only for a time.
 pub fn cause(when: &When) -> Option<String> {
     match when {
         When::At(_) => None,
@@ -58,7 +60,7 @@ pub fn cause(when: &When) -> Option<String> {
     }
 }
 
-/// An operation: its verb and its fields.
+/// Returns an operation: its verb and its fields.
 pub fn operation(operation: &Operation) -> String {
     let mut phrased = operation.verb.clone();
     for (n, (name, value)) in operation.fields.iter().enumerate() {
@@ -71,7 +73,7 @@ pub fn operation(operation: &Operation) -> String {
     phrased
 }
 
-/// A trigger: `2nd counter.client.connected on client (generation 2), 200 ms later`.
+/// Returns a trigger: `2nd counter.client.connected on client (generation 2), 200 ms later`.
 pub fn trigger(trigger: &Trigger) -> String {
     let mut phrased =
         if trigger.nth > 1 { format!("{} ", nth(trigger.nth)) } else { String::new() };
@@ -93,7 +95,8 @@ pub fn trigger(trigger: &Trigger) -> String {
     phrased
 }
 
-/// The fields of a milestone or point, but for the connection it is about: ` (generation 2)`, or nothing.
+/// Returns the fields of a milestone or point, without the connection: ` (generation 2)`, or an
+/// empty string.
 pub fn fields(fields: &[(&'static str, MilestoneValue)]) -> String {
     let phrased: Vec<_> = fields
         .iter()
@@ -103,14 +106,14 @@ pub fn fields(fields: &[(&'static str, MilestoneValue)]) -> String {
     if phrased.is_empty() { String::new() } else { format!(" ({})", phrased.join(", ")) }
 }
 
-/// The name of the connection that a milestone or point is about: ` on client#2`, or nothing.
+/// Returns the name of the connection of a milestone or point: ` on client#2`, or an empty string.
 pub fn about_conn(history: &History, fields: &[(&'static str, MilestoneValue)]) -> String {
     let conn = MilestoneValue::number(fields, "conn")
         .and_then(|n| history.conns.get((n as usize).checked_sub(1)?));
     conn.map_or(String::new(), |conn| format!(" on {}", conn.name))
 }
 
-/// The name of a connection, with its generation where it carries one: `client#2 (generation 1)`.
+/// Returns the name of a connection, with its generation if it has one: `client#2 (generation 1)`.
 pub fn conn(history: &History, index: ConnIndex) -> String {
     match history.conns.get(index.0) {
         Some(conn) => match conn.generation {
@@ -121,12 +124,12 @@ pub fn conn(history: &History, index: ConnIndex) -> String {
     }
 }
 
-/// Where a schedule comes from that was made small: `shrunk from 19 in 84 runs`.
+/// Returns the origin of a shrunk schedule: `shrunk from 19 in 84 runs`.
 pub fn origin(shrunk: &Shrunk) -> String {
     format!("shrunk from {} in {}", shrunk.from, count(shrunk.runs, "run"))
 }
 
-/// How a stream ended for its user.
+/// Returns how a stream ended for its user.
 pub fn ending(ending: &Ending) -> String {
     match ending {
         Ending::Completed { outcome } => format!("completed, {outcome}"),
@@ -134,7 +137,7 @@ pub fn ending(ending: &Ending) -> String {
     }
 }
 
-/// How one end of a connection is over.
+/// Returns how one end of a connection ended.
 pub fn conn_end(how: ConnEnd) -> String {
     match how {
         ConnEnd::Closed => "closed".into(),
@@ -144,12 +147,12 @@ pub fn conn_end(how: ConnEnd) -> String {
     }
 }
 
-/// An error of a connection: `connection reset`.
+/// Returns an error of a connection: `connection reset`.
 pub fn error(kind: ErrorKind) -> String {
     kind.to_string()
 }
 
-/// A fault: `cut client#1: client learns at once, server after 400 ms`.
+/// Returns a fault: `cut client#1: client learns at once, server after 400 ms`.
 pub fn fault(fault: &Fault) -> String {
     match fault {
         Fault::Cut { conn, learns } => format!("cut {conn}: {}", learn(learns)),
@@ -270,7 +273,7 @@ mod tests {
     use crate::schedule::Conn;
 
     #[test]
-    fn durations_are_said_in_the_unit_that_a_person_would_take() {
+    fn durations_use_a_readable_unit() {
         let phrased: Vec<_> = [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000]
             .map(Duration::from_millis)
             .map(span)
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_says_who_learns_of_it_and_when() {
+    fn a_cut_names_when_each_end_learns_of_it() {
         let mut learns = std::collections::BTreeMap::new();
         let cut = |learns: &std::collections::BTreeMap<_, _>| {
             fault(&Fault::Cut { conn: Conn::number("client", 1), learns: learns.clone() })
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trigger_says_all_that_it_asks_for() {
+    fn a_trigger_shows_all_its_conditions() {
         let trigger_ = Trigger::milestone("a.connected")
             .nth(2)
             .on("client")

@@ -6,7 +6,8 @@ use crate::hunt::sweep::{SweepProgress, SweepTrial};
 
 use super::phrases;
 
-/// `packet 5 of client#1 toward server (312 bytes)`, `2nd exec.client.connected on client`.
+/// Returns a position: `packet 5 of client#1 toward server (312 bytes)`, `2nd exec.client.connected
+/// on client`.
 pub fn position(position: &Position) -> String {
     let place = position.place();
     match &position.spot {
@@ -25,7 +26,7 @@ pub fn position(position: &Position) -> String {
     }
 }
 
-/// What a trial is: `cut, client first, at packet 5 of client#1 toward server (312 bytes)`.
+/// Returns a trial: `cut, client first, at packet 5 of client#1 toward server (312 bytes)`.
 pub fn trial(swept: &SweepProgress, trial: &SweepTrial) -> String {
     format!("{}, at {}", trial.fault.name, position(&swept.positions[trial.position]))
 }

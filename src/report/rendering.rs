@@ -1,8 +1,9 @@
-//! From a history to the lines of a story.
+//! Converts a history to the lines of a story.
 //!
-//! [`short`] tells what a person needs who sees the failure for the first time: what the schedule did, what milestones were
-//! reached, how connections died, what came out of the streams (folded), how everything ended, and where a property broke. [`whole`] tells
-//! everything, with folded deliveries only. [`entry`] tells one entry.
+//! [`short`] renders a summary for a reader who sees the failure for the first time: the actions of
+//! the schedule, the milestones reached, the ends of connections, the output of streams (folded),
+//! all endings, and the violations. [`whole`] renders everything, and folds only deliveries.
+//! [`entry`] renders one entry.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +17,20 @@ use super::items::{Items, Numbering};
 use super::line::{StoryLine, Tone};
 use super::phrases;
 
-/// How a story is told.
+/// Options of a story.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderOptions {
-    /// What happened later is left out.
+    /// Leaves out everything after this time.
     pub until: Option<Time>,
-    /// Every segment is told, too, where the history has it.
+    /// Also shows every segment that the history contains.
     pub packets: bool,
 }
 
-/// The most lines that a short story has before its middle is left out, and how many remain before and after the gap.
+/// The maximum number of lines of a short story, and the number of lines that remain before and
+/// after the gap if it is longer.
 const SHORT: (usize, usize, usize) = (48, 12, 34);
 
-/// What happened, for somebody who sees it for the first time.
+/// Renders the short story, for a reader who sees the failure for the first time.
 pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryLine> {
     let (most, head, tail) = SHORT;
     let last = broken.iter().map(|broken| broken.at).max().unwrap_or(history.end);
@@ -48,7 +50,7 @@ pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryL
     lines
 }
 
-/// All that happened.
+/// Renders the full story.
 pub fn whole(
     plan: &Plan,
     history: &History,
@@ -58,20 +60,20 @@ pub fn whole(
     StoryRenderer::new(plan, history, false).render(broken, rendering)
 }
 
-/// What one entry says, by itself.
+/// Renders one entry.
 pub fn entry(plan: &Plan, history: &History, event: &Event) -> StoryLine {
     let (tone, text) = StoryRenderer::new(plan, history, false).phrases(&event.what);
     StoryLine { at: event.at, place: place(plan, event), text, after: None, tone }
 }
 
-/// The line that marks where a property broke. Its sentence stands at the head of the story.
+/// Returns the line that marks a violation. The head of the story contains its sentence.
 pub fn mark(broken: &Violation) -> StoryLine {
     let about = broken.stream().map_or(String::new(), |stream| format!(" of {stream}"));
     let text = format!("{}{about} is violated here", broken.property);
     StoryLine { at: broken.at, place: "BROKEN".into(), text, after: None, tone: Tone::Broken }
 }
 
-/// Where a line says that an entry happened: an operation where its user is, a fault in the network.
+/// Returns the place of an entry: the user's host for an operation, the network for a fault.
 fn place(plan: &Plan, event: &Event) -> String {
     if let EventKind::Stepped { step, .. } = &event.what
         && let Some(Action::Operation(operation)) = plan.steps.get(*step).map(|step| &step.action)
@@ -91,11 +93,11 @@ fn place(plan: &Plan, event: &Event) -> String {
     }
 }
 
-/// A line that later entries may still be folded into.
+/// A line that can still absorb later entries.
 struct Fold {
     line: usize,
     times: u64,
-    /// What it says when it stands for several.
+    /// The text to show when the line covers several entries.
     folded: String,
 }
 
@@ -108,7 +110,7 @@ struct StoryRenderer<'a> {
     items: BTreeMap<String, (usize, Items)>,
     numbering: Numbering<'a>,
     faults: BTreeMap<usize, (Time, String)>,
-    /// How each stream ended last: a user may ask again, and the answer is told once.
+    /// The last ending of each stream. If a user asks again, the repeated answer is left out.
     endings: BTreeMap<String, String>,
 }
 
@@ -138,7 +140,7 @@ impl<'a> StoryRenderer<'a> {
         self.lines
     }
 
-    /// Tells an entry, as a line of its own, as a part of one that stands already, or not at all.
+    /// Renders an entry: as a new line, as a part of an existing line, or not at all.
     fn event(&mut self, event: &'a Event) {
         match &event.what {
             EventKind::Produced { stream, bytes } => {
@@ -192,14 +194,15 @@ impl<'a> StoryRenderer<'a> {
         self.push(StoryLine { at: event.at, place: place(self.plan, event), text, after, tone });
     }
 
-    /// A line that nothing is folded across.
+    /// Adds a line that ends all folds.
     fn push(&mut self, line: StoryLine) {
         self.folds.clear();
         self.items.clear();
         self.lines.push(line);
     }
 
-    /// Whether the entry repeats what the line of a step said in the same instant; then the number of the call is added there.
+    /// Whether the entry repeats the line of a step at the same time. If so, adds the number of the
+    /// call to that line.
     fn phrased_as_step(
         &mut self,
         event: &Event,
@@ -216,7 +219,7 @@ impl<'a> StoryRenderer<'a> {
         line.map(|line| line.text = format!("{phrased} ({call})")).is_some()
     }
 
-    /// Whether a line of this instant tells of the step already; then the note is added there.
+    /// Whether the step already has a line at this time. If so, adds the note to that line.
     fn noted(&mut self, at: Time, step: usize, note: &str) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
         let phrased = phrases::step(step);
@@ -254,7 +257,7 @@ impl<'a> StoryRenderer<'a> {
         self.lines[*line].text = format!("{stream}: {items}");
     }
 
-    /// What entries have in common that are told in one line, in a short story.
+    /// Returns a key. In a short story, entries with the same key share a line.
     fn fold_key(&self, event: &Event) -> Option<String> {
         if !self.short {
             return None;
@@ -275,7 +278,8 @@ impl<'a> StoryRenderer<'a> {
         self.history.conns.get(conn.0).is_some_and(|conn| conn.generation.is_some())
     }
 
-    /// Whose connection an entry is about: what happens to one client is not folded into what happens to another.
+    /// Returns the client of the entry's connection. Entries of different clients never share a
+    /// line.
     fn client_of(&self, what: &EventKind) -> String {
         let (EventKind::Milestone { fields, .. } | EventKind::Point { fields, .. }) = what else {
             return String::new();
@@ -456,7 +460,7 @@ impl<'a> StoryRenderer<'a> {
     }
 }
 
-/// Whether an entry belongs into a short story. Deliveries are folded, and steps always belong there.
+/// Whether an entry belongs in a short story. Steps always do. Deliveries are folded.
 fn matters(what: &EventKind) -> bool {
     match what {
         EventKind::ConnOver { how, .. } => *how != ConnEnd::Closed,
@@ -476,7 +480,7 @@ fn matters(what: &EventKind) -> bool {
     }
 }
 
-/// What a fault is, without what it brings.
+/// Returns a fault without its details.
 pub(super) fn brief(phrased: &str) -> &str {
     phrased.split([':', ',']).next().unwrap_or(phrased)
 }
@@ -495,7 +499,7 @@ fn arrow(from: Side) -> &'static str {
     }
 }
 
-/// Bytes as a person reads them: text where they are text, shortened.
+/// Returns bytes in readable, shortened form; as text if they are text.
 fn shown(bytes: &Content) -> String {
     const MOST: usize = 32;
     let bytes = bytes.whole();

@@ -1,4 +1,4 @@
-//! The sentence of a violation, made of its kind and its values.
+//! The sentence of a violation, from its kind and its values.
 
 use crate::history::History;
 use crate::property::violation::ViolationEntry;
@@ -7,11 +7,12 @@ use crate::schedule::units;
 
 use super::rendering;
 
-/// How a property broke, in a sentence: `s1: item 20 was delivered after item 18; 19 never was (generation 2, at 4.231 s)`.
+/// Returns the violation as a sentence: `s1: item 20 was delivered after item 18; 19 never was
+/// (generation 2, at 4.231 s)`.
 ///
 /// # Panics
 ///
-/// In debug builds, if the violation has no value for a name in the sentence of its kind.
+/// In debug builds, if the violation lacks a value for a name in the sentence of its kind.
 pub fn sentence(violation: &Violation) -> String {
     let Violation { subject, at, kind, data, .. } = violation;
     fill(kind, &|name| match name {
@@ -28,12 +29,12 @@ pub fn sentence(violation: &Violation) -> String {
     })
 }
 
-/// The title of a file that shows it: `gap_free breaks: s1: …`.
+/// Returns the title of a file that reproduces the violation: `gap_free breaks: s1: …`.
 pub fn title(violation: &Violation) -> String {
     format!("{} breaks: {}", violation.property, sentence(violation))
 }
 
-/// A value, as a sentence has it.
+/// Returns a value as it appears in a sentence.
 pub fn value(value: &ViolationValue) -> String {
     match value {
         ViolationValue::Number(n) => n.to_string(),
@@ -55,7 +56,7 @@ fn line(entry: &ViolationEntry) -> String {
     format!("`{} {}: {}`", line.at, line.place, line.text)
 }
 
-/// Puts the values where their names stand.
+/// Replaces the names in a sentence by their values.
 fn fill(kind: &ViolationKind, value: &dyn Fn(&str) -> Option<String>) -> String {
     let mut filled = String::new();
     let mut rest = kind.sentence;
@@ -69,7 +70,7 @@ fn fill(kind: &ViolationKind, value: &dyn Fn(&str) -> Option<String>) -> String 
     filled + rest
 }
 
-/// What stands before the first name, the name, and what stands behind it.
+/// Returns the text before the first name, the name, and the text after it.
 fn next_name(sentence: &str) -> Option<(&str, &str, &str)> {
     let (before, rest) = sentence.split_once('{')?;
     let (name, behind) = rest.split_once('}')?;
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_has_its_values_where_their_names_stand() {
+    fn a_sentence_has_values_in_place_of_their_names() {
         let after = Phrase::new(&AFTER, fields! { item: 18_u64 });
         let data = fields! { item: 20_u64, place: after };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A failure as a story, shortest first; and the whole story of a run.
+//! A failure as a short story, and the full story of a run.
 
 use crate::history::History;
 use crate::property::Violation;
@@ -8,27 +8,28 @@ use super::line::{Tone, paint, set, wrap};
 use super::rendering::{RenderOptions, short, whole};
 use super::{line, phrases, sentence};
 
-/// A run in which a property broke.
+/// A run with a violation.
 #[derive(Clone, Copy, Debug)]
 pub struct StoryFailure<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
-    /// The record of the run.
+    /// The history of the run.
     pub history: &'a History,
-    /// What broke; at least one.
+    /// The violations; at least one.
     pub broken: &'a [Violation],
-    /// Where the schedule comes from, if from elsewhere than a file: `shrunk from 19 in 84 runs`.
+    /// The origin of the schedule, if it does not come from a file: `shrunk from 19 in 84 runs`.
     pub origin: Option<&'a str>,
-    /// The command that shows this run again.
+    /// The command that replays this run.
     pub replay: &'a str,
-    /// Where its picture is, or why there is none; nothing where none was to be drawn.
+    /// The path of its picture, or the reason why there is none; `None` if no picture was
+    /// requested.
     pub picture: Option<&'a str>,
 }
 
-/// The most sentences of one property that stand at the head of a story.
+/// The maximum number of sentences per property at the head of a story.
 const SENTENCES: usize = 3;
 
-/// What broke and how it came to that, on a page of this width.
+/// Renders a failure and the events that led to it, for a page of this width.
 pub fn failure(failure: &StoryFailure<'_>, width: usize) -> String {
     let StoryFailure { plan, history, broken, origin, replay, picture } = *failure;
     let mut rendered = head(&plan.subject, broken, width);
@@ -43,7 +44,7 @@ pub fn failure(failure: &StoryFailure<'_>, width: usize) -> String {
     rendered + &picture.map_or(String::new(), |picture| format!("  picture  {picture}\n"))
 }
 
-/// All that happened in a run, and whether it held.
+/// Renders all events of a run, and whether it held.
 pub fn run(
     plan: &Plan,
     history: &History,
@@ -66,7 +67,7 @@ pub fn run(
     }
 }
 
-/// `FAIL  exec  gap_free`, and one sentence for each.
+/// Renders the head: `FAIL  exec  gap_free`, and one sentence per violation.
 fn head(subject: &str, broken: &[Violation], width: usize) -> String {
     let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
     names.dedup();
@@ -86,12 +87,12 @@ fn head(subject: &str, broken: &[Violation], width: usize) -> String {
     rendered
 }
 
-/// What was run: `3 steps, seed 1`, and what else determines it.
+/// Describes the run: `3 steps, seed 1`, and its other parameters.
 pub(super) fn about(plan: &Plan) -> String {
     format!("{}, seed {}{}", phrases::count(plan.steps.len() as u64, "step"), plan.seed, with(plan))
 }
 
-/// What else determines the run: defects, and limits that are not the default.
+/// Describes the other parameters of the run: defects, and limits that differ from the default.
 fn with(plan: &Plan) -> String {
     let mut phrased = String::new();
     if !plan.defects.is_empty() {
@@ -103,7 +104,7 @@ fn with(plan: &Plan) -> String {
     phrased
 }
 
-/// Lines that a run logged, under a heading.
+/// Renders the lines that a run logged, under a heading.
 pub fn log(lines: &[String]) -> String {
     if lines.is_empty() {
         return "  nothing was logged\n".into();
@@ -125,7 +126,7 @@ pub(crate) mod tests {
     use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
 
-    /// A plan of three steps, and the record of a run of it in which item 41 never came.
+    /// A plan of three steps, and the history of a run in which item 41 was never delivered.
     pub(crate) fn a_gap() -> (Plan, History, Vec<Violation>) {
         let fields = serde_json::json!({ "stream": "s1" }).as_object().cloned().unwrap();
         let watch = Operation { verb: "watch".into(), client: "client".into(), fields };
@@ -222,7 +223,7 @@ pub(crate) mod tests {
         EventKind::Milestone { name: "counter.client.connected", fields: fields.into() }
     }
 
-    /// Writes a history by hand.
+    /// Builds a history by hand.
     #[derive(Default)]
     struct Record(History);
 
@@ -261,13 +262,13 @@ pub(crate) mod tests {
         }
     }
 
-    /// Text as it is where there are no colours.
+    /// Returns text without colours.
     pub(crate) fn plain(text: &str) -> String {
         anstream::adapter::strip_str(text).to_string()
     }
 
     #[test]
-    fn a_failure_tells_the_sentence_the_steps_and_where_it_broke() {
+    fn a_failure_shows_the_sentence_the_steps_and_the_violation() {
         let (plan, history, broken) = a_gap();
         let replay = "reknit replay scenarios/counter/cut.toml --seed 1";
         let story = StoryFailure {
@@ -318,7 +319,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_long_short_story_leaves_its_middle_out() {
+    fn a_long_story_leaves_out_its_middle() {
         let (mut plan, mut history, broken) = a_gap();
         plan.steps.extend((0..100).map(|_| plan.steps[0].clone()).collect::<Vec<_>>());
         let steps = (0..100).map(|n| Event {

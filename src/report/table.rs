@@ -8,22 +8,22 @@ use crate::hunt::{RunTotals, ScenarioVerdict};
 use super::line::{Tone, paint};
 use super::{phrases, sentence};
 
-/// What came of the runs of one scenario.
+/// The results of one scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableRow {
-    /// The scenario's file.
+    /// The file of the scenario.
     pub scenario: String,
-    /// How many schedules were run.
+    /// The number of schedules run.
     pub runs: u64,
-    /// Virtual time of all of them.
+    /// The total virtual time.
     pub virtual_time: Duration,
-    /// The digests of all of them, chained in order.
+    /// The digests of all runs, chained in order.
     pub digest: Digest,
-    /// How many of the subject's milestones they reached together.
+    /// The number of the subject's milestones that the runs reached together.
     pub reached: usize,
-    /// How many the subject has.
+    /// The number of the subject's milestones.
     pub milestones: usize,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: ScenarioVerdict,
 }
 
@@ -44,7 +44,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
     }
 }
 
-/// What a verdict says beyond the failures.
+/// Returns the explanation of a verdict, without the failures.
 pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
         ScenarioVerdict::TooTame(unmet) => Some(sentence(unmet)),
@@ -60,7 +60,7 @@ pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
 
 const HEAD: [&str; 5] = ["scenario", "runs", "virtual time", "milestones", "verdict"];
 
-/// The table, a line a scenario.
+/// Renders the table, one line per scenario.
 pub fn rows(rows: &[TableRow]) -> String {
     let cells: Vec<[String; 4]> = rows.iter().map(cells).collect();
     let wide = |column: usize| {
@@ -92,12 +92,12 @@ fn cells(row: &TableRow) -> [String; 4] {
     ]
 }
 
-/// Sums of times are said without their milliseconds.
+/// Removes the milliseconds from a long duration, because a total does not need them.
 fn whole_seconds(time: Duration) -> Duration {
     if time < Duration::from_secs(10) { time } else { Duration::from_secs(time.as_secs()) }
 }
 
-/// The lines under the table.
+/// Renders the lines under the table.
 pub fn totals(totals: &RunTotals) -> String {
     let RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } = totals;
     let mut phrased = format!(
@@ -122,7 +122,7 @@ pub fn totals(totals: &RunTotals) -> String {
     phrased
 }
 
-/// Rows of cells, the first of which stands at the left of its column, and all others at the right.
+/// Renders rows of cells. The first column is aligned left, all others are aligned right.
 pub fn columns(rows: &[Vec<String>]) -> String {
     let wide = |column: usize| {
         rows.iter()
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_totals_say_what_was_exercised_and_what_was_not() {
+    fn the_totals_list_the_work_and_the_unreached_milestones() {
         let all = RunTotals {
             schedules: 323,
             virtual_time: Duration::from_secs(55_262),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wall_time_is_no_division_by_zero() {
+    fn zero_wall_time_does_not_divide_by_zero() {
         assert_eq!(RunTotals::default().speed(), 0);
     }
 }

@@ -1,9 +1,10 @@
-//! What must come out of a scenario, besides the properties.
+//! The expectations of a scenario, in addition to the properties.
 //!
-//! Of a schedule it must come out of every run ([`Expect::unmet`]), but that each step does something ([`Idle`]): one of its seeds
-//! is enough for that. Of a swarm it must come out of all its runs together ([`SwarmTally`]). Everything is read from the history: what
-//! was really so, and what the user saw. Which property a canary must break ([`Expect::breaks`]) is for whoever has the verdict
-//! to ask.
+//! Every run of a schedule must meet them ([`Expect::unmet`]). One rule is weaker: each step must
+//! do something ([`Idle`]) in at least one of the schedule's seeds. All runs of a swarm must meet
+//! them together ([`SwarmTally`]). All expectations are checked against the history: the ground
+//! truth, and the data and outcomes that the user saw. The code that computes the verdict checks
+//! the property that a canary must violate ([`Expect::breaks`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,144 +22,148 @@ mod sight;
 
 pub use idle::Idle;
 
-/// What must come out of a scenario.
+/// The expectations of a scenario.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Expect {
     /// Milestones and points that must be reached, each at least `nth` times.
     pub reaches: Vec<Trigger>,
-    /// Milestones and points that must not be reached, not for the `nth` time.
+    /// Milestones and points that must not be reached `nth` times.
     pub never: Vec<Trigger>,
-    /// The property that a canary must break in at least one seed.
+    /// The property that a canary must violate in at least one seed.
     pub breaks: Option<String>,
-    /// Milestones and points that a share of a swarm's runs must reach.
+    /// Milestones and points, each with the share of a swarm's runs that must reach it.
     pub at_least: Vec<(TriggerMark, f64)>,
-    /// The numbers, from 0, of steps of a schedule that may do nothing in any of its runs.
+    /// The indices of steps of a schedule that may do nothing in all runs.
     pub may_miss: BTreeSet<usize>,
-    /// What must come out of streams, by name.
+    /// The expectations for streams, by name.
     pub streams: BTreeMap<String, ExpectStream>,
-    /// What must come of processes, by name.
+    /// The expectations for processes, by name.
     pub processes: BTreeMap<String, ExpectProcess>,
-    /// What must come of calls, by number.
+    /// The expectations for calls, by number.
     pub calls: BTreeMap<u64, ExpectCall>,
 }
 
-/// What must come out of a stream. What is `None` may be anything.
+/// The expectations for a stream. A field that is `None` is not checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExpectStream {
-    /// How it ended for its user.
+    /// The expected end for the user.
     pub ends: Option<StreamEnds>,
-    /// The outcome with which it completed, exactly.
+    /// The exact outcome of a completed stream.
     pub outcome: Option<String>,
-    /// A text that the reason of its failure contains.
+    /// A text that the failure reason must contain.
     pub reason: Option<String>,
-    /// How much was delivered.
+    /// The expected amount of delivered data.
     pub output: Option<ExpectedOutput>,
-    /// It ended for its user so long after its real end, at most.
+    /// The maximum time between the stream's real end and its end for the user.
     pub within: Option<Duration>,
-    /// Something that was produced after this generation was connected was delivered over it or a later one.
+    /// At least one byte produced after this generation connected must be delivered over this
+    /// generation or a later one.
     pub live_from: Option<u64>,
 }
 
-/// How a stream ended for its user.
+/// The end of a stream for its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnds {
-    /// Complete.
+    /// The stream completed.
     Completed,
-    /// With a failure.
+    /// The stream failed.
     Failed,
-    /// Not.
+    /// The stream did not end.
     Open,
 }
 
-/// How much of what was really produced was delivered.
+/// The part of the produced data that was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedOutput {
-    /// All of it.
+    /// All data.
     All,
-    /// A part of it, from the beginning.
+    /// A prefix of the data.
     Prefix,
-    /// Nothing.
+    /// No data.
     None,
 }
 
-/// What must come of a process: of the stream of its name, and of those that are parts of it, as far as its user opened them.
-/// What is `None` may be anything.
+/// The expectations for a process: for the stream with its name, and for the parts of that stream
+/// that the user opened. A field that is `None` is not checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExpectProcess {
-    /// How all of it ended for its user: completed are a process that ended and pipes that were closed.
+    /// The expected end of all its streams for the user. A process completes with its exit; a pipe
+    /// completes when it is closed.
     pub ends: Option<StreamEnds>,
-    /// How the process exited.
+    /// The expected exit of the process.
     pub exit: Option<ProcessExit>,
-    /// A text that the reason of its failure contains.
+    /// A text that the failure reason must contain.
     pub reason: Option<String>,
-    /// How much of each part was delivered.
+    /// The expected amount of delivered data, for each part.
     pub output: Option<ExpectedOutput>,
-    /// All of it ended for its user so long after the real end of the process and of its pipes, at most.
+    /// The maximum time between the real end of the process and its pipes, and the end of all its
+    /// streams for the user.
     pub within: Option<Duration>,
-    /// Something of some part that was produced after this generation was connected was delivered over it or a later one.
+    /// At least one byte of any part that was produced after this generation connected must be
+    /// delivered over this generation or a later one.
     pub live_from: Option<u64>,
 }
 
-/// How a process exited.
+/// The exit of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
-    /// With this code.
+    /// The process exited with this code.
     Code(u8),
-    /// By a signal, whichever.
+    /// A signal ended the process; any signal matches.
     Signal,
 }
 
-/// What must come of a call. What is `None` may be anything.
+/// The expectations for a call. A field that is `None` is not checked.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExpectCall {
-    /// How it ended for its user.
+    /// The expected end for the user.
     pub ends: Option<CallEnds>,
-    /// The result with which it was answered, exactly.
+    /// The exact result.
     pub result: Option<String>,
-    /// A text that the reason of its failure contains.
+    /// A text that the failure reason must contain.
     pub reason: Option<String>,
 }
 
-/// How a call ended for its user.
+/// The end of a call for its user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnds {
-    /// With a result.
+    /// The call returned a result.
     Answered,
-    /// With a failure.
+    /// The call failed.
     Failed,
-    /// Not.
+    /// The call did not end.
     Open,
 }
 
-/// The endings of streams by their names in files.
+/// The ends of streams, by their names in files.
 pub(super) const STREAM_ENDS: [(&str, StreamEnds); 3] = [
     ("completed", StreamEnds::Completed),
     ("failed", StreamEnds::Failed),
     ("open", StreamEnds::Open),
 ];
 
-/// The endings of processes by their names in files.
+/// The ends of processes, by their names in files.
 pub(super) const PROCESS_ENDS: [(&str, StreamEnds); 3] =
     [("closed", StreamEnds::Completed), ("failed", StreamEnds::Failed), ("open", StreamEnds::Open)];
 
-/// The exits of processes that have no code, by their names in files.
+/// The exits of processes without a code, by their names in files.
 pub(super) const EXITS: [(&str, ProcessExit); 1] = [("signal", ProcessExit::Signal)];
 
-/// How much was delivered, by name.
+/// The amounts of delivered data, by their names in files.
 pub(super) const OUTPUTS: [(&str, ExpectedOutput); 3] = [
     ("all", ExpectedOutput::All),
     ("prefix", ExpectedOutput::Prefix),
     ("none", ExpectedOutput::None),
 ];
 
-/// The endings of calls by their names in files.
+/// The ends of calls, by their names in files.
 pub(super) const CALL_ENDS: [(&str, CallEnds); 3] =
     [("answered", CallEnds::Answered), ("failed", CallEnds::Failed), ("open", CallEnds::Open)];
 
-/// The name under which what did not come out is reported, as if it were a property.
+/// The name that reports unmet expectations, in place of a property's name.
 pub const EXPECT: &str = "expect";
 
-/// The value that says in which table of a file something is expected: `stream.s1`.
+/// The field of a violation that contains the file's table of the expectation: `stream.s1`.
 pub const TABLE: &str = "table";
 
 kinds! {
@@ -171,7 +176,7 @@ kinds! {
 }
 
 impl Expect {
-    /// What did not come out of one run of a schedule.
+    /// Returns the expectations that one run of a schedule did not meet.
     pub fn unmet(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
         let history = cx.history;
         let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
@@ -198,7 +203,8 @@ impl Expect {
     }
 }
 
-/// What was seen in the runs of a swarm so far. It keeps no history, so runs can be thrown away as they come.
+/// The observations of a swarm's runs so far. It keeps no history, so the caller can drop each run
+/// after adding it.
 #[derive(Clone, Debug)]
 pub struct SwarmTally<'e> {
     expect: &'e Expect,
@@ -209,7 +215,7 @@ pub struct SwarmTally<'e> {
 }
 
 impl<'e> SwarmTally<'e> {
-    /// Nothing was seen yet.
+    /// Creates an empty tally.
     pub fn new(expect: &'e Expect) -> Self {
         let zeros = |n| vec![0; n];
         let (reached, never, shares) =
@@ -217,7 +223,7 @@ impl<'e> SwarmTally<'e> {
         Self { expect, runs: 0, reached, never, shares }
     }
 
-    /// Adds what was seen in one more run.
+    /// Adds the observations of a run.
     pub fn add(&mut self, history: &History) {
         self.runs += 1;
         count(&mut self.reached, &self.expect.reaches, |sight| sight.seen(history));
@@ -225,7 +231,7 @@ impl<'e> SwarmTally<'e> {
         count(&mut self.shares, &self.expect.at_least, |(mark, _)| times(mark, history) > 0);
     }
 
-    /// What did not come out of all of them together.
+    /// Returns the expectations that all runs together did not meet.
     pub fn unmet(&self) -> Vec<Violation> {
         let runs = self.runs;
         let reaches =
@@ -258,12 +264,12 @@ fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
         .for_each(|(counter, _)| *counter += 1);
 }
 
-/// A milestone or point that a file names.
+/// Returns the milestone or point that a file names.
 fn of(sight: &Trigger) -> About {
     About::Mark(sight.mark.name().to_owned(), sight.reported())
 }
 
-/// Something that is expected of one run.
+/// Returns an unmet expectation of one run.
 fn unmet(
     subject: impl Into<About>,
     at: Time,
@@ -273,12 +279,12 @@ fn unmet(
     Violation::new(EXPECT, subject, at, kind, data)
 }
 
-/// Something that is expected of all runs together.
+/// Returns an unmet expectation of all runs together.
 fn over_all(subject: About, kind: &'static ViolationKind, data: ViolationFields) -> Violation {
     unmet(subject, Time::ZERO, kind, data)
 }
 
-/// The table of the file in which it is expected: `stream.s1`.
+/// Adds the table of the file that contains the expectation: `stream.s1`.
 fn in_table(unmet: Violation, table: String) -> Violation {
     Violation { data: unmet.data.with(TABLE, Some(table)), ..unmet }
 }

@@ -1,4 +1,4 @@
-//! A scenario file as data.
+//! The data model of scenario files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,56 +11,59 @@ use crate::world::Engine;
 /// A scenario file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioFile {
-    /// Where it was read from.
+    /// The path that it was read from.
     pub path: PathBuf,
-    /// The line there of each step of a schedule, from 1; empty where it was not read.
+    /// The line of each step of a schedule, from 1; empty if the scenario was not read from a file.
     pub step_lines: Vec<usize>,
     /// The protocol under test.
     pub subject: String,
-    /// What it shows, in one line.
+    /// One line that says what the scenario shows.
     pub title: String,
-    /// The ids of the rules that it shows.
+    /// The ids of the rules that it demonstrates.
     pub source: Vec<String>,
-    /// Defects: with each of them on, at least one seed must break.
+    /// Defects that the scenario detects: with each of them enabled, at least one seed must fail.
     pub kills: Vec<String>,
-    /// Defects that are on in every run.
+    /// Defects that are enabled in every run.
     pub defects: Vec<String>,
-    /// So many seeds of a schedule are run. A swarm's profile says how many of its own.
+    /// The number of seeds of a schedule. The number of a swarm is in its profile.
     pub seeds: u64,
-    /// The first of them. A swarm's profile says its own.
+    /// The first seed of a schedule. The first seed of a swarm is in its profile.
     pub first_seed: u64,
-    /// The engines that must show it.
+    /// The engines that the scenario must run on.
     pub engines: Vec<Engine>,
-    /// Why these engines, and not others.
+    /// The reason for this choice of engines.
     pub engines_because: Option<String>,
-    /// Whether each seed is run in both orders of packets and timers, instead of the plan's.
+    /// Whether each seed runs in both orders of packets and timers, instead of only the plan's
+    /// order.
     pub both_orders: bool,
-    /// What is run.
+    /// The schedule or swarm to run.
     pub body: Body,
-    /// What must come out, besides the properties.
+    /// The expectations, in addition to the properties.
     pub expect: Expect,
 }
 
-/// What a scenario runs.
+/// The content that a scenario runs.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(clippy::large_enum_variant)] // one stands in each scenario, and most are schedules
+#[allow(clippy::large_enum_variant)] // each scenario has one body, and most are schedules
 pub enum Body {
-    /// One schedule. Its `seed` is the scenario's first, its `defects` are the scenario's.
+    /// One schedule. Its `seed` is the scenario's first seed, and its `defects` are the scenario's
+    /// defects.
     Schedule(Plan),
-    /// A swarm: schedules are drawn, one for each of its seeds. Its `defects` are the scenario's.
+    /// A swarm: one schedule is drawn for each seed. Its `defects` are the scenario's defects.
     Swarm(Box<Profile>),
 }
 
 impl ScenarioFile {
-    /// Why it cannot be shown on an engine, if it says so: it names others, and why.
+    /// Returns the reason why the scenario does not run on an engine, if the file excludes that
+    /// engine.
     pub fn not_on(&self, engine: Engine) -> Option<&str> {
         self.engines_because
             .as_deref()
             .filter(|_| !self.engines.iter().any(|known| known.is_like(engine)))
     }
 
-    /// The plans of a schedule: one for each seed, or two where both orders are run. A swarm has none before they are
-    /// [drawn](Self::drawn).
+    /// Returns the plans of a schedule: one for each seed, or two if both orders are run. Returns
+    /// none for a swarm; see [`drawn`](Self::drawn).
     pub fn plans(&self) -> Vec<Plan> {
         let Body::Schedule(plan) = &self.body else { return Vec::new() };
         let orders = if self.both_orders {
@@ -74,7 +77,8 @@ impl ScenarioFile {
             .collect()
     }
 
-    /// The plans of a swarm, one for each seed, drawn as they are asked for. A schedule has none.
+    /// Returns the plans of a swarm, one for each seed. Each plan is drawn when the iterator
+    /// reaches it. Returns none for a schedule.
     pub fn drawn<'s>(
         &'s self,
         subject: &'s Arc<dyn DynSubject>,
@@ -88,7 +92,7 @@ impl ScenarioFile {
         })
     }
 
-    /// What the schedules of a swarm are drawn from. A schedule has nothing like that.
+    /// Returns the profile of a swarm; `None` for a schedule.
     pub fn into_profile(self) -> Option<Profile> {
         match self.body {
             Body::Swarm(profile) => Some(Profile { defects: self.defects, ..*profile }),

@@ -1,7 +1,8 @@
-//! The keys of a scenario file, table by table: from here the parser knows them, and the schema and the reference are drawn.
+//! The keys of a scenario file, table by table. The parser uses these tables, and the schema and
+//! the reference are generated from them.
 //!
-//! What is not here: the words of the fault table ([`crate::schedule::words`]), and what belongs to a subject: its
-//! operations, setup tables, limits and names.
+//! Two groups of keys are defined elsewhere: the fault words ([`crate::schedule::words`]), and the
+//! parts of a subject: its operations, setup tables, limits and names.
 
 use super::expect;
 use super::vocabulary::{ENGINES, ORDERS};
@@ -16,9 +17,9 @@ pub use swarm::{
 /// A table of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// How a person finds it: `[expect.stream.NAME]`.
+    /// Its title for readers: `[expect.stream.NAME]`.
     pub title: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub doc: &'static str,
     /// Its keys.
     pub keys: &'static [Key],
@@ -29,15 +30,15 @@ pub struct Section {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What kind of value it takes.
+    /// The form of its value.
     pub form: Form,
-    /// What holds where it is left out; `None` where it must be there.
+    /// The behaviour if the key is left out; `None` if the key is required.
     pub without: Option<&'static str>,
-    /// What it says.
+    /// Its documentation.
     pub doc: &'static str,
 }
 
-/// The kind of value that a key takes.
+/// The form of a key's value.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// A string.
@@ -50,29 +51,29 @@ pub enum Form {
     Duration,
     /// A range of durations.
     Durations,
-    /// `true`, where nothing else makes sense.
+    /// `true`; no other value makes sense.
     True,
     /// One of these.
     OneOf(&'static [&'static str]),
-    /// A code of an exit, or one of these words.
+    /// An exit code, or one of these words.
     CodeOr(&'static [&'static str]),
-    /// Some of these.
+    /// A list of some of these.
     SomeOf(&'static [&'static str]),
-    /// A milestone's name, or a table of [`AFTER`].
+    /// The name of a milestone, or a table of [`AFTER`].
     Mark,
-    /// A list of such.
+    /// A list of milestone names or [`AFTER`] tables.
     Marks,
-    /// For names of milestones and points, a share of runs.
+    /// A share of runs for each name of a milestone or point.
     Shares,
-    /// A table, which has a section of its own.
+    /// A table, which has a separate section.
     Table(&'static str),
-    /// A list of tables, which has a section of its own.
+    /// A list of tables, which have a separate section.
     Tables(&'static str),
     /// A choice of numbers, each at least this.
     Numbers(u64),
     /// A choice of durations.
     Times,
-    /// A range of durations, or a list of such.
+    /// A range of durations, or a list of such ranges.
     Ranges,
     /// A number from 0 to 1.
     Share,
@@ -81,7 +82,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What a person writes there, as Markdown.
+    /// Returns the form of the value in words, as Markdown.
     pub fn written(self) -> String {
         let ticked = |names: &[&str]| {
             names.iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ")
@@ -116,7 +117,7 @@ impl Form {
 }
 
 impl Section {
-    /// Whether there is one of it for each name: `[puppet.HOST]`.
+    /// Whether a file can contain several such tables, each with a name: `[puppet.HOST]`.
     pub fn is_named(&self) -> bool {
         self.title
             .trim_end_matches(']')
@@ -125,7 +126,7 @@ impl Section {
             .is_some_and(|last| last.chars().all(char::is_uppercase))
     }
 
-    /// The names of its keys.
+    /// Returns the names of its keys.
     pub fn names<'k>(&self) -> impl Iterator<Item = &'k str> + Clone + use<'k> {
         self.keys.iter().map(|key| key.name)
     }
@@ -164,7 +165,7 @@ pub const SECTIONS: &[&Section] = &[
     &SWARM_PUPPET,
 ];
 
-/// The first column of a table: its names.
+/// Returns the names in the first column of a table.
 const fn names<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static str; N] {
     let mut names = [""; N];
     let mut row = 0;
@@ -391,7 +392,7 @@ pub const STEP: Section = Section {
     ],
 };
 
-/// What is waited for, or was reached.
+/// The condition of a trigger, or the milestone to look for.
 pub const AFTER: Section = Section {
     title: "after",
     doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any \

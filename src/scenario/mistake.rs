@@ -1,34 +1,34 @@
-//! What a person got wrong in a file: one line, with the place, that says what to do.
+//! A mistake in a file: one line with its position and a suggested fix.
 
 use std::fmt;
 
 /// A mistake in a scenario file. Its `Display` is one line: `file:line:column: message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The file, as it was named by whoever asked for it.
+    /// The file name, as the caller gave it.
     pub file: String,
-    /// The line, from 1; 0 where the mistake is not in a line (a file that is not there).
+    /// The line, from 1; 0 if the mistake is not in a line, for example if the file does not exist.
     pub line: usize,
     /// The column, from 1, counted in characters.
     pub column: usize,
-    /// What is wrong, and what would be right.
+    /// A description of the mistake and a correct alternative.
     pub message: String,
 }
 
 impl Mistake {
-    /// A mistake with the whole file.
+    /// Creates a mistake about the whole file.
     pub fn whole(file: impl Into<String>, message: impl Into<String>) -> Self {
         Self { file: file.into(), line: 0, column: 0, message: message.into() }
     }
 
-    /// A mistake at a byte of the file's text.
+    /// Creates a mistake at a byte position of the file's text.
     pub(super) fn at(file: &str, text: &str, wrong: MistakeAt) -> Self {
         let (line, column) = place(text, wrong.at);
         Self { file: file.to_owned(), line, column, message: wrong.message }
     }
 }
 
-/// The line and the column of a byte of a text, both from 1; columns are counted in characters.
+/// Returns the line and column of a byte position, both from 1. Columns are counted in characters.
 pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
     let end = (0..=at.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     let before = &text[..end.unwrap_or(0)];
@@ -48,17 +48,18 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// A mistake at a byte of a text, before anybody asked for its line.
+/// A mistake at a byte position of a text. The line is computed only if it is reported.
 #[derive(Debug)]
 pub(super) struct MistakeAt {
     pub at: usize,
     pub message: String,
 }
 
-/// What reading gives.
+/// The result of parsing.
 pub(super) type Parsed<T> = Result<T, MistakeAt>;
 
-/// Says that a name is unknown, with the nearest known one, or all of them where none is near.
+/// Returns a message for an unknown name, with the nearest known name, or with the known names if
+/// none is near.
 ///
 /// `what` completes the sentence “`name` is …”: `no milestone of counter`.
 pub fn unknown<'k>(what: &str, name: &str, known: impl IntoIterator<Item = &'k str>) -> String {
@@ -79,7 +80,7 @@ pub fn unknown<'k>(what: &str, name: &str, known: impl IntoIterator<Item = &'k s
     }
 }
 
-/// So many known names are printed where none is near.
+/// The maximum number of known names to list if none is near.
 const SHOWN: usize = 12;
 
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
@@ -91,7 +92,7 @@ fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     near.filter(|(distance, known)| *distance <= known.len().max(3) / 3).map(|(_, known)| known)
 }
 
-/// Names between backticks, with commas.
+/// Returns the names between backticks, separated by commas.
 pub(super) fn ticked(names: &[&str]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_counted_in_lines_and_characters_from_1() {
+    fn a_position_is_counted_in_lines_and_characters_from_1() {
         let text = "a = 1\nüü = 2\n";
         let at = |at| {
             let mistake = Mistake::at("f.toml", text, MistakeAt { at, message: "no".into() });
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_with_the_whole_file_has_no_line() {
+    fn a_mistake_about_the_whole_file_has_no_line() {
         assert_eq!(
             Mistake::whole("f.toml", "there is no such file").to_string(),
             "f.toml: there is no such file"

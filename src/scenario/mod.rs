@@ -1,13 +1,16 @@
-//! Scenario files: TOML ↔ schedule. A person adds a file, and the suite runs it; a hunt keeps what broke in the same form.
+//! Scenario files: TOML ↔ schedule. The suite runs every file that a user adds, and a hunt saves
+//! its findings in the same format.
 //!
-//! - [`ScenarioFile`]: a file as data. [`ScenarioFile::load`] and [`ScenarioFile::parse`] read one, [`ScenarioFile::to_toml`] writes one.
-//! - [`Expect`]: what must come out of it, besides the properties.
-//! - [`Mistake`]: what a person got wrong, with file, line and column.
-//! - [`keys`]: the keys of a file. With the fault table ([`crate::schedule::words`]) and a subject's own tables, they are all
-//!   that can stand in one; [`parse`](ScenarioFile::parse), [`schema()`], [`reference()`] and [`starter()`] are drawn from them.
+//! - [`ScenarioFile`]: the data of a file. [`ScenarioFile::load`] and [`ScenarioFile::parse`] read
+//!   it, [`ScenarioFile::to_toml`] writes it.
+//! - [`Expect`]: the expectations, in addition to the properties.
+//! - [`Mistake`]: a mistake in a file, with file, line and column.
+//! - [`keys`]: the keys of a file. Together with the fault table ([`crate::schedule::words`]) and a
+//!   subject's own tables, they define the whole content of a file. [`parse`](ScenarioFile::parse),
+//!   [`schema()`], [`reference()`] and [`starter()`] are derived from them.
 //!
-//! Reading is strict everywhere: an unknown key, a wrong type, a wrong unit, an unknown name is a mistake, never ignored.
-//! Nothing is run here.
+//! The parser is strict: an unknown key, a wrong type, a wrong unit or an unknown name is always
+//! reported, never ignored. This module runs nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,10 +47,11 @@ pub use starter::starter;
 pub use vocabulary::FORMAT;
 
 impl ScenarioFile {
-    /// Reads a file. `subjects` are those that it may be about.
+    /// Reads a file. `subjects` are the subjects that the file may use.
     ///
     /// # Errors
-    /// If it cannot be read, or not understood: one line that says where, and what to do.
+    /// If the file cannot be read or parsed. The message is one line with the position and a
+    /// suggested fix.
     pub fn load(path: &Path, subjects: &[Arc<dyn DynSubject>]) -> Result<Self, Mistake> {
         let file = path.display().to_string();
         if path.is_dir() {
@@ -58,10 +62,11 @@ impl ScenarioFile {
         Self::parse(&text, &file, subjects)
     }
 
-    /// Reads the text of a file that is called `file`. `subjects` are those that it may be about.
+    /// Parses the text of a file. `file` is its name for messages. `subjects` are the subjects that
+    /// the file may use.
     ///
     /// # Errors
-    /// If it is not understood: one line that says where, and what to do.
+    /// If the text cannot be parsed. The message is one line with the position and a suggested fix.
     pub fn parse(
         text: &str,
         file: &str,
@@ -70,12 +75,14 @@ impl ScenarioFile {
         parse::file(text, file, subjects)
     }
 
-    /// The file's text: what [`parse`](Self::parse) reads back as the same scenario. Comments are not kept.
+    /// Returns the text of the file. [`parse`](Self::parse) reads it back as the same scenario.
+    /// Comments are lost.
     pub fn to_toml(&self) -> String {
         write::file(self)
     }
 
-    /// A scenario of one plan, as a hunt keeps it: its seed is the only one, and nothing is expected but the properties.
+    /// Creates a scenario of one plan, as a hunt saves it. The plan's seed is the only seed, and
+    /// there are no expectations.
     pub fn of_plan(mut plan: Plan, title: impl Into<String>) -> Self {
         write::drop_nulls(&mut plan);
         Self {

@@ -1,9 +1,11 @@
-//! Text → [`ScenarioFile`]: the top of a file. What stands below it has rooms of its own.
+//! Text → [`ScenarioFile`]: the top level of a file. Submodules parse the tables.
 //!
-//! - [`names`]: the names that a file may use: hosts, milestones, points, defects, rules, properties.
-//! - [`steps`], [`trigger`], [`limits`], [`puppet`], [`expect`], [`swarm`], [`template`]: a table each.
-//! - [`values`]: values that several of them read.
-//! - [`shape`]: what the subject's own tables and operations may hold, by their JSON schemas.
+//! - [`names`]: the names that a file may use: hosts, milestones, points, defects, rules,
+//!   properties.
+//! - [`steps`], [`trigger`], [`limits`], [`puppet`], [`expect`], [`swarm`], [`template`]: one table
+//!   each.
+//! - [`values`]: values that several tables use.
+//! - [`shape`]: validates the subject's own tables and operations against their JSON schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -37,7 +39,7 @@ mod template;
 mod trigger;
 mod values;
 
-/// Reads the text of a file.
+/// Parses the text of a file.
 pub(super) fn file(
     text: &str,
     file: &str,
@@ -108,7 +110,7 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn DynSubject>]) -> Pa
     })
 }
 
-/// An unknown format is refused before anything else is looked at.
+/// Checks the format before anything else, and rejects an unknown one.
 fn format(top: &Table<'_>) -> Parsed<()> {
     let Some(node) = top.get("format") else {
         return top
@@ -146,7 +148,7 @@ fn clients(top: &Table<'_>) -> Parsed<u32> {
     )
 }
 
-/// The order, or `None` for both.
+/// Returns the order, or `None` for both orders.
 fn order(node: &Node<'_>) -> Parsed<Option<TieOrder>> {
     one_of(node, &ORDERS)
 }
@@ -170,7 +172,7 @@ fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
     }
 }
 
-/// All of the plan but its steps, and what belongs to the scenario.
+/// Returns the plan without its steps, and the other fields of the scenario.
 fn plan(
     top: &Table<'_>,
     names: &Names<'_>,
@@ -198,7 +200,7 @@ fn plan(
     })
 }
 
-/// The subject's own tables: for each key, entries by name.
+/// Returns the subject's own tables: the entries by name, for each key.
 fn own_tables(
     top: &Table<'_>,
     setup: &[(&'static str, schemars::Schema)],

@@ -1,8 +1,10 @@
-//! Reads TOML with places: every value knows where it stands, and every table knows which keys it may have.
+//! Reads TOML with positions: every value has its position, and every table has a list of its known
+//! keys.
 //!
-//! serde would lose the line numbers wherever a type is tagged, untagged or flattened, and a scenario file is all of that. So
-//! a file is walked by hand, with two types: [`Node`], a value with its place, and [`Table`], which refuses unknown keys
-//! when it is opened. Whoever reads a value says which kind it must be; the error says what is there instead.
+//! serde loses the line numbers if a type is tagged, untagged or flattened, and a scenario file
+//! uses all three. Therefore this module reads a file by hand, with two types: [`Node`], a value
+//! with its position, and [`Table`], which rejects unknown keys when it is opened. The caller
+//! requests the kind of each value; the error describes the kind found instead.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,34 +15,34 @@ use toml::de::{DeTable, DeValue};
 use super::mistake::{MistakeAt, Parsed, unknown};
 use crate::schedule::units;
 
-/// A value, where it stands, and what it is called.
+/// A value with its position and name.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
-    /// The key that leads to it.
+    /// The key of the value.
     pub label: &'a str,
-    /// Where its key stands (of an entry of a list: where it stands itself).
+    /// The position of the key; for an entry of a list, the position of the entry.
     pub key_at: usize,
-    /// Where it stands.
+    /// The position of the value.
     pub at: usize,
     value: &'a DeValue<'a>,
 }
 
 /// A table whose keys are all known.
 pub(super) struct Table<'a> {
-    /// What it is called.
+    /// Its name.
     pub label: &'a str,
-    /// Where it stands.
+    /// Its position.
     pub at: usize,
     entries: Vec<Node<'a>>,
 }
 
 impl<'a> Node<'a> {
-    /// Something is wrong with this value.
+    /// Returns an error at this value.
     pub fn wrong<T>(&self, message: impl Display) -> Parsed<T> {
         Err(MistakeAt { at: self.at, message: message.to_string() })
     }
 
-    /// It must be something else: `expected` completes “must be …”.
+    /// Returns an error about the type of this value: `expected` completes “must be …”.
     pub fn mistyped<T>(&self, expected: &str) -> Parsed<T> {
         let found = match self.value {
             DeValue::String(_) => "a string",
@@ -69,7 +71,7 @@ impl<'a> Node<'a> {
         self.text_like("a string")
     }
 
-    /// A string that `expected` describes.
+    /// Returns a string. `expected` describes it for the error message.
     fn text_like(&self, expected: &str) -> Parsed<&'a str> {
         match self.value {
             DeValue::String(text) => Ok(text),
@@ -77,7 +79,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A string that `read` understands.
+    /// Parses a string with `read`.
     pub fn read<T, E: Display>(
         &self,
         expected: &str,
@@ -98,7 +100,7 @@ impl<'a> Node<'a> {
         self.read("a duration like `\"-3s\"`", units::read_jump)
     }
 
-    /// A whole number, at least `least`.
+    /// Returns a whole number, at least `least`.
     pub fn number(&self, least: u64) -> Parsed<u64> {
         let expected = format!("a whole number from {least}");
         let DeValue::Integer(integer) = self.value else { return self.mistyped(&expected) };
@@ -108,7 +110,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A whole number, at least `least`, that fits into 32 bits.
+    /// Returns a whole number, at least `least`, that fits into 32 bits.
     pub fn small_number(&self, least: u64) -> Parsed<u32> {
         let number = self.number(least)?;
         u32::try_from(number).or_else(|_| {
@@ -116,7 +118,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// A number from 0 to 1.
+    /// Returns a number from 0 to 1.
     pub fn share(&self) -> Parsed<f64> {
         let share = self.weight("a number from 0 to 1")?;
         if share > 1.0 {
@@ -126,7 +128,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A number from 0, with or without a fraction.
+    /// Returns a number from 0, with or without a fraction.
     pub fn weight(&self, expected: &str) -> Parsed<f64> {
         let (text, number) = match self.value {
             DeValue::Integer(n) => (n.as_str(), n.as_str().parse::<f64>().ok()),
@@ -143,7 +145,7 @@ impl<'a> Node<'a> {
         self.value.as_bool().map_or_else(|| self.mistyped("`true` or `false`"), Ok)
     }
 
-    /// The entries of a list.
+    /// Returns the entries of a list.
     pub fn list(&self, expected: &str) -> Parsed<Vec<Node<'a>>> {
         let DeValue::Array(list) = self.value else { return self.mistyped(expected) };
         let node = |entry: &'a toml::Spanned<DeValue<'a>>| {
@@ -153,21 +155,21 @@ impl<'a> Node<'a> {
         Ok(list.iter().map(node).collect())
     }
 
-    /// The strings of a list.
+    /// Returns the strings of a list.
     pub fn texts(&self) -> Parsed<Vec<Node<'a>>> {
         let list = self.list("a list of strings")?;
         list.iter().try_for_each(|entry| entry.text().map(drop))?;
         Ok(list)
     }
 
-    /// A table with these keys, and no others.
+    /// Returns a table with these keys and no others.
     pub fn table<'k>(&self, known: impl IntoIterator<Item = &'k str>) -> Parsed<Table<'a>> {
         let table = self.free_table()?;
         table.only(known)?;
         Ok(table)
     }
 
-    /// A table whose keys are names that the file chooses.
+    /// Returns a table whose keys are names that the file chooses.
     pub fn free_table(&self) -> Parsed<Table<'a>> {
         match self.value {
             DeValue::Table(table) => Ok(Table::open(self.label, self.key_at, table)),
@@ -175,7 +177,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The value as JSON.
+    /// Returns the value as JSON.
     pub fn json(&self) -> Parsed<Json> {
         match self.value {
             DeValue::String(text) => Ok(Json::from(text.as_ref())),
@@ -208,7 +210,7 @@ impl<'a> Node<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// A table and its entries, in the order of the file.
+    /// Creates a table from its entries, in the order of the file.
     pub fn open(label: &'a str, at: usize, table: &'a DeTable<'a>) -> Self {
         let entry = |(key, value): (&'a toml::Spanned<_>, &'a toml::Spanned<DeValue<'a>>)| {
             let label: &'a std::borrow::Cow<'a, str> = key.get_ref();
@@ -219,7 +221,7 @@ impl<'a> Table<'a> {
         Self { label, at, entries }
     }
 
-    /// Refuses keys that are not among these.
+    /// Rejects keys that are not in this list.
     pub fn only<'k>(&self, known: impl IntoIterator<Item = &'k str>) -> Parsed<()> {
         let known: Vec<_> = known.into_iter().collect();
         match self.entries.iter().find(|entry| !known.contains(&entry.label)) {
@@ -235,17 +237,17 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Something is wrong with the table as a whole.
+    /// Returns an error about the whole table.
     pub fn wrong<T>(&self, message: impl Display) -> Parsed<T> {
         Err(MistakeAt { at: self.at, message: message.to_string() })
     }
 
-    /// The value of a key, if it is there.
+    /// Returns the value of a key, if the key exists.
     pub fn get(&self, key: &str) -> Option<Node<'a>> {
         self.entries.iter().find(|entry| entry.label == key).copied()
     }
 
-    /// The value of a key that must be there; `what` completes “needs `key`, …”.
+    /// Returns the value of a required key. `what` completes “needs `key`, …”.
     pub fn need(&self, key: &str, what: &str) -> Parsed<Node<'a>> {
         let whose = if self.label.is_empty() {
             "a scenario file".into()
@@ -255,7 +257,7 @@ impl<'a> Table<'a> {
         self.get(key).map_or_else(|| self.wrong(format!("{whose} needs `{key}`, {what}")), Ok)
     }
 
-    /// All entries, in the order of the file.
+    /// Returns all entries, in the order of the file.
     pub fn entries(&self) -> impl Iterator<Item = Node<'a>> + '_ {
         self.entries.iter().copied()
     }

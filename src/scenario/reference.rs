@@ -9,7 +9,7 @@ use super::verbs::{FieldDoc, fields, verbs};
 use crate::schedule::words::{FaultWord, Fidelity, Field, Need, WORDS};
 use crate::subject::DynSubject;
 
-/// The reference of the files of these subjects.
+/// Returns the reference of scenario files for these subjects.
 pub fn reference(subjects: &[Arc<dyn DynSubject>]) -> String {
     let mut text = String::from(HEAD);
     if let Some(subject) = subjects.first() {
@@ -59,7 +59,7 @@ up with `TimedOut`, one whose SYN stays unanswered for 127 s could not be opened
 exist yet waits for it; a `cut` or `reset` of such a connection does nothing, and the run notes it.
 ";
 
-/// Writing to a string cannot fail.
+/// Appends a line. Writing to a string cannot fail.
 fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
     text.write_fmt(line).expect("a string takes all that is written");
 }
@@ -85,7 +85,7 @@ fn section(text: &mut String, section: &Section) {
     }
 }
 
-/// A title that is code looks like code.
+/// Formats a title as code if it is code.
 fn quoted(title: &str) -> String {
     if title.contains(' ') { title.to_owned() } else { format!("`{title}`") }
 }
@@ -164,7 +164,7 @@ fn subject(text: &mut String, subject: &dyn DynSubject) {
     tables(text, subject);
 }
 
-/// The subject's tables of names.
+/// Appends the subject's tables of names.
 fn tables(text: &mut String, subject: &dyn DynSubject) {
     names(
         text,
@@ -234,7 +234,7 @@ fn fields_of(text: &mut String, fields: &[FieldDoc]) {
     }
 }
 
-/// A table of names.
+/// Appends a table of names.
 fn names<const N: usize>(
     text: &mut String,
     title: &str,

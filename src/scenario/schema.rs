@@ -1,7 +1,8 @@
-//! The JSON schema of scenario files, for editors: drawn from the keys, the fault table and the subjects' own schemas.
+//! The JSON schema of scenario files, for editors. It is generated from the keys, the fault table
+//! and the subjects' own schemas.
 //!
-//! It knows the names of all subjects at once, and does not ask which subject a file is about; it is for completion and a first
-//! look. The parser has the last word.
+//! It accepts the names of all subjects, whichever subject a file uses. It is for completion and
+//! quick checks; the parser makes the final decision.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::schedule::words::{FaultWord, FieldType, Need, WORDS};
 use crate::schedule::{LimitValue, Orphans, profile};
 use crate::subject::DynSubject;
 
-/// The schema of the files of these subjects.
+/// Returns the schema of scenario files for these subjects.
 pub fn schema(subjects: &[Arc<dyn DynSubject>]) -> Json {
     let mut file = Drawing { subjects }.section(&keys::FILE);
     file["$schema"] = "http://json-schema.org/draft-07/schema#".into();
@@ -26,7 +27,7 @@ struct Drawing<'s> {
 }
 
 impl Drawing<'_> {
-    /// The schema of a table of this section.
+    /// Returns the schema of a table of this section.
     fn section(&self, section: &Section) -> Json {
         let mut properties: Map<_, _> =
             section.keys.iter().map(|key| (key.name.to_owned(), self.key(key))).collect();
@@ -43,7 +44,8 @@ impl Drawing<'_> {
         schema
     }
 
-    /// The keys of a section that do not stand in its table; `None` where any key will do.
+    /// Returns the additional keys of a section that its key table does not list; `None` if any key
+    /// is allowed.
     fn besides(&self, title: &str) -> Option<Map<String, Json>> {
         let setup = |of: &dyn Fn(&Json) -> Json| {
             let tables = self.subjects.iter().flat_map(|subject| subject.setup());
@@ -96,7 +98,7 @@ impl Drawing<'_> {
         })
     }
 
-    /// Words and operations.
+    /// Returns the schemas of fault words and operations.
     fn verbs(&self) -> Map<String, Json> {
         let mut all: Map<_, _> =
             WORDS.iter().map(|word| (word.name.to_owned(), self.word(word))).collect();
@@ -172,7 +174,7 @@ impl Drawing<'_> {
         described(schema, key.doc)
     }
 
-    /// A milestone's name, or a table.
+    /// Returns the schema of a milestone's name or a trigger table.
     fn mark(&self) -> Json {
         let milestones: Vec<_> = self
             .subjects
@@ -196,7 +198,7 @@ fn described(mut schema: Json, doc: &str) -> Json {
     schema
 }
 
-/// The value of a limit of this kind.
+/// Returns the schema of a limit's value, from the kind of its default.
 fn value(default: LimitValue) -> Json {
     let mut schema = match default {
         LimitValue::Duration(_) => form(Form::Duration),
@@ -212,7 +214,7 @@ fn value(default: LimitValue) -> Json {
     schema
 }
 
-/// The schema of a form that has no table of its own.
+/// Returns the schema of a form without a table.
 fn form(form: Form) -> Json {
     let one = "[0-9]+(ms|s|m|h)";
     let texts = |of: Json| json!({ "type": "array", "items": of });

@@ -1,4 +1,5 @@
-//! The file that `reknit new SUBJECT` writes: a scenario that runs, with comments on what else could stand in it.
+//! The file that `reknit new SUBJECT` prints: a scenario that runs, with comments on further
+//! options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use crate::schedule::profile::Template;
 use crate::schedule::{Action, Conn, Fault, Learns, Operation, Plan, When};
 use crate::subject::DynSubject;
 
-/// A commented file to begin with: the subject's own tables with values that their schemas tell, the first of its operations,
-/// and a cut.
+/// Returns a commented starter file: the subject's own tables with values from their schemas, its
+/// first operation, and a cut.
 pub fn starter(subject: &Arc<dyn DynSubject>) -> String {
     let mut plan = Plan::new(subject.name());
     for (key, schema) in subject.setup() {
@@ -38,7 +39,8 @@ pub fn starter(subject: &Arc<dyn DynSubject>) -> String {
     commented(&ScenarioFile::of_plan(plan, "A short cut is survived").to_toml(), &**subject)
 }
 
-/// An operation that the subject understands: of those that it draws, one with the verb that stands first in its type.
+/// Returns an operation that the subject accepts: a drawn one, with the first verb of the operation
+/// type.
 fn first_operation(subject: &dyn DynSubject, plan: &Plan) -> Option<Operation> {
     let verbs = verbs(subject);
     let position =
@@ -50,7 +52,7 @@ fn first_operation(subject: &dyn DynSubject, plan: &Plan) -> Option<Operation> {
     drawn.filter(|operation| subject.check(operation).is_ok()).min_by_key(position)
 }
 
-/// The file with a comment before the first section of each kind.
+/// Adds a comment before the first section of each kind.
 fn commented(file: &str, subject: &dyn DynSubject) -> String {
     let name = subject.name();
     let own: Vec<_> = subject.setup().iter().map(|(key, _)| format!("[{key}.")).collect();
@@ -81,7 +83,7 @@ fn commented(file: &str, subject: &dyn DynSubject) -> String {
     text + &expectation(subject)
 }
 
-/// The subject's limits, commented out, with their defaults.
+/// Returns the subject's limits with their defaults, commented out.
 fn limits(subject: &dyn DynSubject) -> String {
     if subject.limits().is_empty() {
         return String::new();
@@ -95,7 +97,7 @@ fn limits(subject: &dyn DynSubject) -> String {
     )
 }
 
-/// What could be expected, commented out.
+/// Returns possible expectations, commented out.
 fn expectation(subject: &dyn DynSubject) -> String {
     let milestone = subject
         .generation_milestone()

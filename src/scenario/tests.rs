@@ -1,4 +1,4 @@
-//! Scenario files as a person writes them, well and badly.
+//! Scenario files with and without mistakes.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ mod process;
 mod round_trip;
 pub(super) mod subject;
 
-/// The lines with which every schedule of the test subject begins.
+/// The first lines of every schedule of the test subject.
 const HEAD: &str = "format = 1\nsubject = \"ferry\"\ntitle = \"t\"\n";
 
 fn parse(text: &str) -> Result<ScenarioFile, String> {
     ScenarioFile::parse(text, "f.toml", &[subject::ferry()]).map_err(|mistake| mistake.to_string())
 }
 
-/// A scenario whose file begins with [`HEAD`].
+/// Parses a scenario that begins with [`HEAD`].
 fn after_head(text: &str) -> ScenarioFile {
     parse(&format!("{HEAD}{text}")).unwrap_or_else(|mistake| panic!("{mistake}"))
 }
@@ -33,7 +33,7 @@ fn plan(scenario: &ScenarioFile) -> &Plan {
 }
 
 #[test]
-fn a_path_that_is_no_readable_file_is_a_mistake_of_one_line() {
+fn an_unreadable_path_is_a_one_line_mistake() {
     let load = |path: &Path| ScenarioFile::load(path, &[subject::ferry()]).unwrap_err().to_string();
     let folder = std::env::temp_dir();
     assert_eq!(

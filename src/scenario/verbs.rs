@@ -1,4 +1,5 @@
-//! What the JSON schemas of a subject tell: its operations as verbs of a step, and the fields of operations and setup tables.
+//! Information from a subject's JSON schemas: its operations as verbs of a step, and the fields of
+//! operations and setup tables.
 
 use serde_json::Value as Json;
 
@@ -8,15 +9,15 @@ use crate::subject::DynSubject;
 pub(super) struct Verb {
     /// Its name: `watch`.
     pub name: String,
-    /// What it does, as the type's own docs say.
+    /// Its documentation, from the type's doc comment.
     pub doc: String,
     /// The schema of its fields.
     pub schema: Json,
-    /// Where references in it lead.
+    /// The root schema, for references.
     pub root: Json,
 }
 
-/// The operations of a subject, in the order of its type.
+/// Returns the operations of a subject, in the order of its type.
 pub(super) fn verbs(subject: &dyn DynSubject) -> Vec<Verb> {
     let root = subject.operations().to_value();
     let alone = [root.clone()];
@@ -37,19 +38,19 @@ pub(super) fn verbs(subject: &dyn DynSubject) -> Vec<Verb> {
     variants.iter().filter_map(verb).collect()
 }
 
-/// A field of an operation or of a setup table, for whoever reads about it.
+/// A field of an operation or a setup table, for documentation.
 pub(super) struct FieldDoc {
     /// Its name.
     pub name: String,
-    /// What a person writes there.
+    /// The form of its value, in words.
     pub written: String,
-    /// Whether it must be there.
+    /// Whether the field is required.
     pub required: bool,
-    /// What it says, as the type's own docs do.
+    /// Its documentation, from the type's doc comment.
     pub doc: String,
 }
 
-/// The fields that a schema names.
+/// Returns the fields of a schema.
 pub(super) fn fields(schema: &Json, root: &Json) -> Vec<FieldDoc> {
     let schema = plain(schema, root);
     let required = |name: &str| {
@@ -84,7 +85,7 @@ fn written(schema: &Json, root: &Json) -> String {
     kinds.chain(words).collect::<Vec<_>>().join(" or ")
 }
 
-/// What is written where the schema allows one kind of value, and any of it.
+/// Returns the form of a value, in words, if the schema allows only one type and any value of it.
 fn written_alone(schema: &Json, root: &Json) -> String {
     let inner = || {
         fields(schema, root)
@@ -106,7 +107,7 @@ fn doc(schema: &Json) -> String {
     schema.get("description").and_then(Json::as_str).unwrap_or_default().replace('\n', " ")
 }
 
-/// The types that a schema allows.
+/// Returns the types that a schema allows.
 pub(super) fn types(schema: &Json) -> Vec<&str> {
     match schema.get("type") {
         Some(Json::String(one)) => vec![one],
@@ -115,7 +116,7 @@ pub(super) fn types(schema: &Json) -> Vec<&str> {
     }
 }
 
-/// What a person calls a type.
+/// Returns the word for a type in messages.
 pub(super) fn reported(of: &str) -> &'static str {
     match of {
         "string" => "a string",
@@ -128,7 +129,7 @@ pub(super) fn reported(of: &str) -> &'static str {
     }
 }
 
-/// A schema, or what it refers to.
+/// Returns the schema, with its reference resolved.
 pub(super) fn resolved<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     let target = schema
         .get("$ref")
@@ -137,7 +138,7 @@ pub(super) fn resolved<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     target.map_or(schema, |target| resolved(target, root))
 }
 
-/// A schema, or what it refers to; of one that may also be null, what it is otherwise.
+/// Returns the schema, with its reference resolved and without the null alternative.
 pub(super) fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     let schema = resolved(schema, root);
     let choices = schema.get("anyOf").and_then(Json::as_array);
@@ -146,7 +147,8 @@ pub(super) fn plain<'s>(schema: &'s Json, root: &'s Json) -> &'s Json {
     otherwise.map_or(schema, |otherwise| plain(otherwise, root))
 }
 
-/// What a schema allows one of, without references; null is nothing that a person writes.
+/// Returns the alternatives of a schema, with references resolved. The null alternative is left
+/// out, because a file cannot contain null.
 pub(super) fn alternatives<'s>(schema: &'s Json, root: &'s Json) -> Vec<&'s Json> {
     let schema = resolved(schema, root);
     let choices = schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array);
@@ -155,13 +157,14 @@ pub(super) fn alternatives<'s>(schema: &'s Json, root: &'s Json) -> Vec<&'s Json
     written.flat_map(|choice| alternatives(choice, root)).collect()
 }
 
-/// The values that a schema enumerates, if it does.
+/// Returns the values of an enumeration, if the schema is one.
 pub(super) fn enumerated(schema: &Json) -> Option<&[Json]> {
     let alone = schema.get("const").map(std::slice::from_ref);
     schema.get("enum").and_then(Json::as_array).map(Vec::as_slice).or(alone)
 }
 
-/// A schema without references, so that it can stand in another one. A type that holds itself is cut off.
+/// Returns a schema without references, so that it can be embedded in another schema. A recursive
+/// type is cut off.
 pub(super) fn inlined(schema: &Json, root: &Json) -> Json {
     fn inline(schema: &Json, root: &Json, depth: u32) -> Json {
         if depth == 0 {

@@ -1,13 +1,14 @@
-//! The version of the form, and the names of values in files: the reader, the writer and the keys share them.
+//! The format version, and the names of values in files. The reader, the writer and the keys share
+//! them.
 
 use crate::history::Side;
 use crate::schedule::TieOrder;
 use crate::world::Engine;
 
-/// The version of the form. A file of another one is refused, never guessed.
+/// The format version. A file with another version is rejected.
 pub const FORMAT: u64 = 1;
 
-/// The orders of packets and timers by their names in files; `both` is none of its own.
+/// The orders of packets and timers, by their names in files. `both` has no order value.
 pub(super) const ORDERS: [(&str, Option<TieOrder>); 4] = [
     ("drawn", Some(TieOrder::Drawn)),
     ("packets-first", Some(TieOrder::PacketsFirst)),
@@ -15,7 +16,7 @@ pub(super) const ORDERS: [(&str, Option<TieOrder>); 4] = [
     ("both", None),
 ];
 
-/// The engines by their names in files.
+/// The engines, by their names in files.
 pub(super) const ENGINES: [(&str, Engine); 2] =
     [("event", Engine::Event), ("turmoil", Engine::TURMOIL)];
 
@@ -23,13 +24,13 @@ pub(super) const ENGINES: [(&str, Engine); 2] =
 pub(super) const TOWARD: [(&str, Option<Side>); 3] =
     [("client", Some(Side::Client)), ("server", Some(Side::Server)), ("both", None)];
 
-/// The name of a value in a table of names.
+/// Returns the name of a value in a table of names.
 pub(super) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
     let row = table.iter().find(|(_, meaning)| meaning == value);
     row.expect("every value has its row").0
 }
 
-/// The name of an engine; a file says nothing of its ticks.
+/// Returns the name of an engine. A file does not contain the engine's tick.
 pub(super) fn engine_name(engine: Engine) -> &'static str {
     ENGINES.iter().find(|(_, known)| known.is_like(engine)).expect("every engine has its row").0
 }

@@ -1,7 +1,8 @@
-//! [`ScenarioFile`] → text: what a person would have written, and what [`parse`](super::parse) reads back as the same.
+//! [`ScenarioFile`] → text, in the style of a handwritten file. [`parse`](super::parse) reads it
+//! back as the same scenario.
 //!
-//! Tables of the file are sections with aligned keys, everything below them is inline; what says nothing is left out.
-//! Comments are not kept: they are not part of a scenario.
+//! Top-level tables are sections with aligned keys, and everything below them is inline. Default
+//! values are left out. Comments are lost: they are not part of a scenario.
 
 use serde_json::{Map, Value as Json};
 
@@ -23,7 +24,7 @@ use inline::{Inline, key, text};
 mod inline;
 mod swarm;
 
-/// The text of a file.
+/// Returns the text of a file.
 pub(super) fn file(scenario: &ScenarioFile) -> String {
     let mut file = File::default();
     file.head(scenario);
@@ -35,7 +36,7 @@ pub(super) fn file(scenario: &ScenarioFile) -> String {
     file.text
 }
 
-/// A file that grows.
+/// The text of a file under construction.
 #[derive(Default)]
 struct File {
     text: String,
@@ -44,11 +45,11 @@ struct File {
 /// The keys of one section, with their values.
 type Pairs = Vec<(String, Inline)>;
 
-/// A list is broken into lines when it would be longer than this.
+/// The maximum width of a list on one line.
 const WIDTH: usize = 100;
 
 impl File {
-    /// A section with its keys aligned; one without a title is the top of the file.
+    /// Writes a section with aligned keys. A section without a title is the top of the file.
     fn section(&mut self, title: &str, pairs: Pairs) {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -106,7 +107,7 @@ impl File {
         }
     }
 
-    /// One of the subject's own tables: a section for each entry.
+    /// Writes one of the subject's own tables: one section per entry.
     fn own_table(&mut self, name: &str, entries: &Json) {
         let Json::Object(entries) = entries else { return };
         for (entry, fields) in entries {
@@ -155,7 +156,7 @@ fn put_some(pairs: &mut Pairs, name: &str, value: Option<Inline>) {
     pairs.extend(value.map(|value| (key(name), value)));
 }
 
-/// What of a plan stands at the top, where it differs from a plan that says nothing.
+/// Adds the fields of a plan to the top of the file, if they differ from the defaults.
 fn schedule_head(head: &mut Pairs, scenario: &ScenarioFile, plan: &Plan) {
     let without = Plan::new("");
     let differs = |differs: bool, value: Inline| differs.then_some(value);
@@ -238,7 +239,7 @@ fn operation(operation: &Operation) -> Inline {
     )
 }
 
-/// The fields of a fault.
+/// Returns the fields of a fault.
 fn fault(fault: &Fault) -> Inline {
     Inline::table(
         fault.fields().into_iter().map(|(name, value)| (name.to_owned(), self::value(&value))),
@@ -269,7 +270,7 @@ fn learns(learns: Learns) -> Inline {
     }
 }
 
-/// A milestone's name where that says it all, else a table.
+/// Returns the name of a milestone if that is sufficient, else a table.
 fn trigger(trigger: &Trigger) -> Inline {
     let mark = match &trigger.mark {
         TriggerMark::Milestone(name) => ("milestone", text(name)),
@@ -330,7 +331,7 @@ fn expect_call(expect: &ExpectCall) -> Pairs {
     pairs
 }
 
-/// Takes out what TOML has no word for: a field that is nothing is a field that is not there.
+/// Removes null fields, because TOML has no null. A missing field has the same meaning.
 pub(super) fn drop_nulls(plan: &mut Plan) {
     fields_without_nulls(&mut plan.setup);
     for step in &mut plan.steps {

@@ -1,16 +1,17 @@
-//! The one generator of plans: a [`Profile`] and a seed determine a [`Plan`].
+//! The generator of plans: a [`Profile`] and a seed determine a [`Plan`].
 //!
-//! Every draw is keyed by what it is for: the seventh operation of `client2`, the length of the third fault. So a profile
-//! that asks for one operation less gives the same plan without it, and nothing moves but what came in its wake.
+//! Each draw has a key for its purpose: the seventh operation of `client2`, the duration of the
+//! third fault. So a profile with one operation fewer gives the same plan without that operation,
+//! and only the faults and operations that followed it change.
 //!
-//! A plan is busy first and quiet later. Operations are asked for in the busy part, some of them when a milestone is reached, some in
-//! the wake of a fault. Faults come in the wake of operations and of each other, and at milestones and points; and in the healed
-//! tail none is in force.
-//! A run uses a few kinds of faults and a few verbs only, so that rare pairs get room.
+//! A plan is busy first and quiet later. Operations are requested in the busy part: at a fixed
+//! time, at a milestone, or after a fault. Faults follow operations or other faults, or are
+//! triggered at milestones and points. No fault is active in the healed tail. A run uses only a few
+//! kinds of faults and a few verbs, so that rare combinations occur more often.
 //!
 //! - [`plan`]: one plan. [`strategy`](strategy()): plans for `proptest!`.
 //!
-//! What it does not do: read profiles from files, run plans, or [shrink](super::shrink) them.
+//! This module does not read profiles from files, run plans, or [shrink](super::shrink) them.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -33,10 +34,11 @@ mod tests;
 
 pub use strategy::{PlanTree, Plans, strategy};
 
-/// The version of the generator. It is part of every seed that is printed: another version may draw another plan from it.
+/// The version of the generator. It is part of every printed seed, because another version may draw
+/// a different plan from the same seed.
 pub const GENERATOR: u32 = 8;
 
-/// Draws the plan of this seed.
+/// Draws the plan for this seed.
 pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
     let drawing = Drawing::new(profile, subject, seed);
     let mut plan = drawing.stage();
@@ -45,7 +47,8 @@ pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
     let mut steps: Vec<Step> =
         asked.into_iter().map(|asked| drawing.step(asked, &faults)).collect();
     steps.extend(faults.into_iter().map(|(_, fault)| fault));
-    // Times first, in order; what waits for something stands behind them, in order of drawing.
+    // Steps with a time come first, in order of time; steps with a trigger follow, in the order in
+    // which they were drawn.
     steps.sort_by_key(|step| match step.when {
         When::At(at) => at,
         When::After(_) => Duration::MAX,
@@ -54,31 +57,32 @@ pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
     plan
 }
 
-/// How often the subject's strategy is asked for an operation of one verb before another verb will do.
+/// How many operations are drawn from the subject's strategy to find one with a given verb, before
+/// another verb is accepted.
 const TRIES: u64 = 64;
 
-/// How many of ten operations, but the first of a client, are asked for when a milestone is reached, in the wake of a fault, together
-/// with the operation before, and at a time of their own.
+/// Weights, out of ten, for the time of an operation that is not the first of its client: at a
+/// milestone, after a fault, together with the previous operation, and at a separate time.
 const ASKED: [u64; 4] = [2, 3, 2, 3];
 
-/// Of eight things that come in the wake of something, how many come at its moment, within a way there and back, soon after it, and
-/// within a while.
+/// Weights, out of eight, for the delay of a step that follows another one: none, up to one round
+/// trip, up to 100 ms, and up to 3 s.
 const WAKE: [u64; 4] = [3, 2, 1, 2];
 
-/// Something that others are drawn by, under numbers of its own.
+/// A value with its key. Other draws that pick among such values use the key.
 type Numbered<T> = ([u64; 2], T);
 
-/// What a user asks for.
+/// An operation that a user requests.
 struct Asked {
-    /// When; `None` in the wake of a fault.
+    /// The time or trigger; `None` if the operation follows a fault.
     when: Option<When>,
-    /// Whose, and its number.
+    /// The number of the client, and the number of the operation.
     key: [u64; 2],
     operation: Operation,
 }
 
 impl Asked {
-    /// At which time, if that is known: then it surely is asked for.
+    /// Returns the time, if it is fixed. An operation with a fixed time is certain to be requested.
     fn at(&self) -> Option<Numbered<Duration>> {
         match self.when {
             Some(When::At(at)) => Some((self.key, at)),
@@ -89,13 +93,13 @@ impl Asked {
 
 /// The verbs of a run, with their weights.
 struct Verbs<'a> {
-    /// That of the first operation of each client.
+    /// The verbs for the first operation of each client.
     heaviest: Vec<(&'a str, u64)>,
-    /// Those of the others.
+    /// The verbs for the other operations.
     few: Vec<(&'a str, u64)>,
 }
 
-/// Everything that a draw depends on.
+/// The inputs of all draws.
 struct Drawing<'a> {
     profile: &'a Profile,
     subject: &'a dyn Repertoire,
@@ -112,18 +116,19 @@ impl<'a> Drawing<'a> {
         Self { profile, subject, seed, horizon, latency: *latency }
     }
 
-    /// The dice of one thing.
+    /// The random generator for one key.
     fn dice(&self, what: &str, which: &[u64]) -> ChaCha8Rng {
         keyed(self.seed, what, which)
     }
 
-    /// One of several, each as likely as the others, so that one less moves only what was drawn by that one.
+    /// Picks one of several values, each with equal probability. If a value is removed, only the
+    /// draws that had picked it change.
     fn one_of<'t, T>(&self, from: &'t [Numbered<T>], what: &str, which: [u64; 2]) -> Option<&'t T> {
         let rank = |own: &[u64; 2]| mixed(self.seed, what, &[which[0], which[1], own[0], own[1]]);
         from.iter().min_by_key(|(own, _)| rank(own)).map(|(_, value)| value)
     }
 
-    /// A few of many, drawn by weight, each once.
+    /// Draws a few of many values by weight, each at most once.
     fn few<T>(
         &self,
         mut left: Vec<(T, u64)>,
@@ -139,7 +144,7 @@ impl<'a> Drawing<'a> {
         few
     }
 
-    /// The plan without its steps: hosts, limits, the outside world, the network.
+    /// Draws the plan without its steps: hosts, limits, the outside world, the network.
     fn stage(&self) -> Plan {
         let profile = self.profile;
         let clients = profile.clients.draw(&mut self.dice("clients", &[])).clamp(1, 1000) as u32;
@@ -167,7 +172,7 @@ impl<'a> Drawing<'a> {
         plan
     }
 
-    /// The subject's own tables: each entry is named after the first letter of its table.
+    /// Draws the subject's own tables. Each entry is named after the first letter of its table.
     fn setup(&self, clients: u32) -> Map<String, Value> {
         let mut setup = Map::new();
         for (key, entries) in &self.profile.setup {
@@ -185,17 +190,17 @@ impl<'a> Drawing<'a> {
         setup
     }
 
-    /// The part of the run in which a fault may be in force.
+    /// The part of the run in which a fault may be active.
     fn active(&self) -> Duration {
         self.horizon.saturating_sub(self.profile.heal)
     }
 
-    /// The part of the run in which operations are asked for.
+    /// The part of the run in which operations are requested.
     fn busy(&self) -> Duration {
         self.profile.busy.draw(&mut self.dice("busy", &[])).min(self.active())
     }
 
-    /// What the users of all clients ask for.
+    /// Draws the operations of all users.
     fn operations(&self, plan: &Plan) -> Vec<Asked> {
         let busy = self.busy();
         let weights: Vec<(&str, u64)> =
@@ -233,7 +238,8 @@ impl<'a> Drawing<'a> {
         all
     }
 
-    /// When a client's first operation is asked for: at once, or within a second, so that there is something to disturb.
+    /// Draws the time of a client's first operation: at once, or within a second, so that there is
+    /// early activity to disturb.
     fn first(&self, busy: Duration, client: u64) -> Duration {
         let mut dice = self.dice("asked.first", &[client]);
         let latest = if below(2, &mut dice) == 0 {
@@ -244,7 +250,8 @@ impl<'a> Drawing<'a> {
         ms(upto(millis(latest), &mut dice))
     }
 
-    /// When a later one is asked for; `None` in the wake of a fault. What has a time of its own comes after the first.
+    /// Draws the time of a later operation; `None` if it follows a fault. A separate time is never
+    /// before the first operation.
     fn asked(
         &self,
         busy: Range<Duration>,
@@ -266,7 +273,8 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// An operation as a step. Where there is no fault in whose wake it could come, it comes some time.
+    /// Converts an operation to a step. If it should follow a fault but there is none, it gets a
+    /// random time.
     fn step(&self, asked: Asked, faults: &[Numbered<Step>]) -> Step {
         let Asked { when, key, operation } = asked;
         let mut dice = self.dice("asked.wake", &key);
@@ -277,9 +285,10 @@ impl<'a> Drawing<'a> {
         Step { when, action: Action::Operation(operation) }
     }
 
-    /// A client's n-th operation: of a verb that is drawn by weight (the first of the heaviest, so that there is something to
-    /// disturb), with values from the subject's strategy. Where the strategy is reluctant to come up with that verb, one that has weight
-    /// will do.
+    /// Draws a client's n-th operation. Its verb is drawn by weight; the first operation has the
+    /// verb with the most weight, so that there is activity to disturb. Its values come from the
+    /// subject's strategy. If the strategy rarely produces that verb, another verb with weight is
+    /// accepted.
     fn operation(
         &self,
         values: &mut Values,
@@ -299,8 +308,9 @@ impl<'a> Drawing<'a> {
         values.find(|operation| operation.verb == verb).or_else(|| values.find(has_weight))
     }
 
-    /// A milestone that product code can reach, some time, and then a while: by the profile's weights. Where it gives none, every
-    /// other time one that every connection reaches, for most of the others are rare.
+    /// Draws a trigger at a milestone that can be reached, by the profile's weights. If the profile
+    /// has no weights, half of the milestones are ones that every connection reaches, because most
+    /// of the others are rare.
     fn milestone(&self, dice: &mut impl RngCore) -> Option<Trigger> {
         let within_reach: Vec<_> = self
             .subject
@@ -324,8 +334,8 @@ impl<'a> Drawing<'a> {
         pick(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(*name), dice))
     }
 
-    /// A point that product code can reach, some time, and then a while: by the profile's weights. Those that only a defect brings
-    /// along are as likely as all others together.
+    /// Draws a trigger at a point that can be reached, by the profile's weights. The points that
+    /// exist only with a defect are together as likely as all others.
     fn point(&self, dice: &mut impl RngCore) -> Option<Trigger> {
         let within_reach = || self.subject.points().iter().filter(|doc| self.reachable(doc.defect));
         let only_here: Vec<_> =
@@ -341,7 +351,7 @@ impl<'a> Drawing<'a> {
         name.map(|name| self.sometime(Trigger::point(name), dice))
     }
 
-    /// One of these names, by the profile's weights.
+    /// Picks one of these names by the profile's weights.
     fn weighed(&self, names: &[&'static str], dice: &mut impl RngCore) -> Option<&'static str> {
         let weights: Vec<u64> = names
             .iter()
@@ -350,7 +360,8 @@ impl<'a> Drawing<'a> {
         weigh(&weights, dice).map(|at| names[at])
     }
 
-    /// Mostly the first or second time, and at once; now and then much later.
+    /// Draws the occurrence and the delay of a trigger: mostly the first or second occurrence and a
+    /// short delay, sometimes a much later occurrence.
     fn sometime(&self, trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
         let nth = match weigh(&TIMES, dice) {
             Some(3) => u64::between(&4, &20, dice),
@@ -359,7 +370,8 @@ impl<'a> Drawing<'a> {
         trigger.nth(nth).delay(self.wake(dice))
     }
 
-    /// The moment of something else, or a while later; a time that is known is not later than the last moment for a fault.
+    /// Draws a moment at or shortly after another one. If the time is known, it is at most the end
+    /// of the part in which faults may be active.
     fn in_the_wake(&self, of: &When, dice: &mut impl RngCore) -> When {
         match of {
             When::At(at) => When::At((*at + self.wake(dice)).min(self.active())),
@@ -376,30 +388,33 @@ impl<'a> Drawing<'a> {
         ms(u64::between(&least, &most, dice))
     }
 
-    /// Whether what stands only on the branch of this defect can be reached at all.
+    /// Whether a milestone or point can be reached: either it belongs to no defect, or its defect
+    /// is on.
     fn reachable(&self, only: Option<&str>) -> bool {
         only.is_none_or(|defect| self.profile.defects.iter().any(|on| on == defect))
     }
 }
 
-/// How many of 16 milestones and points are meant for the first, second and third time, and for a later one.
+/// Weights, out of 16, for the occurrence of a milestone or point: the first, the second, the
+/// third, and a later one.
 const TIMES: [u64; 4] = [8, 6, 1, 1];
 
-/// The operations of one client, as the subject's strategy comes up with them, each under a seed of its own.
+/// The operations of one client, drawn from the subject's strategy, each with a separate seed.
 struct Values {
     strategy: proptest::strategy::BoxedStrategy<Operation>,
     runner: TestRunner,
-    /// The seed of this client's.
+    /// The seed of this client.
     seed: u64,
-    /// How often the strategy was asked.
+    /// How many operations were drawn.
     asked: u64,
-    /// What it came up with, and was not wanted yet.
+    /// Operations that were drawn but not used yet.
     spare: Vec<Operation>,
 }
 
 impl Values {
     fn new(strategy: proptest::strategy::BoxedStrategy<Operation>) -> Self {
-        // proptest's defaults can be set from the environment; what bears on values must be the same everywhere.
+        // Environment variables can change proptest's defaults. The settings that affect values
+        // must be the same everywhere.
         let config = Config {
             failure_persistence: None,
             max_default_size_range: 100,
@@ -415,13 +430,13 @@ impl Values {
         }
     }
 
-    /// What follows is for another client.
+    /// Starts the operations of another client.
     fn begin(&mut self, seed: u64) {
         (self.seed, self.asked) = (seed, 0);
         self.spare.clear();
     }
 
-    /// The first that is wanted, of those that were left over and of the next few.
+    /// Returns the first wanted operation among the unused ones and the next [`TRIES`] draws.
     fn find(&mut self, is_wanted: impl Fn(&Operation) -> bool) -> Option<Operation> {
         if let Some(at) = self.spare.iter().position(&is_wanted) {
             return Some(self.spare.remove(at));
@@ -435,7 +450,7 @@ impl Values {
         None
     }
 
-    /// What the strategy comes up with next; `None` where it rejects that.
+    /// Draws the next operation; `None` if the strategy rejects the draw.
     fn next(&mut self) -> Option<Operation> {
         *self.runner.rng() = rng(mixed(self.seed, "value", &[self.asked]));
         self.asked += 1;
@@ -449,7 +464,7 @@ fn rng(seed: u64) -> TestRng {
     TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
 }
 
-/// A number that stands for a name in a key.
+/// Maps a name to a number for use in a key.
 fn number_of(name: &str) -> u64 {
     let mut digest = Digest::default();
     digest.bytes(name.as_bytes());
@@ -464,7 +479,7 @@ fn millis(duration: Duration) -> u64 {
     duration.as_millis() as u64
 }
 
-/// The hosts that open connections, and those that they open them to.
+/// Returns the hosts that open connections, and the hosts that accept them.
 fn ends<'a>(subject: &'a dyn Repertoire, plan: &'a Plan) -> (Vec<Host>, Vec<Host>) {
     let servers: Vec<Host> = subject.servers().iter().map(|name| Host::from(*name)).collect();
     let mut openers: Vec<Host> = plan.client_hosts().collect();

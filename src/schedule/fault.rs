@@ -1,4 +1,5 @@
-//! The faults. What each does to both ends, and where it comes from outside, stands in the table of [`words`](super::words).
+//! The faults. The table in [`words`](super::words) describes their effect on both ends and their
+//! real-world causes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,133 +7,134 @@ use std::time::Duration;
 use super::names::{Conn, Host};
 use super::trigger::Trigger;
 
-/// One fault: a word of the table, with its fields.
+/// A fault: a word of the table, with its fields.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
-    /// A connection dies, and each end learns of it in its own time.
+    /// A connection dies, and each end learns of the cut at its own time.
     Cut {
         /// The connection.
         conn: Conn,
-        /// When each end learns of it; a host that is not named learns at once.
+        /// When each end learns of the cut; a host that is not named learns at once.
         learns: BTreeMap<Host, Learns>,
     },
-    /// A connection dies as soon as some of what flows toward a host has arrived there, also inside a frame.
+    /// A connection dies as soon as a given amount of data has arrived at a host, even in the
+    /// middle of a frame.
     CutAfter {
         /// The connection.
         conn: Conn,
-        /// The direction in which is counted: toward this host.
+        /// The host toward which the counted data flows.
         toward: Host,
-        /// How much arrives, counted from the beginning of the connection.
+        /// The amount of data that arrives, counted from the start of the connection.
         count: TrafficCount,
-        /// When each end learns of it; a host that is not named learns at once.
+        /// When each end learns of the cut; a host that is not named learns at once.
         learns: BTreeMap<Host, Learns>,
     },
-    /// Nothing passes between two hosts.
+    /// No packets pass between two hosts.
     Partition {
-        /// The two.
+        /// The two hosts.
         hosts: (Host, Host),
-        /// Only packets toward this one are lost; where none is given, both ways.
+        /// Blocks only packets toward this host; `None` blocks both directions.
         toward: Option<Host>,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
-    /// Nothing passes on a connection in one direction.
+    /// No packets pass on a connection in one direction.
     Stall {
         /// The connection.
         conn: Conn,
-        /// The direction: toward this host.
+        /// The host toward which packets are blocked.
         toward: Host,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
-    /// Nothing passes on a connection, in either direction, and nobody is told.
+    /// No packets pass on a connection in either direction, and neither end is notified.
     Blackhole {
         /// The connection.
         conn: Conn,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
     /// Packets take longer.
     Delay {
-        /// Where.
+        /// The connection or link that it affects.
         place: LinkPlace,
-        /// Only those toward this host; where none is given, both ways.
+        /// Delays only packets toward this host; `None` delays both directions.
         toward: Option<Host>,
-        /// How much longer.
+        /// The additional delay.
         by: Duration,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
-    /// The end of a connection (its FIN or RST) arrives late in one direction.
+    /// The close of a connection (its FIN or RST) arrives late in one direction.
     DelayClose {
         /// The connection.
         conn: Conn,
-        /// The direction: toward this host.
+        /// The host toward which the close is delayed.
         toward: Host,
-        /// How much later.
+        /// The additional delay.
         by: Duration,
     },
-    /// Somebody in the middle resets a connection.
+    /// A middlebox resets a connection.
     Reset {
         /// The connection.
         conn: Conn,
-        /// Only this end gets an RST; where none is given, both.
+        /// The only end that receives an RST; `None` means both ends.
         toward: Option<Host>,
     },
-    /// A bad link: more latency, little bandwidth, small segments, a small window.
+    /// A bad link: high latency, low bandwidth, small segments, a small window.
     Slow {
-        /// Where.
+        /// The connection or link that it affects.
         place: LinkPlace,
-        /// Only toward this host; where none is given, both ways.
+        /// Affects only traffic toward this host; `None` affects both directions.
         toward: Option<Host>,
-        /// What is bad about it.
+        /// The properties of the bad link.
         by: SlowBy,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
     /// New connections to a host are refused.
     Refuse {
         /// The host.
         host: Host,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
-    /// New connections to a host are not answered.
+    /// New connections to a host get no answer.
     Hang {
         /// The host.
         host: Host,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
-    /// New connections to a host are accepted by somebody in its place, and closed at once.
+    /// A middlebox accepts new connections to a host and closes them at once.
     AcceptThenClose {
         /// The host.
         host: Host,
-        /// How long; for the rest of the run where none is given.
+        /// The duration; `None` means the rest of the run.
         lasts: Option<Duration>,
     },
-    /// A task that reaches the point of the step's trigger stays there.
+    /// A task that reaches the point of the step's trigger is held there.
     Hold {
-        /// Until when.
+        /// The end of the hold.
         end: HoldEnd,
     },
-    /// A host's process dies; its kernel closes its sockets.
+    /// A host's process dies, and its kernel closes its sockets.
     Crash {
         /// The host.
         host: Host,
-        /// It starts again after this; never where none is given.
+        /// The time until the host restarts; `None` means never.
         lasts: Option<Duration>,
-        /// What becomes of the processes that it launched.
+        /// Whether the processes that it launched die or live on.
         processes: Orphans,
     },
-    /// A host dies with its kernel: nobody is told.
+    /// A host dies together with its kernel; its peers are not notified.
     PowerLoss {
         /// The host.
         host: Host,
-        /// It starts again after this; never where none is given.
+        /// The time until the host restarts; `None` means never.
         lasts: Option<Duration>,
     },
-    /// A host that is down starts again.
+    /// A host that is down restarts.
     Restart {
         /// The host.
         host: Host,
@@ -141,81 +143,82 @@ pub enum Fault {
     ClockJump {
         /// The host.
         host: Host,
-        /// By how many milliseconds; back where it is below 0.
+        /// The size of the jump in milliseconds; a negative value is a jump back.
         by_ms: i64,
     },
 }
 
-/// When an end of a connection that was cut learns of it (by an RST).
+/// When an end of a cut connection learns of the cut (through an RST).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learns {
     /// This long after the cut.
     After(Duration),
-    /// Not from the network.
+    /// The network never notifies it.
     Never,
 }
 
-/// What becomes of the processes that a host launched, when it crashes.
+/// Whether the processes that a host launched die or live on when it crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Orphans {
-    /// They die, too.
+    /// They die with the host.
     #[default]
     Die,
-    /// They live on, and nobody holds the other ends of their pipes.
+    /// They live on; the other ends of their pipes are closed.
     Live,
 }
 
 impl Orphans {
-    /// What a file calls each.
+    /// The variants, with their names in files.
     pub const NAMES: &[(&str, Orphans)] = &[("die", Orphans::Die), ("live", Orphans::Live)];
 
-    /// What a file calls it.
+    /// Returns the name in files.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, of)| *of == self).expect("each has a name").0
     }
 }
 
-/// How much of one direction of a connection.
+/// An amount of data in one direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficCount {
     /// This many bytes.
     Bytes(u64),
-    /// This many messages, as the subject's dissector counts them, and nothing of the next.
+    /// This many messages, as the subject's dissector counts them, and no byte of the next one.
     Messages(u64),
 }
 
-/// Where a fault of a link is in force.
+/// The part of the network that a link fault affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPlace {
-    /// On one connection.
+    /// One connection.
     Conn(Conn),
-    /// On all that passes between two hosts.
+    /// All traffic between two hosts.
     Link(Host, Host),
 }
 
-/// What is bad about a slow link.
+/// The properties of a slow link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowBy {
-    /// So much more latency.
+    /// Additional latency.
     pub latency: Option<Duration>,
-    /// At most so many bytes a second.
+    /// The maximum number of bytes per second.
     pub bandwidth: Option<u64>,
-    /// At most so many bytes a segment.
+    /// The maximum number of bytes per segment.
     pub segment: Option<u64>,
-    /// The receiver advertises at most so many bytes.
+    /// The maximum window that the receiver advertises, in bytes.
     pub window: Option<u64>,
 }
 
-/// When a task that is held at a point goes on.
+/// The end of a hold at a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoldEnd {
-    /// After this.
+    /// After this duration.
     After(Duration),
-    /// When something else is reached, and then a while; but after `at_most` in any case.
+    /// After another milestone or point is reached and a delay has passed, but at the latest after
+    /// `at_most`.
     Until {
-        /// What is reached. Its `delay` is the while.
+        /// The milestone or point, and the delay after it.
         trigger: Box<Trigger>,
-        /// The longest hold.
+        /// The maximum duration of the hold.
         at_most: Duration,
     },
 }

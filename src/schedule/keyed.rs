@@ -1,15 +1,17 @@
-//! Keyed randomness: a draw is a function of the seed and of what it is for, not the next number of a stream. So removing one
-//! step of a schedule, or one packet, does not reshuffle the rest.
+//! Keyed randomness: each draw is a function of the seed and of a key for its purpose, instead of
+//! the next number of a stream. So the removal of one step of a schedule, or of one packet, does
+//! not change the other draws.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// The generator of one thing: `keyed(seed, "latency", &[conn, direction, n])`.
+/// Returns the generator for one key: `keyed(seed, "latency", &[conn, direction, n])`.
 pub fn keyed(seed: u64, what: &str, which: &[u64]) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(mixed(seed, what, which))
 }
 
-/// The key itself, well mixed: enough where one number is wanted at every packet, and a generator would cost too much.
+/// Returns the mixed key itself. Use it if one number per packet is enough and a generator would
+/// cost too much.
 pub fn mixed(seed: u64, what: &str, which: &[u64]) -> u64 {
     let mut key = crate::digest::Digest::default();
     key.number(seed);
@@ -18,7 +20,7 @@ pub fn mixed(seed: u64, what: &str, which: &[u64]) -> u64 {
     key.value()
 }
 
-/// One number below `bound`; 0 where `bound` is 0.
+/// Returns one number below `bound`; 0 if `bound` is 0.
 pub fn below(seed: u64, what: &str, which: &[u64], bound: u64) -> u64 {
     ((u128::from(mixed(seed, what, which)) * u128::from(bound)) >> 64) as u64
 }

@@ -9,26 +9,26 @@ use super::units;
 /// One limit of a subject's table.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Its name, dotted and in kebab-case: `client.recovery-deadline`.
+    /// The name, dotted and in kebab-case: `client.recovery-deadline`.
     pub name: &'static str,
-    /// Its value where a plan gives none. Its kind is the limit's kind.
+    /// The value if a plan does not set one. It also determines the kind of the limit.
     pub default: LimitValue,
     /// The least value that makes sense.
     pub least: LimitValue,
-    /// What it limits, and what its least value means.
+    /// A description, including the meaning of the least value.
     pub doc: &'static str,
 }
 
 /// The value of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LimitValue {
-    /// `25s`
+    /// For example `25s`.
     Duration(Duration),
-    /// `1MiB`
+    /// For example `1MiB`.
     Bytes(u64),
-    /// `128`
+    /// For example `128`.
     Count(u64),
-    /// `true`
+    /// For example `true`.
     Flag(bool),
 }
 
@@ -43,7 +43,7 @@ impl LimitValue {
         Self::Duration(Duration::from_millis(n))
     }
 
-    /// Whether both are of one kind.
+    /// Whether both values are of the same kind.
     pub fn same_kind(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -60,17 +60,18 @@ impl fmt::Display for LimitValue {
     }
 }
 
-/// Values of limits, by name. Those that are not there have their defaults.
+/// Values of limits, by name. A limit without an entry has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits(pub BTreeMap<String, LimitValue>);
 
 impl Limits {
-    /// Sets one.
+    /// Sets the value of a limit.
     pub fn set(&mut self, name: impl Into<String>, value: LimitValue) {
         self.0.insert(name.into(), value);
     }
 
-    /// These over the defaults of `table`, so that every limit of the table has a value.
+    /// Combines these values with the defaults of `table`, so that every limit of the table has a
+    /// value.
     pub fn over(&self, table: &[Limit]) -> Limits {
         let mut all: BTreeMap<_, _> =
             table.iter().map(|limit| (limit.name.to_owned(), limit.default)).collect();
@@ -85,10 +86,11 @@ impl Limits {
             .unwrap_or_else(|| panic!("the limit `{name}` is not in the subject's table"))
     }
 
-    /// The duration of this name.
+    /// Returns the duration with this name.
     ///
     /// # Panics
-    /// If the subject's table has no duration of this name (also for the other getters and their kinds).
+    /// If the subject's table has no duration with this name. The other getters do the same for
+    /// their kinds.
     pub fn duration(&self, name: &str) -> Duration {
         match self.get(name) {
             LimitValue::Duration(d) => d,
@@ -96,7 +98,7 @@ impl Limits {
         }
     }
 
-    /// The number or the size in bytes of this name.
+    /// Returns the count or the size in bytes with this name.
     pub fn count(&self, name: &str) -> u64 {
         match self.get(name) {
             LimitValue::Count(n) | LimitValue::Bytes(n) => n,
@@ -104,7 +106,7 @@ impl Limits {
         }
     }
 
-    /// The flag of this name.
+    /// Returns the flag with this name.
     pub fn flag(&self, name: &str) -> bool {
         match self.get(name) {
             LimitValue::Flag(b) => b,

@@ -1,16 +1,19 @@
-//! What happens in a world: steps, each an operation or a fault, at a time or after a trigger.
+//! The events of a run: steps, each an operation or a fault, at a time or after a trigger.
 //!
-//! - [`Plan`]: all that determines a run, to the packet.
-//! - [`Step`], [`When`], [`Trigger`]: when something is to happen ([`trigger`]).
+//! - [`Plan`]: everything that determines a run, down to each packet.
+//! - [`Step`], [`When`], [`Trigger`]: events and their times ([`trigger`]).
 //! - [`Fault`]: the words of the fault table ([`fault`], [`words`]).
-//! - [`Conn`], [`Host`]: how a schedule names connections and hosts ([`names`]).
+//! - [`Conn`], [`Host`]: the names of connections and hosts in a schedule ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
-//! - [`puppet`]: the script of a raw peer. [`keyed`]: draws that depend on what they are for. [`units`]: `25s`, `64KiB`.
-//! - [`Repertoire`]: what a subject offers to the generator ([`repertoire`]).
-//! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the generator.
-//! - [`shrink`]: from a plan that fails to the smallest one that still does.
+//! - [`puppet`]: the script of a raw peer. [`keyed`]: random draws, each with a key for its
+//!   purpose. [`units`]: `25s`, `64KiB`.
+//! - [`Repertoire`]: the interface between a subject and the generator ([`repertoire`]).
+//! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the
+//!   generator.
+//! - [`shrink`]: reduces a failing plan to the smallest plan that still fails.
 //!
-//! All of it is data: nothing here runs anything, and every value can be written to a scenario file and read again.
+//! All of this is data: this module runs nothing, and every value can be written to a scenario file
+//! and read back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,39 +39,42 @@ pub use puppet::{Puppet, PuppetStep, Speaks};
 pub use repertoire::{MilestoneDoc, PointDoc, Repertoire};
 pub use trigger::{MilestoneValue, Trigger, TriggerMark};
 
-/// All that determines a run: subject + limits + schedule + seed, and the few choices that go with them.
+/// Everything that determines a run: subject, limits, schedule, seed, and a few other settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The subject's name.
+    /// The name of the subject.
     pub subject: String,
-    /// How many client hosts there are: `client`, `client2`, `client3`, …
+    /// The number of client hosts: `client`, `client2`, `client3`, …
     pub clients: u32,
     /// The limits that differ from their defaults.
     pub limits: Limits,
     /// The defects that are on, by their names in files (`stale-close-detaches`).
     pub defects: Vec<String>,
-    /// What the world outside the subject does: the subject's own tables of a scenario file, as it declares them.
+    /// The setup of the outside world: the subject's own tables of a scenario file, as the subject
+    /// declares them.
     pub setup: serde_json::Map<String, serde_json::Value>,
-    /// Hosts whose role is played by a script.
+    /// Hosts that are played by a script.
     pub puppets: BTreeMap<Host, Puppet>,
-    /// What happens, in order of writing.
+    /// The steps, in the order in which they are written.
     pub steps: Vec<Step>,
-    /// One-way latency of a packet: drawn from this range of whole milliseconds, both ends included.
+    /// One-way latency of a packet, drawn from this range of whole milliseconds, both ends
+    /// included.
     pub latency: (Duration, Duration),
-    /// What comes first where a packet and a timer fall into the same millisecond.
+    /// The order of a packet and a timer that are due in the same millisecond.
     pub order: TieOrder,
-    /// When the clients are closed, and what is left is counted.
+    /// The time at which the clients are closed and the remaining resources are counted.
     pub horizon: Duration,
-    /// The healed tail, the last part before the horizon: what is in force when it begins is over then, and a step that would
-    /// bring a fault in it brings none. A trigger may be late, and what is owed must arrive all the same.
+    /// The length of the healed tail, the last part before the horizon. All faults end when it
+    /// begins, and a step that would start a fault during it starts none. This holds even if a
+    /// trigger fires late, so that outstanding items have time to arrive.
     pub heal: Duration,
-    /// Where all draws come from.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl Plan {
-    /// A plan in which nothing happens: one client, default limits, 1 to 20 ms of latency, a horizon of 60 s without a healed
-    /// tail, seed 1.
+    /// A plan without steps: one client, default limits, 1 to 20 ms of latency, a horizon of 60 s
+    /// without a healed tail, seed 1.
     pub fn new(subject: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
@@ -86,12 +92,12 @@ impl Plan {
         }
     }
 
-    /// The names of its client hosts.
+    /// The names of the client hosts.
     pub fn client_hosts(&self) -> impl Iterator<Item = Host> {
         (1..=self.clients).map(Host::client)
     }
 
-    /// The same plan with one more step.
+    /// Adds a step.
     pub fn step(mut self, when: When, action: Action) -> Self {
         self.steps.push(Step { when, action });
         self
@@ -108,17 +114,18 @@ impl Plan {
         entries.into_iter().flatten().map(|(name, entry)| (name.as_str(), entry))
     }
 
-    /// One of these, as the subject's type for it.
+    /// Returns one entry, deserialized into the subject's type.
     ///
     /// # Panics
-    /// If it is none: the tables of a plan are checked against their schema before a run.
+    /// If the entry does not have this type. The tables of a plan are checked against their schema
+    /// before a run, so this is a bug.
     pub fn entry<T: serde::de::DeserializeOwned>(&self, table: &str, name: &str) -> Option<T> {
         let (_, entry) = self.entries(table).find(|(known, _)| *known == name)?;
         Some(serde_json::from_value(entry.clone()).expect("setup tables are checked before a run"))
     }
 }
 
-/// The order of packets and timers that fall into the same millisecond.
+/// The order of packets and timers that are due in the same millisecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TieOrder {
     /// Drawn for each millisecond.
@@ -130,12 +137,12 @@ pub enum TieOrder {
     TimersFirst,
 }
 
-/// One thing that happens.
+/// A step of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// When.
+    /// The time or trigger.
     pub when: When,
-    /// What.
+    /// The operation or fault.
     pub action: Action,
 }
 
@@ -144,14 +151,14 @@ pub struct Step {
 pub enum When {
     /// At this virtual time, counted from the start of the world, in whole milliseconds.
     At(Duration),
-    /// After something was reached.
+    /// When a milestone or point has been reached.
     After(Trigger),
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// The user of a client asks for something.
+    /// The user of a client requests an operation.
     Operation(Operation),
     /// The network, a host or a scheduler misbehaves.
     Fault(Fault),
@@ -160,27 +167,30 @@ pub enum Action {
 /// An operation of a subject, as data: `watch = { client = "client", stream = "s1" }`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// Its verb, in kebab-case, as the subject names it.
+    /// The verb in kebab-case, as the subject defines it.
     pub verb: String,
-    /// The host on which the user asks for it.
+    /// The host whose user requests it.
     pub client: Host,
-    /// Its other fields, as the subject's operation type serializes them.
+    /// The other fields, as the subject's operation type serializes them.
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Operation {
-    /// How long it may wait by its own: its field `wait`, or the `patience` after which its user gives it up; as a person writes a
-    /// duration, or in milliseconds.
+    /// How long the operation itself may wait: the greater of its field `wait` and its field
+    /// `patience`, after which the user gives it up. Both are written as a duration text or in
+    /// milliseconds.
     pub fn wait(&self) -> Duration {
         self.duration("wait").max(self.duration("patience"))
     }
 
-    /// How long its user pauses after each item of what it opens: its field `pause`, written as a wait is.
+    /// How long the user pauses after each item of the opened stream: the field `pause`, in the
+    /// format of `wait`.
     pub fn pause(&self) -> Duration {
         self.duration("pause")
     }
 
-    /// How long its user does something else before it looks at what it opened: its field `looks-after`, written as a wait is.
+    /// How long the user waits before the first read of the opened stream: the field `looks-after`,
+    /// in the format of `wait`.
     pub fn looks_after(&self) -> Duration {
         self.duration("looks-after")
     }

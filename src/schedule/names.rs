@@ -1,10 +1,10 @@
-//! How a schedule names hosts, connections and their ends.
+//! Names of hosts, connections and their ends in a schedule.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A host's name: `server`, `client`, `client2`.
+/// The name of a host: `server`, `client`, `client2`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host(Arc<str>);
 
@@ -38,26 +38,27 @@ impl fmt::Debug for Host {
     }
 }
 
-/// A connection, named by the host that opens it: `client#2` is the second one that `client` opened, `client/status#3` the
-/// third of those labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest.
+/// The name of a connection, based on the host that opens it. `client#2` is the second connection
+/// that `client` opened, `client/status#3` the third of those with the label `status`,
+/// `client:gen2` the one that carries its generation 2, and `client#last` the newest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conn {
     /// The host that opens it.
     pub host: Host,
-    /// What it is for, where the client opens several kinds.
+    /// The purpose of the connection, if the client opens several kinds.
     pub label: Option<String>,
-    /// Which of them.
+    /// Which of the host's connections.
     pub which: Which,
 }
 
-/// Which connection of a host.
+/// Selects a connection of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Which {
-    /// The n-th that it opened (of that label), from 1, whether or not it was established.
+    /// The n-th connection that the host opened (with that label), from 1, established or not.
     Number(u32),
-    /// The one that carries this generation.
+    /// The connection that carries this generation.
     Generation(u64),
-    /// The one that was opened last.
+    /// The connection that was opened last.
     Last,
 }
 
@@ -78,7 +79,7 @@ impl Conn {
     }
 }
 
-/// Which of the two ends of a connection.
+/// One of the two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// The end that opened it.
@@ -88,7 +89,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other end.
     pub fn other(self) -> Side {
         match self {
             Side::Client => Side::Server,
@@ -117,7 +118,7 @@ impl fmt::Display for Conn {
     }
 }
 
-/// What is wrong with the name of a connection.
+/// The error for an invalid connection name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`"
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_connection() {
+    fn an_invalid_connection_name_is_rejected() {
         for name in [
             "",
             "client",

@@ -1,13 +1,18 @@
-//! Profiles: the weights and ranges from which schedules are drawn. In a file a profile is called a swarm.
+//! Profiles: the weights and ranges from which schedules are drawn. A scenario file calls a profile
+//! a swarm.
 //!
-//! A profile is plain data, like the plans that are drawn from it ([`draw`](super::draw)): one profile and one seed determine
-//! one plan. What a profile does not give has no weight: a fault that is left out never comes.
+//! A profile is plain data, like the plans that are drawn from it ([`draw`](super::draw)): a
+//! profile and a seed determine a plan. An entry that a profile omits has no weight: a fault that
+//! is left out is never drawn.
 //!
 //! - [`Choice`]: one value, one of several, or one of a range ([`choice`]).
-//! - [`Template`]: the same for the subject's own tables, which are JSON to us ([`template`]).
-//! - [`FaultProfile`], [`DrawableFault`], [`FaultShape`]: which faults, how many, aimed at what ([`faults`]).
+//! - [`Template`]: the same for the subject's own tables, which reknit treats as JSON
+//!   ([`template`]).
+//! - [`FaultProfile`], [`DrawableFault`], [`FaultShape`]: the kinds of faults, their number, and
+//!   their targets ([`faults`]).
 //!
-//! What must come out of all runs together (`[expect]` of a swarm's file) is no part of it: that is the scenario's.
+//! Expectations over all runs together (`[expect]` of a swarm's file) are not part of a profile;
+//! they belong to the scenario.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,64 +33,67 @@ pub use template::Template;
 /// Weights and ranges from which plans are drawn: a swarm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The subject's name.
+    /// The name of the subject.
     pub subject: String,
-    /// How many plans are drawn where nobody asks for another number.
+    /// The default number of plans to draw.
     pub runs: u64,
-    /// The seed of the first of them; the others follow it, one by one.
+    /// The seed of the first plan; the others have the following seeds.
     pub first_seed: u64,
     /// The horizon of a plan.
     pub horizon: Choice<Duration>,
-    /// The healed tail: no fault is in force in this last part before the horizon, and what is owed must arrive.
+    /// The length of the healed tail: no fault is active in this last part before the horizon, so
+    /// outstanding items must arrive.
     pub heal: Duration,
     /// The defects that are on, by their names in files.
     pub defects: Vec<String>,
-    /// How many client hosts there are; at least 1.
+    /// The number of client hosts; at least 1.
     pub clients: Choice<u64>,
-    /// The limits, by name; those that are left out have their defaults.
+    /// The limits, by name; a limit that is left out has its default.
     pub limits: BTreeMap<String, Choice<LimitValue>>,
     /// The subject's own tables, by key (`stream`).
     pub setup: BTreeMap<String, Entries>,
-    /// How many operations the user of each client asks for.
+    /// How many operations the user of each client requests.
     pub asks: Choice<u64>,
-    /// The part of the run, from its start, in which they are asked for.
+    /// The length of the first part of the run, in which operations are requested.
     pub busy: Choice<Duration>,
-    /// The weight of each verb. A verb that is left out never comes; where there is none at all, the subject's own strategy
-    /// decides.
+    /// The weight of each verb. A verb that is left out is never drawn. If the map is empty, the
+    /// subject's own strategy decides.
     pub operations: BTreeMap<String, u64>,
-    /// Of how many verbs the operations of a run are, besides the first of each client. A run with a few only gives room to pairs that
-    /// are rare among many.
+    /// The number of different verbs in a run, not counting the first operation of each client.
+    /// With few verbs per run, combinations that are otherwise rare occur more often.
     pub verbs: Choice<u64>,
     /// The faults.
     pub faults: FaultProfile,
-    /// Ranges of one-way latency, both ends included, one of which is in force in a run; never empty.
+    /// Ranges of one-way latency, both ends included. Each run uses one of them. Never empty.
     pub latencies: Vec<(Duration, Duration)>,
-    /// Puppets that may take the place of a host.
+    /// Puppets that may replace a host.
     pub puppets: Vec<Understudy>,
 }
 
-/// What is drawn for one key of the subject's own tables: entries named after the key's first letter (`s1`, `s2`, …).
+/// The entries to draw for one key of the subject's own tables. They are named after the first
+/// letter of the key (`s1`, `s2`, …).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entries {
-    /// How many entries there are for each client of the plan.
+    /// The number of entries for each client of the plan.
     pub count: Choice<u64>,
-    /// What stands in each.
+    /// The contents of an entry.
     pub template: Template,
 }
 
-/// A puppet that takes the place of a host in a share of the runs.
+/// A puppet that replaces a host in a share of the runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Understudy {
-    /// The share of the runs in which it does, from 0 to 1.
+    /// The share of the runs, from 0 to 1.
     pub chance: f64,
     /// The host.
     pub host: Host,
-    /// What it plays. Of two for the same host in one run, the first plays.
+    /// The script. If two puppets are drawn for the same host in one run, the first is used.
     pub puppet: Puppet,
 }
 
 impl Profile {
-    /// A profile without any weight: one client that is asked for nothing, and a network without faults.
+    /// A profile without weights: one client that requests no operations, and a network without
+    /// faults.
     pub fn new(subject: impl Into<String>) -> Self {
         Self {
             subject: subject.into(),
@@ -107,8 +115,8 @@ impl Profile {
         }
     }
 
-    /// The profile of a subject for which nobody wrote a swarm: one or two clients, every fault, sizes that are now and then
-    /// the least ones, and entries of its tables made of what their schemas tell.
+    /// The default profile of a subject without a swarm: one or two clients, every fault, sizes
+    /// that are sometimes at their least value, and table entries built from their schemas.
     pub fn default_for(subject: &dyn Repertoire) -> Self {
         Self {
             clients: Choice::Range(1, 2),
@@ -129,15 +137,16 @@ impl Profile {
         }
     }
 
-    /// The seeds of its runs.
+    /// The seeds of the runs.
     pub fn seeds(&self) -> impl Iterator<Item = u64> + use<> {
         let first = self.first_seed;
         (0..self.runs).map(move |n| first.wrapping_add(n))
     }
 }
 
-/// The default three times out of four, else the least size. Durations keep their defaults: the least of a deadline lets
-/// nothing succeed, and says little.
+/// For counts and sizes: the default in three cases out of four, else the least value. Durations
+/// keep their defaults: with the least value of a deadline nothing succeeds, so the run finds
+/// little. Flags are drawn evenly.
 fn tight(limit: &super::Limit) -> Option<Choice<LimitValue>> {
     match limit.default {
         LimitValue::Bytes(_) | LimitValue::Count(_) => {

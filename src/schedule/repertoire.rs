@@ -1,4 +1,4 @@
-//! What a subject offers to a generator of plans: its tables, and its operations.
+//! The interface between a subject and a generator of plans: the subject's tables and operations.
 
 use proptest::strategy::BoxedStrategy;
 
@@ -7,29 +7,31 @@ use super::{Limit, Operation, Plan};
 /// A milestone of a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct MilestoneDoc {
-    /// Its name: `counter.client.connected`.
+    /// The name: `counter.client.connected`.
     pub name: &'static str,
     /// The names of its fields.
     pub fields: &'static [&'static str],
-    /// When it is reached.
+    /// A description of when it is reached.
     pub doc: &'static str,
-    /// Whether only a defect (of this name in files) or a puppet can reach it; all others must be reached by a good subject.
+    /// The defect (by its name in files) or puppet without which it cannot be reached. All other
+    /// milestones must be reached by a subject without defects.
     pub only: Option<&'static str>,
 }
 
 /// A point of a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct PointDoc {
-    /// Its name: `counter.server.detach.unlocked`.
+    /// The name: `counter.server.detach.unlocked`.
     pub name: &'static str,
-    /// Where it stands.
+    /// A description of its position in the code.
     pub doc: &'static str,
-    /// The defect (its name in files) on whose branch alone it stands; a point of the product where there is none.
+    /// The defect (by its name in files) whose branch contains the point; `None` for a point of the
+    /// correct code.
     pub defect: Option<&'static str>,
 }
 
-/// What the generator and the shrinker read of a subject. Implemented for every
-/// `Subject`; the methods mean what its methods of the same names mean.
+/// The part of a subject that the generator and the shrinker use. It is implemented for every
+/// `Subject`; the methods are documented there.
 #[allow(missing_docs)]
 pub trait Repertoire: Send + Sync + 'static {
     fn name(&self) -> &'static str;
@@ -40,8 +42,8 @@ pub trait Repertoire: Send + Sync + 'static {
     fn catch_up_milestone(&self) -> Option<&'static str>;
     fn servers(&self) -> &'static [&'static str];
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)>;
-    /// Whether the operation is one of the subject's, with fields that it can read.
+    /// Whether the operation is one of the subject's, with valid fields.
     fn accepts(&self, operation: &Operation) -> bool;
-    /// Draws operations (without `client`) for random schedules.
+    /// A strategy that draws operations (without `client`) for random schedules.
     fn strategy(&self, plan: &Plan) -> BoxedStrategy<Operation>;
 }

@@ -1,17 +1,22 @@
-//! The one shrinker of plans: a plan that fails goes in, and smaller plans come out, one at a time. Whoever runs them says
-//! which of them still fail.
+//! The shrinker of plans: it takes a failing plan and proposes smaller plans, one at a time. The
+//! caller runs them and reports which of them still fail.
 //!
-//! It is pure and deterministic: it runs nothing, draws nothing, and looks at no clock. A [`Shrinker`] is in one of its
-//! [passes](PASSES), each a list of small changes; it [proposes](Shrinker::propose) the best plan so far with one of them, and goes
-//! on from there where that is [accepted](Shrinker::accept). The passes are repeated until none of them helps.
+//! The shrinker is pure and deterministic: it runs nothing, draws nothing, and reads no clock. A
+//! [`Shrinker`] works through its [passes](PASSES), each a list of small changes. It
+//! [proposes](Shrinker::propose) the best plan so far with one change applied, and continues from
+//! that plan if the caller [accepts](Shrinker::accept) it. The passes are repeated until none of
+//! them helps.
 //!
-//! It ends, because every plan that it proposes is smaller by one [`Measure`]: fewer steps first, then fewer hosts, puppets, entries
-//! and limits, then plainer steps, then shorter and rounder times, then smaller numbers.
+//! It terminates, because every proposed plan is smaller by one [`Measure`]: fewer steps first,
+//! then fewer hosts, puppets, entries and limits, then simpler steps, then shorter and rounder
+//! times, then smaller numbers.
 //!
-//! - [`measure`]: what is smaller. [`RunObservations`]: when things happened in the failing run, so that times can be told in another way.
-//! - `steps`, `stage` (with `hosts`), `when`, `faults`, `values`: the passes. `plainer`: the numbers that they try.
+//! - [`measure`]: the order of plans by size. [`RunObservations`]: the times of events in the
+//!   failing run, so that a trigger can replace a time, or a time a trigger.
+//! - `steps`, `stage` (with `hosts`), `when`, `faults`, `values`: the passes. `plainer`: the
+//!   numbers that they try.
 //!
-//! What it does not do: rename streams, or make a fault into another one.
+//! It does not rename streams, or replace a fault by another kind.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -36,12 +41,12 @@ use edit::Edit;
 pub use edit::RunObservations;
 pub use measure::Measure;
 
-/// One pass: what it tries, strong changes first.
+/// A pass: a kind of change, with the changes that remove most first.
 #[derive(Clone, Copy)]
 pub struct Pass {
-    /// Its name.
+    /// The name of the pass.
     pub name: &'static str,
-    /// What it makes smaller.
+    /// The part of a plan that it reduces.
     pub doc: &'static str,
     edits: fn(&Plan, &RunObservations) -> Vec<Edit>,
 }
@@ -52,7 +57,7 @@ impl fmt::Debug for Pass {
     }
 }
 
-/// The passes, cheap and strong first.
+/// The passes; those that are cheap and remove most come first.
 pub const PASSES: &[Pass] = &[
     Pass {
         name: "steps",
@@ -79,21 +84,21 @@ pub const PASSES: &[Pass] = &[
     },
 ];
 
-/// Whether a plan is one that could stand in a file.
+/// Checks whether a plan would be valid in a scenario file.
 pub type Fits = Arc<dyn Fn(&Plan) -> bool + Send + Sync>;
 
-/// A plan that fails, and the smaller ones that may.
+/// Shrinks a failing plan.
 #[derive(Clone)]
 pub struct Shrinker {
     best: Plan,
     seen: RunObservations,
     fits: Fits,
     proposed: Option<Plan>,
-    /// Digests of all plans that were proposed: none is proposed twice.
+    /// Digests of all proposed plans, so that none is proposed twice.
     tried: BTreeSet<u64>,
-    /// Which pass, and which of its changes comes next.
+    /// The current pass, and the index of its next change.
     at: (usize, usize),
-    /// Whether the pass, and whether this round of all passes, has helped so far.
+    /// Whether the current pass, and the current round of all passes, has helped so far.
     helped: (bool, bool),
 }
 
@@ -107,23 +112,24 @@ impl fmt::Debug for Shrinker {
 }
 
 impl Shrinker {
-    /// Begins with a plan that fails. A smaller one that does not fit is never proposed.
+    /// Starts with a failing plan. A plan that `fits` rejects is never proposed.
     pub fn new(plan: Plan, seen: RunObservations, fits: Fits) -> Self {
         let tried = BTreeSet::from([digest(&plan)]);
         Self { best: plan, seen, fits, proposed: None, tried, at: (0, 0), helped: (false, false) }
     }
 
-    /// The smallest plan so far that fails.
+    /// Returns the smallest failing plan so far.
     pub fn best(&self) -> &Plan {
         &self.best
     }
 
-    /// What was proposed last, where it was not accepted.
+    /// Returns the last proposed plan, unless it was accepted.
     pub fn proposed(&self) -> Option<&Plan> {
         self.proposed.as_ref()
     }
 
-    /// The next smaller plan; what was proposed before, and not accepted, does not fail. `None` when nothing is left to try.
+    /// Proposes the next smaller plan. If the previous proposal was not accepted, it counts as not
+    /// failing. Returns `None` if there is nothing left to try.
     pub fn propose(&mut self) -> Option<&Plan> {
         self.proposed = None;
         while self.proposed.is_none() {
@@ -140,17 +146,18 @@ impl Shrinker {
         None
     }
 
-    /// What was proposed last still fails; this was seen in its run.
+    /// Accepts the last proposal: it still fails. `seen` are the observations of its run.
     pub fn accept(&mut self, seen: RunObservations) {
         let Some(plan) = self.proposed.take() else { return };
         self.best = plan;
         self.seen = seen;
         self.helped = (true, true);
-        // In the list of the smaller plan, another change stands in the place of this one.
+        // The list of changes for the smaller plan has a different change at this index, so try
+        // this index again.
         self.at.1 = self.at.1.saturating_sub(1);
     }
 
-    /// The best plan with a change, where that is smaller, fits, and is new.
+    /// Applies a change to the best plan. Returns the result if it is smaller, fits, and is new.
     fn with(&mut self, edit: &Edit) -> Option<Plan> {
         let mut plan = self.best.clone();
         edit(&mut plan);
@@ -159,7 +166,8 @@ impl Shrinker {
         (is_new && (self.fits)(&plan)).then_some(plan)
     }
 
-    /// A pass is repeated while it helps, and so are all of them together.
+    /// Moves to the next pass, or repeats the pass if it helped. After the last pass, starts a new
+    /// round if the round helped.
     fn next_pass(&mut self) {
         if !std::mem::take(&mut self.helped.0) {
             self.at.0 += 1;

@@ -1,4 +1,4 @@
-//! When a step happens after something: the n-th time that a milestone or a point is reached.
+//! Triggers: a step can wait for the n-th time that a milestone or a point is reached.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use super::names::{Conn, Host};
 
-/// What a trigger waits for.
+/// The milestone or point that a trigger waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TriggerMark {
-    /// A milestone of this name.
+    /// A milestone with this name.
     Milestone(String),
-    /// A point of this name.
+    /// A point with this name.
     Point(String),
 }
 
 impl TriggerMark {
-    /// The name of the milestone or point.
+    /// Returns the name of the milestone or point.
     pub fn name(&self) -> &str {
         match self {
             TriggerMark::Milestone(name) | TriggerMark::Point(name) => name,
@@ -36,19 +36,19 @@ impl fmt::Display for TriggerMark {
 /// The value of a field of a milestone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MilestoneValue {
-    /// A number (also a `true`, which is 1, and a `false`, which is 0).
+    /// A number. A boolean is stored as 1 for `true` and 0 for `false`.
     Number(u64),
     /// Any other value, as text.
     Text(String),
 }
 
 impl MilestoneValue {
-    /// The field of this name.
+    /// Returns the field with this name.
     pub fn of<'f>(fields: &'f [(&str, MilestoneValue)], name: &str) -> Option<&'f MilestoneValue> {
         fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The number in the field of this name, if it holds one.
+    /// Returns the value of the field with this name, if it is a number.
     pub fn number(fields: &[(&str, MilestoneValue)], name: &str) -> Option<u64> {
         match Self::of(fields, name)? {
             MilestoneValue::Number(number) => Some(*number),
@@ -56,7 +56,7 @@ impl MilestoneValue {
         }
     }
 
-    /// The text in the field of this name, if it holds one.
+    /// Returns the value of the field with this name, if it is a text.
     pub fn text<'f>(fields: &'f [(&str, MilestoneValue)], name: &str) -> Option<&'f str> {
         match Self::of(fields, name)? {
             MilestoneValue::Number(_) => None,
@@ -74,30 +74,32 @@ impl fmt::Display for MilestoneValue {
     }
 }
 
-/// The n-th time that a milestone or a point is reached, and then a while.
+/// A condition that is met when a milestone or a point is reached for the n-th time and a delay has
+/// passed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trigger {
-    /// What is reached.
+    /// The milestone or point.
     pub mark: TriggerMark,
-    /// On which host; any where none is given.
+    /// The host on which it must be reached; `None` means any host.
     pub host: Option<Host>,
-    /// About which connection (its field `conn`); any where none is given.
+    /// The connection that its field `conn` must name; `None` means any connection.
     pub conn: Option<Conn>,
-    /// With which other fields, each equal.
+    /// Other fields that must be equal.
     pub fields: BTreeMap<String, MilestoneValue>,
-    /// Which time, from 1, among those that match.
+    /// The number of the occurrence, from 1, among those that match.
     pub nth: u64,
-    /// How long after it; 0 acts at the end of the turn, before what it sent leaves its host.
+    /// The delay after that. With a delay of 0, the step acts at the end of the turn, before data
+    /// sent in this turn leaves the host.
     pub delay: Duration,
 }
 
 impl Trigger {
-    /// The first time that the milestone is reached, anywhere.
+    /// The first time that this milestone is reached on any host.
     pub fn milestone(name: impl Into<String>) -> Self {
         Self::first(TriggerMark::Milestone(name.into()))
     }
 
-    /// The first time that the point is reached, anywhere.
+    /// The first time that this point is reached on any host.
     pub fn point(name: impl Into<String>) -> Self {
         Self::first(TriggerMark::Point(name.into()))
     }
@@ -113,25 +115,25 @@ impl Trigger {
         }
     }
 
-    /// The same, the n-th time.
+    /// Waits for the n-th occurrence.
     pub fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
     }
 
-    /// The same, on this host.
+    /// Restricts the trigger to this host.
     pub fn on(mut self, host: impl Into<Host>) -> Self {
         self.host = Some(host.into());
         self
     }
 
-    /// The same, with this field.
+    /// Restricts the trigger to occurrences with this field value.
     pub fn field(mut self, name: impl Into<String>, value: u64) -> Self {
         self.fields.insert(name.into(), MilestoneValue::Number(value));
         self
     }
 
-    /// The same, and then a while.
+    /// Adds a delay after the occurrence.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self

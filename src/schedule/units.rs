@@ -1,7 +1,8 @@
-//! Durations, sizes and ranges as a person writes them: `25s`, `64KiB`, `1ms..20ms`.
+//! Durations, sizes and ranges as text: `25s`, `64KiB`, `1ms..20ms`.
 //!
-//! One way to write a thing: a whole number and one unit, without a space. What is written here can be read here again; the
-//! errors say what to write instead. Virtual time is whole milliseconds, so nothing finer can be said.
+//! The syntax is one whole number and one unit, without a space. All text that this module writes
+//! can be read back by it. The errors suggest the correct text. Virtual time has a resolution of
+//! one millisecond, so there are no finer units.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -10,12 +11,12 @@ mod written;
 
 pub use written::{Size, WrittenDuration};
 
-/// Why a text is no duration, no size or no range, and what to write instead.
+/// The reason why a text is not a duration, size or range, and a suggestion for the correct text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotAUnit(String);
 
-/// A unit: its name, and how much of the smallest one it is.
+/// A unit: its name, and its factor relative to the smallest unit.
 type Unit = (&'static str, u64);
 
 /// Units of time, in milliseconds, the largest first.
@@ -27,22 +28,23 @@ const SIZE: &[Unit] = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("
 /// The longest duration that can be written, in milliseconds: more than a year.
 const LONGEST: u64 = 10_000 * 3_600_000;
 
-/// A duration, in the largest unit that is exact: `25s`, `1500ms`. What is finer than a millisecond is cut off.
+/// Formats a duration in the largest exact unit: `25s`, `1500ms`. Fractions of a millisecond are
+/// cut off.
 pub fn duration(d: Duration) -> String {
     write(u64::try_from(d.as_millis()).unwrap_or(u64::MAX), TIME)
 }
 
-/// A jump of a clock, in milliseconds, forth or back: `3s`, `-250ms`.
+/// Formats a forward or backward jump of a clock, given in milliseconds: `3s`, `-250ms`.
 pub fn jump(ms: i64) -> String {
     format!("{}{}", if ms < 0 { "-" } else { "" }, write(ms.unsigned_abs(), TIME))
 }
 
-/// A number of bytes, in the largest unit that is exact: `64KiB`, `1B`.
+/// Formats a number of bytes in the largest exact unit: `64KiB`, `1B`.
 pub fn size(bytes: u64) -> String {
     write(bytes, SIZE)
 }
 
-/// A range with both its ends: `1ms..20ms`; its one value where both are the same.
+/// Formats a range with both ends: `1ms..20ms`; as one value if both ends are equal.
 pub fn range<T: PartialEq>((low, high): (T, T), write: impl Fn(T) -> String) -> String {
     if low == high { write(low) } else { format!("{}..{}", write(low), write(high)) }
 }
@@ -50,7 +52,7 @@ pub fn range<T: PartialEq>((low, high): (T, T), write: impl Fn(T) -> String) -> 
 /// Reads a duration.
 ///
 /// # Errors
-/// If the text is none, with what to write instead.
+/// If the text is not a duration. The error suggests the correct text.
 pub fn read_duration(text: &str) -> Result<Duration, NotAUnit> {
     read(text, TIME, "duration", "`25s`, `50ms`, `3m` or `1h`").and_then(|ms| {
         let too_long = || {
@@ -66,7 +68,7 @@ pub fn read_duration(text: &str) -> Result<Duration, NotAUnit> {
 /// Reads a jump of a clock, in milliseconds.
 ///
 /// # Errors
-/// If the text is none, with what to write instead.
+/// If the text is not a jump. The error suggests the correct text.
 pub fn read_jump(text: &str) -> Result<i64, NotAUnit> {
     let (sign, amount) = text.strip_prefix('-').map_or((1, text), |amount| (-1, amount));
     let ms = i64::try_from(read_duration(amount)?.as_millis()).expect("the longest duration fits");
@@ -76,15 +78,15 @@ pub fn read_jump(text: &str) -> Result<i64, NotAUnit> {
 /// Reads a number of bytes.
 ///
 /// # Errors
-/// If the text is none, with what to write instead.
+/// If the text is not a size. The error suggests the correct text.
 pub fn read_size(text: &str) -> Result<u64, NotAUnit> {
     read(text, SIZE, "size", "`1B`, `64KiB` or `1MiB`")
 }
 
-/// Reads a range with both its ends (`1ms..20ms`); one value alone is a range, too.
+/// Reads a range with both ends (`1ms..20ms`). A single value is a range, too.
 ///
 /// # Errors
-/// If an end cannot be read, or the second end is below the first.
+/// If an end cannot be read, or the second end is less than the first.
 pub fn read_range<T, E>(text: &str, read: impl Fn(&str) -> Result<T, E>) -> Result<(T, T), NotAUnit>
 where
     T: PartialOrd + Clone,
@@ -128,7 +130,7 @@ fn read(text: &str, units: &[Unit], what: &str, like: &str) -> Result<u64, NotAU
     }))
 }
 
-/// What somebody probably meant who wrote this number and this unit.
+/// Guesses the intended text for this number and unit.
 fn instead(number: &str, unit: &str, units: &[Unit]) -> Option<String> {
     let whole: u64 = number.parse().ok()?;
     let known = |name: &str| units.iter().find(|(known, _)| *known == name).copied();
@@ -147,7 +149,8 @@ fn instead(number: &str, unit: &str, units: &[Unit]) -> Option<String> {
     if let Some((name, _)) = meant {
         return Some(format!("{whole}{name}"));
     }
-    // A fraction (`1.5s`) or several units (`1m30s`): the sum in the largest unit that is exact.
+    // For a fraction (`1.5s`) or several units (`1m30s`), suggest the sum in the largest exact
+    // unit.
     sum(&format!("{number}{unit}"), units).map(|amount| write(amount, units))
 }
 
@@ -171,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read_again() {
+    fn written_values_can_be_read_back() {
         for ms in [0, 1, 999, 1000, 1500, 60_000, 90_000, 924_000, 3_600_000] {
             let d = Duration::from_millis(ms);
             assert_eq!(read_duration(&duration(d)), Ok(d));
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_both_its_ends() {
+    fn a_range_includes_both_ends() {
         let ms = Duration::from_millis;
         assert_eq!(read_range("1ms..20ms", read_duration), Ok((ms(1), ms(20))));
         assert_eq!(read_range("5ms", read_duration), Ok((ms(5), ms(5))));
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_what_to_write() {
+    fn an_error_suggests_what_to_write() {
         let like = "write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`";
         for (text, error) in [
             ("25 s", "`25 s` is not a duration; write `25s`".to_owned()),

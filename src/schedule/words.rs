@@ -1,13 +1,16 @@
-//! The fault table: one row a word, from which parsing, writing, the schema, the docs and `list faults` are drawn.
+//! The fault table, with one row per word. Parsing, writing, the schema, the docs and `list faults`
+//! are all derived from it.
 //!
-//! A [`FaultWord`] says what a fault is called in files, which [`Field`]s it has, what each side of a connection sees of it, what
-//! causes it in the world outside, and on which engine it is faithful. The rows stand in [`WORDS`].
+//! A [`FaultWord`] defines the name of a fault in files, its [`Field`]s, its effect on each side of
+//! a connection, its real-world causes, and how faithfully each engine implements it. [`WORDS`]
+//! holds the rows.
 //!
-//! A [`Fault`] and its row with a list of fields are two forms of one thing: [`Fault::word`] and [`Fault::fields`] lead
-//! from the first to the second, [`FaultWord::build`] back. Nothing here knows TOML, and nothing here carries a fault out: that
-//! is the link model's work, which keeps to what the table says.
+//! A [`Fault`] and a row with a list of fields are two forms of the same thing. [`Fault::word`] and
+//! [`Fault::fields`] convert from the first to the second; [`FaultWord::build`] converts back. This
+//! module does not depend on TOML and does not execute faults: the link model executes them, as the
+//! table describes.
 //!
-//! - [`table`]: the rows. [`convert`]: the way there and back.
+//! - [`table`]: the rows. [`convert`]: the conversion in both directions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,23 +28,23 @@ pub use table::WORDS;
 /// One row of the fault table.
 #[derive(Clone, Copy)]
 pub struct FaultWord {
-    /// Its name in files: `cut-after`.
+    /// The name in files: `cut-after`.
     pub name: &'static str,
-    /// What it does, in a sentence or three.
+    /// A description in one to three sentences.
     pub does: &'static str,
-    /// Its fields, in the order in which they are written.
+    /// The fields, in the order in which they are written.
     pub fields: &'static [Field],
-    /// What the end that opened the connection sees of it.
+    /// The effect on the end that opened the connection.
     pub client_sees: &'static str,
-    /// What the end that accepted the connection sees of it.
+    /// The effect on the end that accepted the connection.
     pub server_sees: &'static str,
-    /// What causes it in the world outside.
+    /// The real-world causes.
     pub outside: &'static str,
-    /// How faithful it is on the event-driven engine.
+    /// How faithfully the event-driven engine implements it.
     pub event: Fidelity,
-    /// How faithful it is on stock `turmoil`.
+    /// How faithfully stock `turmoil` implements it.
     pub turmoil: Fidelity,
-    /// Puts the fault together, from fields that were found to be complete.
+    /// Builds the fault from fields that were checked to be complete.
     pub(super) build: fn(&FaultFields) -> Fault,
 }
 
@@ -51,48 +54,49 @@ impl std::fmt::Debug for FaultWord {
     }
 }
 
-/// How faithful an engine is to the world outside.
+/// How faithfully an engine implements a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fidelity {
-    /// It does what the row says.
+    /// The engine does everything that the row describes.
     Full,
-    /// It does most of it; what differs.
+    /// The engine does most of it, except for this difference.
     Partly(&'static str),
-    /// It cannot do it; why.
+    /// The engine cannot do it, for this reason.
     None(&'static str),
 }
 
-/// One field of a word.
+/// A field of a word.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// Its name in files.
+    /// The name in files.
     pub name: &'static str,
-    /// What kind of value it takes.
+    /// The type of its value.
     pub kind: FieldType,
-    /// Whether it must be there.
+    /// Whether the field is required.
     pub need: Need,
-    /// What it says.
+    /// A description.
     pub doc: &'static str,
 }
 
-/// Whether a field must be there.
+/// Whether a field is required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// It must.
+    /// Required.
     Always,
-    /// It need not; what holds without it.
+    /// Optional; the text describes the behaviour without it.
     Else(&'static str),
-    /// Exactly one of the fields of this word that have this need must be there.
+    /// Of the fields of this word with this need, exactly one is required.
     OneOf,
-    /// At least one of the fields of this word that have this need must be there.
+    /// Of the fields of this word with this need, at least one is required.
     SomeOf,
-    /// It must where this other field is there, and must not where it is not.
+    /// Required if this other field is present, not allowed otherwise.
     With(&'static str),
-    /// It may be there where this other field is there, and must not where it is not; what holds without it.
+    /// Optional if this other field is present, not allowed otherwise; the text describes the
+    /// behaviour without it.
     WithElse(&'static str, &'static str),
 }
 
-/// The kind of a field's value.
+/// The type of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
     /// A host.
@@ -103,17 +107,17 @@ pub enum FieldType {
     Conn,
     /// A duration.
     Duration,
-    /// A jump of a clock, forth or back.
+    /// A forward or backward jump of a clock.
     Jump,
     /// A number of bytes, with its unit.
     Size,
-    /// A number of things, from 0.
+    /// A count, from 0.
     Count,
-    /// For hosts, when each learns of it.
+    /// For each host, when it learns of the cut.
     Learns,
-    /// What becomes of processes.
+    /// Whether launched processes die or live on after a crash.
     Orphans,
-    /// What is waited for.
+    /// The milestone or point that ends a hold.
     Trigger,
 }
 
@@ -132,30 +136,30 @@ pub enum FieldValue {
     Jump(i64),
     /// A number of bytes.
     Size(u64),
-    /// A number of things.
+    /// A count.
     Count(u64),
-    /// For hosts, when each learns of it.
+    /// For each host, when it learns of the cut.
     Learns(BTreeMap<Host, Learns>),
-    /// What becomes of processes.
+    /// Whether launched processes die or live on after a crash.
     Orphans(Orphans),
-    /// What is waited for.
+    /// The milestone or point that ends a hold.
     Trigger(Trigger),
 }
 
 impl FaultWord {
-    /// The row of this name.
+    /// Returns the row with this name.
     pub fn find(name: &str) -> Option<&'static FaultWord> {
         WORDS.iter().find(|word| word.name == name)
     }
 
-    /// The field of this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 }
 
 impl FieldType {
-    /// What a person writes there, with an example in the syntax of files.
+    /// Describes the syntax of the value in files, with an example.
     pub fn written(self) -> &'static str {
         match self {
             FieldType::Host => "a host: `\"server\"`",
@@ -175,7 +179,7 @@ impl FieldType {
 }
 
 impl FieldValue {
-    /// Its kind.
+    /// Returns the type of the value.
     pub fn kind(&self) -> FieldType {
         match self {
             FieldValue::Host(_) => FieldType::Host,

@@ -1,27 +1,28 @@
-//! What a host keeps through its deaths: [`Disk`].
+//! Storage of a host that persists across crashes: [`Disk`].
 //!
-//! It belongs to the simulated outside world, not to product code: the glue of a subject keeps there what a real server would have
-//! written to a file, and finds it when the host starts again. Whatever was written is kept, at once and whole.
+//! It belongs to the simulated outside world, not to product code. The glue of a subject stores
+//! here the data that a real server would write to a file, and reads it when the host starts again.
+//! Every write is durable at once and never partial.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Texts by name. A copy is the same disk.
+/// Named texts. All copies share the same storage.
 #[derive(Clone, Debug, Default)]
 pub struct Disk(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Disk {
-    /// Keeps a text under a name, in the place of the one before.
+    /// Stores a text under a name, and replaces the previous text.
     pub fn write(&self, name: &str, text: impl Into<String>) {
         self.all().insert(name.to_owned(), text.into());
     }
 
-    /// What is kept under a name.
+    /// Returns the text stored under a name.
     pub fn read(&self, name: &str) -> Option<String> {
         self.all().get(name).cloned()
     }
 
-    /// Forgets what is kept under a name.
+    /// Removes the text stored under a name.
     pub fn remove(&self, name: &str) {
         self.all().remove(name);
     }
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_last_is_kept_by_every_copy() {
+    fn every_copy_reads_the_text_written_last() {
         let disk = Disk::default();
         let copy = disk.clone();
         disk.write("a", "1");

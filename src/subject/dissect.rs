@@ -1,6 +1,6 @@
-//! Dissectors: where the messages of one direction of a connection end, and what they are called.
+//! Dissectors find where the messages of one direction of a connection end, and label them.
 //!
-//! [`LineMessages`] ships, and `WebSocket` behind the feature `websocket`.
+//! reknit ships [`LineMessages`], and `WebSocket` behind the feature `websocket`.
 
 #[cfg(feature = "websocket")]
 mod websocket;
@@ -10,36 +10,36 @@ pub use websocket::WebSocket;
 
 /// Reads the bytes of one direction of a connection.
 pub trait Dissector: Send {
-    /// Reads the next bytes; returns the messages that end in them.
+    /// Reads the next bytes and returns the messages that end in them.
     fn feed(&mut self, bytes: &[u8]) -> Vec<Message>;
 }
 
 /// A message that a dissector found.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// How many bytes of the direction had been read when it ended.
+    /// The position in the direction, in bytes, at which the message ends.
     pub end: u64,
-    /// What a person calls it: `process/read p1 after 40`.
+    /// The label shown to a person: `process/read p1 after 40`.
     pub label: Label,
 }
 
-/// What a person calls a message: known, or made of the message's begin where somebody wants to read it. A hunt counts
-/// messages by the million, and shows a few.
+/// The label of a message: known, or built from the first bytes of the message when it is shown.
+/// Labels are built lazily because a hunt counts messages by the million, and shows few of them.
 #[derive(Clone, Debug)]
 pub enum Label {
-    /// It is called this.
+    /// A label that is already known.
     Known(String),
-    /// It is called what is made of its begin.
+    /// A label to be built from the first bytes of the message.
     Made {
-        /// How the message begins.
+        /// The first bytes of the message.
         begin: Vec<u8>,
-        /// What makes the label.
+        /// The function that builds the label.
         by: fn(&[u8]) -> String,
     },
 }
 
 impl Label {
-    /// The label, as text.
+    /// Returns the label as text.
     pub fn text(self) -> String {
         match self {
             Self::Known(label) => label,
@@ -54,14 +54,15 @@ impl From<String> for Label {
     }
 }
 
-/// Messages that are lines of text: each is its own label, shortened.
+/// A dissector for messages that are lines of text. The label of a message is the line itself,
+/// shortened.
 #[derive(Debug, Default)]
 pub struct LineMessages {
     read: u64,
     line: Vec<u8>,
 }
 
-/// The longest label that is made of a line, in bytes.
+/// The maximum length of a label that is built from a line, in bytes.
 const LABEL: usize = 60;
 
 impl Dissector for LineMessages {

@@ -1,4 +1,4 @@
-//! A subject behind a `dyn`: what the world, the command line and the suite hold.
+//! A trait object for subjects, for use in the world, the command line and the suite.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use super::{
     DefectDoc, Dissector, HostContext, Operated, Operations, Root, Rule, Subject, VariantDoc,
 };
 
-/// A [`Subject`] of any operation type. Implemented for every subject; see there for what the methods mean.
+/// A [`Subject`] with its operation type erased. It is implemented for every subject; the methods
+/// are documented at [`Subject`].
 #[allow(missing_docs)]
 pub trait DynSubject: Repertoire {
     fn about(&self) -> &'static str;
@@ -23,27 +24,28 @@ pub trait DynSubject: Repertoire {
     fn properties(&self) -> &'static [Property];
     fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
-    /// The root of a server.
+    /// Returns the root of a server.
     fn serve(self: Arc<Self>, host: HostContext) -> Root;
-    /// The root of a client. The operations were [checked](DynSubject::check).
+    /// Returns the root of a client. The operations must have been [checked](DynSubject::check).
     fn drive(
         self: Arc<Self>,
         host: HostContext,
         operations: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>,
     ) -> Root;
-    /// The JSON schema of the operation type: one property a verb.
+    /// The JSON schema of the operation type, with one property per verb.
     fn operations(&self) -> schemars::Schema;
-    /// Whether the operation is one of the subject's, with fields that it can read, and what is promised of it.
+    /// Checks that the operation is one of the subject's, with valid fields, and returns the class
+    /// of its guarantee.
     fn check(&self, operation: &Operation) -> Result<Class, OperationError>;
 }
 
-/// Why an operation is not one of the subject's.
+/// The reason why an operation is not one of the subject's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OperationError {
-    /// Where in it: the names of fields, from the verb down.
+    /// The position of the error in the operation: the names of fields, from the verb down.
     pub path: Vec<String>,
-    /// What is wrong there, and what would be right.
+    /// What is wrong there, and what would be correct.
     pub message: String,
 }
 
@@ -51,10 +53,10 @@ fn value(operation: &Operation) -> serde_json::Value {
     serde_json::json!({ operation.verb.as_str(): operation.fields })
 }
 
-/// An operation as the subject has it.
+/// Converts an operation to the subject's operation type.
 ///
 /// # Errors
-/// If it is none of the subject's.
+/// If it is not one of the subject's operations.
 pub(crate) fn read<O: Operations>(operation: &Operation) -> Result<O, OperationError> {
     serde_path_to_error::deserialize(value(operation)).map_err(|error| OperationError {
         path: error.path().iter().map(ToString::to_string).collect(),

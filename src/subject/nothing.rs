@@ -1,4 +1,4 @@
-//! What the user of a client asks for where there is nothing to ask for: [`Nothing`].
+//! The operation type of a subject without operations: [`Nothing`].
 
 use proptest::strategy::{BoxedStrategy, Just, NewTree, Strategy};
 use proptest::test_runner::TestRunner;
@@ -9,8 +9,9 @@ use super::Operations;
 use crate::history::Class;
 use crate::schedule::Plan;
 
-/// The operations of a subject that has none: its client does all that it does by itself, from its start on
-/// (`type Operation = Nothing`). Its files have faults as their only verbs, and its random schedules ask for nothing.
+/// The operation type of a subject without operations (`type Operation = Nothing`): its client acts
+/// on its own from the start. The scenario files of such a subject contain only faults, and so do
+/// its random schedules.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub enum Nothing {}
 
@@ -24,7 +25,7 @@ impl Operations for Nothing {
     }
 }
 
-/// Draws no value, and says so at the first try.
+/// A strategy that draws no value and reports this at the first attempt.
 #[derive(Debug)]
 struct Never;
 
@@ -47,7 +48,7 @@ mod tests {
     use crate::schedule::{Action, Limits, Profile, draw};
     use crate::subject::{DynSubject, HostContext, Operated, Subject};
 
-    /// A subject whose client does all by itself.
+    /// A subject whose client acts on its own.
     struct Clockwork;
 
     impl Subject for Clockwork {
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn random_schedules_of_a_subject_without_operations_have_faults_alone() {
+    fn random_schedules_of_a_subject_without_operations_contain_only_faults() {
         let clockwork: Arc<dyn DynSubject> = Arc::new(Clockwork);
         let profile = Profile::default_for(&*clockwork);
         let steps: Vec<_> =
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_subject_without_operations_has_faults_alone() {
+    fn a_file_of_a_subject_without_operations_contains_only_faults() {
         let clockwork: Arc<dyn DynSubject> = Arc::new(Clockwork);
         let scenario =
             ScenarioFile::parse(&starter(&clockwork), "f.toml", std::slice::from_ref(&clockwork))

@@ -1,4 +1,4 @@
-//! What the user of a client can ask for: [`Operations`].
+//! The operations of a client's user: [`Operations`].
 
 use std::fmt;
 
@@ -12,11 +12,12 @@ pub use proptest::strategy::BoxedStrategy;
 use crate::history::Class;
 use crate::schedule::Plan;
 
-/// What a subject's operation type must be able to do.
+/// The trait of a subject's operation type.
 ///
-/// It is an enum with a variant for each operation, and every variant has braces, also where it has no fields. The derives make
-/// data of it: `#[serde(rename_all = "kebab-case")]` gives the verbs of scenario files, as in `add = { counter = "c1" }`. A
-/// scenario has one more field, `client`, which says on which client the user asks; the type does not have it.
+/// The type is an enum with a variant for each operation. Every variant has braces, even if it has
+/// no fields. The derives turn it into data: `#[serde(rename_all = "kebab-case")]` produces the
+/// verbs of scenario files, as in `add = { counter = "c1" }`. In a scenario each operation has one
+/// more field, `client`, which names the client whose user asks; the type does not contain it.
 ///
 /// ```
 /// use reknit::history::Class;
@@ -49,41 +50,43 @@ use crate::schedule::Plan;
 /// }
 /// ```
 ///
-/// Four fields have a meaning for the properties, where an operation has them. Each is a duration: a text such as `"5s"`, or a
-/// number of milliseconds.
+/// The properties interpret four fields of an operation, if it has them. Each is a duration: a text
+/// such as `"5s"`, or a number of milliseconds.
 ///
-/// | field | what it says |
+/// | field | meaning |
 /// |---|---|
-/// | `wait` | the operation takes that long by itself: a bound on its answer counts from its end |
-/// | `patience` | the user gives the operation up after that long; it allows as much time as `wait` |
+/// | `wait` | the operation itself takes that long: the bound on its answer counts from the end of the wait |
+/// | `patience` | the user gives the operation up after that long; the bound allows as much time as for `wait` |
 /// | `pause` | the user pauses that long after each item of the stream that the operation opened |
-/// | `looks-after` | the user looks at what the operation opened only after that long |
+/// | `looks-after` | the user waits that long before the first read of the stream that the operation opened |
 pub trait Operations:
     Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static
 {
-    /// What the protocol promises of this operation.
+    /// The guarantee that the protocol gives for this operation.
     ///
     /// | class | when the connection is lost | example |
     /// |---|---|---|
-    /// | [`Durable`](Class::Durable) | the operation survives; it fails only where the faults left no other way | to follow a log; to add to a counter under an id |
+    /// | [`Durable`](Class::Durable) | the operation survives; it fails only if the faults made success impossible | to follow a log; to add to a counter under an id |
     /// | [`InFlight`](Class::InFlight) | the operation may fail, and may have taken effect | a request that the client does not repeat |
     /// | [`Bound`](Class::Bound) | the operation, or the stream that it opened, ends within a second | a lock that the connection holds |
     ///
-    /// The choice is what the protocol promises, and not what it does: an operation that is called `InFlight` although its users
-    /// rely on it hides the bug that loses it.
+    /// Choose the class that the protocol promises, not the one that it implements. If an operation
+    /// is declared `InFlight` although its users rely on it, a bug that loses the operation is not
+    /// found.
     fn class(&self) -> Class;
 
-    /// How operations are drawn for random schedules. [`any_of`] is enough for a start.
+    /// The strategy that draws operations for random schedules. [`any_of`] is enough for a start.
     ///
-    /// The plan has the [tables](super::Subject::setup) of the profile: `plan.entries("stream")` names the streams that the
-    /// schedule declares. Draw few names, so that operations meet each other, and sometimes a name that does not exist.
+    /// The plan contains the [tables](super::Subject::setup) of the profile:
+    /// `plan.entries("stream")` yields the streams that the schedule declares. Draw from few names,
+    /// so that operations share targets. Sometimes draw a name that does not exist.
     fn strategy(plan: &Plan) -> BoxedStrategy<Self>;
 }
 
-/// Draws one of these, each as often as any other.
+/// A strategy that draws one of these operations, each with equal probability.
 ///
 /// # Panics
-/// If there are none: the operations of a subject without any are [`Nothing`](super::Nothing).
+/// If the list is empty: a subject without operations uses [`Nothing`](super::Nothing).
 pub fn any_of<T: Clone + fmt::Debug + Send + Sync + 'static>(
     operations: impl Into<Vec<T>>,
 ) -> BoxedStrategy<T> {

@@ -1,4 +1,4 @@
-//! The pen with which glue writes into the history.
+//! The interface through which glue code records events in the history.
 
 use std::sync::Arc;
 
@@ -7,31 +7,33 @@ use bytes::Bytes;
 use crate::history::{Answer, Call, Content, Data, Ending, EventKind, Stream};
 use crate::schedule::Host;
 
-/// Where entries go: the world of the run.
+/// The destination of entries: the world of the run.
 pub trait Journal: Send + Sync {
     /// Appends an entry about `host`, at the current virtual time.
     fn write(&self, host: &Host, what: EventKind);
 
-    /// Has these counters asked at the end of every turn, and when all is over.
+    /// Registers resource counters, which are read at the end of every turn and at the end of the
+    /// run.
     fn gauges(&self, host: &Host, gauges: Gauges);
 }
 
-/// A row of a table of counters: a name, and what it reads in a census.
+/// A row of a table of resource counters: its name, and the function that reads it.
 pub type Gauge<C> = (&'static str, fn(&C) -> u64);
 
-/// Counters of a subject's census that are asked together.
+/// Resource counters of a subject that are read together.
 pub struct Gauges {
     /// Their names.
     pub names: Vec<&'static str>,
-    /// Writes what they count now, in the same order.
+    /// Writes the current counts, in the same order as the names.
     pub count: ResourceCounter,
 }
 
-/// Counts, into a slot for each counter.
+/// A function that writes each counter into its slot.
 pub type ResourceCounter = Box<dyn Fn(&mut [u64]) + Send>;
 
-/// Writes into the history of a run, for one host. [EventKind a driver must record](super::Subject#what-a-driver-must-record) says
-/// which of these methods the outside world of a server calls, and which the driver of a client's user.
+/// Records events of one host in the history of a run. [What a driver must
+/// record](super::Subject#what-a-driver-must-record) lists which of these methods the outside world
+/// of a server calls, and which the driver of a client's user calls.
 #[derive(Clone)]
 pub struct Recorder {
     host: Host,
@@ -44,39 +46,43 @@ impl Recorder {
         Self { host, journal }
     }
 
-    /// Appends any entry. A driver has a method of its own for each entry that it writes.
+    /// Appends any entry. Drivers normally use the dedicated method for each kind of entry.
     pub fn write(&self, what: EventKind) {
         self.journal.write(&self.host, what);
     }
 }
 
-/// What really happens, for the outside world of a server.
+/// Methods for the outside world of a server: they record the ground truth.
 impl Recorder {
-    /// The producer of a stream wrote these bytes, as one item.
+    /// The producer of a stream wrote these bytes as one item.
     pub fn produced(&self, stream: &Stream, bytes: impl Into<Bytes>) {
         self.write(EventKind::Produced { stream: stream.clone(), bytes: Content::from(bytes) });
     }
 
-    /// The producer of a stream ended, with this outcome: by itself, or because the server ended it.
+    /// The producer of a stream ended with this outcome: on its own, or because the server ended
+    /// it.
     pub fn ended(&self, stream: &Stream, outcome: impl Into<Data>) {
         self.write(EventKind::Ended { stream: stream.clone(), outcome: outcome.into() });
     }
 
-    /// A mutating call took effect on a target. [`Call::NONE`] stands for a call that the outside world cannot tell.
+    /// A mutating call took effect on a target. Use [`Call::NONE`] if the outside world cannot
+    /// identify the call.
     pub fn effect(&self, call: Call, target: impl Into<String>) {
         self.write(EventKind::Effect { call, target: target.into() });
     }
 }
 
-/// What the user of a client sees of streams, for the driver of the user.
+/// Methods for the driver of a client's user: they record how the user sees streams.
 impl Recorder {
-    /// A call opened a stream: from now on its items are owed to the user of this host, and nothing else answers the call. With
-    /// [`Call::NONE`], the stream is owed, and the call that led to it has an answer of its own.
+    /// A call opened a stream. From now on the user of this host must receive its items, and the
+    /// call needs no other answer. With [`Call::NONE`], the user must receive the stream's items,
+    /// but the call that led to it has a separate answer.
     pub fn opened(&self, stream: &Stream, call: Call) {
         self.write(EventKind::Opened { stream: stream.clone(), call });
     }
 
-    /// An item came out of a stream, over this generation if the client tells.
+    /// The user received an item of a stream. `generation` is the generation that carried it, if
+    /// the client reports it.
     pub fn delivered(&self, stream: &Stream, bytes: impl Into<Bytes>, generation: Option<u64>) {
         self.write(EventKind::Delivered {
             stream: stream.clone(),
@@ -85,7 +91,8 @@ impl Recorder {
         });
     }
 
-    /// A stream completed for its user: all was delivered, and this is its outcome, equal to that of [`ended`](Self::ended).
+    /// A stream completed for its user: all items were delivered. The outcome must equal that of
+    /// [`ended`](Self::ended).
     pub fn completed(&self, stream: &Stream, outcome: impl Into<Data>) {
         self.stream_ended(stream, Ending::Completed { outcome: outcome.into() });
     }
@@ -100,52 +107,53 @@ impl Recorder {
         self.write(EventKind::StreamEnded { stream: stream.clone(), ending });
     }
 
-    /// The user closed a stream (or, with `None`, the client) by a call of its own.
+    /// The user closed a stream (or, with `None`, the client) by this call.
     pub fn gave_up(&self, stream: Option<&Stream>, call: Call) {
         self.write(EventKind::GaveUp { stream: stream.cloned(), call });
     }
 
-    /// The user saw something of a stream that a property of the subject's own judges.
+    /// The user made an observation about a stream that a specific property of the subject judges.
     pub fn saw(&self, stream: &Stream, saw: impl Into<Data>) {
         self.write(EventKind::Saw { stream: stream.clone(), saw: saw.into() });
     }
 }
 
-/// How calls come back, for the driver of the user.
+/// Methods for the driver of a client's user: they record the results of calls.
 impl Recorder {
-    /// A call came back with a result. A plain value is that of a call that was done.
+    /// A call returned a result. A plain value counts as [`Answer::Done`].
     pub fn answered(&self, call: Call, answer: impl Into<Answer>) {
         self.write(EventKind::Answered { call, answer: answer.into() });
     }
 
-    /// A call came back with a refusal that the protocol owes.
+    /// A call returned a refusal that the protocol requires.
     pub fn refused(&self, call: Call, why: impl Into<Data>) {
         self.answered(call, Answer::refused(why));
     }
 
-    /// A call was accepted whose target may be gone before it takes effect.
+    /// A call was accepted, but its target may end before the call takes effect.
     pub fn queued(&self, call: Call, what: impl Into<Data>) {
         self.answered(call, Answer::queued(what));
     }
 
-    /// A call came back with a failure.
+    /// A call returned a failure.
     pub fn failed(&self, call: Call, reason: impl Into<Data>) {
         self.write(EventKind::Failed { call, reason: reason.into() });
     }
 }
 
-/// What is counted on a host, for both.
+/// Methods for both: they register resource counters of a host.
 impl Recorder {
-    /// A counter of the subject's census: sessions, timers, retained bytes. It is asked at the end of every turn (for
-    /// `bounded_memory`) and when all is over (for `no_residue`, where it must be what it was before the first connection). It
-    /// must be cheap, and must not hold what it counts alive.
+    /// Registers a resource counter: sessions, timers, retained bytes. It is read at the end of
+    /// every turn (for `bounded_memory`) and at the end of the run (for `no_residue`, which
+    /// requires the value from before the first connection). The function must be cheap, and must
+    /// not keep the counted resources alive.
     pub fn gauge(&self, name: &'static str, count: impl Fn() -> u64 + Send + 'static) {
         let count = move |slots: &mut [u64]| slots.fill(count());
         self.journal.gauges(&self.host, Gauges { names: vec![name], count: Box::new(count) });
     }
 
-    /// All counters of a census: a table of names and of what they read in it. `resources` takes it, once for all of them; where there is
-    /// nothing left to count, they are 0.
+    /// Registers a table of resource counters, each with a name and a function that reads it.
+    /// `resources` is called once for all of them; if it returns `None`, all counts are 0.
     pub fn gauges<C: 'static>(
         &self,
         table: &'static [Gauge<C>],

@@ -1,14 +1,16 @@
-//! Mistakes of a driver that a history shows for certain: [`mistake`].
+//! Detection of driver mistakes that a history proves: [`mistake`].
 //!
-//! Only the role of a host counts here: `serve` has no user, and what a client sends is not what its own user receives. No bug of
-//! a protocol can bring such an entry about. What a bug could bring about, too, is for the properties.
+//! Only the role of a host is checked: a server has no user, and a client does not produce the
+//! items that its own user receives. No protocol bug can cause such an entry. Entries that a
+//! protocol bug could also cause are left to the properties.
 
 use std::collections::BTreeSet;
 
 use crate::history::{Call, EventKind, History, Stream};
 use crate::schedule::Host;
 
-/// The first mistake in a history, in a sentence that says what to do instead. `servers` are the subject's server hosts.
+/// Returns the first mistake in a history, as a sentence that explains the correct call. `servers`
+/// are the subject's server hosts.
 pub(crate) fn mistake(history: &History, servers: &[&str]) -> Option<String> {
     let mut reading = Reading { history, servers, sent: BTreeSet::new() };
     history.events.iter().find_map(|event| {
@@ -17,7 +19,7 @@ pub(crate) fn mistake(history: &History, servers: &[&str]) -> Option<String> {
     })
 }
 
-/// A history that has been read up to some entry.
+/// The state while the entries of a history are read in order.
 struct Reading<'a> {
     history: &'a History,
     servers: &'a [&'a str],
@@ -72,7 +74,8 @@ impl<'a> Reading<'a> {
         entries.filter(|event| is_received(&event.what)).filter_map(|event| event.host.as_ref())
     }
 
-    /// A stream that a client sends. Other clients may receive it, through the server.
+    /// A client produced an item of a stream. This is allowed if other clients receive the stream
+    /// through the server.
     fn produced_by_a_client(
         &self,
         stream: &Stream,
@@ -92,7 +95,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// What a user sees, from a host that has none.
+    /// A server recorded an observation of a user, but a server has no user.
     fn seen_by_a_server(&self, stream: &Stream, host: &Host, what: &EventKind) -> String {
         let mut entries = self
             .history
@@ -123,7 +126,7 @@ fn is_produced(what: &EventKind) -> bool {
     matches!(what, EventKind::Produced { .. } | EventKind::Ended { .. })
 }
 
-/// An upload as a newcomer records it first.
+/// The message for a common beginner's mistake: an upload recorded in the direction of its data.
 fn upward(stream: &Stream, client: &Host, server: &Host) -> String {
     format!(
         "`{stream}` was produced on `{client}` and delivered on `{server}`: for an upload, call `produced` in `serve` when the server \
@@ -131,7 +134,7 @@ fn upward(stream: &Stream, client: &Host, server: &Host) -> String {
     )
 }
 
-/// What an entry says of a stream.
+/// The phrase for an entry about a stream.
 fn verb(what: &EventKind) -> &'static str {
     match what {
         EventKind::Produced { .. } => "was produced",
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_driver_makes_none() {
+    fn a_correct_driver_makes_no_mistake() {
         let scripted = opened().ended("s1", 200, "total 1").completed("s1", 220, "total 1");
         let scripted = scripted.asked(2, 300).effect(2, 310, "c1").answered(2, 320, "1").gave_up(
             2,
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bug_could_bring_about_is_for_the_properties() {
+    fn an_entry_that_a_bug_could_cause_is_not_a_mistake() {
         let scripted = history()
             .delivered("s1", 10, "a")
             .answered(9, 20, "done")

@@ -1,4 +1,4 @@
-//! How the tables of a subject are written: a function a row, so that a row is one line that says nothing but what it is about.
+//! Functions that build the rows of a subject's tables, so that each row is one short line.
 //!
 //! ```
 //! use reknit::schedule::{Limit, LimitValue};
@@ -13,7 +13,7 @@
 use super::{DefectDoc, MilestoneDoc, PointDoc, Rule, VariantDoc};
 use crate::schedule::{Limit, LimitValue};
 
-/// A limit: its name, default, least value, and what it limits.
+/// A limit: its name, default, least value, and a description.
 pub const fn limit(
     name: &'static str,
     default: LimitValue,
@@ -23,17 +23,17 @@ pub const fn limit(
     Limit { name, default, least, doc }
 }
 
-/// So many seconds.
+/// A number of seconds.
 pub const fn secs(n: u64) -> LimitValue {
     LimitValue::secs(n)
 }
 
-/// So many milliseconds.
+/// A number of milliseconds.
 pub const fn millis(n: u64) -> LimitValue {
     LimitValue::millis(n)
 }
 
-/// A milestone that a good subject reaches.
+/// A milestone that a subject without defects reaches.
 pub const fn milestone(
     name: &'static str,
     fields: &'static [&'static str],
@@ -42,22 +42,23 @@ pub const fn milestone(
     MilestoneDoc { name, fields, doc, only: None }
 }
 
-/// A milestone that only this (a defect, or a puppet) can reach.
+/// A milestone that only `by` (a defect or a puppet) can reach.
 pub const fn only(by: &'static str, milestone: MilestoneDoc) -> MilestoneDoc {
     MilestoneDoc { only: Some(by), ..milestone }
 }
 
-/// A point of the product.
+/// A point of the product code.
 pub const fn point(name: &'static str, doc: &'static str) -> PointDoc {
     PointDoc { name, doc, defect: None }
 }
 
-/// A point that stands on the branch of this defect alone.
+/// A point that exists only on the branch of this defect.
 pub const fn point_of(defect: &'static str, point: PointDoc) -> PointDoc {
     PointDoc { defect: Some(defect), ..point }
 }
 
-/// A defect: its name in Rust and in files, the properties of which it breaks at least one, what it does, where it happened.
+/// A defect: its names in Rust and in files, the properties of which it violates at least one, a
+/// description, and where it happened.
 pub const fn defect(
     rust: &'static str,
     name: &'static str,
@@ -68,7 +69,7 @@ pub const fn defect(
     DefectDoc { rust, name, doc, breaks, source }
 }
 
-/// A version: its name, the defects that make it up, and what it is like.
+/// A version: its name, the defects that make it up, and a description.
 pub const fn variant(
     name: &'static str,
     defects: &'static [&'static str],
@@ -77,7 +78,7 @@ pub const fn variant(
     VariantDoc { name, defects, doc }
 }
 
-/// A rule: its id, the rule, where it comes from.
+/// A rule: its id, its text, and its source.
 pub const fn rule(id: &'static str, doc: &'static str, source: &'static str) -> Rule {
     Rule { id, doc, source }
 }

@@ -1,4 +1,5 @@
-//! What the own properties of several subjects need: which entries are judged, and of which host they are.
+//! Helpers for the specific properties of several subjects: which entries are judged, and to which
+//! host an entry belongs.
 
 use crate::history::{Event, Time};
 use crate::property::CheckContext;
@@ -9,12 +10,12 @@ pub(super) fn judged<'a>(cx: &CheckContext<'a>) -> impl Iterator<Item = &'a Even
     cx.history.events.iter().take_while(move |event| event.at <= until)
 }
 
-/// The host of an entry; nothing where it has none.
+/// The host of an entry; an empty string if it has none.
 pub(super) fn host(event: &Event) -> &str {
     event.host.as_ref().map_or("", |host| host.as_str())
 }
 
-/// What a puppet answers has no truth.
+/// Whether a puppet plays a server. The answers of a puppet have no ground truth.
 pub(super) fn has_puppet(cx: &CheckContext<'_>) -> bool {
     cx.plan.has_puppet(cx.servers)
 }

@@ -1,9 +1,10 @@
-//! What a person calls a JSON-RPC message: its method or what it answers, and the fields that say what it is about.
+//! Labels of JSON-RPC messages: the method or the id of the answered request, and the fields that
+//! identify its target.
 
-/// A field that is told, and what stands before its value.
+/// A field to show in a label, and the text that precedes its value.
 pub(super) type LabelField = (&'static str, &'static str);
 
-/// The label of a message, out of its begin.
+/// Builds the label of a message from its first bytes.
 pub(super) fn label(head: &[u8], fields: &[LabelField]) -> String {
     let text = String::from_utf8_lossy(head);
     let word = |key: &str| field(&text, key).map(|value| value.trim_matches('"').to_owned());
@@ -22,7 +23,7 @@ pub(super) fn label(head: &[u8], fields: &[LabelField]) -> String {
     label
 }
 
-/// The value of a key, where it is a number or a short string.
+/// The value of a key, if it is a number or a short string.
 fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let start = text.find(&format!("\"{key}\":"))? + key.len() + 3;
     let rest = &text[start..];

@@ -1,7 +1,8 @@
-//! The glue: how each protocol that reknit ships is put into a world.
+//! The glue that runs each protocol shipped with reknit in a world.
 //!
-//! A subject starts the two ends of its protocol, plays the user of the client and the world behind the server, and says in
-//! tables what the protocol has and promises. None of it is product code, and no product code knows it.
+//! A subject starts the two ends of its protocol, simulates the user of the client and the outside
+//! world of the server, and lists in tables what the protocol has and guarantees. None of this is
+//! product code, and product code does not depend on it.
 
 use std::sync::Arc;
 
@@ -32,13 +33,13 @@ mod tests;
 #[cfg(any(feature = "exec", feature = "toolcall"))]
 mod wire;
 
-/// The harness's own subject, for tests of the harness.
+/// The subject for tests of the harness itself.
 #[cfg(test)]
 pub(crate) fn counter() -> Arc<dyn DynSubject> {
     Arc::new(Counter)
 }
 
-/// The subjects that reknit ships.
+/// Returns the subjects that reknit ships.
 pub fn built_in() -> Vec<Arc<dyn DynSubject>> {
     vec![
         #[cfg(any(test, feature = "counter"))]

@@ -1,23 +1,24 @@
-//! What the history calls what a user of a client asked for: with several clients, and where one asks for the same thing again,
-//! each has a record of its own, so that the properties see one producer and one user a stream.
+//! Stream names in the history. With several clients, or if one client asks for the same thing
+//! again, each request gets a separate stream name. So the properties see one producer and one user
+//! per stream.
 //!
-//! What `[stream.s1]` declares is `s1` the first time that `client` asks for it, `s1.2` the second time, and `client2/s1` where
-//! `client2` does.
+//! The stream that `[stream.s1]` declares is called `s1` the first time that `client` asks for it,
+//! `s1.2` the second time, and `client2/s1` if `client2` asks for it.
 
-/// The name of the record of the n-th time that a host asks for what is declared under a name.
+/// The stream name for the n-th time that a host asks for a declared name.
 pub(super) fn name(host: &str, declared: &str, nth: u64) -> String {
     let owner = if host == "client" { String::new() } else { format!("{host}/") };
     let time = if nth == 1 { String::new() } else { format!(".{nth}") };
     format!("{owner}{declared}{time}")
 }
 
-/// The name of the n-th life of something: `client`, `client.2`.
+/// The name of the n-th incarnation of something: `client`, `client.2`.
 #[cfg(feature = "toolcall")]
 pub(super) fn name_of(what: &str, nth: u64) -> String {
     if nth == 1 { what.to_owned() } else { format!("{what}.{nth}") }
 }
 
-/// The declared name in the name of a record.
+/// Extracts the declared name from a stream name.
 pub(super) fn declared(record: &str) -> &str {
     let name = record.rsplit_once('/').map_or(record, |(_, name)| name);
     match name.rsplit_once('.') {
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_has_a_record_of_its_own_that_tells_what_was_declared() {
+    fn each_request_has_a_separate_name_that_contains_the_declared_name() {
         for (host, nth, record) in [
             ("client", 1, "s1"),
             ("client", 2, "s1.2"),

@@ -1,13 +1,14 @@
-//! The tables of each subject and its product know the same names.
+//! Checks that the tables of each subject and its product code contain the same names.
 
 use std::path::Path;
 
 use super::*;
 
-/// What several protocols share is each one's, too.
+/// Crates that several protocols share: their code counts as product code of each of these
+/// protocols.
 const SHARED: &[(&str, &str)] = &[("exec", "crates/jsonrpc"), ("toolcall", "crates/jsonrpc")];
 
-/// All of the product code of a protocol, without its tests.
+/// All product code of a protocol, without its tests.
 pub(super) fn product(protocol: &str) -> String {
     fn read(path: &Path, all: &mut String) {
         if path.is_dir() {
@@ -51,9 +52,10 @@ pub(super) fn sorted(names: impl Iterator<Item = &'static str>) -> Vec<&'static 
     names
 }
 
-/// Every milestone, point and defect of the product code stands in its table, and the other way round.
+/// Every milestone, point and defect of the product code is in its table, and every row of a table
+/// is in the product code.
 #[test]
-fn the_tables_and_the_product_know_the_same_names() {
+fn the_tables_and_the_product_have_the_same_names() {
     for subject in built_in() {
         let product = product(subject.name());
         let marks = |before| named(&product, before, '"');
@@ -82,7 +84,7 @@ pub(super) fn kebab(rust: &str) -> String {
 }
 
 #[test]
-fn a_point_of_a_defect_names_one_that_there_is() {
+fn a_point_of_a_defect_names_an_existing_defect() {
     for subject in built_in() {
         let known = |name: &str| subject.defects().iter().any(|row| row.name == name);
         assert!(subject.points().iter().filter_map(|row| row.defect).all(known));

@@ -1,9 +1,10 @@
-//! The limits of one connection, out of the table of a subject that speaks JSON-RPC over WebSocket.
+//! Reads the limits of one connection from the table of a subject that uses JSON-RPC over
+//! WebSocket.
 
 use crate::schedule::Limits;
 use reknit_jsonrpc::WireLimits;
 
-/// Those of this side: the part of their names before the dot.
+/// The wire limits of one side. `side` is the part of the limit names before the dot.
 pub(super) fn wire(limits: &Limits, side: &str) -> WireLimits {
     let name = |name: &str| format!("{side}.{name}");
     WireLimits {

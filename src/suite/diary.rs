@@ -1,4 +1,4 @@
-//! What the tests of a process came to, for the CI server that it runs under.
+//! Collects the test results of a process for the CI server.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::report::phrases;
 
 use super::failure::TestFailure;
 
-/// What was tested so far. Tests run on several threads.
+/// The results so far. Tests run on several threads.
 pub struct Diary {
     github: Github,
     started: Instant,
@@ -17,13 +17,13 @@ pub struct Diary {
 }
 
 impl Diary {
-    /// Nothing yet, for whoever the environment names.
+    /// Returns an empty diary for the CI job of the environment.
     #[allow(clippy::disallowed_methods)] // how long the tests take is real time
     pub fn new(github: Github) -> Self {
         Self { github, started: Instant::now(), ci_report: Mutex::default() }
     }
 
-    /// Enters what came of a test.
+    /// Records the result of a test.
     pub fn enter(&self, subject: &str, name: String, tested: &Result<String, TestFailure>) {
         let (about, came) = match tested {
             Ok(about) => (about.clone(), Came::Good),
@@ -33,11 +33,12 @@ impl Diary {
         ci_report.group(subject).cases.push(CiCase { name, about, came });
     }
 
-    /// Tells the CI server, if there is one; the lines for its log. Where each test is a process of its own (`one_each`), only those that
-    /// failed are told.
+    /// Writes the report to the CI job summary, if there is one, and returns the lines for the
+    /// job's log. If each test runs in a separate process (`one_each`), only failed tests are
+    /// reported.
     ///
     /// # Errors
-    /// If the page of the job cannot be written, in one line.
+    /// If the job summary cannot be written. The error is one line.
     pub fn summarize(&self, one_each: bool) -> Result<String, String> {
         let mut ci_report = self.ci_report.lock().expect("nobody panics who holds it").clone();
         let (all, broke) = (ci_report.cases().count() as u64, ci_report.breaks().count());
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_is_told_of_each_test_once_all_are_done() {
+    fn the_ci_report_lists_each_test_after_all_are_done() {
         let path = std::env::temp_dir().join(format!("reknit-diary-{}.md", std::process::id()));
         let diary =
             Diary::new(Github { marks: true, summary: Some(path.clone()), workspace: None });

@@ -1,4 +1,4 @@
-//! What a test says that fails.
+//! The output of a failing test.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -16,17 +16,18 @@ use crate::schedule::TieOrder;
 use crate::subject::DynSubject;
 use crate::world::Engine;
 
-/// Why a test fails.
+/// The reason why a test failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestFailure {
-    /// What the test says.
+    /// The text that the test prints.
     pub rendered: String,
-    /// The same for a CI server.
+    /// The same failure for the CI report.
     pub it: Box<Break>,
 }
 
 impl From<String> for TestFailure {
-    /// What has no story is told whole. A mistake in a file begins with its place: `scenarios/a.toml:3:1: …`.
+    /// Keeps the whole text of a failure that has no story. An error in a file begins with its
+    /// position: `scenarios/a.toml:3:1: …`.
     fn from(rendered: String) -> Self {
         let mut parts = rendered.splitn(4, ':');
         let place = match (parts.next(), parts.next().map(str::parse), parts.next()) {
@@ -50,7 +51,8 @@ impl From<String> for TestFailure {
     }
 }
 
-/// Says what is wrong with the runs of a scenario on an engine, if anything is; else how much was run.
+/// Returns the failure of a scenario's runs on an engine, if there is one; otherwise a summary of
+/// the runs.
 pub fn unless_good(
     subject: &Arc<dyn DynSubject>,
     scenario: &ScenarioFile,
@@ -67,7 +69,7 @@ pub fn unless_good(
     }
     let draw = |failed: &FailedRun, replay: &str| {
         let FailedRun { plan, broken, history } = failed;
-        // A run that got stuck has no record, and would get stuck again.
+        // A stuck run has no history, and would get stuck again.
         history.as_ref()?;
         let path = picture_file(Path::new(PICTURES), plan, broken, &scenario.path);
         Some(Drawn { subject, plan, broken, engine, replay }.rendered(&path))
@@ -87,19 +89,20 @@ pub fn unless_good(
     })
 }
 
-/// How a failure is told.
+/// Options for rendering a failure.
 struct Manner<'a> {
-    /// What carried the segments.
+    /// The engine that carried the segments.
     engine: Engine,
-    /// How wide a page is.
+    /// The page width in columns.
     width: usize,
-    /// Whether the file of the first failing run stands in the text, between markers.
+    /// Whether the text includes the file of the first failing run, between markers.
     sealed: bool,
-    /// Draws a failure that this command replays; what the story says of the picture.
+    /// Draws a picture of a failure. The second argument is the replay command. Returns the picture
+    /// line of the story.
     draw: &'a dyn Fn(&FailedRun, &str) -> Option<String>,
 }
 
-/// The text.
+/// Renders the text of the failure.
 fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>) -> String {
     let path = scenario.path.display().to_string();
     let file = if path.is_empty() { path } else { path + ": " };
@@ -150,7 +153,8 @@ fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &Manner<'_>) -> St
     rendered
 }
 
-/// The file of a scenario as the command knows it, and the command that shows a run of it again.
+/// Returns the scenario's file as a command-line argument, and the command that replays a failed
+/// run.
 fn replay(scenario: &ScenarioFile, failed: &FailedRun, engine: Engine) -> (String, String) {
     let file = if scenario.path.as_os_str().is_empty() {
         "-".into()
@@ -172,8 +176,9 @@ fn replay(scenario: &ScenarioFile, failed: &FailedRun, engine: Engine) -> (Strin
     (file, replay)
 }
 
-/// How the command is called from the package whose tests run: another crate has a command of its own. Tests that were built
-/// without the command line belong to a crate that has it behind its feature `cli`.
+/// Returns the command that starts the program from the package under test. Another crate has its
+/// own command. If the tests were built without the command line, that crate provides its command
+/// behind its feature `cli`.
 fn program() -> &'static str {
     let own =
         std::env::var("CARGO_PKG_NAME").is_ok_and(|package| package != env!("CARGO_PKG_NAME"));
@@ -192,7 +197,7 @@ mod tests {
     use crate::scenario::Expect;
 
     #[test]
-    fn a_failure_ends_with_the_file_of_its_run_where_nobody_watches() {
+    fn a_failure_without_a_terminal_ends_with_the_file_of_its_run() {
         let (plan, history, broken) = a_gap();
         let scenario = ScenarioFile {
             path: "scenarios/counter/cut.toml".into(),
@@ -214,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_that_held_says_that_the_alarm_does_not_ring() {
+    fn a_canary_that_holds_is_a_failure() {
         let expect = Expect { breaks: Some("gap_free".into()), ..Expect::default() };
         let scenario = ScenarioFile {
             path: "canary.toml".into(),
@@ -232,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_in_a_file_has_its_place() {
+    fn an_error_in_a_file_has_a_source_line() {
         let wrong = TestFailure::from("scenarios/a.toml:3:1: `steep` is not a key".to_owned());
         assert_eq!(wrong.it.place, Some(SourceLine { file: "scenarios/a.toml".into(), line: 3 }));
         let wrong = TestFailure::from("no scenario shows these rules:\n  a.b: c".to_owned());

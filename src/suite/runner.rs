@@ -1,8 +1,8 @@
-//! A test runner: runs named tests on several threads, and prints what `cargo test` prints.
+//! A test runner: runs named tests on several threads, and prints the same output as `cargo test`.
 //!
-//! It is the `main` of a test target without the standard harness. It reads the flags that cargo, cargo-nextest and a person
-//! give to a test program ([`Args`]), and exits as such a program does. It captures no output, and has no ignored tests and no
-//! benchmarks.
+//! It provides the `main` of a test target without the standard harness. It accepts the flags that
+//! cargo, cargo-nextest and users pass to a test program ([`Args`]), and exits with the same status
+//! codes. It does not capture output, and it has no ignored tests and no benchmarks.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -18,17 +18,17 @@ mod args;
 
 pub use args::{Args, HELP, RunnerMode};
 
-/// A test: its name, and what it does.
+/// A test: a name and a function.
 pub struct TestCase {
     name: String,
     test: Test,
 }
 
-/// What a test does; why it failed, if it did.
+/// A test function. It returns the reason for a failure.
 type Test = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 impl TestCase {
-    /// A test of this name.
+    /// Creates a test with this name.
     pub fn new(
         name: impl Into<String>,
         test: impl FnOnce() -> Result<(), String> + Send + 'static,
@@ -36,19 +36,20 @@ impl TestCase {
         Self { name: name.into(), test: Box::new(test) }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// The status of a test program in which a test failed.
+/// The exit status of a test program with a failed test.
 const FAILED: u8 = 101;
 
-/// Does what the arguments of this process ask for: runs the tests, or lists them. Prints to standard output.
+/// Executes the command line of this process: runs the tests, or lists them. Prints to standard
+/// output.
 ///
 /// # Errors
-/// If the arguments are wrong, or if nothing can be printed: in one sentence.
+/// If the arguments are invalid, or standard output cannot be written. The error is one sentence.
 pub fn main(trials: Vec<TestCase>) -> Result<ExitCode, String> {
     let args = Args::of_this_process()?;
     let mut out = anstream::AutoStream::new(io::stdout(), args.colour);
@@ -57,10 +58,10 @@ pub fn main(trials: Vec<TestCase>) -> Result<ExitCode, String> {
     Ok(if held { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Does what the arguments ask for, and returns whether no test failed.
+/// Executes the arguments, and returns whether all tests passed.
 ///
 /// # Errors
-/// Those of `out`.
+/// If `out` cannot be written.
 pub fn run(args: &Args, mut trials: Vec<TestCase>, out: &mut dyn Write) -> io::Result<bool> {
     let all = trials.len();
     trials.retain(|trial| args.selects(&trial.name));
@@ -92,7 +93,8 @@ fn report(
     page.end(tests, filtered_out, started.elapsed())
 }
 
-/// Runs the tests on this thread. A test that never ends has printed its name.
+/// Runs the tests on this thread. Prints each name before its test runs, so a test that never ends
+/// is visible.
 fn one_by_one(trials: Vec<TestCase>, page: &mut Page<'_>) -> io::Result<()> {
     trials.into_iter().try_for_each(|TestCase { name, test }| {
         page.begin(&name)?;
@@ -101,7 +103,7 @@ fn one_by_one(trials: Vec<TestCase>, page: &mut Page<'_>) -> io::Result<()> {
     })
 }
 
-/// Runs the tests on several threads, each of which takes the next one.
+/// Runs the tests on several threads. Each thread takes the next test from a queue.
 fn side_by_side(trials: Vec<TestCase>, threads: usize, page: &mut Page<'_>) -> io::Result<()> {
     let (results, came) = mpsc::channel();
     let queue = Mutex::new(trials.into_iter());
@@ -111,7 +113,8 @@ fn side_by_side(trials: Vec<TestCase>, threads: usize, page: &mut Page<'_>) -> i
             let results = results.clone();
             scope.spawn(move || {
                 while let Some(TestCase { name, test }) = next() {
-                    // Without a receiver the page could not be written to, and the error is on its way.
+                    // The receiver is dropped only if the page could not be written; that error is
+                    // returned.
                     results.send((name, carry_out(test))).ok();
                 }
             });
@@ -124,7 +127,7 @@ fn side_by_side(trials: Vec<TestCase>, threads: usize, page: &mut Page<'_>) -> i
     })
 }
 
-/// Runs a test. A panic is a failure.
+/// Runs a test. A panic counts as a failure.
 fn carry_out(test: Test) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(test)).unwrap_or_else(|panic| Err(message(&*panic)))
 }
@@ -137,14 +140,14 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.map_or_else(|| "test panicked".to_owned(), |text| format!("test panicked: {text}"))
 }
 
-/// What is printed of a run.
+/// The printed output of the tests.
 struct Page<'a> {
     out: &'a mut dyn Write,
-    /// A letter for each test, instead of a line.
+    /// Prints one letter per test instead of a line.
     quiet: bool,
-    /// How long the longest name is.
+    /// The length of the longest name.
     width: usize,
-    /// The tests that failed, and why.
+    /// The failed tests, each with its reason.
     failed: Vec<(String, String)>,
 }
 
@@ -168,7 +171,7 @@ impl Page<'_> {
         self.out.flush()
     }
 
-    /// The failures, and the totals; whether nothing failed.
+    /// Prints the failures and the totals. Returns whether all tests passed.
     fn end(self, tests: usize, filtered_out: usize, lasted: Duration) -> io::Result<bool> {
         let Self { out, failed, .. } = self;
         if !failed.is_empty() {

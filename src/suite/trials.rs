@@ -10,8 +10,8 @@ use super::failure::{self, TestFailure};
 use super::runner::TestCase;
 use super::{File, Suite};
 
-/// All tests of a suite, those that take long first: one that comes last is waited for by threads that have nothing else to do.
-/// What looks at all files comes last, when their runs are done.
+/// Returns all tests of a suite. Slow tests come first: a slow test at the end would leave the
+/// other threads idle. Tests that look at all files come last, when the runs of the files are done.
 pub fn of(suite: &Arc<Suite>) -> Vec<TestCase> {
     let of_all = |what: &str| format!("{}::{what}", suite.subject.name());
     let mut trials = vec![
@@ -37,7 +37,7 @@ pub fn of(suite: &Arc<Suite>) -> Vec<TestCase> {
     trials
 }
 
-/// A test: how much was run, or what is wrong.
+/// The result of a test: a summary of the runs, or the failure.
 type Tested = Result<String, TestFailure>;
 
 fn test(
@@ -53,17 +53,18 @@ fn test(
     })
 }
 
-/// Every seed of a file holds; a canary breaks.
+/// Checks that every seed of a file holds; a canary must fail.
 fn holds(suite: &Suite, file: &File) -> Tested {
     let tally = suite.tally(file)?;
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
     failure::unless_good(&suite.subject, scenario, &tally, Engine::Event)
 }
 
-/// So many runs of a file are carried out on stock turmoil, too: each takes seconds there, and milliseconds on the event engine.
+/// The number of runs of a file on stock turmoil: each takes seconds there, but milliseconds on the
+/// event engine.
 const ON_TURMOIL: usize = 1;
 
-/// The same on stock turmoil.
+/// Checks the same on stock turmoil.
 fn holds_on_turmoil(suite: &Suite, file: &File) -> Tested {
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
     let checks = Checks { engine: Engine::TURMOIL, ..suite.checks(scenario) };
@@ -73,10 +74,10 @@ fn holds_on_turmoil(suite: &Suite, file: &File) -> Tested {
     failure::unless_good(&suite.subject, scenario, &tally, Engine::TURMOIL)
 }
 
-/// The properties that no single run shows.
+/// The properties that a single run cannot check.
 const SHOWN_BY_REPEATING: [&str; 2] = ["same_digest", "stale_generation_inert"];
 
-/// With the defect on, at least one seed of the file breaks.
+/// Checks that at least one seed of the file fails with the defect switched on.
 fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
     let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
     let mut plans = plans::of(scenario, &suite.subject);
@@ -87,12 +88,14 @@ fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
     });
     let check = if by_repeating { Check::All } else { Check::None };
     let checks = Checks { check, fresh: None, ..suite.checks(scenario) };
-    // What the table says that it breaks, or what the file itself expects.
+    // Counts only the properties that the defect is declared to violate, and the file's own
+    // expectations.
     let breaks = |property: &str| {
         property == "expect" || known.is_none_or(|known| known.breaks.contains(&property))
     };
     let runs = plans.len();
-    // One run that breaks is enough; but what a swarm must show, it shows in all its runs together.
+    // One failed run is enough. A swarm's expectations apply to all its runs together, so a swarm
+    // runs as one chunk.
     let at_once = if plans::is_swarm(scenario) { runs.max(1) } else { 1 };
     for some in plans.chunks(at_once) {
         let tally = suite.run(scenario, some.to_vec(), checks.clone())?;
@@ -112,7 +115,7 @@ fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
     )))
 }
 
-/// Every rule has a scenario that shows it.
+/// Checks that every rule has a scenario that shows it.
 fn ledger(suite: &Suite) -> Tested {
     let shown = |rule: &str| {
         suite
@@ -129,7 +132,8 @@ fn ledger(suite: &Suite) -> Tested {
     }
 }
 
-/// Every milestone and point of the product is reached by the files together; by random schedules where there are no files.
+/// Checks that the files together reach every milestone and point of the product. Without files,
+/// random schedules must reach them.
 fn reached(suite: &Suite) -> Tested {
     let mut all = ScenarioTally::default();
     let alone = suite.files.is_empty().then_some(&suite.swarm);
@@ -143,11 +147,12 @@ fn reached(suite: &Suite) -> Tested {
     }
 }
 
-/// So many seeds of each file are repeated, and so many random schedules, each with its twin: four runs for one. Of all others a
-/// share is, wherever they are run.
+/// The number of repeated seeds per file, and of repeated random schedules. Each is repeated with
+/// its control run, so one run costs four. Of all other runs, a share is repeated in the tests that
+/// run them.
 const REPEATED: (u64, u64) = (1, 15);
 
-/// Runs come out the same again, each and all.
+/// Checks that runs are deterministic.
 fn same_digest(suite: &Suite) -> Tested {
     let mut runs = 0;
     for file in suite.files.iter().chain([&suite.swarm]) {

@@ -1,15 +1,18 @@
-//! An exec client: it runs a command on another machine as if that were here, and neither is lost when the connection is.
+//! An exec client: it runs a command on another machine as if the command were local. A lost
+//! connection loses neither the command nor its output.
 //!
 //! ```console
 //! $ cargo run --example exec_client -- ws://127.0.0.1:7777 -- sh -c 'for n in 1 2 3; do echo $n; sleep 5; done'
 //! ```
 //!
-//! What the command prints is printed, what is typed is its input, Ctrl-C interrupts it, and its exit status is that of this
-//! program: 255 where it cannot be told, 2 where the arguments make no sense. A lost connection, and its return, are told on
-//! standard error. Where it does not return within 25 s, that is the end.
+//! The client prints the command's output, sends typed text to its standard input, and interrupts
+//! it on Ctrl-C. The client exits with the command's exit status, with 255 if that status is
+//! unknown, and with 2 if its own arguments are invalid. It reports a lost connection, and the
+//! reconnect, on standard error. It gives up if it cannot reconnect within 25 s.
 //!
-//! The command starts in `/`, with nothing but a `PATH` in its environment. The protocol has no word for the end of an input:
-//! a command that reads to the end goes on until it is interrupted.
+//! The command starts in `/`, and its environment contains only a `PATH`. The protocol cannot
+//! signal the end of an input: a command that reads to the end of its input runs until it is
+//! interrupted.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -40,11 +43,12 @@ async fn main() {
             2
         }
     };
-    // Not by `return`: a read from a terminal cannot be taken back, and would be waited for.
+    // Not a `return`: a pending read from the terminal cannot be cancelled, and the runtime would
+    // wait for it.
     std::process::exit(status);
 }
 
-/// The server and the command that the arguments name; `None` where they make no sense.
+/// Returns the server and the command from the arguments, or `None` if they are invalid.
 fn arguments(mut args: impl Iterator<Item = String>) -> Option<(Endpoint, Vec<String>)> {
     let url = args.next()?;
     let (host, port) = url.strip_prefix("ws://")?.trim_end_matches('/').rsplit_once(':')?;
@@ -54,9 +58,9 @@ fn arguments(mut args: impl Iterator<Item = String>) -> Option<(Endpoint, Vec<St
     (dashes && !host.is_empty() && !argv.is_empty()).then_some((server, argv))
 }
 
-/// Runs a command; answers its exit status.
+/// Runs a command and returns its exit status.
 async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>> {
-    // What is typed arrives once, though the connection dies in the middle of it.
+    // Typed text arrives exactly once, even if the connection dies during a write.
     let limits = ClientLimits { retry_writes: true, ..ClientLimits::default() };
     let client = Client::start(&Env::real(), server, limits);
     let env = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
@@ -79,7 +83,7 @@ async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>>
     Ok(status)
 }
 
-/// Prints what the command prints, until there is no more; answers its exit status.
+/// Prints the command's output until it ends; returns the command's exit status.
 async fn print(mut events: Events) -> Result<i32, Box<dyn Error>> {
     let mut status = 255;
     while let Some(event) = events.next().await {
@@ -101,7 +105,8 @@ async fn show(mut out: impl AsyncWrite + Unpin, bytes: &[u8]) -> io::Result<()> 
     out.flush().await
 }
 
-/// Says when the connection is lost, and when it is back. There was one.
+/// Reports when the connection is lost and when it is restored. The client has been connected once
+/// before this runs.
 async fn notify(mut state: watch::Receiver<State>) -> Infallible {
     let mut before = State::Connected;
     loop {
@@ -122,7 +127,7 @@ async fn notify(mut state: watch::Receiver<State>) -> Infallible {
     }
 }
 
-/// Gives the command what is typed here, as long as it reads.
+/// Sends typed text to the command while the command reads its input.
 async fn feed(process: &Process) -> Infallible {
     let (mut typed, mut piece) = (stdin(), vec![0; 8 * 1024]);
     let fed: io::Result<()> = async {
@@ -134,12 +139,12 @@ async fn feed(process: &Process) -> Infallible {
         }
     }
     .await;
-    // Why nobody reads any more, the events tell.
+    // The events report why the command no longer reads.
     drop(fed);
     pending().await
 }
 
-/// Hands Ctrl-C on.
+/// Forwards Ctrl-C to the command.
 async fn interrupt(process: &Process) -> Infallible {
     while ctrl_c().await.is_ok() {
         if let Err(failure) = process.signal(Signal::Interrupt).await {

@@ -1,15 +1,16 @@
-//! An exec server: it runs commands for whoever connects, and keeps them running for 30 s where a connection is lost.
+//! An exec server: it runs commands for its clients, and keeps them running for 30 s after a lost
+//! connection.
 //!
 //! ```console
 //! $ cargo run --example exec_server -- --listen ws://127.0.0.1:7777
 //! ws://127.0.0.1:7777
 //! ```
 //!
-//! The first line tells the URL that it listens at; port 0, the default, asks for any free one. Ctrl-C and SIGTERM end it, and
-//! every command with it.
+//! The first output line is the URL that the server listens on. Port 0, the default, selects any
+//! free port. Ctrl-C and SIGTERM end the server and all its commands.
 //!
-//! It asks nobody who they are: whoever reaches the port may run anything that its user may. Leave it on loopback, or put
-//! something before it that asks.
+//! The server does not authenticate clients: anyone who can reach the port can run any command that
+//! the server's user may run. Bind it to loopback, or put an authenticating proxy in front of it.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Where the arguments say that it listens; `None` where they make no sense.
+/// Returns the listen address from the arguments, or `None` if they are invalid.
 fn address(mut args: impl Iterator<Item = String>) -> Option<SocketAddr> {
     let url = match args.next() {
         None => "ws://127.0.0.1:0".to_owned(),
@@ -49,7 +50,7 @@ fn address(mut args: impl Iterator<Item = String>) -> Option<SocketAddr> {
     args.next().is_none().then_some(address)
 }
 
-/// Serves until somebody asks for an end. What is dropped then kills every command.
+/// Serves until a signal requests the shutdown. Dropping the server then kills every command.
 async fn serve(at: SocketAddr) -> io::Result<()> {
     let env = Env::real();
     let (mut interrupted, mut terminated) =

@@ -1,14 +1,14 @@
-//! The exec-server protocol: a client runs commands on another machine, and neither they nor their output are lost when the
-//! connection is.
+//! The exec-server protocol: a client runs commands on another machine, and a lost connection loses
+//! neither the commands nor their output.
 //!
-//! JSON-RPC over WebSocket, wire-compatible with the codex exec-server of June 2026: the session family, `process/*` and
-//! `http/request`. The families `fs/*` and `environment/*` are answered as unknown methods; relays and their encryption are
-//! left out.
+//! The protocol is JSON-RPC over WebSocket. It is wire-compatible with the codex exec-server of
+//! June 2026 in the session family, `process/*` and `http/request`. The server answers the families
+//! `fs/*` and `environment/*` as unknown methods. Relays and their encryption are not implemented.
 //!
-//! - [`wire`]: what the two ends say to each other.
+//! - [`wire`]: the messages between client and server.
 //! - [`limits`]: every size and deadline.
 //! - [`server`]: keeps sessions and processes.
-//! - [`client`]: one logical client over connections that come and go.
+//! - [`client`]: one logical client over successive connections.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ pub mod wire;
 
 pub use server::{Server, ServerResources};
 
-/// The example of the README, compiled with those of the docs.
+/// Compiles the example of the README together with the doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

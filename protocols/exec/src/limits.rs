@@ -1,4 +1,4 @@
-//! Every size and deadline of the two ends, with its default.
+//! Every size and deadline of the client and the server, with its default.
 
 use std::time::Duration;
 
@@ -7,41 +7,46 @@ pub use reknit_jsonrpc::WireLimits;
 /// The limits of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// What it keeps to on one connection.
+    /// Limits of one connection.
     pub wire: WireLimits,
-    /// How long one attempt may take to connect, the WebSocket handshake included.
+    /// The timeout of one connection attempt, including the WebSocket handshake.
     pub connect_timeout: Duration,
-    /// How long the answer to `initialize` may take.
+    /// The timeout of the answer to `initialize`.
     pub initialize_timeout: Duration,
-    /// How long the client tries to get a connection back, from the moment in which it knows of the loss.
+    /// How long the client tries to reconnect, counted from the moment it detects the loss.
     pub recovery_deadline: Duration,
-    /// The pause after the first attempt that failed; it doubles with each.
+    /// The pause after the first failed attempt; it doubles with each further failure.
     pub back_off_min: Duration,
     /// The longest pause.
     pub back_off_max: Duration,
-    /// Whether a write that was in flight at a cut is sent again, under the same id. The rule of June 2026 is not to.
+    /// Whether the client resends a write that was in flight when the connection was lost, with the
+    /// same id. The rule of June 2026 is not to resend.
     pub retry_writes: bool,
-    /// How many messages of one connection may wait to be looked at. Reading stops until there is room.
+    /// How many received messages of one connection may wait to be processed. The client stops
+    /// reading until there is room.
     pub event_queue: usize,
-    /// How many events of one process may wait for a lower number.
+    /// How many early events of one process may wait for an event with a lower number.
     pub reorder_events: usize,
-    /// How many bytes of output these may hold.
+    /// How many bytes of output these early events may hold.
     pub reorder_bytes: usize,
-    /// How long a lower number may be missing, while connected, before it is asked for.
+    /// How long a lower number may be missing, while connected, before the client reads it from the
+    /// server.
     pub gap_wait: Duration,
-    /// How many events of one process are kept for its subscribers.
+    /// How many events of one process the client keeps for its subscribers.
     pub log_events: usize,
-    /// How many bytes of output these may hold.
+    /// How many bytes of output these events may hold.
     pub log_bytes: usize,
-    /// How often a read is repeated that was refused for a reason that may pass.
+    /// How often the client retries a read that the server refused for a transient reason.
     pub read_retries: u32,
-    /// How long a call may go without an answer, over all connections; what it asks the server to wait comes on top.
+    /// How long a call may wait for its answer, over all connections. The wait that the call
+    /// requests from the server is added to this.
     pub call_wait: Duration,
-    /// How many calls may be in flight; those after them wait.
+    /// How many calls may be in flight; further calls wait.
     pub calls: usize,
-    /// How many pieces of one HTTP body may wait for its reader. A slower reader's body fails, alone.
+    /// How many pieces of one HTTP body may wait for its reader. If a reader is slower, only its
+    /// body fails.
     pub body_frames: usize,
-    /// How many bytes these may hold.
+    /// How many bytes these pieces may hold.
     pub body_bytes: usize,
 }
 
@@ -73,35 +78,39 @@ impl Default for ClientLimits {
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// What it keeps to on one connection.
+    /// Limits of one connection.
     pub wire: WireLimits,
-    /// How long a new connection may take to say `initialize`, the HTTP part included.
+    /// How long a new connection may take to send `initialize`, including the HTTP handshake.
     pub handshake_deadline: Duration,
-    /// How long a session without a connection is kept.
+    /// How long the server keeps a session that has no connection.
     pub detached_lifetime: Duration,
-    /// After a resume, how long output that was kept from before is held for a client that has not read it yet.
+    /// How long after a resume the server holds earlier output for a client that has not read it
+    /// yet.
     pub catch_up_grace: Duration,
-    /// How long a closed process is readable.
+    /// How long a closed process remains readable.
     pub closed_retention: Duration,
-    /// How many bytes of the newest output each process keeps; the newest chunk is kept, however long.
+    /// How many bytes of its newest output each process retains. The newest chunk is always
+    /// retained, whatever its size.
     pub retained_bytes: usize,
-    /// How many chunks.
+    /// How many chunks of output each process retains.
     pub retained_chunks: usize,
-    /// How many events of one process may wait to be sent, while somebody is there to send them to. Output waits, then.
+    /// How many events of one process may wait to be sent while a client is attached. Beyond that
+    /// the server stops reading the process's output.
     pub outbound_queue: usize,
-    /// How many bytes may wait for the standard input of one process. Writes wait, then.
+    /// How many bytes may wait for the standard input of one process. Beyond that, writes wait.
     pub stdin_bytes: usize,
-    /// How many ids of writes each process remembers.
+    /// How many write ids each process remembers.
     pub write_ids: usize,
-    /// How many connections there may be.
+    /// The maximum number of connections.
     pub connections: usize,
-    /// How many sessions.
+    /// The maximum number of sessions.
     pub sessions: usize,
-    /// How many processes in one session, closed ones that are still readable included.
+    /// The maximum number of processes in one session, including closed ones that are still
+    /// readable.
     pub processes: usize,
-    /// How many requests of one connection may wait for something.
+    /// How many requests of one connection may wait.
     pub waiting_requests: usize,
-    /// How many bytes of one HTTP response are read where it is not streamed.
+    /// How many bytes of one HTTP response the server reads if the response is not streamed.
     pub http_body_bytes: usize,
 }
 

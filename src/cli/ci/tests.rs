@@ -1,4 +1,4 @@
-//! What a CI server is told of commands that hold, and of commands that do not.
+//! The CI reports of commands that succeed and of commands that fail.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::cli::act;
 use crate::cli::page::Page;
 use crate::frontend::{Github, plain};
 
-/// A folder of a test's own, which is gone with it.
+/// A temporary folder of a test, which is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,14 +38,14 @@ impl Drop for Folder {
     }
 }
 
-/// What a command prints, and its status.
+/// The output and exit status of a command.
 struct Done {
     out: String,
     err: String,
     status: u8,
 }
 
-/// A command, in a job of GitHub Actions whose page is in the folder, that writes JUnit into the folder.
+/// Runs a command in a GitHub Actions job. The job summary and the JUnit XML go to the folder.
 fn in_a_job(line: &str, folder: &Folder) -> Done {
     let github = Github {
         marks: true,
@@ -68,7 +68,7 @@ fn command(line: &str, github: Github) -> Done {
 const CUT: &str = "scenarios/counter/short-cut-while-numbers-flow.toml";
 
 #[test]
-fn a_file_that_breaks_is_a_failure_a_mark_and_a_story() {
+fn a_failing_file_has_a_failure_an_annotation_and_a_story() {
     let folder = Folder::new("run");
     let plain = "scenarios/counter/client-learns-late.toml";
     let done =
@@ -90,7 +90,8 @@ fn a_file_that_breaks_is_a_failure_a_mark_and_a_story() {
         "{}",
         failure.text
     );
-    // The file expects something of the stream, and that line is where a person looks.
+    // The file has an expectation for the stream; its line is the useful position for the
+    // annotation.
     let line = fs::read_to_string(CUT)
         .unwrap()
         .lines()
@@ -117,7 +118,7 @@ fn a_file_that_breaks_is_a_failure_a_mark_and_a_story() {
 }
 
 #[test]
-fn what_holds_is_no_failure_and_no_mark() {
+fn a_passing_file_has_no_failure_and_no_annotation() {
     let folder = Folder::new("held");
     let done = in_a_job(&format!("run {CUT} --seeds 2 --format json"), &folder);
     assert_eq!((done.status, done.err.as_str()), (0, ""));
@@ -129,7 +130,7 @@ fn what_holds_is_no_failure_and_no_mark() {
 }
 
 #[test]
-fn a_hunt_without_finds_is_one_passing_case_with_its_totals() {
+fn a_hunt_without_findings_is_one_passing_case_with_its_totals() {
     let folder = Folder::new("hunt");
     let done = in_a_job("hunt counter --runs 20", &folder);
     assert_eq!((done.status, done.err.as_str()), (0, ""));
@@ -141,7 +142,7 @@ fn a_hunt_without_finds_is_one_passing_case_with_its_totals() {
 }
 
 #[test]
-fn what_a_sweep_finds_is_marked_at_the_file_that_is_kept() {
+fn a_finding_of_a_sweep_is_annotated_at_its_saved_file() {
     let folder = Folder::new("sweep");
     let numbers = "format = 1\nsubject = \"counter\"\ntitle = \"Plain\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\nevery = \"300ms\"\n\
                    [[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
@@ -171,7 +172,7 @@ fn what_a_sweep_finds_is_marked_at_the_file_that_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_written_is_found_before_anything_runs() {
+fn a_write_error_is_reported_before_anything_runs() {
     let long = "--for 1h";
     for line in [
         format!("run {CUT} --junit /nowhere/x.xml"),

@@ -1,4 +1,5 @@
-//! What a hunt ends with: how much it did, what its faults hit, and what it never reached.
+//! The summary of a hunt: the number of runs, the coverage of its faults, and the unreached
+//! milestones and points.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::super::findings::Findings;
 const HEAD: [&str; 8] =
     ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
 
-/// The last words of a hunt.
+/// Returns the summary as text.
 pub(super) fn summarize(
     hunted: &Hunted,
     finds: &Findings,
@@ -30,7 +31,7 @@ pub(super) fn summarize(
     rendered + &finds.summary(hunted.broke, "schedule")
 }
 
-/// The same for a machine.
+/// Returns the summary as JSON lines.
 pub(super) fn lines(
     hunted: &Hunted,
     finds: &Findings,
@@ -41,7 +42,7 @@ pub(super) fn lines(
     json::hunt(hunted, finds.of_hunt()).text() + &json::totals(&totals).text()
 }
 
-/// The table of faults, and what they hit.
+/// Returns the table of fault coverage.
 fn faults(hunted: &Hunted) -> String {
     let row = |word: &str, hit: &FaultHits| {
         let FaultHits { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;

@@ -1,4 +1,4 @@
-//! The map of a sweep, with stories of all that broke, and of a run of each fault that did not.
+//! The map of a sweep, with stories of the violations and of one run per fault without a violation.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,13 +16,14 @@ use crate::schedule::Plan;
 use crate::subject::DynSubject;
 use crate::world::{Options, RunError};
 
-/// The most runs that broke and have a story on the map: each is some thousand characters.
+/// The maximum number of failing runs with a story on the map. Each story has some thousand
+/// characters.
 const BROKEN: usize = 24;
 
-/// A story on the map is so wide.
+/// The width of a story on the map, in characters.
 const WIDTH: usize = 130;
 
-/// Draws it. The runs that have a story are made again.
+/// Draws the map. The runs with a story are made again.
 pub(super) fn draw(
     swept: &SweepProgress,
     subject: &Arc<dyn DynSubject>,
@@ -38,7 +39,7 @@ pub(super) fn draw(
     html(&Map { swept, title, again, stories: &stories })
 }
 
-/// The trials that have a story.
+/// Returns the trials that have a story.
 fn rendered(swept: &SweepProgress) -> Vec<usize> {
     let of = |outcome| move |number: &usize| swept.trials[*number].outcome == Some(outcome);
     let all = 0..swept.trials.len();
@@ -56,7 +57,7 @@ fn rendered(swept: &SweepProgress) -> Vec<usize> {
     rendered
 }
 
-/// The stories of these plans; none of one that got stuck.
+/// Returns the stories of these plans; `None` for a run that got stuck.
 fn stories(plans: Vec<Plan>, subject: &Arc<dyn DynSubject>) -> Vec<Option<String>> {
     let (subject, mut stories) = (subject.clone(), Vec::new());
     let work = move |plan: Plan| {

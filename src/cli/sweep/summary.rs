@@ -1,4 +1,5 @@
-//! What a sweep ends with: its positions, what came of each fault, and what it never reached.
+//! The summary of a sweep: its positions, the outcomes of each fault, and the unreached milestones
+//! and points.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::subject::DynSubject;
 use super::super::args::SweepArgs;
 use super::super::findings::Findings;
 
-/// The last words of a sweep, but for what was found.
+/// Returns the summary as text, without the findings.
 pub(super) fn summarize(
     swept: &SweepProgress,
     subject: &Arc<dyn DynSubject>,
@@ -45,7 +46,7 @@ pub(super) fn summarize(
     rendered
 }
 
-/// The same for a machine.
+/// Returns the summary as JSON lines.
 pub(super) fn lines(
     swept: &SweepProgress,
     finds: &Findings,
@@ -59,7 +60,7 @@ pub(super) fn lines(
     positions.chain(last).map(|line| line.text()).collect()
 }
 
-/// How many positions there are, by host or connection, and by kind.
+/// Returns the number of positions by host or connection, and by kind.
 fn places(swept: &SweepProgress) -> String {
     let mut known: Vec<_> =
         swept.positions.iter().map(|position| (position.conn_number(), position.place())).collect();
@@ -87,7 +88,7 @@ fn places(swept: &SweepProgress) -> String {
     table::columns(&std::iter::once(head).chain(rows).chain([all]).collect::<Vec<_>>())
 }
 
-/// What came of each fault.
+/// Returns the outcomes of each fault.
 fn outcomes(swept: &SweepProgress) -> String {
     let row = |name: &str, counts: [u64; 4]| {
         let cells = std::iter::once(counts.iter().sum()).chain(counts).map(|n: u64| match n {
@@ -112,7 +113,7 @@ fn outcomes(swept: &SweepProgress) -> String {
     table::columns(&std::iter::once(head).chain(rows).chain([row("all", all)]).collect::<Vec<_>>())
 }
 
-/// Every position on a line, with what came of what was tried there.
+/// Returns one line per position, with the outcomes of its trials.
 pub(super) fn positions(swept: &SweepProgress) -> String {
     let line = |position: &crate::hunt::sweep::Position| {
         let tried = position.trials.iter().filter_map(|trial| swept.trials[*trial].outcome);

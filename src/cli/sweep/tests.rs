@@ -1,4 +1,4 @@
-//! The map and the runs of it, as the command gives them.
+//! The map of a sweep and its runs, as the command produces them.
 
 use crate::cli::act;
 use crate::cli::page::Page;
@@ -7,7 +7,7 @@ use crate::frontend::plain;
 const PLAIN: &str = "format = 1\nsubject = \"counter\"\ntitle = \"Three numbers\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\n\
                      every = \"300ms\"\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
 
-/// What `sweep -` prints, with more words, and its status.
+/// Runs `sweep -` with these further arguments. Returns its output and exit status.
 fn sweep(words: &str) -> (String, String, u8) {
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), PLAIN.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
@@ -21,7 +21,7 @@ fn sweep(words: &str) -> (String, String, u8) {
     (text(out), text(err), status)
 }
 
-/// What a page says that is drawn, and gone again.
+/// Runs the command, reads the page that it draws, and deletes the page.
 fn drawn(name: &str, words: &str) -> (String, String, u8) {
     let path = std::env::temp_dir().join(format!("reknit-{name}-{}.html", std::process::id()));
     let (out, err, status) = sweep(&format!("{words} --html {}", path.display()));
@@ -33,7 +33,7 @@ fn drawn(name: &str, words: &str) -> (String, String, u8) {
 }
 
 #[test]
-fn a_map_has_stories_of_what_broke_and_of_what_recovered() {
+fn a_map_has_stories_of_failures_and_of_recoveries() {
     let (page, out, status) = drawn("map", "--defect eof-is-completion");
     assert_eq!(status, 1);
     assert!(out.contains("\n  map  "), "{out}");
@@ -43,7 +43,7 @@ fn a_map_has_stories_of_what_broke_and_of_what_recovered() {
 }
 
 #[test]
-fn a_run_of_the_map_is_made_again_by_its_number() {
+fn a_run_of_the_map_can_be_repeated_by_its_number() {
     let (page, out, status) = drawn("trial", "--trial 30 --seed 3");
     assert_eq!(status, 0);
     assert!(
@@ -58,7 +58,7 @@ fn a_run_of_the_map_is_made_again_by_its_number() {
 }
 
 #[test]
-fn what_is_not_there_is_a_mistake_of_one_line() {
+fn a_missing_run_is_a_one_line_error() {
     let (out, err, status) = sweep("--trial 100000");
     assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1));
     assert!(

@@ -1,4 +1,4 @@
-//! One run of a sweep, by its number on the map: its whole story.
+//! One run of a sweep, by its number on the map: prints its full story.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::super::args::SweepArgs;
 use super::super::outputs::OutputFile;
 use super::super::page::{Page, Stop};
 
-/// Tells it, and draws it where there is something to draw into; whether it held.
+/// Prints the story, and draws the picture if the user named a file. Returns whether the run held.
 pub(super) fn summarize(
     args: &SweepArgs,
     number: u64,
@@ -23,7 +23,7 @@ pub(super) fn summarize(
     output: Option<OutputFile>,
     page: &mut Page<'_>,
 ) -> Result<bool, Stop> {
-    // The run without a fault is enough to know all that there is to try.
+    // The run without a fault is enough to list all trials.
     let swept =
         sweep(subject, plan, &Checks::default(), &args.pool.pool(), |_, _| ControlFlow::Break(()))?;
     let trial = usize::try_from(number - 1).ok().and_then(|number| swept.trials.get(number));

@@ -1,11 +1,12 @@
-//! Every line for machines is what the schema says.
+//! Every JSON line conforms to the schema.
 
 use crate::cli::act;
 use crate::cli::page::Page;
 use crate::report::json::RecordKind;
 use crate::report::json::tests::read;
 
-/// The lines of a command with `--format json`, read; its status, and what stands on standard error.
+/// Runs a command with `--format json`. Returns its parsed lines, its exit status and its standard
+/// error.
 fn lines(line: &str) -> (Vec<RecordKind>, u8, String) {
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), PLAIN.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
@@ -35,7 +36,7 @@ watch = { stream = "s1" }
 "#;
 
 #[test]
-fn a_run_is_a_line_a_file_and_its_totals() {
+fn a_run_prints_one_line_per_file_and_the_totals() {
     let (lines, status, err) = lines(
         "run scenarios/counter/canary.toml scenarios/counter/client-learns-late.toml --seeds 2",
     );
@@ -46,7 +47,7 @@ fn a_run_is_a_line_a_file_and_its_totals() {
 }
 
 #[test]
-fn a_hunt_is_a_line_a_find_what_it_did_and_its_totals() {
+fn a_hunt_prints_its_findings_a_summary_and_the_totals() {
     let (lines, status, err) = lines("hunt counter --runs 40 --defect resumes-one-too-late");
     assert_eq!((status, err.as_str()), (1, ""));
     let [finds @ .., RecordKind::Hunt(hunt), RecordKind::Totals(totals)] = &lines[..] else {
@@ -65,7 +66,7 @@ fn a_hunt_is_a_line_a_find_what_it_did_and_its_totals() {
 }
 
 #[test]
-fn a_sweep_is_a_line_a_position_what_it_did_and_its_totals() {
+fn a_sweep_prints_its_positions_a_summary_and_the_totals() {
     let (lines, status, err) = lines("sweep - --positions");
     assert_eq!((status, err.as_str()), (0, ""));
     let [positions @ .., RecordKind::Sweep(sweep), RecordKind::Totals(totals)] = &lines[..] else {
@@ -77,7 +78,7 @@ fn a_sweep_is_a_line_a_position_what_it_did_and_its_totals() {
 }
 
 #[test]
-fn defects_are_a_line_each_and_a_line_of_all() {
+fn defects_print_one_line_each_and_a_summary() {
     let (lines, status, err) = lines(
         "defects counter --defect resumes-one-too-late --defect eof-is-completion --runs 100 --sweep -",
     );

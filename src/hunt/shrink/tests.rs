@@ -1,4 +1,4 @@
-//! Runs of the built-in subject `counter`, made small.
+//! Runs of the built-in subject `counter`, shrunk.
 
 use super::*;
 use crate::property::About;
@@ -9,7 +9,8 @@ fn counter() -> Arc<dyn DynSubject> {
     Arc::new(crate::subjects::Counter)
 }
 
-/// The first random schedule under a defect that breaks one of the properties that the defect is said to break.
+/// Finds the first random schedule under a defect that violates one of the properties that the
+/// defect is declared to violate.
 fn first_failing(defect: &str) -> (Plan, Violation) {
     let subject = counter();
     let breaks = subject
@@ -35,8 +36,9 @@ fn small(plan: &Plan, broken: &Violation, expect: &Expect) -> Result<Shrunk, Not
     shrink(case, broken, &Budget::default(), |_| ControlFlow::Continue(()))
 }
 
-/// A random schedule under a defect comes down to at most three steps, twice the same ones, that break the same property of the
-/// same stream when they are written to a file and read again.
+/// Checks that a random schedule under a defect shrinks to at most three steps, and to the same
+/// steps both times. The result must violate the same property of the same stream after it is
+/// written to a file and read back.
 fn comes_down(defect: &str) {
     let (plan, broken) = first_failing(defect);
     let shrunk = small(&plan, &broken, &Expect::default()).unwrap();
@@ -64,32 +66,32 @@ fn comes_down(defect: &str) {
 }
 
 #[test]
-fn a_gap_comes_down_to_a_few_steps() {
+fn a_gap_shrinks_to_a_few_steps() {
     comes_down("resumes-one-too-late");
 }
 
 #[test]
-fn a_panic_comes_down_to_a_few_steps() {
+fn a_panic_shrinks_to_a_few_steps() {
     comes_down("panics-behind-retention");
 }
 
 #[test]
-fn a_reason_that_changes_comes_down_to_a_few_steps() {
+fn a_changing_reason_shrinks_to_a_few_steps() {
     comes_down("reason-changes");
 }
 
 #[test]
-fn an_unjustified_failure_comes_down_to_a_few_steps() {
+fn an_unjustified_failure_shrinks_to_a_few_steps() {
     comes_down("gives-up-at-first-reset");
 }
 
 #[test]
-fn a_residue_comes_down_to_a_few_steps() {
+fn a_residue_shrinks_to_a_few_steps() {
     comes_down("session-never-expires");
 }
 
 #[test]
-fn whoever_breaks_off_gets_the_best_so_far() {
+fn stopping_early_returns_the_smallest_plan_so_far() {
     let (plan, broken) = first_failing("resumes-one-too-late");
     let case = JudgedRun { subject: &counter(), plan: &plan, expect: &Expect::default() };
     let five_runs = |so_far: ShrinkProgress<'_>| {
@@ -108,7 +110,8 @@ fn whoever_breaks_off_gets_the_best_so_far() {
     );
 }
 
-/// A run with a bug that no property sees without a twin, but only what the file expects.
+/// A run with a bug that no property detects without a control run. An expectation in the file does
+/// detect it.
 fn half_open() -> (Plan, Expect) {
     let subjects = [counter()];
     let scenario = ScenarioFile::load(
@@ -128,7 +131,7 @@ fn all_broken(plan: &Plan, expect: &Expect) -> Vec<Violation> {
 }
 
 #[test]
-fn what_only_a_twin_breaks_is_shrunk_with_twins() {
+fn a_violation_seen_only_with_a_control_run_shrinks_with_control_runs() {
     let (plan, _) = half_open();
     let [broken, ..] = &all_broken(&plan, &Expect::default())[..] else { panic!("it must break") };
     let shrunk = small(&plan, broken, &Expect::default()).unwrap();
@@ -136,7 +139,7 @@ fn what_only_a_twin_breaks_is_shrunk_with_twins() {
 }
 
 #[test]
-fn what_only_the_file_expects_is_kept_with_the_file_that_expects_it() {
+fn a_shrunk_unmet_expectation_keeps_its_expectation_in_the_file() {
     let (plan, expect) = half_open();
     let broken: Vec<_> =
         all_broken(&plan, &expect).into_iter().filter(|broken| broken.property == EXPECT).collect();
@@ -151,7 +154,7 @@ fn what_only_the_file_expects_is_kept_with_the_file_that_expects_it() {
 }
 
 #[test]
-fn what_does_not_break_cannot_be_shrunk() {
+fn a_run_without_the_violation_cannot_be_shrunk() {
     let (plan, broken) = first_failing("resumes-one-too-late");
     let good = Plan { defects: Vec::new(), ..plan.clone() };
     assert_eq!(small(&good, &broken, &Expect::default()).unwrap_err(), NotShrunk::Held("gap_free"));
@@ -163,7 +166,7 @@ fn what_does_not_break_cannot_be_shrunk() {
 }
 
 #[test]
-fn the_main_thing_is_a_property_and_of_its_streams_the_one_with_the_plainest_name() {
+fn the_main_violation_is_of_a_property_and_of_its_shortest_stream_name() {
     let broken = |property, stream: Option<&str>| {
         let subject = stream.map_or(About::Run, |stream| About::Stream(stream.into()));
         sample_violation(property, subject, crate::history::Time::ZERO, "it broke")

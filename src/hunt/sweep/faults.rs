@@ -1,8 +1,10 @@
-//! What goes wrong at a position: a table, a row a fault, with the kinds of positions at which it makes sense.
+//! The faults of a sweep: a table with one fault per row, and the kinds of positions at which each
+//! fault makes sense.
 //!
-//! Each is a step of a schedule, in the words that a scenario file has. Where those cannot name a position exactly, the step is at
-//! the nearest that they can: a packet has the millisecond in which it leaves, for latency is a millisecond at least; within that,
-//! what comes first is drawn, as ever.
+//! Each fault is a step of a schedule, expressed in scenario-file terms. Some positions cannot be
+//! expressed exactly; the step then uses the nearest expressible moment. A packet is identified by
+//! the millisecond in which it leaves, because latency is at least one millisecond. The order of
+//! events within that millisecond is drawn, as always.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,13 +19,13 @@ use super::positions::{Position, PositionKind, PositionSite, Site};
 /// One fault of a sweep.
 #[derive(Clone, Copy)]
 pub struct SweepFault {
-    /// What a person calls it.
+    /// The display name.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// The effect, in one or two sentences.
     pub does: &'static str,
-    /// At which kinds of positions it makes sense.
+    /// The kinds of positions at which the fault makes sense.
     pub kinds: &'static [PositionKind],
-    /// The step that brings it; `None` where this very position has nothing that it could hit.
+    /// Returns the step that injects the fault; `None` if there is nothing to hit at this position.
     step: fn(&Position) -> Option<Step>,
 }
 
@@ -34,22 +36,22 @@ impl std::fmt::Debug for SweepFault {
 }
 
 impl SweepFault {
-    /// The step that brings this fault at a position, if it makes sense there.
+    /// Returns the step that injects this fault at a position, if the fault makes sense there.
     pub fn step(&self, position: &Position) -> Option<Step> {
         if self.kinds.contains(&position.kind()) { (self.step)(position) } else { None }
     }
 }
 
-/// So much later than the other does an end learn of a cut, or of the end of a connection.
+/// How much later than its peer an end learns of a cut, or how late a close arrives.
 pub(super) const LATE: Duration = Duration::from_secs(3);
 
-/// So long nothing passes, a task stays where it is, or a host is down.
+/// The duration of a stall, of a hold, or of a host's downtime.
 const A_WHILE: Duration = Duration::from_secs(2);
 
 const ANYWHERE: &[PositionKind] =
     &[PositionKind::Packet, PositionKind::Message, PositionKind::Milestone, PositionKind::Point];
 
-/// The table.
+/// The table of faults.
 pub const FAULTS: &[SweepFault] = &[
     SweepFault {
         name: "cut, client first",
@@ -111,7 +113,7 @@ pub const FAULTS: &[SweepFault] = &[
             let site = position.open().filter(|_| flags.fin || flags.rst)?;
             let fault =
                 Fault::DelayClose { conn: site.conn.clone(), toward: toward.clone(), by: LATE };
-            // A packet that has left is late no more.
+            // The delay must be set before the packet leaves.
             Some(at(position.at.before(Duration::from_millis(1)), fault))
         },
     },
@@ -142,7 +144,8 @@ pub const FAULTS: &[SweepFault] = &[
     },
 ];
 
-/// A cut of the position's connection: as soon as a message has arrived, or at a packet, or after a milestone or point.
+/// Cuts the position's connection: when a message has arrived, at a packet, or after a milestone or
+/// point.
 fn cut(position: &Position, client: Learns, server: Learns) -> Option<Step> {
     let site = position.open()?;
     let learns = BTreeMap::from([(site.client.clone(), client), (site.server.clone(), server)]);
@@ -150,7 +153,8 @@ fn cut(position: &Position, client: Learns, server: Learns) -> Option<Step> {
         PositionSite::Message { toward, n, .. } => {
             at(position.at, cut_after(site, toward, TrafficCount::Messages(*n), learns))
         }
-        // There must be something to cut: the first packet of a connection is cut on its way.
+        // The connection must exist before it can be cut, so its first packet is cut while in
+        // flight.
         PositionSite::Packet { .. } => {
             let when = position.at.max(site.opened + Duration::from_millis(1));
             at(when, Fault::Cut { conn: site.conn.clone(), learns })
@@ -179,7 +183,7 @@ fn at(at: Time, fault: Fault) -> Step {
     Step { when: When::At(at.since(Time::ZERO)), action: Action::Fault(fault) }
 }
 
-/// The trigger that names a milestone or point.
+/// Returns the trigger that names a milestone or point.
 fn after(position: &Position) -> Option<When> {
     let (trigger, nth) = match &position.spot {
         PositionSite::Milestone { name, nth } => (Trigger::milestone(*name), *nth),

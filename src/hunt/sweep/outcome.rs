@@ -1,6 +1,8 @@
-//! What came of a fault: the user's record of the run, compared with that of the run without it.
+//! The outcome of a fault: compares what the users saw in the run with what they saw in the run
+//! without the fault.
 //!
-//! Times do not count, nor the borders of items: of a stream, its bytes and how it ended; of a call, how it came back.
+//! Times and item boundaries are ignored. A stream counts by its bytes and its ending, a call by
+//! its result.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +12,23 @@ use crate::history::{Answer, Call, Data, Ending, EventKind, History, Stream};
 use crate::schedule::Host;
 use crate::subject::DynSubject;
 
-/// What came of a fault, from the best to the worst. Each run has one: it is broken if a property broke, or else the first of the others
-/// that is true of it.
+/// The outcome of a fault, from best to worst. Each run has exactly one: [`Broken`](Self::Broken)
+/// if a property is violated, otherwise the first other outcome that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultOutcome {
-    /// The users' record is the same, and no client needed a generation more.
+    /// The users saw the same, and no client needed an additional generation.
     Untouched,
-    /// All that came out without the fault came out with it.
+    /// Every stream and call came out at least as well as without the fault.
     Recovered,
-    /// Something that came out without the fault did not, and no property broke: it was justified.
+    /// Some stream or call came out worse than without the fault, but no property was violated: the
+    /// failure was justified.
     Failed,
-    /// A property broke.
+    /// A property was violated.
     Broken,
 }
 
 impl FaultOutcome {
-    /// All of them, each with what a person calls it and what it means.
+    /// All outcomes, each with its display name and its meaning.
     pub const ALL: [(FaultOutcome, &'static str, &'static str); 4] = [
         (
             FaultOutcome::Untouched,
@@ -46,22 +49,22 @@ impl FaultOutcome {
         (FaultOutcome::Broken, "broken", "a property broke"),
     ];
 
-    /// What a person calls it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(outcome, ..)| *outcome == self).expect("each has a name").1
     }
 }
 
-/// What the users of a run had of it.
+/// What the users saw in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserView {
-    /// What was delivered of each stream to the user on a host, and how it ended.
+    /// For each host and stream: the bytes delivered to the user, and how the stream ended.
     streams: BTreeMap<(Host, Stream), (Vec<u8>, Option<Ending>)>,
-    /// How the call of each step came back.
+    /// The result of the call that each step made.
     calls: BTreeMap<usize, Return>,
 }
 
-/// How a call came back.
+/// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
 enum Return {
     Open,
@@ -70,7 +73,7 @@ enum Return {
 }
 
 impl UserView {
-    /// The record of a run.
+    /// Extracts the users' view from a history.
     pub fn of(history: &History) -> Self {
         let mut record = Self::default();
         let (mut step, mut steps) = (0, BTreeMap::new());
@@ -95,7 +98,7 @@ impl UserView {
                         record.streams.entry((host, stream.clone())).or_default();
                     match &event.what {
                         EventKind::Delivered { bytes, .. } => delivered.put(bytes.reading()),
-                        // It may be asked again how it ended.
+                        // A user may ask for the ending again; only the first answer counts.
                         EventKind::StreamEnded { ending, .. } if ended.is_none() => {
                             *ended = Some(ending.clone())
                         }
@@ -108,7 +111,7 @@ impl UserView {
         record
     }
 
-    /// A call came back, the first time.
+    /// Records the result of a call, unless it already has one.
     fn came_back(&mut self, steps: &BTreeMap<Call, usize>, call: Call, how: Return) {
         if let Some(open) = steps
             .get(&call)
@@ -119,7 +122,7 @@ impl UserView {
         }
     }
 
-    /// Whether all that came out in another run came out in this one, too.
+    /// Returns whether every stream and call came out at least as well as in another run.
     pub fn has_all_of(&self, other: &UserView) -> bool {
         let stream = |(key, (_, ending)): (_, &(Vec<u8>, Option<Ending>))| {
             let here = self.streams.get(key).and_then(|(_, ending)| ending.as_ref());
@@ -141,7 +144,8 @@ impl UserView {
     }
 }
 
-/// How many generations the clients of a run installed; of a protocol that counts none, how many connections they opened.
+/// Returns the number of generations that the clients of a run installed. For a protocol without
+/// generations, returns the number of connections opened.
 pub fn generations(subject: &dyn DynSubject, history: &History) -> u64 {
     let counted = |name| history.milestones.get(name).copied().unwrap_or(0);
     subject.generation_milestone().map_or(history.conns.len() as u64, counted)

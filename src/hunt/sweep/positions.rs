@@ -1,7 +1,8 @@
-//! The positions of a run: each packet, each message, each milestone and each point of it, with where it was.
+//! The positions of a run: each packet, message, milestone and point, with its moment and place.
 //!
-//! They are read from a detailed history. What a file calls them is what a trigger or a count names: the n-th milestone of a name
-//! on a host, the n-th message of a direction. A packet has no such name, and is known by the millisecond in which it left.
+//! They are read from a detailed history. A file names a position by a trigger or a count: the n-th
+//! milestone of a name on a host, or the n-th message in a direction. A packet has no such name; it
+//! is identified by the millisecond in which it left.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,67 +12,69 @@ use crate::history::{
 use crate::schedule::{Conn, Fault, Host, MilestoneValue, Plan};
 use crate::subject::DynSubject;
 
-/// A moment and a place of a run, at which something could go wrong.
+/// A moment and a place in a run where a fault can be injected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Position {
-    /// When it was reached.
+    /// The time of the event.
     pub at: Time,
-    /// On which host: of a packet or a message, the one that sent it.
+    /// The host of the event. For a packet or a message, this is the sender.
     pub host: Host,
-    /// What was reached.
+    /// The event.
     pub spot: PositionSite,
-    /// The connection that it was about, or the newest one of its host.
+    /// The connection of the event, or the newest connection of its host.
     pub conn: Option<Site>,
-    /// The server that it was on, or that its host had last connected to; none that a puppet plays.
+    /// The host itself if it is a server, otherwise the server of [`conn`](Self::conn). `None` if a
+    /// puppet plays that server.
     pub server: Option<Host>,
-    /// What was tried there, by number. Where another position is the same moment of the same place, they share it.
+    /// The numbers of the trials at this position. Positions at the same moment and place share
+    /// trials.
     pub trials: Vec<usize>,
 }
 
-/// What was reached.
+/// The event at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PositionSite {
     /// A packet left.
     Packet {
-        /// Toward this host.
+        /// The host that the packet is sent to.
         toward: Host,
-        /// Which one of its direction of its connection, from 1.
+        /// The packet's number in this direction of its connection, from 1.
         n: u64,
-        /// Its flags.
+        /// The TCP flags.
         flags: Flags,
-        /// How many bytes it carried.
+        /// The payload length in bytes.
         len: u32,
     },
     /// A whole message was handed to a connection.
     Message {
-        /// Toward this host.
+        /// The host that the message is sent to.
         toward: Host,
-        /// Which one of its direction of its connection, from 1.
+        /// The message's number in this direction of its connection, from 1.
         n: u64,
-        /// Its name, as the subject's dissector reads it.
+        /// The message's name, as the subject's dissector reads it.
         label: String,
-        /// The bytes of its direction up to its first, and up to its last.
+        /// The byte range of the message in its direction: start offset and end offset.
         bytes: (u64, u64),
     },
     /// Product code passed a milestone.
     Milestone {
-        /// Its name.
+        /// The name of the milestone.
         name: &'static str,
-        /// Which time on its host, from 1.
+        /// The occurrence on its host, from 1.
         nth: u64,
     },
     /// A task passed a point.
     Point {
-        /// Its name.
+        /// The name of the point.
         name: &'static str,
-        /// Which time on its host, from 1.
+        /// The occurrence on its host, from 1.
         nth: u64,
         /// Whether the schedule itself holds the task there.
         held: bool,
     },
 }
 
-/// The kinds of positions.
+/// The kind of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PositionKind {
     /// A packet.
@@ -85,7 +88,7 @@ pub enum PositionKind {
 }
 
 impl PositionKind {
-    /// All of them, each with what a person calls it.
+    /// All kinds, each with its display name.
     pub const NAMES: [(PositionKind, &'static str); 4] = [
         (PositionKind::Packet, "packet"),
         (PositionKind::Message, "message"),
@@ -93,31 +96,31 @@ impl PositionKind {
         (PositionKind::Point, "point"),
     ];
 
-    /// What a person calls it.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(kind, _)| *kind == self).expect("each has a name").1
     }
 }
 
-/// A connection, as a position knows it.
+/// The connection of a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// Its number.
+    /// The index of the connection in the history.
     pub index: ConnIndex,
-    /// Its name, by number.
+    /// The name of the connection in a scenario file.
     pub conn: Conn,
     /// The host that opened it.
     pub client: Host,
     /// The host that it was opened to.
     pub server: Host,
-    /// When it was opened.
+    /// The time when it was opened.
     pub opened: Time,
-    /// Whether its first packet had left, and there was anything left of it that a fault could hit.
+    /// Whether a fault can still hit the connection: its first packet has left, and it is not over.
     pub open: bool,
 }
 
 impl Position {
-    /// Its kind.
+    /// Returns the kind of the position.
     pub fn kind(&self) -> PositionKind {
         match self.spot {
             PositionSite::Packet { .. } => PositionKind::Packet,
@@ -127,7 +130,8 @@ impl Position {
         }
     }
 
-    /// What it is counted by: the connection of a packet or a message, the host of anything else.
+    /// Returns the place that numbers the position: the connection for a packet or a message,
+    /// otherwise the host.
     pub fn place(&self) -> String {
         match (self.kind(), &self.conn) {
             (PositionKind::Packet | PositionKind::Message, Some(site)) => site.conn.to_string(),
@@ -135,7 +139,8 @@ impl Position {
         }
     }
 
-    /// The connection by which it is counted, in the order of opening; none where it is counted by its host.
+    /// Returns the index of the connection that numbers the position, in the order of opening.
+    /// Returns `None` if the host numbers the position.
     pub fn conn_number(&self) -> Option<usize> {
         self.conn
             .as_ref()
@@ -143,13 +148,14 @@ impl Position {
             .map(|site| site.index.0)
     }
 
-    /// Its connection, where a fault can hit that.
+    /// Returns the connection, if a fault can hit it.
     pub fn open(&self) -> Option<&Site> {
         self.conn.as_ref().filter(|site| site.open)
     }
 }
 
-/// The positions of a run before a moment, in order. The history must be a [detailed](crate::world::Detail::Full) one.
+/// Returns the positions of a run before a given time, in order. The history must be
+/// [detailed](crate::world::Detail::Full).
 pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History, until: Time) -> Vec<Position> {
     let mut lister = Lister {
         subject,
@@ -163,7 +169,7 @@ pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History, until: Time)
     before.filter_map(|event| lister.position(event)).collect()
 }
 
-/// What positions of one name are counted by: a direction of a connection, or a host.
+/// The key for numbering positions: a direction of a connection, or a name on a host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Row {
     Packets(usize, Side),
@@ -177,9 +183,9 @@ struct Lister<'a> {
     plan: &'a Plan,
     history: &'a History,
     counted: BTreeMap<Row, u64>,
-    /// Where the last message of each direction ended.
+    /// The end offset of the last message in each direction.
     ends: BTreeMap<(usize, Side), u64>,
-    /// The connections whose first packet has left, and that the schedule itself has not cut.
+    /// The connections whose first packet has left and that the schedule itself has not cut.
     alive: BTreeSet<usize>,
 }
 
@@ -187,7 +193,7 @@ impl Lister<'_> {
     fn position(&mut self, event: &Event) -> Option<Position> {
         match &event.what {
             EventKind::ConnOpened { conn } => drop(self.alive.insert(conn.0)),
-            // Its ends may learn of that much later.
+            // The ends may learn of the cut much later, so do not wait for `ConnOver`.
             EventKind::FaultBegan { what, scope, .. } if matches!(**what, Fault::Cut { .. }) => {
                 self.alive.retain(|it| !scope.conns.contains(&ConnIndex(*it)))
             }
@@ -248,7 +254,8 @@ impl Lister<'_> {
         }
     }
 
-    /// The connection that a milestone or point names, or else the newest one of its host.
+    /// Returns the connection that a milestone or point names, otherwise the newest connection of
+    /// its host.
     fn about(
         &self,
         host: &Host,

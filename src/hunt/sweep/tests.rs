@@ -46,7 +46,7 @@ fn with_defect(
     (subject, plan)
 }
 
-/// A sweep that ends after so many trials, and all that broke in it.
+/// Runs a sweep that stops after `most` trials. Returns it and its failed runs.
 fn sweep_of(
     (subject, plan): &(Arc<dyn DynSubject>, Plan),
     jobs: usize,
@@ -65,7 +65,7 @@ fn sweep_of(
 static WHOLE: LazyLock<SweepProgress> = LazyLock::new(|| sweep_of(&numbers(), 2, usize::MAX).0);
 
 #[test]
-fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_something_to_do() {
+fn a_correct_subject_survives_every_fault_at_every_position() {
     let swept = &*WHOLE;
     let broken: Vec<_> = swept
         .trials
@@ -94,7 +94,7 @@ fn a_good_subject_survives_every_fault_at_every_position_and_each_fault_finds_so
             outcome.name()
         );
     }
-    // Nothing is closed before the file's horizon.
+    // One fault (a delayed close) is never tried: nothing is closed before the file's horizon.
     let tried = FAULTS
         .iter()
         .filter(|fault| swept.trials.iter().any(|trial| trial.fault.name == fault.name));
@@ -118,7 +118,7 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
 }
 
 #[test]
-fn what_breaks_at_a_position_is_an_ordinary_schedule_with_one_step_more() {
+fn a_violation_at_a_position_is_an_ordinary_plan_with_one_extra_step() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
     let (swept, found) = sweep_of(&broken, 2, 150);
     let Caught { trial, failed } = &found[0];
@@ -133,7 +133,7 @@ fn what_breaks_at_a_position_is_an_ordinary_schedule_with_one_step_more() {
 }
 
 #[test]
-fn every_step_of_a_sweep_can_stand_in_a_file() {
+fn a_file_can_express_every_step_of_a_sweep() {
     let swept = &*WHOLE;
     for trial in &swept.trials {
         let plan = swept.plan_of(trial);
@@ -145,7 +145,7 @@ fn every_step_of_a_sweep_can_stand_in_a_file() {
 }
 
 #[test]
-fn a_schedule_that_breaks_by_itself_is_the_only_run() {
+fn a_failing_plain_run_is_the_only_run() {
     let (swept, found) = sweep_of(&with_defect(cut_short(), "resumes-one-too-late"), 1, usize::MAX);
     assert_eq!(
         (swept.positions.len(), swept.trials.len(), swept.tally.runs, swept.broke),
@@ -157,14 +157,14 @@ fn a_schedule_that_breaks_by_itself_is_the_only_run() {
 }
 
 #[test]
-fn a_sweep_that_is_broken_off_ends_with_what_it_has() {
+fn a_stopped_sweep_returns_the_trials_so_far() {
     let (swept, _) = sweep_of(&numbers(), 2, 7);
     assert_eq!((swept.done, swept.tally.runs), (7, 8));
     assert!(swept.trials.iter().enumerate().all(|(n, trial)| trial.outcome.is_some() == (n < 7)));
 }
 
 #[test]
-fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
+fn packets_in_the_same_millisecond_share_one_trial() {
     let swept = &*WHOLE;
     let shared = swept.positions.iter().enumerate().filter(|(number, position)| {
         position.trials.iter().any(|trial| swept.trials[*trial].position < *number)
@@ -180,7 +180,7 @@ fn what_leaves_in_the_same_millisecond_of_a_connection_is_tried_once() {
 }
 
 #[test]
-fn nothing_is_tried_in_the_healed_tail_and_it_begins_when_the_file_says() {
+fn the_healed_tail_keeps_its_start_and_has_no_trials() {
     let (subject, mut plan) = numbers();
     plan.heal = Duration::from_secs(3);
     let (swept, _) = sweep_of(&(subject, plan), 2, 0);
@@ -190,7 +190,7 @@ fn nothing_is_tried_in_the_healed_tail_and_it_begins_when_the_file_says() {
 }
 
 #[test]
-fn a_connection_that_is_over_is_no_place_for_a_fault_of_connections() {
+fn a_closed_connection_gets_no_connection_faults() {
     let (swept, _) = sweep_of(&cut_short(), 2, 0);
     let first = |position: &&Position| {
         position.conn.as_ref().is_some_and(|site| site.conn.to_string() == "client#1")
@@ -214,7 +214,7 @@ fn record(rendered: &ScriptedRun) -> UserView {
 }
 
 #[test]
-fn times_and_the_borders_of_items_make_no_difference_to_a_record() {
+fn times_and_item_boundaries_do_not_change_the_user_view() {
     let early =
         history().opened("s1", 1, 0).delivered("s1", 10, "ab").completed("s1", 20, "total 2");
     let late = history()
@@ -227,7 +227,7 @@ fn times_and_the_borders_of_items_make_no_difference_to_a_record() {
 }
 
 #[test]
-fn a_record_has_all_of_another_if_nothing_came_to_less() {
+fn a_user_view_covers_another_if_nothing_came_out_worse() {
     let completed = record(
         &history().opened("s1", 1, 0).delivered("s1", 10, "a").completed("s1", 20, "total 1"),
     );
@@ -253,7 +253,7 @@ fn a_record_has_all_of_another_if_nothing_came_to_less() {
 }
 
 #[test]
-fn the_table_names_each_fault_once_and_gives_it_a_place() {
+fn the_table_names_each_fault_once_and_gives_it_a_position() {
     let mut names: Vec<_> = FAULTS.iter().map(|fault| fault.name).collect();
     names.sort_unstable();
     names.dedup();
@@ -270,7 +270,7 @@ fn there_is_time_to_recover_after_the_last_position() {
     assert_ne!(plan.limits, Limits::default(), "under the limits of the plan");
 }
 
-/// What stands between the marks of the page on sweeps.
+/// Returns the generated part of the documentation page on sweeps.
 fn drawn() -> String {
     let kinds = |fault: &SweepFault| {
         let named = fault.kinds.iter().map(|kind| kind.name());

@@ -1,7 +1,9 @@
-//! An upload, recorded as [the page](crate::subject::Subject#what-a-driver-must-record) says, and what the generic properties find in it.
+//! An upload, recorded as [the documentation](crate::subject::Subject#what-a-driver-must-record)
+//! requires, and the violations that the generic properties find in it.
 //!
-//! The client sends numbered chunks, each as often as it must until the server acknowledges it, and closes the upload with `done`.
-//! A request carries all that the server needs: `put NAME CALL NUMBER TEXT`, `done NAME CALL`.
+//! The client sends numbered chunks. It sends each one until the server acknowledges it, and then
+//! closes the upload with `done`. A request carries everything the server needs: `put NAME CALL
+//! NUMBER TEXT`, `done NAME CALL`.
 
 use std::io;
 use std::sync::Arc;
@@ -29,15 +31,15 @@ const SILENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is wrong with the server, or with its driver.
+/// A bug in the server or in its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Nothing,
-    /// It acknowledges a chunk a moment before it stores it.
+    /// The server acknowledges a chunk a moment before it stores the chunk.
     AcknowledgesEarly,
-    /// It stores whatever comes, also what it has stored already.
+    /// The server stores every chunk it receives, including chunks that it has already stored.
     StoresAgain,
-    /// Its driver records what flows up as if it flowed down.
+    /// The driver records the uploaded data as if it flowed down to the client.
     RecordedUpward,
 }
 
@@ -72,7 +74,7 @@ impl Subject for Uploads {
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
         let (detection, attempt, usual) = (SILENCE, SILENCE * 2, Guarantees::default());
-        // Each upload has a connection of its own.
+        // Each upload opens a separate connection.
         let work = WorkBounds { attempts: 50, ..usual.work };
         Guarantees {
             detection,
@@ -105,7 +107,7 @@ impl Subject for Uploads {
     }
 }
 
-/// What the server keeps, with the record of it: its outside world.
+/// The server's durable state and the record of it: the world outside the server.
 struct Store {
     disk: Disk,
     record: Recorder,
@@ -141,7 +143,7 @@ impl Store {
         }
     }
 
-    /// How many chunks of an upload are stored.
+    /// Returns the number of stored chunks of an upload.
     fn count(&self, name: &str) -> u64 {
         self.disk.read(name).and_then(|count| count.parse().ok()).unwrap_or(0)
     }
@@ -167,7 +169,7 @@ impl Store {
     }
 }
 
-/// The user of a client uploads something.
+/// The user of a client uploads data.
 async fn upload(host: HostContext, call: Call, chunks: u64, wrong: Wrong) {
     let name = format!("{}-{}", host.name, call.0);
     let up = Stream::from(name.as_str());
@@ -191,7 +193,7 @@ async fn upload(host: HostContext, call: Call, chunks: u64, wrong: Wrong) {
                 };
                 let Ok(reply) = exchange(&mut stream, request).await else { break };
                 heard = Instant::now();
-                // That the upload is closed acknowledges all chunks.
+                // A reply that the upload is closed acknowledges all chunks.
                 let have = reply.strip_prefix("have ").map_or(Ok(chunks), str::parse).unwrap_or(0);
                 (next..=have).for_each(|number| host.record.delivered(&up, chunk(number), None));
                 acknowledged = acknowledged.max(have);
@@ -218,7 +220,7 @@ fn uploads(wrong: Wrong) -> Arc<dyn DynSubject> {
     Arc::new(Uploads(wrong))
 }
 
-/// Ten chunks from the first second on, and a fault so many milliseconds later.
+/// Uploads ten chunks starting at 1 s, and injects a fault `after` milliseconds later.
 fn faulty(after: u64, fault: Fault) -> Plan {
     let fields = serde_json::Map::from_iter([("chunks".to_owned(), 10.into())]);
     let ask = Operation { verb: "upload".into(), client: "client".into(), fields };
@@ -228,7 +230,7 @@ fn faulty(after: u64, fault: Fault) -> Plan {
     plan.step(When::At(Duration::from_millis(1_000 + after)), Action::Fault(fault))
 }
 
-/// A crash of the server, at many moments of the upload.
+/// Crashes of the server, at many moments of the upload.
 fn crashes() -> impl Iterator<Item = Plan> {
     let crash = || Fault::Crash {
         host: "server".into(),
@@ -238,7 +240,7 @@ fn crashes() -> impl Iterator<Item = Plan> {
     (0..60).map(move |n| faulty(4 * n, crash()))
 }
 
-/// A reset of the client's connection, at many moments of the upload.
+/// Resets of the client's connection, at many moments of the upload.
 fn resets() -> impl Iterator<Item = Plan> {
     let conn = Conn { host: "client".into(), label: None, which: Which::Last };
     (0..60).map(move |n| faulty(4 * n, Fault::Reset { conn: conn.clone(), toward: None }))
@@ -255,7 +257,7 @@ fn broken(wrong: Wrong, plan: &Plan) -> Result<Vec<Violation>, RunError> {
     judge(case, &Options::default(), |_| false).map(|judged| judged.broken)
 }
 
-/// The sentences of all that breaks over these plans, each as `property: sentence`.
+/// Returns the violations over these plans, each as `property: sentence`.
 fn found(wrong: Wrong, plans: impl Iterator<Item = Plan>) -> Vec<String> {
     let broken = plans.flat_map(|plan| broken(wrong, &plan).expect("it runs"));
     broken.map(|broken| format!("{}: {}", broken.property, sentence(&broken))).collect()
@@ -285,7 +287,7 @@ fn a_chunk_that_is_stored_twice_is_a_gap_and_an_upload_that_is_closed_twice_take
 }
 
 #[test]
-fn an_upload_that_is_recorded_upward_is_a_mistake_of_its_driver() {
+fn an_upload_recorded_in_the_wrong_direction_is_a_driver_error() {
     let mistake = resets().map(|plan| broken(Wrong::RecordedUpward, &plan)).find_map(Result::err);
     let rendered = mistake.expect("a mistake").to_string();
     assert!(

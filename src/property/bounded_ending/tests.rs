@@ -1,4 +1,4 @@
-//! The bound of each thing that must end, at its edge, on both sides.
+//! Tests the bound of everything that must end, exactly at the bound and just past it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::schedule::{Conn, Fault, TrafficCount};
 
 use crate::property::scripted::{BOUND, ScriptedRun, history};
 
-/// A stream that ended at 10 s; its bound is 10 s and what detection, recovery, an attempt, 1 s and A make.
+/// A stream that ended at 10 s. Its bound is 10 s plus detection, recovery, an attempt, 1 s and A.
 fn ended() -> ScriptedRun {
     history()
         .opened("s1", 1, 0)
@@ -41,7 +41,7 @@ fn an_ended_stream_ends_for_its_user_until_the_bound_and_not_later() {
 }
 
 #[test]
-fn the_last_byte_counts_where_it_comes_after_the_end() {
+fn a_last_byte_after_the_end_counts() {
     let scripted = ended().produced("s1", 12_000, "b").delivered("s1", 12_020, "b");
     late_by(
         &scripted,
@@ -97,7 +97,7 @@ fn a_fault_that_slows_counts_from_its_end() {
 }
 
 #[test]
-fn a_fault_after_the_bound_excuses_nothing() {
+fn a_fault_after_the_bound_is_no_excuse() {
     let at = 10_000 + BOUND;
     assert_eq!(
         ended()
@@ -111,7 +111,7 @@ fn a_fault_after_the_bound_excuses_nothing() {
 }
 
 #[test]
-fn a_fault_of_somebody_else_excuses_nothing() {
+fn a_fault_on_another_path_is_no_excuse() {
     let scripted = ended().by("client2").kills(30_000, 31_000).by("client");
     assert_eq!(
         scripted.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(),
@@ -120,8 +120,8 @@ fn a_fault_of_somebody_else_excuses_nothing() {
 }
 
 #[test]
-fn latency_that_stays_stretches_the_bound_instead_of_lifting_it() {
-    // 3 round trips at 2 × 100 ms more.
+fn permanent_latency_extends_the_bound_but_does_not_remove_it() {
+    // 3 additional round trips at 2 × 100 ms.
     late_by(
         &ended().delayed(5_000, None, 100),
         10_000 + BOUND + 600,
@@ -130,7 +130,7 @@ fn latency_that_stays_stretches_the_bound_instead_of_lifting_it() {
 }
 
 #[test]
-fn what_is_held_for_ever_has_no_bound() {
+fn a_path_held_forever_has_no_bound() {
     ended().holds_for_ever(5_000).end(500_000).holds("bounded_ending");
 }
 
@@ -146,13 +146,13 @@ fn an_open_stream_is_late_only_if_its_bound_lies_before_the_horizon() {
 }
 
 #[test]
-fn what_ends_when_the_clients_are_closed_had_never_ended() {
+fn an_ending_at_the_close_of_the_clients_does_not_count() {
     let scripted = ended().horizon(100_000).broke("s1", 100_001, "closed");
     assert!(scripted.breaks("bounded_ending")[0].starts_with("s1: after item 1, it never ended"));
 }
 
 #[test]
-fn a_stream_whose_producer_lives_is_open() {
+fn a_stream_with_a_live_producer_may_stay_open() {
     history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
@@ -162,7 +162,7 @@ fn a_stream_whose_producer_lives_is_open() {
 }
 
 #[test]
-fn a_stream_that_brings_nothing_any_more_is_hung() {
+fn a_stream_that_delivers_nothing_more_is_hung() {
     let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
@@ -180,7 +180,7 @@ fn a_stream_that_brings_nothing_any_more_is_hung() {
 }
 
 #[test]
-fn much_takes_longer() {
+fn more_data_extends_the_bound() {
     // 1 MiB: 32 windows, each 2 × 20 ms.
     let scripted = history()
         .opened("s1", 1, 0)
@@ -194,7 +194,7 @@ fn much_takes_longer() {
 }
 
 #[test]
-fn a_partition_is_over_for_new_connections_before_all_that_it_held_has_arrived() {
+fn new_connections_pass_before_a_partitions_held_packets_arrive() {
     let scripted = history().opened("s1", 1, 0).end(600_000);
     let what =
         |lasts| Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts };
@@ -208,7 +208,7 @@ fn a_partition_is_over_for_new_connections_before_all_that_it_held_has_arrived()
             .len(),
         1
     );
-    // The healed tail ends it, too.
+    // The start of the healed tail also ends it.
     let healed = scripted.healed(550_001 - BOUND + 2_000 - 1, 600_000);
     healed
         .horizon(600_000)
@@ -217,14 +217,14 @@ fn a_partition_is_over_for_new_connections_before_all_that_it_held_has_arrived()
 }
 
 #[test]
-fn a_cut_after_counts_from_when_an_end_knew() {
+fn a_cut_after_counts_from_when_an_end_learned_of_it() {
     let cut = Fault::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
         count: TrafficCount::Bytes(9),
         learns: BTreeMap::new(),
     };
-    // Armed at 1 s, it struck at 30 s.
+    // The fault was armed at 1 s and struck at 30 s.
     let scripted = ended().conn(1, 0, Some(30_000)).fault_in(
         1_000,
         Some(30_000),
@@ -262,7 +262,7 @@ fn a_stream_whose_producer_died_with_its_host_must_fail() {
 }
 
 #[test]
-fn a_producer_that_began_anew_has_not_ended() {
+fn a_producer_that_restarted_has_not_ended() {
     let scripted =
         ended().completed("s1", 10_050, "total 1").died("server", 20_000).started("server", 21_000);
     scripted
@@ -274,7 +274,7 @@ fn a_producer_that_began_anew_has_not_ended() {
 }
 
 #[test]
-fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
+fn a_stream_on_a_severed_path_must_fail_despite_a_live_producer() {
     let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
@@ -291,7 +291,7 @@ fn a_stream_over_a_severed_path_must_fail_though_its_producer_lives() {
 }
 
 #[test]
-fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
+fn a_path_that_heals_before_the_bound_requires_no_ending() {
     let scripted = history()
         .opened("s1", 1, 0)
         .produced("s1", 500, "a")
@@ -302,7 +302,7 @@ fn a_path_that_heals_before_the_client_must_have_failed_owes_no_ending() {
 }
 
 #[test]
-fn what_the_user_gave_up_is_not_owed() {
+fn nothing_is_due_to_a_user_that_gave_up() {
     ended().gave_up(2, Some("s1"), 20_000).end(500_000).holds("bounded_ending");
     ended().gave_up(2, None, 20_000).end(500_000).holds("bounded_ending");
     assert_eq!(
@@ -312,12 +312,12 @@ fn what_the_user_gave_up_is_not_owed() {
 }
 
 #[test]
-fn a_user_whose_host_died_is_owed_nothing() {
+fn nothing_is_due_to_a_user_whose_host_died() {
     ended().died("client", 20_000).end(500_000).holds("bounded_ending");
 }
 
 #[test]
-fn no_call_waits_for_ever() {
+fn no_call_waits_forever() {
     for class in [Class::Durable, Class::InFlight] {
         let scripted = history().asked_as(7, 1_000, class, "add", "{}");
         scripted.clone().answered(7, 1_000 + BOUND, "5").holds("bounded_ending");
@@ -337,7 +337,7 @@ fn no_call_waits_for_ever() {
 }
 
 #[test]
-fn a_call_has_a_wait_of_its_own() {
+fn a_call_may_set_its_own_wait() {
     for (wait, ms) in [(r#"{"wait":"30s"}"#, 30_000), (r#"{"wait":700}"#, 700)] {
         let scripted = history().asked_as(7, 1_000, Class::Durable, "read", wait);
         scripted.clone().answered(7, 1_000 + BOUND + ms, "").holds("bounded_ending");
@@ -345,7 +345,7 @@ fn a_call_has_a_wait_of_its_own() {
     }
 }
 
-/// A user who pauses for 10 s after each item reads what was produced until 10 s.
+/// A user who pauses for 10 s after each item reads a stream that ended at 10 s.
 fn pausing(delivered: &[u64]) -> ScriptedRun {
     let scripted =
         history().asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#).opens("s1", 1, 0);
@@ -358,7 +358,8 @@ fn pausing(delivered: &[u64]) -> ScriptedRun {
 
 #[test]
 fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
-    // The first began before it was due, and lasted until 10.52 s. What was produced as one item may come as two.
+    // The first pause began before the stream was due, and lasted until 10.52 s. One produced item
+    // may be delivered as two.
     let paused = 520 + 10_000;
     let scripted = pausing(&[520, 10_520]);
     scripted.clone().completed("s1", 10_000 + BOUND + paused, "total 1").holds("bounded_ending");
@@ -366,7 +367,7 @@ fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
         scripted.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(),
         1
     );
-    // An item does not cut short the pause after the one before it.
+    // A second item does not shorten the pause after the first.
     let scripted = pausing(&[520, 520]);
     scripted.clone().completed("s1", 10_000 + BOUND + 520, "total 1").holds("bounded_ending");
     assert_eq!(
@@ -376,7 +377,7 @@ fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
 }
 
 #[test]
-fn a_user_whose_pauses_were_over_before_has_no_longer_than_others() {
+fn pauses_that_ended_before_the_stream_was_due_do_not_extend_the_bound() {
     let early = || pausing(&[500]).ended("s1", 11_000, "total 1");
     early().completed("s1", 11_000 + BOUND, "total 1").holds("bounded_ending");
     assert_eq!(
@@ -386,7 +387,7 @@ fn a_user_whose_pauses_were_over_before_has_no_longer_than_others() {
 }
 
 #[test]
-fn to_a_user_that_looks_later_nothing_is_due_before() {
+fn nothing_is_due_before_the_user_looks() {
     let looks = |after: &str| {
         let scripted = history().asked_as(
             1,
@@ -414,7 +415,7 @@ fn a_call_that_opened_a_stream_has_its_ending() {
 }
 
 #[test]
-fn a_call_that_waits_for_the_outside_world_is_as_patient_as_calls_are() {
+fn a_call_to_the_outside_world_may_wait_as_long_as_calls_may() {
     let outside = |scripted: ScriptedRun| {
         scripted.guarantees(|guarantees| {
             (guarantees.outside, guarantees.call_wait) = (&["server"], Duration::from_mins(10))
@@ -444,7 +445,8 @@ fn a_bound_call_dies_at_once_with_its_connection() {
             "call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
         ]
     );
-    // Its task is held when it ends: whoever is not let go notices nothing.
+    // The client's task is held when the connection ends, so the client notices nothing until the
+    // hold ends.
     let held = lease(history().conn(1, 0, Some(9_000)).conn(2, 12_000, None)).slows(9_000, 10_500);
     held.clone().failed(7, 11_500, "lost").holds("bounded_ending");
     assert_eq!(held.failed(7, 11_501, "lost").breaks("bounded_ending").len(), 1);
@@ -453,12 +455,13 @@ fn a_bound_call_dies_at_once_with_its_connection() {
 }
 
 #[test]
-fn a_bound_call_that_was_asked_for_while_there_was_no_connection_belongs_to_a_later_one() {
+fn a_bound_call_made_without_a_connection_belongs_to_a_later_connection() {
     let ask = |scripted: ScriptedRun| scripted.asked_as(7, 1_000, Class::Bound, "lease", "{}");
     let scripted =
         ask(history().conn(1, 0, Some(900)).conn(2, 5_000, Some(80_000)).conn(3, 81_000, None));
     scripted.answered(7, 99_000, "over").holds("bounded_ending");
-    // A connection that was never installed, or came up only after the asking, is none.
+    // A connection that is over at the time of the call does not count. One that came up after the
+    // call counts as a later connection.
     assert_eq!(
         ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(),
         1
@@ -482,7 +485,7 @@ fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
             "h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
         ]
     );
-    // While the connection lives, it may be open.
+    // While the connection lives, the stream may be open.
     history().conn(1, 0, None).opened_bound("h1", 7, 1_000).end(600_000).holds("bounded_ending");
 }
 
@@ -496,12 +499,12 @@ fn a_jump_of_the_wall_clock_moves_no_bound() {
     );
 }
 
-/// The server plays the outside world, and a user waits for a minute for what comes from there.
+/// The server plays the outside world. The user waits for its data for one minute.
 fn outside(scripted: ScriptedRun) -> ScriptedRun {
     scripted.guarantees(|guarantees| {
         guarantees.outside = &["server"];
         guarantees.outside_wait = |_, _| Duration::from_mins(1);
-        // A call waits by a patience of its own, which no stream has.
+        // The wait of a call does not apply to streams.
         guarantees.call_wait = Duration::from_mins(10);
     })
 }
@@ -512,7 +515,7 @@ fn opened() -> ScriptedRun {
 }
 
 #[test]
-fn the_death_of_the_outside_world_is_heard_of_when_the_wait_is_over() {
+fn a_stream_of_a_dead_outside_host_is_due_when_the_wait_is_over() {
     let dead = || {
         let scripted = opened().produced("s1", 1_500, "a").delivered("s1", 1_510, "a");
         scripted.died("server", 5_000).started("server", 5_100)
@@ -525,7 +528,7 @@ fn the_death_of_the_outside_world_is_heard_of_when_the_wait_is_over() {
 }
 
 #[test]
-fn an_end_of_the_outside_world_behind_a_fault_is_heard_of_when_the_wait_is_over() {
+fn an_end_of_the_outside_world_behind_a_fault_is_due_when_the_wait_is_over() {
     let ended = |at| opened().ended("s1", at, "total 0");
     let faulty = |at| outside(ended(at)).by("server").slows(1_000, 1_100).by("client");
     let late = outside(ended(10_000)).completed("s1", 10_001 + BOUND, "total 0");
@@ -535,7 +538,7 @@ fn an_end_of_the_outside_world_behind_a_fault_is_heard_of_when_the_wait_is_over(
         faulty(10_000).completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(),
         1
     );
-    // What ended after the wait was over is due since then.
+    // An end after the wait was over is due from that end on.
     faulty(70_000).completed("s1", 70_000 + BOUND, "total 0").holds("bounded_ending");
     assert_eq!(
         faulty(70_000).completed("s1", 70_001 + BOUND, "total 0").breaks("bounded_ending").len(),
@@ -544,7 +547,7 @@ fn an_end_of_the_outside_world_behind_a_fault_is_heard_of_when_the_wait_is_over(
 }
 
 #[test]
-fn an_item_of_the_outside_world_behind_a_fault_is_heard_of_when_the_wait_is_over() {
+fn an_item_of_the_outside_world_behind_a_fault_is_due_when_the_wait_is_over() {
     let owed = |until| opened().produced("s1", 1_500, "a").end(until);
     let faulty = |until| outside(owed(until).horizon(until)).by("server").slows(1_000, 1_100);
     assert_eq!(outside(owed(1_501 + BOUND)).breaks("bounded_ending").len(), 1);

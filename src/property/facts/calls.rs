@@ -1,64 +1,68 @@
-//! What a user asked for, and what came of it.
+//! Calls of users, and their results.
 
 use crate::history::{Answer, Call, Class, Data, Time};
 use crate::property::About;
 use crate::schedule::Operation;
 
-/// A call, from its asking to its ending.
+/// A call, from its start to its ending.
 #[derive(Debug)]
 pub struct CallFacts<'a> {
-    /// Its number.
+    /// The number of the call.
     pub call: Call,
-    /// Its entry.
+    /// The index of its entry in the history.
     pub index: usize,
-    /// When it was asked for.
+    /// The time of the call.
     pub at: Time,
-    /// On which host.
+    /// The host of the call.
     pub host: &'a str,
-    /// The number of the schedule's step that asked for it, if one did: calls are numbered by the order in which a run reaches
-    /// their steps, which may be another one in another run of the same schedule.
+    /// The number of the schedule's step that made the call, if a step did. Calls are numbered in
+    /// the order in which a run reaches their steps, so the same call may have another number in
+    /// another run of the same schedule.
     pub step: Option<usize>,
-    /// How often its host had died before: the lives of a host are different clients.
+    /// The incarnation of the host: how often the host had died before the call. Each incarnation
+    /// is a different client.
     pub contact: usize,
-    /// What the protocol promises of it.
+    /// The class of the operation: what the protocol guarantees for it.
     pub class: Class,
-    /// What was asked for.
+    /// The requested operation.
     pub operation: &'a Operation,
-    /// Its path, by number.
+    /// The index of its path.
     pub path: usize,
-    /// How it came back, each time: entry, time, how.
+    /// Its endings: entry, time, result.
     pub endings: Vec<(usize, Time, CallEnding<'a>)>,
-    /// Whether it opened a stream, which then stands for it.
+    /// Whether it opened a stream. The stream's ending then counts as the call's ending.
     pub opened: bool,
     /// When its user gave it up, by closing its stream or the client.
     pub gave_up: Option<Time>,
     /// When its user's host died.
     pub orphaned: Option<Time>,
-    /// Whether it closed a stream or the client.
+    /// Whether the call closed a stream or the client.
     pub closes: bool,
 }
 
-/// How a call came back.
+/// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CallEnding<'a> {
-    /// With a result.
+    /// It was answered.
     Answered(&'a Answer),
-    /// With a failure, for this reason.
+    /// It failed, for this reason.
     Failed(&'a Data),
 }
 
 impl CallFacts<'_> {
-    /// Whether nothing is owed to its user any more at a moment.
+    /// Returns whether its user had given up or died by a given time, so that nothing is due any
+    /// more.
     pub fn is_abandoned(&self, at: Time) -> bool {
         [self.gave_up, self.orphaned].into_iter().flatten().any(|since| since <= at)
     }
 
-    /// Whether its client answered by itself: in the moment of the asking, so that nothing crossed the network.
+    /// Returns whether the client answered the call on its own: at the time of the call, so that
+    /// nothing crossed the network.
     pub fn is_answered_alone(&self) -> bool {
         self.endings.first().is_some_and(|(_, at, _)| *at == self.at)
     }
 
-    /// How a sentence names it: `call 7 (add)`.
+    /// Returns the name of the call in a sentence: `call 7 (add)`.
     pub fn name(&self) -> String {
         About::from(self).to_string()
     }
@@ -73,12 +77,12 @@ impl From<&CallFacts<'_>> for About {
 /// The effect of a mutating call.
 #[derive(Clone, Copy, Debug)]
 pub struct Effect<'a> {
-    /// When.
+    /// The time of the effect.
     pub at: Time,
-    /// The call that asked for it.
+    /// The call that caused the effect.
     pub call: Call,
-    /// On what.
+    /// The target of the effect.
     pub target: &'a str,
-    /// On which host.
+    /// The host on which the effect occurred.
     pub host: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! The one pass over a history in which its entries are sorted by stream and call.
+//! Reads a history in one pass and sorts its entries by stream and call.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{CallEnding, CallFacts, Effect, Facts};
 use crate::property::path::{Down, FaultSpan, NEVER};
 use crate::property::view::{Fit, Item, Source, View};
 
-/// Reads all entries into facts that have none yet. Paths and fits are still missing.
+/// Fills empty facts from all entries. Paths and fits are computed later.
 pub(super) fn gather(facts: Facts<'_>) -> Facts<'_> {
     let (streams, fault) = (BTreeMap::new(), BTreeMap::new());
     let (newest, incarnations, closed) = (Vec::new(), Vec::new(), Vec::new());
@@ -22,20 +22,20 @@ pub(super) fn gather(facts: Facts<'_>) -> Facts<'_> {
     gathering.facts
 }
 
-/// Facts on their way.
+/// The facts while they are being collected.
 struct Gathering<'a> {
     facts: Facts<'a>,
     /// The source of each stream.
     streams: BTreeMap<&'a Stream, usize>,
-    /// The newest view of each source, by host.
+    /// The newest view of each source on each host.
     newest: Vec<Vec<usize>>,
-    /// How often the source's host had died when it produced last.
+    /// For each source, how often its host had died when it last produced something.
     incarnations: Vec<usize>,
     /// The faults, by their number in the run.
     fault: BTreeMap<usize, usize>,
     /// The hosts whose user closed the client.
     closed: Vec<&'a str>,
-    /// The step that was carried out last.
+    /// The last executed step.
     step: Option<usize>,
 }
 
@@ -127,7 +127,8 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// A milestone of a client that names one of its connections and the generation that it carries.
+    /// Handles a milestone of a client that names one of its connections and the generation that
+    /// the connection carries.
     fn installed(&mut self, fields: &[(&str, MilestoneValue)], at: Time, host: Option<&str>) {
         let number = |wanted: &str| MilestoneValue::number(fields, wanted);
         let Some(ConnIndex(index)) = ConnIndex::from_fields(fields) else { return };
@@ -155,7 +156,8 @@ impl<'a> Gathering<'a> {
         })
     }
 
-    /// The source of a stream that shows that its producer lives: a new life begins if its host died since the last time.
+    /// Returns the source of a stream whose producer is shown to be alive. A new incarnation begins
+    /// if its host died since the last sign of life.
     fn living_source(&mut self, stream: &'a Stream, host: Option<&'a str>) -> &mut Source<'a> {
         let number = self.source(stream);
         let deaths = self.facts.downs.iter().filter(|down| Some(down.host) == host).count();
@@ -172,7 +174,8 @@ impl<'a> Gathering<'a> {
         self.newest[source].iter().copied().find(|view| self.facts.views[*view].host == host)
     }
 
-    /// The newest view of a stream on a host; one that nobody opened, if there is none.
+    /// Returns the newest view of a stream on a host. Creates a view without an opening if there is
+    /// none.
     fn view(&mut self, stream: &'a Stream, host: &'a str) -> &mut View<'a> {
         let source = self.source(stream);
         let view = self.newest_view(source, host).unwrap_or_else(|| self.new_view(source, host));
@@ -242,7 +245,8 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// The user closed a stream, and with it the call that opened it; or the client, with all that is open.
+    /// Handles a user that closed a stream, and with it the call that opened it, or that closed the
+    /// client with everything open.
     fn gave_up(&mut self, stream: Option<&Stream>, by: Call, at: Time, host: Option<&'a str>) {
         if let Some(call) = self.call(by) {
             call.closes = true;

@@ -1,4 +1,4 @@
-//! Each letter of `justified_failure` at its edge, on both sides.
+//! Tests each case of `justified_failure` exactly at its limit and just past it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::schedule::{Conn, Fault, Learns, TrafficCount};
 use super::super::scripted::{A, ScriptedRun, history};
 use super::inconclusive;
 
-/// What a failure is.
+/// How a failure is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Justified,
@@ -16,7 +16,7 @@ enum Is {
     Unjustified,
 }
 
-/// Judges the failures of a run.
+/// Checks how the failures of a run are judged.
 #[track_caller]
 fn judged(scripted: &ScriptedRun, expected: Is) {
     let broken = scripted.breaks("justified_failure");
@@ -28,7 +28,7 @@ fn judged(scripted: &ScriptedRun, expected: Is) {
     assert_eq!(found, expected, "{broken:?}");
 }
 
-/// `s1` of a client that lives: an item came.
+/// An open stream `s1` whose client received an item.
 fn open() -> ScriptedRun {
     history().opened("s1", 1, 0).produced("s1", 400, "a").delivered("s1", 410, "a")
 }
@@ -37,9 +37,9 @@ fn fails(scripted: ScriptedRun, at: u64) -> ScriptedRun {
     scripted.broke("s1", at, "lost")
 }
 
-/// The recovery deadline of the guarantees in tests.
+/// The recovery deadline of the guarantees in tests, in milliseconds.
 const RECOVERY: u64 = 25_000;
-/// Its session lifetime.
+/// The session lifetime of the guarantees in tests, in milliseconds.
 const SESSION: u64 = 30_000;
 
 #[test]
@@ -54,17 +54,17 @@ fn without_a_fault_nothing_durable_may_fail() {
         history().asked(7, 0).failed(7, 2_000, "lost").breaks("justified_failure"),
         ["call 7 (add): it failed (lost), unjustified: no fault had touched its path (at 2.000 s)"]
     );
-    // Not even where the recovery deadline is shorter than A.
+    // Not even if the recovery deadline is shorter than A.
     let hasty = open().guarantees(|guarantees| guarantees.recovery = Duration::from_millis(100));
     judged(&fails(hasty, 12_300), Is::Unjustified);
 }
 
 #[test]
-fn what_completes_needs_no_justification() {
+fn a_completed_stream_needs_no_justification() {
     judged(&open().ended("s1", 500, "total 1").completed("s1", 520, "total 1"), Is::Justified);
 }
 
-// -- (a) no chance ---------------------------------------------------------------------------------------------------------
+// -- (a) no recovery window -----------------------------------------------------------------
 
 #[test]
 fn a_fault_over_the_whole_recovery_deadline_justifies() {
@@ -72,7 +72,7 @@ fn a_fault_over_the_whole_recovery_deadline_justifies() {
 }
 
 #[test]
-fn to_give_up_before_the_deadline_is_not_justified() {
+fn giving_up_before_the_deadline_is_not_justified() {
     let scripted = |early: u64| fails(open().kills(5_000, 90_000), 5_000 + RECOVERY - early);
     judged(&scripted(A - 1), Is::Justified);
     judged(&scripted(A), Is::Inconclusive);
@@ -81,7 +81,7 @@ fn to_give_up_before_the_deadline_is_not_justified() {
 }
 
 #[test]
-fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_above() {
+fn a_fault_free_interval_justifies_below_a_and_is_inconclusive_up_to_2a() {
     let scripted =
         |calm: u64| fails(open().kills(2_000, 10_000).kills(10_000 + calm, 90_000), 30_000);
     judged(&scripted(A - 1), Is::Justified);
@@ -97,7 +97,7 @@ fn an_interval_without_fault_justifies_below_a_is_grey_up_to_2a_and_accuses_abov
 }
 
 #[test]
-fn much_takes_longer_to_catch_up_with() {
+fn more_data_needs_a_longer_recovery_window() {
     // 1 MiB: 32 windows, each 2 × 20 ms.
     let much = || {
         open().produced("s1", 500, &"x".repeat(1 << 20)).delivered("s1", 900, &"x".repeat(1 << 20))
@@ -112,7 +112,7 @@ fn much_takes_longer_to_catch_up_with() {
 }
 
 #[test]
-fn an_interval_without_fault_before_the_failure_is_one_too() {
+fn a_fault_free_interval_just_before_the_failure_counts() {
     let scripted = |calm: u64| {
         fails(open().kills(2_000, 30_000), 30_000 + calm)
             .guarantees(|guarantees| guarantees.session = Duration::MAX)
@@ -133,9 +133,9 @@ fn resets_so_frequent_that_no_interval_is_long_enough_justify() {
 }
 
 #[test]
-fn to_give_up_at_the_first_reset_is_not_justified() {
+fn giving_up_at_the_first_reset_is_not_justified() {
     judged(&fails(open().kills(5_000, 5_000), 5_010), Is::Unjustified);
-    // Also right at the start of the world: what was before counts as free of faults.
+    // The same holds at the very start of the run: the time before it counts as fault-free.
     judged(&fails(open().kills(500, 500), 510), Is::Unjustified);
 }
 
@@ -147,7 +147,7 @@ fn a_client_that_never_saw_a_sign_of_life_may_give_up_its_first_attempt() {
 }
 
 #[test]
-fn the_worst_latency_in_force_makes_a_longer() {
+fn the_worst_latency_in_force_extends_a() {
     // 3 round trips at 2 × (20 + 100) ms, after 1 s.
     let a = 1_720;
     let scripted = |calm: u64| {
@@ -194,12 +194,12 @@ fn faults_count_by_host_and_by_connection_too() {
         &with(Scope { conns: vec![crate::history::ConnIndex(0)], ..Scope::default() }),
         Is::Justified,
     );
-    // One that was not open yet is known by its name.
+    // A connection that was not open yet is identified by its name.
     judged(&with(Scope::default()), Is::Justified);
 }
 
 #[test]
-fn a_connection_of_another_client_is_told_apart_by_its_name() {
+fn a_fault_on_another_clients_connection_justifies_nothing() {
     let cut = Fault::Cut { conn: Conn::number("client2", 1), learns: Default::default() };
     let scripted = open().fault_in(2_000, None, Nature::Kills, cut, Scope::default());
     judged(&fails(scripted, 40_000), Is::Unjustified);
@@ -216,7 +216,7 @@ fn on_first_conn(
 }
 
 #[test]
-fn a_fault_of_a_connection_counts_only_while_that_is_open() {
+fn a_fault_on_a_connection_counts_only_while_it_is_open() {
     let stall =
         Fault::Stall { conn: Conn::number("client", 1), toward: "client".into(), lasts: None };
     let judge = |scripted: ScriptedRun, expected| {
@@ -229,9 +229,10 @@ fn a_fault_of_a_connection_counts_only_while_that_is_open() {
     judge(open().conn(1, 38_000, None), Is::Unjustified);
 }
 
-/// A fault may name a connection that is not open yet by its number among all of its host, whatever they are for.
+/// A fault may name a connection that is not open yet, by its number among all connections of its
+/// host, whatever their label.
 #[test]
-fn a_connection_with_a_label_has_a_number_among_all_of_its_host() {
+fn a_labelled_connection_is_numbered_among_all_of_its_host() {
     let judge = |n, expected| {
         let stall =
             Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
@@ -255,15 +256,15 @@ fn a_cut_after_counts_only_if_it_struck() {
     let judge = |scripted: ScriptedRun, ended, expected| {
         judged(&on_first_conn(scripted, cut.clone(), Nature::Kills, ended), expected)
     };
-    // It struck, and the client learned of it 30 s later, at 40 s.
+    // The fault struck, and the client learned of it 30 s later, at 40 s.
     judge(open().conn(1, 0, Some(40_000)), Some(40_000), Is::Justified);
-    // The connection was over for another reason; or it lives.
+    // The connection ended for another reason, or is still open.
     judge(open().conn(1, 0, Some(14_000)), None, Is::Unjustified);
     judge(open().conn(1, 0, None), None, Is::Unjustified);
 }
 
 #[test]
-fn a_cut_after_counts_also_where_one_end_had_closed_before() {
+fn a_cut_after_counts_even_if_one_end_had_already_closed() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
     let cut = Fault::CutAfter {
         conn: Conn::number("client", 1),
@@ -274,13 +275,14 @@ fn a_cut_after_counts_also_where_one_end_had_closed_before() {
     let judge = |scripted: ScriptedRun, ended, expected| {
         judged(&on_first_conn(scripted, cut.clone(), Nature::Kills, ended), expected)
     };
-    // It struck what the server had left on its way, at 2 s or later, and the client learned of it at 40 s.
+    // The fault struck data that the server had left in flight, at 2 s or later, and the client
+    // learned of it at 40 s.
     judge(open().conn_closed(1, 0, 1_000, Some(40_000)), Some(40_000), Is::Justified);
-    // It never struck: the client read to the end of what was on its way, at 20 s.
+    // The fault never struck: the client read all data in flight, until 20 s.
     judge(open().conn_closed(1, 0, 1_000, Some(20_000)), None, Is::Unjustified);
-    // Nor did it where both ends were over before.
+    // The fault never struck either if both ends were over before it.
     judge(open().conn_closed(1, 0, 1_000, Some(1_900)), None, Is::Unjustified);
-    // It struck, and that was long before the failure.
+    // The fault struck, but long before the failure.
     let learned_at_once = Fault::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
@@ -292,7 +294,7 @@ fn a_cut_after_counts_also_where_one_end_had_closed_before() {
 }
 
 #[test]
-fn a_delayed_close_counts_only_from_a_close_on() {
+fn a_delayed_close_counts_only_after_a_close() {
     let late = Fault::DelayClose {
         conn: Conn::number("client", 1),
         toward: "server".into(),
@@ -304,7 +306,8 @@ fn a_delayed_close_counts_only_from_a_close_on() {
     judge(open().conn(1, 0, None), Is::Unjustified);
     judge(open().conn_half_over(1, 0, 10_000), Is::Justified);
     judge(open().conn_half_over(1, 0, 30_000), Is::Unjustified);
-    // A close from before the fault may leave under it; one of which the other end has learned before may not.
+    // A close from before the fault may still be delayed by it, but not if the other end has
+    // already learned of the close.
     judge(open().conn_half_over(1, 0, 1_000), Is::Justified);
     judge(open().conn_closed(1, 0, 1_000, Some(1_900)), Is::Unjustified);
 }
@@ -316,16 +319,16 @@ fn a_jump_of_the_wall_clock_justifies_nothing() {
 }
 
 #[test]
-fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
+fn a_permanently_failed_client_may_fail_later_calls() {
     let failed = || open().kills(2_000, 40_000);
     judged(&failed().asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
-    // A refusal may come from the client itself.
+    // A refusal may come from the client itself, so it is no sign of life.
     let refuses = failed().asked(6, 60_000).answered(6, 60_020, Answer::refused("failed"));
     judged(&refuses.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Justified);
-    // Unless its user saw that it lives.
+    // An answer is a sign of life, so the later failure is not justified.
     let incarnations = failed().asked(6, 60_000).answered(6, 60_020, "1");
     judged(&incarnations.asked(7, 70_000).failed(7, 70_000, "client failed"), Is::Unjustified);
-    // A fault that was too short to fail for good is no excuse.
+    // A fault that was too short for a permanent failure is no excuse.
     judged(
         &open().kills(2_000, 10_000).asked(7, 70_000).failed(7, 70_000, "client failed"),
         Is::Unjustified,
@@ -333,16 +336,17 @@ fn a_client_that_failed_for_good_says_so_to_what_is_asked_later() {
 }
 
 #[test]
-fn a_refusal_is_no_failure() {
+fn a_refusal_is_not_a_failure() {
     judged(
         &history().asked(7, 0).answered(7, 20, Answer::refused("no such counter")),
         Is::Justified,
     );
 }
 
-// -- (b) retention ---------------------------------------------------------------------------------------------------------
+// -- (b) retention --------------------------------------------------------------------------
 
-/// A short outage in which `items` items of `size` bytes are produced beyond the first, and a failure after it.
+/// A short outage in which `items` items of `size` bytes are produced beyond the first, and a
+/// failure after it.
 fn away(items: u64, size: usize) -> ScriptedRun {
     let scripted = open().kills(5_000, 7_000);
     let scripted = (0..items)
@@ -372,7 +376,7 @@ fn an_item_of_many_bytes_may_be_kept_as_many_pieces() {
 }
 
 #[test]
-fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
+fn the_parts_of_a_whole_share_retention_and_fail_together() {
     let parts = ["p1", "p1/stdout", "p1/stderr"];
     let away = |out: usize, err: usize| {
         let scripted = history()
@@ -389,27 +393,27 @@ fn the_parts_of_a_whole_share_what_is_retained_and_fail_together() {
     };
     judged(&away(50, 50), Is::Unjustified);
     judged(&away(51, 50), Is::Justified);
-    // Another whole has a retention of its own.
+    // Another whole has separate retention.
     let scripted = away(60, 60).opened("p2", 2, 0).broke("p2", 12_000, "gap");
     judged(&scripted, Is::Unjustified);
 }
 
 #[test]
-fn what_the_user_had_is_not_beyond() {
+fn delivered_items_do_not_count_against_retention() {
     let scripted = (0..11).fold(open(), |scripted, n| scripted.produced("s1", 4_000 + n, "x"));
     let scripted = scripted.delivered("s1", 4_500, "x").kills(5_000, 7_000);
     judged(&fails(scripted, 12_000), Is::Unjustified);
 }
 
 #[test]
-fn what_is_produced_after_the_failure_is_not_beyond() {
+fn items_produced_after_the_failure_do_not_count_against_retention() {
     let scripted = (0..20)
         .fold(open().kills(5_000, 7_000), |scripted, n| scripted.produced("s1", 12_001 + n, "x"));
     judged(&fails(scripted, 12_000), Is::Unjustified);
 }
 
 #[test]
-fn where_nothing_is_dropped_no_retention_is_exceeded() {
+fn unlimited_retention_is_never_exceeded() {
     let scripted = away(1_000, 100).guarantees(|guarantees| {
         (guarantees.retention.items, guarantees.retention.bytes) = (None, None)
     });
@@ -423,7 +427,7 @@ fn a_burst_without_a_fault_is_no_reason_to_fail() {
 }
 
 #[test]
-fn who_opens_too_late_may_find_that_the_beginning_is_gone() {
+fn a_late_opening_may_fail_if_the_beginning_was_dropped() {
     let scripted = |items: u64| {
         let scripted =
             (0..items).fold(history(), |scripted, n| scripted.produced("s1", 100 + n, "x"));
@@ -433,13 +437,14 @@ fn who_opens_too_late_may_find_that_the_beginning_is_gone() {
     judged(&scripted(11), Is::Justified);
 }
 
-/// A stream that ended at 10 s, and is forgotten at 40 s; the path is calm from `calm` on, and all that came before was not.
+/// A stream that ended at 10 s and is forgotten at 40 s. The path is faulty from 9 s until `calm`,
+/// and calm after that.
 fn forgotten(calm: u64, at: u64) -> ScriptedRun {
     fails(open().ended("s1", 10_000, "total 1").kills(9_000, calm), at)
 }
 
 #[test]
-fn an_ended_stream_that_was_forgotten_while_there_was_no_chance_justifies() {
+fn an_ended_stream_forgotten_without_a_recovery_window_may_fail() {
     let session = |scripted: ScriptedRun| {
         scripted.guarantees(|guarantees| guarantees.session = Duration::from_secs(3_600))
     };
@@ -448,8 +453,8 @@ fn an_ended_stream_that_was_forgotten_while_there_was_no_chance_justifies() {
 }
 
 #[test]
-fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
-    // The recovery deadline is long, so that only retention can justify.
+fn an_ended_stream_not_yet_forgotten_may_not_fail() {
+    // The recovery deadline is long, so that only retention can justify the failure.
     let scripted = |calm: u64, at: u64| {
         let scripted = forgotten(calm, at).delivered("s1", 41_000, "");
         scripted.guarantees(|guarantees| {
@@ -466,7 +471,7 @@ fn an_ended_stream_that_was_not_forgotten_yet_does_not() {
 }
 
 #[test]
-fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
+fn a_whole_is_forgotten_only_after_its_last_part_has_ended() {
     let scripted = |printed_until: u64| {
         let scripted =
             history().opened_with_parts(&["p1", "p1/stdout"], 1, 0).answered(9, 10, "").asked(9, 1);
@@ -491,7 +496,7 @@ fn a_whole_is_forgotten_when_the_last_of_its_parts_was_over_for_long_enough() {
 }
 
 #[test]
-fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
+fn opening_a_forgotten_stream_may_fail() {
     let scripted = |opened: u64| {
         history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke(
             "s1",
@@ -503,7 +508,7 @@ fn who_opens_a_stream_after_it_was_forgotten_may_not_find_it() {
     judged(&scripted(39_999), Is::Unjustified);
 }
 
-// -- (c) the session's lifetime ----------------------------------------------------------------------------------------------
+// -- (c) the session's lifetime -------------------------------------------------------------
 
 /// An outage of this length, with a recovery deadline that is much longer.
 fn outage(lasts: u64) -> ScriptedRun {
@@ -535,7 +540,7 @@ fn outages_with_less_than_a_between_them_are_one() {
 }
 
 #[test]
-fn an_outage_before_the_stream_was_opened_justifies_only_if_nobody_saw_life_since() {
+fn an_outage_before_the_opening_justifies_only_without_a_later_sign_of_life() {
     let scripted = open()
         .kills(2_000, 2_000 + SESSION)
         .guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
@@ -550,20 +555,20 @@ fn an_outage_before_the_stream_was_opened_justifies_only_if_nobody_saw_life_sinc
     );
 }
 
-// -- (d) the server died ------------------------------------------------------------------------------------------------------
+// -- (d) the server died --------------------------------------------------------------------
 
 #[test]
 fn a_server_that_died_since_the_session_began_justifies() {
     let scripted = open().died("server", 5_000).started("server", 5_100);
     judged(&fails(scripted.clone(), 60_000), Is::Justified);
     judged(&fails(open().died("client2", 5_000), 60_000), Is::Unjustified);
-    // A death after the failure does not.
+    // A death after the failure does not justify it.
     judged(&fails(scripted, 4_999), Is::Unjustified);
 }
 
-/// An item that was under way when its server died comes after the death, and is no sign of life.
+/// An item that was in flight when its server died arrives after the death, and is no sign of life.
 #[test]
-fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
+fn an_item_in_flight_at_the_servers_death_is_no_sign_of_life() {
     let scripted = open()
         .produced("s1", 4_990, "last")
         .died("server", 5_000)
@@ -577,9 +582,10 @@ fn what_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
     judged(&after.opened("s2", 2, 6_050).broke("s2", 6_200, "lost"), Is::Unjustified);
 }
 
-/// So is an answer: it shows that the server lived when it was asked, or when what it was asked for took effect.
+/// The same applies to an answer: it shows only that the server was alive at the time of the call,
+/// or of its effect.
 #[test]
-fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives() {
+fn an_answer_in_flight_at_the_servers_death_is_no_sign_of_life() {
     let scripted = open()
         .asked(6, 4_980)
         .effect(6, 4_990, "c1")
@@ -595,18 +601,18 @@ fn an_answer_that_was_under_way_when_the_server_died_does_not_show_that_it_lives
     judged(&after.opened("s2", 2, 5_150).broke("s2", 5_200, "lost"), Is::Unjustified);
 }
 
-/// What its user did not wait for shows nothing: it may never have left.
+/// A call that its user gave up proves nothing: its request may never have left.
 #[test]
-fn a_call_that_was_given_up_does_not_show_that_the_server_lives() {
+fn a_given_up_call_is_no_sign_of_life() {
     let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
     let failed = |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
     judged(&failed(asked().answered(6, 5_130, Answer::GivenUp)), Is::Justified);
     judged(&failed(asked().answered(6, 5_130, Answer::queued("accepted"))), Is::Unjustified);
 }
 
-/// A client that answers by itself, in the moment of the asking, shows nothing of its server.
+/// A client that answers on its own, at the time of the call, proves nothing about its server.
 #[test]
-fn what_the_client_answers_by_itself_does_not_show_that_the_server_lives() {
+fn an_answer_of_the_client_itself_is_no_sign_of_life() {
     let asked = |answered| {
         open()
             .died("server", 5_000)
@@ -620,7 +626,7 @@ fn what_the_client_answers_by_itself_does_not_show_that_the_server_lives() {
 }
 
 #[test]
-fn a_server_that_died_before_the_session_began_does_not() {
+fn a_server_that_died_before_the_session_began_does_not_justify() {
     let scripted = open()
         .died("server", 5_000)
         .started("server", 5_100)
@@ -629,10 +635,10 @@ fn a_server_that_died_before_the_session_began_does_not() {
     judged(&scripted.opened("s2", 2, 50_000).broke("s2", 50_010, "lost"), Is::Unjustified);
 }
 
-// -- (e) given up ---------------------------------------------------------------------------------------------------------------
+// -- (e) given up ---------------------------------------------------------------------------
 
 #[test]
-fn what_the_user_ended_justifies() {
+fn a_stream_that_the_user_closed_may_fail() {
     judged(&fails(open().gave_up(2, Some("s1"), 5_000), 5_000), Is::Justified);
     judged(&fails(open().gave_up(2, None, 5_000), 5_000), Is::Justified);
     judged(&fails(open().gave_up(2, Some("s1"), 5_001), 5_000), Is::Unjustified);
@@ -661,18 +667,18 @@ fn the_world_closes_the_clients_at_the_horizon() {
     judged(&fails(scripted, 59_999), Is::Unjustified);
 }
 
-// -- (f) puppets ----------------------------------------------------------------------------------------------------------------
+// -- (f) puppets ----------------------------------------------------------------------------
 
 #[test]
-fn a_puppet_for_a_peer_justifies_and_one_beside_it_does_not() {
+fn a_puppet_as_peer_justifies_and_a_puppet_elsewhere_does_not() {
     judged(&fails(open().puppet("server"), 5_000), Is::Justified);
     judged(&fails(open().puppet("client2"), 5_000), Is::Unjustified);
 }
 
-// -- (g) the outside world --------------------------------------------------------------------------------------------------------
+// -- (g) the outside world ------------------------------------------------------------------
 
 #[test]
-fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_before() {
+fn a_call_that_the_outside_world_does_not_answer_may_fail_only_after_the_call_wait() {
     let failed = |ms: u64| open().asked(7, 4_000).failed(7, 4_000 + ms, "no answer in time");
     let outside = |scripted: ScriptedRun| {
         scripted.guarantees(|guarantees| {
@@ -684,7 +690,7 @@ fn a_call_that_the_outside_world_does_not_answer_fails_when_calls_do_and_not_bef
     judged(&failed(20_000), Is::Unjustified);
 }
 
-// -- calls that may fail with their connection -------------------------------------------------------------------------------
+// -- calls that may fail with their connection ----------------------------------------------
 
 #[test]
 fn a_call_in_flight_may_fail_with_its_connection() {
@@ -695,7 +701,7 @@ fn a_call_in_flight_may_fail_with_its_connection() {
         };
         judged(&fails(39_000, 40_000), Is::Justified);
         judged(&fails(39_000, 39_999), Is::Unjustified);
-        // Whoever asks on a connection that is dead already, within detection and A.
+        // The call is made on a connection that is already dead, within detection and A.
         judged(&fails(40_000 + 16_000 + A, 60_000), Is::Justified);
         judged(&fails(40_001 + 16_000 + A, 60_000), Is::Unjustified);
     }

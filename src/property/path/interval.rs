@@ -1,7 +1,8 @@
-//! From a fault that was in force to what it did to a path, and when.
+//! Converts a fault that was in force into its effect on a path: whether, how and when.
 //!
-//! A fault of hosts or links counts as long as it was in force. One of a connection may have been declared long before that was
-//! opened, and may stay declared long after it was over; it counts only in between.
+//! A fault on hosts or links counts for as long as it was in force. A fault on a connection may be
+//! declared long before the connection opens, and may remain declared long after the connection is
+//! over; it counts only in between.
 
 use std::time::Duration;
 
@@ -16,15 +17,16 @@ pub(super) struct FaultInterval {
     pub began: Time,
     pub ended: Time,
     pub kills: bool,
-    /// How much latency it adds.
+    /// The latency that it adds.
     pub latency: Duration,
-    /// From when on what it did can be detected and recovered: its start if it kills, its end if it slows or holds. One that only
-    /// adds latency, and never ends, can be lived with from its start on.
+    /// The time from which detection and recovery count: its start if it kills, its end if it slows
+    /// or holds. A fault that only adds latency and never ends counts from its start, because a
+    /// client can work despite it.
     pub cause: Time,
 }
 
 impl FaultInterval {
-    /// What a fault did to the path that has these hosts; `None` if nothing.
+    /// Returns the effect of a fault on the path with these hosts; `None` if it has none.
     pub fn of(
         fault: &FaultSpan<'_>,
         history: &History,
@@ -55,12 +57,12 @@ impl FaultInterval {
     }
 }
 
-/// When a fault did something.
+/// When a fault had an effect.
 #[derive(Clone, Copy)]
 struct Span {
-    /// From then on at the earliest.
+    /// The earliest possible start.
     began: Time,
-    /// From then on at the latest.
+    /// The latest possible start.
     known: Time,
     ended: Time,
 }
@@ -72,7 +74,8 @@ impl Span {
     }
 }
 
-/// The connections that a fault is about: those that it found in its scope, and those of its name that came later.
+/// Returns the connections that a fault concerns: those in its scope when it began, and later ones
+/// that match its name.
 pub fn conns_of<'a>(
     fault: &'a Fault,
     scope: &'a Scope,
@@ -84,13 +87,14 @@ pub fn conns_of<'a>(
     let named = move |n: usize| name.is_some_and(|name| history.is_named(ConnIndex(n), name));
     history.conns.iter().enumerate().filter_map(move |(n, conn)| {
         let is_found = found.iter().any(|found| found.0 == n);
-        // The last of none yet is the first that comes.
+        // If the fault names the last connection and there is none yet, it hits the first one to
+        // open.
         let is_named = named(n) && (!is_last || (found.is_empty() && !(0..n).any(named)));
         (is_found || is_named).then_some(conn)
     })
 }
 
-/// When a fault does something to a connection.
+/// Returns when a fault has an effect on a connection.
 fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
     let (client, server) = conn.over;
     let both_over = client.zip(server).map(|(client, server)| client.max(server));
@@ -100,11 +104,13 @@ fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
             Some(Span { began: fault.began, known: fault.began, ended: fault.ended })
         }
         Fault::CutAfter { learns, .. } => {
-            // An end that was over before the fault began learned nothing of it: the other end alone tells when it struck.
+            // An end that was over before the fault began learned nothing of the fault. Only the
+            // other end then shows when the fault struck.
             let ends = [(client, &conn.client), (server, &conn.server)];
             let ends = ends.map(|(over, host)| (over.filter(|over| *over >= fault.began), host));
             let first_over = ends.iter().filter_map(|(over, _)| *over).min();
-            // What outlived both ends did not kill the connection: that was over for another reason.
+            // A fault that lasted longer than both ends did not kill the connection; the connection
+            // ended for another reason.
             let known = first_over.filter(|_| both_over.is_none_or(|over| fault.ended <= over))?;
             let struck = ends.into_iter().filter_map(|(over, host)| {
                 match learns.get(host).unwrap_or(&Learns::After(Duration::ZERO)) {
@@ -115,8 +121,9 @@ fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
             let began = struck.min().unwrap_or(Time::ZERO).max(fault.began).max(conn.opened);
             Some(Span { began, known, ended: fault.ended })
         }
-        // It has something to hold once one end has closed, and until the other knows. A close from before the fault may leave under it,
-        // behind what had no room yet.
+        // The fault has something to delay from the close of one end until the other end learns of
+        // it. A close from before the fault may also be affected, if it waits behind data that
+        // could not be sent yet.
         Fault::DelayClose { .. } => {
             let began = client.into_iter().chain(server).min()?.max(fault.began);
             (began <= until).then_some(Span { began, known: began, ended: until })
@@ -128,7 +135,7 @@ fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
     }
 }
 
-/// The connection that a fault names.
+/// Returns the connection that a fault names.
 fn conn_of(fault: &Fault) -> Option<&Conn> {
     match fault {
         Fault::Cut { conn, .. }
@@ -143,7 +150,7 @@ fn conn_of(fault: &Fault) -> Option<&Conn> {
     }
 }
 
-/// How much latency a fault adds, and whether it does nothing else.
+/// Returns the latency that a fault adds, and whether that is its only effect.
 fn latency_of(fault: &Fault) -> (Duration, bool) {
     match fault {
         Fault::Delay { by, .. } => (*by, true),

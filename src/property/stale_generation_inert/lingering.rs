@@ -1,27 +1,30 @@
-//! From when on two servers know different things of a client, because they hear at different times that a connection of an older
-//! generation is over.
+//! Computes from when on two servers have different knowledge of a client, because they learn at
+//! different times that a connection of an older generation is over.
 //!
-//! Until a server hears that, the client is connected for it, and wants what it subscribed to over that connection. It makes no
-//! difference as long as the client has a newer connection, and wants the same. It does
-//! - when a newer one is over and the server has no other yet, so that it has only the older one. The newer one must be over at the
-//!   same moment in both runs: where an older packet ends it in one run only, that is the bug itself;
-//! - when the user gives up a stream, or does what its client does alone, for the server hears of that over a newer one only. What was
-//!   sent over the older one just before its end may not have arrived, either.
+//! Until a server learns this, it regards the client as connected, with the subscriptions made over
+//! that connection. This makes no difference while the client has a newer connection with the same
+//! subscriptions. It makes a difference in two cases:
+//! - A newer connection is over and the server has no other yet, so that only the older one is
+//!   left. The newer one must end at the same time in both runs: if an older packet ends it in one
+//!   run only, that is the bug itself.
+//! - The user gives up a stream, or makes a call that the client answers on its own. The server
+//!   learns of this only over a newer connection. A message sent over the older one just before its
+//!   end may not have arrived either.
 //!
-//! The connections of one client are those of one name on one host, with ascending generations: a window that is loaded again, and
-//! a host that is started again, count from the first generation anew.
+//! The connections of one client have the same name on the same host, with ascending generations. A
+//! reloaded window and a restarted host start again from the first generation.
 
 use crate::history::{Connection, EventKind, Time};
 use crate::property::facts::Facts;
 use crate::property::path::NEVER;
 
-/// A connection, and those of newer generations.
+/// A connection, and the client's connections of newer generations.
 struct Older<'a> {
     conn: &'a Connection,
     newer: Vec<&'a Connection>,
 }
 
-/// The first moment at which the two servers may know different things.
+/// Returns the first time at which the two servers may have different knowledge.
 pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
     let theirs = Older::all(there);
     let differs = |older: Older<'_>| {
@@ -38,7 +41,7 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
     Older::all(here).into_iter().filter_map(differs).min()
 }
 
-/// When the server of a connection heard that it is over.
+/// Returns when the server of a connection learned that it is over.
 fn heard(conn: &Connection) -> Time {
     conn.over.1.unwrap_or(NEVER)
 }
@@ -53,13 +56,14 @@ impl<'a> Older<'a> {
         older.filter(|older| !older.newer.is_empty()).collect()
     }
 
-    /// When something happened that makes a difference to a server that still has this connection.
+    /// Returns the times of events that make a difference to a server that still has this
+    /// connection.
     fn causes(&self, control: &Self, facts: &Facts<'_>) -> Vec<Time> {
         self.left(control, facts).into_iter().chain(self.gave_up(facts)).collect()
     }
 
-    /// When a newer one was over in both runs, and no other can have taken its place yet: one that does was opened long enough before
-    /// for its attempt to be over.
+    /// Returns when a newer connection was over in both runs without a replacement. A replacement
+    /// counts only if it was opened at least one attempt's time-out before.
     fn left(&self, control: &Self, facts: &Facts<'_>) -> Vec<Time> {
         let in_both = |one: &Connection| {
             control.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one))
@@ -72,7 +76,8 @@ impl<'a> Older<'a> {
         over.filter(|at| !serves(*at)).collect()
     }
 
-    /// When its user gave something up, or its client did something alone, since it was lost.
+    /// Returns when, after the connection was lost, the user gave something up or the client
+    /// answered a call on its own.
     fn gave_up(&self, facts: &Facts<'_>) -> Vec<Time> {
         let lost = self.conn.over.0.unwrap_or(NEVER).before(facts.cx.plan.latency.1);
         let gave_up = facts
@@ -92,7 +97,7 @@ impl<'a> Older<'a> {
     }
 }
 
-/// The connections of newer generations than the first of these, of the same client.
+/// Returns the connections of the same client that have newer generations than the first of these.
 fn newer(conns: &[Connection]) -> impl Iterator<Item = &Connection> {
     let name = conns.first().map(name_of);
     let mut last = conns.first().and_then(|conn| conn.generation);
@@ -105,7 +110,7 @@ fn newer(conns: &[Connection]) -> impl Iterator<Item = &Connection> {
     })
 }
 
-/// The host that opened a connection, and what it is for.
+/// Returns the host that opened a connection, and its label.
 fn name_of(conn: &Connection) -> &str {
     conn.name.split_once('#').map_or(conn.name.as_str(), |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! From results to lines.
+//! Converts results to JSON lines.
 
 use crate::hunt::coverage::FaultHits;
 use crate::hunt::matrix as kills;
@@ -15,7 +15,7 @@ use super::{
     ScenarioRecord, SweepRecord, SweptRecord, TotalsRecord, TrialRecord, VerdictRecord,
 };
 
-/// A scenario's line. `broken` holds the seeds that failed, each with what broke in it.
+/// Returns the line of a scenario. `broken` contains each failed seed with its violations.
 pub fn scenario(row: &TableRow, subject: &str, broken: &[(u64, &[Violation])]) -> Record {
     let TableRow { scenario, runs, virtual_time, digest, reached, milestones, verdict: came } = row;
     let (scenario, subject, digest) = (scenario.clone(), subject.to_owned(), digest.to_string());
@@ -79,7 +79,7 @@ fn breach(broken: &Violation) -> Breach {
     }
 }
 
-/// The last line.
+/// Returns the last line, with the totals.
 pub fn totals(totals: &hunt::RunTotals) -> Record {
     let hunt::RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } =
         totals.clone();
@@ -95,14 +95,14 @@ pub fn totals(totals: &hunt::RunTotals) -> Record {
     .into()
 }
 
-/// The line of a schedule that breaks something. It takes the rest from whoever kept it.
+/// Returns the line of a finding. `kept` supplies the fields about the saved file.
 pub fn find(plan: &Plan, broken: &[Violation], kept: FindingRecord) -> Record {
     let (subject, seed, steps) = (plan.subject.clone(), plan.seed, plan.steps.len() as u64);
     RecordKind::Find(FindingRecord { subject, seed, steps, broken: self::broken(broken), ..kept })
         .into()
 }
 
-/// A hunt's line, with what its finds came to.
+/// Returns the line of a hunt. `finds` supplies the fields about its findings.
 pub fn hunt(hunted: &Hunted, finds: HuntRecord) -> Record {
     let hit = |hit: &FaultHits| {
         let FaultHits { drawn, came, in_flight, handshake, catch_up, held: held_task, nothing } =
@@ -116,7 +116,7 @@ pub fn hunt(hunted: &Hunted, finds: HuntRecord) -> Record {
     RecordKind::Hunt(HuntRecord { schedules, broke, digest, faults, ..finds }).into()
 }
 
-/// A line for each position.
+/// Returns one line per position.
 pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Record> {
     let trial = |trial: &hunt::sweep::SweepTrial| TrialRecord {
         fault: trial.fault.name.to_owned(),
@@ -138,7 +138,7 @@ pub fn positions(swept: &WholeSweep) -> impl Iterator<Item = Record> {
     })
 }
 
-/// A sweep's line, with what its finds came to.
+/// Returns the line of a sweep. `finds` supplies the fields about its findings.
 pub fn sweep(swept: &WholeSweep, finds: SweepRecord) -> Record {
     let outcomes = |fault| {
         let counts = FaultOutcome::ALL
@@ -164,7 +164,7 @@ pub fn sweep(swept: &WholeSweep, finds: SweepRecord) -> Record {
     .into()
 }
 
-/// A defect's line.
+/// Returns the line of a defect.
 pub fn kill(subject: &str, kill: &kills::DefectKill, swept: Option<kills::BySweep>) -> Record {
     let found = kill.found.as_ref().map(|found| FoundRecord {
         property: found.property.to_owned(),
@@ -181,7 +181,8 @@ pub fn kill(subject: &str, kill: &kills::DefectKill, swept: Option<kills::BySwee
     RecordKind::Kill(KillRecord { subject, defect, schedules: kill.schedules, found, swept }).into()
 }
 
-/// The line of all defects, of which so many were found by chance, by sweeps, and by neither.
+/// Returns the line of all defects: the numbers found by random schedules, by sweeps, and by
+/// neither.
 pub fn matrix(
     subject: &str,
     defects: usize,

@@ -1,4 +1,4 @@
-//! Lines, as they are, and as they are read again by whoever knows the schema.
+//! Tests the JSON lines: their text, and a strict reader that follows the schema.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::hunt;
 use crate::property::violation::sample_violation;
 use crate::report::TableRow;
 
-/// Reads a line as strictly as the schema has it: nothing more, nothing less; and it comes out the same again.
+/// Parses a line strictly: no field may be missing or unknown, and the record must serialize to the
+/// same text.
 pub(crate) fn read(line: &str) -> RecordKind {
     let read: Record = serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
     assert_eq!(read.text().trim_end(), line);
@@ -16,7 +17,7 @@ pub(crate) fn read(line: &str) -> RecordKind {
 }
 
 #[test]
-fn a_line_has_all_that_the_table_has_and_the_failures() {
+fn a_scenario_line_has_the_table_row_and_the_failures() {
     let broken = sample_violation("gap_free", &Stream::from("s1"), Time(4231), "gone");
     let verdict = hunt::ScenarioVerdict::Broke { properties: vec!["gap_free".into()], runs: 1 };
     let line = scenario(
@@ -29,13 +30,13 @@ fn a_line_has_all_that_the_table_has_and_the_failures() {
 }
 
 #[test]
-fn totals_are_a_line_of_their_own() {
+fn totals_are_a_separate_line() {
     let line = totals(&hunt::RunTotals { schedules: 3, ..hunt::RunTotals::default() });
     insta::assert_snapshot!(line.text().trim_end(), @r#"{"reknit":1,"kind":"totals","schedules":3,"virtual_ms":0,"wall_ms":0,"repeated":0,"inconclusive":0,"unreached":[]}"#);
 }
 
 #[test]
-fn a_line_of_another_version_or_with_another_field_is_not_understood() {
+fn a_line_with_another_version_or_an_unknown_field_is_rejected() {
     let line = totals(&hunt::RunTotals::default()).text();
     assert!(serde_json::from_str::<Record>(&line.replace("\"reknit\":1", "\"reknit\":2")).is_err());
     assert!(
@@ -78,7 +79,7 @@ fn the_page_names_every_kind_and_every_field() {
     }
 }
 
-/// The names of all properties in a schema, and of all kinds.
+/// Collects the names of all properties and kinds in a schema.
 fn names(schema: &serde_json::Value, found: &mut Vec<String>) {
     use serde_json::Value;
     match schema {

@@ -1,4 +1,4 @@
-//! What stands above the map: what was swept, what came of it, and how to read it.
+//! The part above the map: the schedule, the results, and a legend.
 
 use crate::hunt::SweepProgress;
 use crate::hunt::sweep::{FaultOutcome, PositionKind};
@@ -7,7 +7,7 @@ use crate::report::picture::markup::escaped;
 
 use super::swept::{Map, letter};
 
-/// What each outcome is, for somebody who never saw a sweep.
+/// The meaning of each outcome, for readers new to sweeps.
 const MEANINGS: [(FaultOutcome, &str, &str); 4] = [
     (FaultOutcome::Broken, "broken", "a property broke: a bug"),
     (
@@ -23,10 +23,10 @@ const MEANINGS: [(FaultOutcome, &str, &str); 4] = [
     (FaultOutcome::Untouched, "untouched", "the user saw no difference"),
 ];
 
-/// The most runs that broke and are listed at the top.
+/// The maximum number of failing runs to list at the top.
 const LISTED: usize = 5;
 
-/// The head of the page.
+/// Renders the head of the page.
 pub fn head(map: &Map<'_>) -> String {
     let Map { swept, title, again, .. } = map;
     let verdict = match (swept.broke, swept.trials.is_empty()) {
@@ -82,7 +82,7 @@ fn what_it_is(swept: &SweepProgress) -> String {
     )
 }
 
-/// How many runs came to which outcome: a bar, and a legend that is its scale.
+/// Renders the number of runs per outcome: a bar, and a legend that explains its colours.
 fn counts(swept: &SweepProgress) -> String {
     let count =
         |outcome| swept.trials.iter().filter(|trial| trial.outcome == Some(outcome)).count();
@@ -107,7 +107,7 @@ fn counts(swept: &SweepProgress) -> String {
     format!("<div class=\"bar\">{parts}</div>\n<ul class=\"counts\">{legend}</ul>\n")
 }
 
-/// Links to what broke.
+/// Renders links to the failures.
 fn broken(swept: &SweepProgress) -> String {
     let broken: Vec<_> = swept.trials.iter().filter(|trial| !trial.broken.is_empty()).collect();
     if broken.is_empty() {

@@ -1,4 +1,5 @@
-//! A row's part of the drawing: the lanes of the hosts, the connections that live, and what the position is.
+//! A row's part of the drawing: the lanes of the hosts, the open connections, and the kind of the
+//! position.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +12,23 @@ use crate::schedule::Host;
 
 use super::swept::letter;
 
-/// A row is so high.
+/// The height of a row, in pixels.
 const HIGH: i32 = 24;
-/// From the edge to the first lane, and from the last one to the edge.
+/// The distance from each edge to the outermost lane.
 const EDGE: i32 = 46;
-/// How many colours there are for connections.
+/// The number of colours for connections.
 const COLOURS: usize = 6;
 
 /// The lanes of a sweep.
 pub struct SweepLanes {
     hosts: Vec<Host>,
-    /// The connections: between whom, and from when to when positions are told of them.
+    /// The connections: client, server, opening time, and the time of the last position on it.
     spans: BTreeMap<usize, (Host, Host, Time, Time)>,
 }
 
 impl SweepLanes {
-    /// The lanes of the hosts that have positions, or connections to whom has.
+    /// Creates lanes for the hosts that have positions, and for the hosts that they have
+    /// connections to.
     pub fn of(swept: &SweepProgress) -> Self {
         let mut spans: BTreeMap<usize, (Host, Host, Time, Time)> = BTreeMap::new();
         for position in &swept.positions {
@@ -53,7 +55,7 @@ impl SweepLanes {
         Self { hosts, spans }
     }
 
-    /// How wide the drawing is.
+    /// Returns the width of the drawing.
     pub fn width(&self) -> i32 {
         2 * EDGE + self.gap() * (self.hosts.len() as i32 - 1).max(0)
     }
@@ -67,7 +69,7 @@ impl SweepLanes {
         EDGE + self.gap() * lane as i32
     }
 
-    /// The names of the hosts.
+    /// Renders the names of the hosts.
     pub fn heading(&self) -> String {
         let mut drawing = Drawing::default();
         self.hosts.iter().for_each(|host| {
@@ -76,7 +78,7 @@ impl SweepLanes {
         self.svg(drawing)
     }
 
-    /// What a position is, with a mark in the colour of the worst that came of it.
+    /// Renders a position, with a mark in the colour of its worst outcome.
     pub fn row(&self, swept: &SweepProgress, position: &Position) -> String {
         let mut drawing = Drawing::default();
         for (n, (client, server, opened, last)) in &self.spans {
@@ -123,7 +125,7 @@ impl SweepLanes {
     }
 }
 
-/// How to read the marks.
+/// Renders the legend of the marks.
 pub fn key() -> String {
     let sample = |phrased: &str, draw: &dyn Fn(&mut Drawing)| {
         let mut drawing = Drawing::default();
@@ -151,12 +153,12 @@ pub fn key() -> String {
     )
 }
 
-/// A connection's colour.
+/// Returns the colour class of a connection.
 fn colour(conn: usize) -> String {
     format!("g{}", conn % COLOURS + 1)
 }
 
-/// From one lane to another.
+/// Draws an arrow from one lane to another.
 fn arrow(drawing: &mut Drawing, (from, to): (i32, i32), class: &str) {
     let (y, back) = (HIGH / 2, if from < to { -1 } else { 1 });
     drawing.group(class, "", |parts| {

@@ -1,10 +1,13 @@
-//! The map of a sweep: one self-contained HTML file, to be looked at.
+//! The map of a sweep as a page: one self-contained HTML file.
 //!
-//! Each position is a row, time downwards, with a lane a host, as in the [picture](super::picture) of a run; each fault is a column. A
-//! cell is a run: its colour says what came of it. A click on a row opens what was tried there, with a story where there is one. Nothing
-//! in it needs a script or a network. It is a pure function of the sweep and of what whoever draws it has to add.
+//! Each position is a row. Time runs downwards, with one lane per host, as in the
+//! [picture](super::picture) of a run. Each fault is a column. A cell is a run, and its colour
+//! shows the outcome. A click on a row opens its trials, with a story if there is one. The page
+//! needs no scripts and no network. It is a pure function of the sweep and of the caller's
+//! additions.
 //!
-//! - `head`: what was swept, the counts, how to read it. `lane`: a row's part of the drawing. `row`: a row, and what it opens.
+//! - `head`: the schedule, the counts, and a legend. `lane`: a row's part of the drawing. `row`: a
+//!   row, and the details behind it.
 
 use crate::hunt::SweepProgress;
 use crate::hunt::sweep::{FAULTS, SweepFault};
@@ -22,10 +25,10 @@ mod tests;
 use lane::SweepLanes;
 pub use swept::Map;
 
-/// How the page looks.
+/// The style sheet of the page.
 const STYLE: &str = include_str!("map.css");
 
-/// The page.
+/// Renders the page.
 pub fn html(map: &Map<'_>) -> String {
     let Map { swept, .. } = map;
     let title = match swept.broke {
@@ -44,7 +47,7 @@ pub fn html(map: &Map<'_>) -> String {
     page(&title, STYLE, &body)
 }
 
-/// The faults that were to be tried anywhere.
+/// Returns the faults with at least one trial.
 fn columns(swept: &SweepProgress) -> Vec<&'static SweepFault> {
     FAULTS
         .iter()
@@ -52,7 +55,7 @@ fn columns(swept: &SweepProgress) -> Vec<&'static SweepFault> {
         .collect()
 }
 
-/// What stands above the rows, and stays there.
+/// Renders the header above the rows, which stays visible while scrolling.
 fn heading(columns: &[&SweepFault], lanes: &SweepLanes) -> String {
     let faults = columns
         .iter()

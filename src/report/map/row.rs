@@ -1,4 +1,4 @@
-//! A row of the map, and what a click on it opens: every fault that was tried there, and what came of it.
+//! A row of the map, and its details: every fault tried at the position, and the outcome.
 
 use crate::history::Time;
 use crate::hunt::sweep::{FaultOutcome, Position, SweepFault, SweepTrial};
@@ -8,10 +8,10 @@ use crate::report::picture::markup::escaped;
 use super::lane::SweepLanes;
 use super::swept::{Map, letter};
 
-/// A pause of at least so many milliseconds has a row that says how long it was.
+/// A pause of at least this length, in milliseconds, gets a row that shows its length.
 const IDLE: u64 = 200;
 
-/// All rows.
+/// Renders all rows.
 pub fn rows(map: &Map<'_>, columns: &[&SweepFault], lanes: &SweepLanes) -> String {
     let (mut markup, mut before) = (String::new(), None::<Time>);
     for (number, position) in map.swept.positions.iter().enumerate() {
@@ -57,7 +57,7 @@ fn row(
     )
 }
 
-/// What was tried at a position.
+/// Renders the trials at a position.
 fn tried(map: &Map<'_>, number: usize, position: &Position) -> String {
     if position.trials.is_empty() {
         return "<p>No fault to try here: the connection is not open.</p>".into();
@@ -92,7 +92,7 @@ fn one(map: &Map<'_>, here: usize, number: usize) -> String {
         )
 }
 
-/// What came of a trial.
+/// Renders the outcome of a trial.
 fn came(trial: &SweepTrial) -> String {
     let came = match trial.outcome {
         None => "was not run any more".to_owned(),

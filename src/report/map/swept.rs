@@ -1,24 +1,24 @@
-//! A sweep that is to be drawn, and the letter of each outcome.
+//! A sweep to draw, and the letter of each outcome.
 
 use std::collections::BTreeMap;
 
 use crate::hunt::SweepProgress;
 use crate::hunt::sweep::FaultOutcome;
 
-/// A sweep that is to be drawn.
+/// A sweep to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'a> {
     /// The sweep.
     pub swept: &'a SweepProgress,
-    /// What the scenario shows, in a line.
+    /// The title of the scenario.
     pub title: &'a str,
-    /// The command that sweeps again; with ` --trial N`, it makes one run of it.
+    /// The command that repeats the sweep. With ` --trial N` it makes only one run of it.
     pub again: &'a str,
-    /// The stories of some trials, by number.
+    /// The stories of some trials, by trial number.
     pub stories: &'a BTreeMap<usize, String>,
 }
 
-/// An outcome's letter: the class that gives it its colour and its sign.
+/// Returns the letter of an outcome. It is the class that determines the colour and the symbol.
 pub(super) fn letter(outcome: Option<FaultOutcome>) -> &'static str {
     match outcome {
         None => "x",

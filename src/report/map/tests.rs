@@ -1,4 +1,4 @@
-//! The page of sweeps that really took place.
+//! The maps of real sweeps.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -10,7 +10,8 @@ use crate::scenario::ScenarioFile;
 const PLAIN: &str = "format = 1\nsubject = \"counter\"\ntitle = \"Three <numbers>\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\n\
                      every = \"300ms\"\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
 
-/// The map of three numbers, with these defects on, swept until so many runs are done; with a story of the first that broke.
+/// Returns the map of a stream of three numbers, with these defects enabled. The sweep stops after
+/// `most` runs. The first failure has a story.
 fn map_of(defects: &[&str], most: usize) -> (SweepProgress, String) {
     let scenario = ScenarioFile::parse(PLAIN, "-", &crate::subjects::built_in()).unwrap();
     let mut plan = scenario.plans().remove(0);
@@ -74,7 +75,7 @@ fn each_position_is_a_row_and_each_run_a_cell() {
 }
 
 #[test]
-fn what_broke_is_named_at_the_top_and_leads_to_its_story() {
+fn failures_are_listed_at_the_top_with_links_to_their_stories() {
     let (swept, page) = map_of(&["eof-is-completion"], usize::MAX);
     let broken = swept.trials.iter().find(|trial| !trial.broken.is_empty()).unwrap();
     assert!(page.contains("broke</b> <small>"), "{page}");
@@ -93,14 +94,14 @@ fn what_broke_is_named_at_the_top_and_leads_to_its_story() {
 }
 
 #[test]
-fn what_was_not_run_any_more_is_told_from_what_was() {
+fn skipped_trials_are_marked() {
     let (swept, page) = map_of(&[], 5);
     assert!(page.contains(&format!("It was stopped after 5 of {} runs.", swept.trials.len())));
     assert!(count(&page, "<i class=\"x\"></i>") >= swept.trials.len() - 5);
 }
 
 #[test]
-fn a_schedule_that_breaks_by_itself_has_no_map_but_a_word() {
+fn a_schedule_that_fails_without_a_fault_has_no_map() {
     let (swept, page) = map_of(&["resumes-one-too-late", "eof-is-completion"], 0);
     assert!(!swept.trials.is_empty());
     let empty = SweepProgress { trials: Vec::new(), positions: Vec::new(), broke: 1, ..swept };

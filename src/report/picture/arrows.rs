@@ -1,4 +1,4 @@
-//! Messages as arrows: from where they were sent to where they were delivered.
+//! Messages as arrows, from the time they were sent to the time they were delivered.
 
 use crate::history::History;
 
@@ -8,29 +8,30 @@ use super::markup::{Drawing, PixelPoint, spot};
 use super::messages::{Arrival, Journey};
 use super::ribbons::colour;
 
-/// From a lane to where an arrow begins.
+/// The distance from a lane to the start of an arrow.
 const OFF: i32 = 2;
-/// Messages that wait beside each other are so far apart, and so many are.
+/// The distance between messages that wait next to each other, and the number of positions for
+/// them.
 const WAITING: (i32, i32) = (7, 9);
 
-/// An arrow begins so far below the middle of its line: its label stands above it.
+/// The distance from the middle of an arrow's text line to its start. The label is above the arrow.
 const BELOW: i32 = 6;
-/// An arrow that is longer goes down by itself for most of its way.
+/// A longer arrow runs vertically for most of its way.
 const FAR: i32 = 150;
-/// A message that waits for good is drawn so far down.
+/// The drawn length of the wait of a message that is never delivered.
 const GIVEN_UP: i32 = 20;
 
-/// What an arrow is drawn from.
+/// The input of an arrow.
 pub struct Arrow<'a> {
     /// The message.
     pub journey: &'a Journey,
-    /// Where it begins.
+    /// The y position of its start.
     pub y: i32,
-    /// Whether it stands for many.
+    /// Whether the arrow represents several messages.
     pub many: bool,
-    /// How many were drawn before it.
+    /// The number of messages drawn before it.
     pub nth: usize,
-    /// What hovering shows.
+    /// The hover text.
     pub title: &'a str,
 }
 
@@ -52,13 +53,13 @@ pub fn draw(
     let mut way = vec![spot(start, y)];
     let far = journey.arrival.at().map(|at| axis.y(at)).filter(|end| end - y > FAR);
     if let (None, Some(end)) = (journey.held, far) {
-        // A slant over half the page would cross everything.
+        // A diagonal line over half the page would cross many other elements.
         way.extend([spot(middle, y + 6), spot(middle, end - 12)]);
     }
     if let Some(held) = journey.held {
         let waits = y + 6;
         let on = axis.y(held).max(waits + 6);
-        // What never went on need not be followed to the end.
+        // For a lost message, the full wait is not informative.
         let on = if journey.arrival == Arrival::Lost { on.min(waits + GIVEN_UP) } else { on };
         way.extend([spot(middle, waits), spot(middle, on)]);
     }
@@ -81,7 +82,7 @@ pub fn draw(
     });
 }
 
-/// Draws one arrow for many messages that fared alike.
+/// Draws one arrow for several messages with the same fate.
 pub fn draw_many(
     drawing: &mut Drawing,
     history: &History,
@@ -102,7 +103,7 @@ pub fn draw_many(
     });
 }
 
-/// How a message fared: the classes by which it is drawn.
+/// Returns the fate of a message, as the classes that style it.
 pub fn fate(journey: &Journey) -> &'static str {
     match (journey.arrival, journey.held) {
         (Arrival::InTime(_), None) => "delivered",
@@ -117,7 +118,7 @@ fn edge(lanes: &HostLanes, lane: Lane, other: Lane) -> i32 {
     if lane < other { lanes.x(lane) + OFF } else { lanes.x(lane) - OFF }
 }
 
-/// The head of an arrow that comes from one spot to another.
+/// Draws the head of an arrow from one point to another.
 fn head(drawing: &mut Drawing, from: PixelPoint, to: PixelPoint) {
     let (dx, dy) = (f64::from(to.x - from.x), f64::from(to.y - from.y));
     let length = dx.hypot(dy).max(1.0);

@@ -1,25 +1,26 @@
-//! The axis of time: a moment in which something happens has a row of its own, and idle time is folded.
+//! The time axis: a moment with events has its own row, and idle time is folded.
 //!
-//! It is an axis of order, not of length: a millisecond in which much happens is higher than a minute in which nothing does.
+//! The axis shows order, not duration: a millisecond with many events takes more space than an idle
+//! minute.
 
 use std::ops::Range;
 
 use crate::history::Time;
 
-/// A pause of at least so many milliseconds has a row that says how long it was.
+/// A pause of at least this length, in milliseconds, gets a row that shows its length.
 const IDLE: u64 = 1_000;
 
-/// So many moments of a stretch of routine are shown at its beginning, and at its end.
+/// The number of moments to show at the beginning and at the end of a routine stretch.
 const SHOWN: usize = 3;
 
-/// What can be folded, of one moment.
+/// A moment, with the data that decides whether it can be folded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Whether only routine happens.
+    /// Whether the moment contains only routine entries.
     pub routine: bool,
-    /// How much is told of it; nothing of one that only an arrow ends at.
+    /// The number of texts at this moment; zero if only an arrow ends here.
     pub weight: usize,
 }
 
@@ -28,13 +29,14 @@ pub struct Moment {
 pub enum PictureRow {
     /// One moment.
     Moment(usize),
-    /// Several moments of routine, shown as one.
+    /// Several routine moments, shown as one row.
     Folded(Range<usize>),
-    /// Nothing happens from one time to the other.
+    /// The idle time between two moments.
     Idle(Time, Time),
 }
 
-/// The rows of these moments, which are in order. With `folds`, long stretches of routine are shown as one row each.
+/// Returns the rows of these moments, which are sorted. With `folds`, each long routine stretch
+/// becomes one row.
 pub fn rows(moments: &[Moment], folds: bool) -> Vec<PictureRow> {
     let mut rows = Vec::new();
     let mut n = 0;
@@ -45,7 +47,7 @@ pub fn rows(moments: &[Moment], folds: bool) -> Vec<PictureRow> {
             rows.push(PictureRow::Idle(before, moments[n].at));
         }
         let routine = moments[n..].iter().take_while(|moment| moment.routine).count();
-        // What is shown of a stretch before it is folded: its first moments, so the fold begins behind them.
+        // The first moments of a routine stretch are shown, so a fold can begin only after them.
         let begins = n
             .checked_sub(SHOWN)
             .is_some_and(|before| moments[before..n].iter().all(|moment| moment.routine));
@@ -62,20 +64,20 @@ pub fn rows(moments: &[Moment], folds: bool) -> Vec<PictureRow> {
     rows
 }
 
-/// A row, where it is.
+/// A row with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Band {
-    /// Its first moment.
+    /// The time of its first moment.
     pub from: Time,
-    /// Its last moment.
+    /// The time of its last moment.
     pub to: Time,
-    /// Where its first moment is drawn.
+    /// The y position of its first moment.
     pub first: i32,
-    /// Where its last moment is drawn.
+    /// The y position of its last moment.
     pub last: i32,
 }
 
-/// From moments to places.
+/// Maps times to y positions.
 #[derive(Clone, Debug, Default)]
 pub struct Axis {
     bands: Vec<Band>,
@@ -83,12 +85,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The axis of these rows, in order. It ends at `bottom`.
+    /// Creates the axis of these rows, which are sorted. The axis ends at `bottom`.
     pub fn new(bands: Vec<Band>, bottom: i32) -> Self {
         Self { bands, bottom }
     }
 
-    /// Where a moment is; between two rows, if it has none.
+    /// Returns the y position of a time; between two rows if it has no row.
     pub fn y(&self, at: Time) -> i32 {
         let next = self.bands.partition_point(|band| band.to < at);
         let Some(band) = self.bands.get(next) else { return self.bottom };
@@ -101,7 +103,7 @@ impl Axis {
         }
     }
 
-    /// Where the drawing ends.
+    /// Returns the y position of the end of the drawing.
     pub fn bottom(&self) -> i32 {
         self.bottom
     }
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_a_row_that_says_how_long() {
+    fn a_pause_is_a_row_with_its_length() {
         let moments = moments(&[(0, false), (999, false), (1999, false)]);
         let expected = [
             PictureRow::Moment(0),
@@ -147,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn a_short_stretch_stays_as_it_is() {
+    fn a_short_stretch_is_not_folded() {
         let of: Vec<_> = (0..13).map(|n| (n, n != 0 && n != 12)).collect();
         assert!(!rows(&moments(&of), true).iter().any(|row| matches!(row, PictureRow::Folded(_))));
     }
 
     #[test]
-    fn what_has_no_row_lies_between_its_neighbours() {
+    fn a_moment_without_a_row_is_between_its_neighbours() {
         let band = |from, to, first, last| Band { from: Time(from), to: Time(to), first, last };
         let axis = Axis::new(vec![band(10, 10, 100, 100), band(20, 40, 200, 300)], 400);
         let places: Vec<_> = [0, 10, 15, 20, 30, 40, 41].map(|at| axis.y(Time(at))).into();

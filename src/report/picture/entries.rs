@@ -1,4 +1,4 @@
-//! What of a history is shown, entry by entry, in the words of the story.
+//! The entries of a history that the picture shows, with the same text as the story.
 
 use std::collections::BTreeMap;
 
@@ -12,40 +12,40 @@ use crate::schedule::{Action, Operation, Plan};
 use super::lanes::{Hang, HostLanes, Lane, at_side};
 use super::messages::Journey;
 
-/// What an entry is drawn as, besides its text.
+/// The drawing of an entry, in addition to its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryShape {
     /// A dot on a lane.
     Dot(Lane),
     /// A dot in the colour of a connection.
     Opens(Lane, ConnIndex),
-    /// A message on its way: the position of its entry.
+    /// A message in flight, by the index of its entry.
     Message(usize),
-    /// A word of the schedule; its span is drawn by itself.
+    /// A fault. Its time span is drawn separately.
     Fault,
-    /// Where a property broke: which of those that did.
+    /// A violation, by its index.
     Broken(usize),
 }
 
-/// Something that is told at one moment.
+/// A text at a moment.
 #[derive(Clone, Debug)]
 pub struct PictureEntry {
-    /// When.
+    /// The time.
     pub at: Time,
-    /// Where its text hangs.
+    /// The placement of its text.
     pub hang: Hang,
     /// Its text.
     pub text: String,
-    /// What hovering shows.
+    /// The hover text.
     pub title: String,
-    /// How it is to be read.
+    /// The kind of the text, for its colour.
     pub tone: Tone,
-    /// What it is drawn as.
+    /// The drawing of the entry.
     pub shape: EntryShape,
 }
 
 impl PictureEntry {
-    /// Its text in lines that fit where it hangs; at most three.
+    /// Returns its text in lines that fit its placement; at most three.
     pub fn lines(&self, lanes: &HostLanes) -> Vec<String> {
         let most = if self.hang == Hang::Across { 6 } else { 3 };
         let text =
@@ -59,7 +59,7 @@ impl PictureEntry {
     }
 }
 
-/// Everything that is told, in order.
+/// Returns all entries to show, in order.
 pub fn entries(
     plan: &Plan,
     history: &History,
@@ -109,16 +109,16 @@ struct Teller<'a> {
     history: &'a History,
     lanes: &'a HostLanes,
     journeys: &'a BTreeMap<usize, Journey>,
-    /// Whether what is left in the end matters.
+    /// Whether to show the resource counts at the end, because `no_residue` was violated.
     residue: bool,
-    /// When each fault began, and what it is.
+    /// The start time, text and placement of each fault.
     faults: BTreeMap<usize, (Time, String, Hang)>,
-    /// How each stream ended last: a user may ask again, and the answer is told once.
+    /// The last ending of each stream. If a user asks again, the repeated answer is left out.
     endings: BTreeMap<String, String>,
 }
 
 impl Teller<'_> {
-    /// What one entry of the history says, if it is told at all.
+    /// Returns the entry to show for an entry of the history, if it is shown at all.
     fn entry(&mut self, n: usize, event: &Event) -> Option<PictureEntry> {
         match &event.what {
             EventKind::Produced { .. }
@@ -157,7 +157,7 @@ impl Teller<'_> {
         }
     }
 
-    /// What happened on a host.
+    /// Returns the entry for an event on a host.
     fn noted(&self, event: &Event) -> Option<PictureEntry> {
         let line = rendering::entry(self.plan, self.history, event);
         let title = format!("{}  {}: {}", line.at, line.place, line.text);
@@ -227,7 +227,8 @@ impl Teller<'_> {
         })
     }
 
-    /// A step of the schedule: an operation stands where its user is, a fault where it is in force.
+    /// Returns the entry for a step of the schedule: an operation beside its user's lane, a fault
+    /// in the area that it affects.
     fn stepped(
         &self,
         n: usize,
@@ -284,14 +285,14 @@ impl Teller<'_> {
         }
     }
 
-    /// Whether a step of the same moment says the same.
+    /// Whether a step at the same time has the same text.
     fn is_step(&self, n: usize, event: &Event, operation: &Operation) -> bool {
         let same = |step: usize| matches!(&self.plan.steps.get(step).map(|step| &step.action), Some(Action::Operation(of)) if of == operation);
         self.moment(n, event.at)
             .any(|other| matches!(other.what, EventKind::Stepped { step, .. } if same(step)))
     }
 
-    /// The entries of the moment at which this one stands.
+    /// Returns the entries of the history at the same time as entry `n`.
     fn moment(&self, n: usize, at: Time) -> impl Iterator<Item = &Event> {
         let events = &self.history.events;
         let first =
@@ -299,7 +300,7 @@ impl Teller<'_> {
         events[first..].iter().take_while(move |event| event.at == at)
     }
 
-    /// Where a fault is told: in the middle of what it affects.
+    /// Returns the placement of a fault: in the middle of the area that it affects.
     fn middle(&self, scope: &Scope) -> Hang {
         let links =
             scope.links.iter().filter_map(|(a, b)| self.lanes.lane(a).zip(self.lanes.lane(b)));
@@ -312,10 +313,10 @@ impl Teller<'_> {
     }
 }
 
-/// An id with more characters than the first number is shown with as many as the second.
+/// An id with more characters than the first number is shortened to the second number.
 const ID: (usize, usize) = (20, 8);
 
-/// The text with its long ids cut short; hovering shows them whole.
+/// Shortens long ids in a text. The hover text contains them in full.
 fn with_short_ids(text: &str) -> String {
     let part_of_id = |c: char| c.is_ascii_hexdigit() || c == '-';
     let mut short = String::new();
@@ -332,7 +333,8 @@ fn with_short_ids(text: &str) -> String {
     short + rest
 }
 
-/// The name of a milestone or point beside the lane of its host: what the lane says is left out.
+/// Returns the name of a milestone or point beside the lane of its host. The subject and the role
+/// are left out.
 fn short<'n>(name: &'n str, subject: &str, host: &str) -> &'n str {
     let after =
         |name: &'n str, word: &str| name.strip_prefix(word).and_then(|rest| rest.strip_prefix('.'));
@@ -347,7 +349,7 @@ mod tests {
     use crate::report::story::tests::a_gap;
 
     #[test]
-    fn what_the_lane_says_is_left_out_of_a_name() {
+    fn the_role_in_a_name_is_left_out_beside_its_lane() {
         assert_eq!(short("exec.client.lost", "exec", "client2"), "lost");
         assert_eq!(short("exec.process.started", "exec", "server"), "process.started");
         assert_eq!(short("counter.client.lost", "exec", "client"), "counter.client.lost");
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_is_told_once_in_the_words_of_the_story() {
+    fn each_entry_is_shown_once_with_the_text_of_the_story() {
         let (plan, history, broken) = a_gap();
         let lanes = HostLanes::of(&plan, &history);
         let rendered = entries(&plan, &history, &broken, &lanes, &BTreeMap::new());

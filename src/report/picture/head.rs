@@ -1,4 +1,5 @@
-//! What stands above the drawing and below it: what broke, how to read it, the story as text, and what was folded.
+//! The parts above and below the drawing: the violations, the legend, the story as text, and the
+//! folded entries.
 
 use crate::property::{self, Violation};
 use crate::report::line::Tone;
@@ -11,13 +12,13 @@ use super::entries::PictureEntry;
 use super::markup::escaped;
 use super::sheet::{Placed, Sheet};
 
-/// The most sentences of one property at the head of the page.
+/// The maximum number of sentences per property at the head of the page.
 const SENTENCES: usize = 3;
 
-/// The most lines of one fold that are listed, and of all.
+/// The maximum number of listed lines per fold, and in total.
 const LISTED: (usize, usize) = (250, 1_500);
 
-/// The title of the page.
+/// Returns the title of the page.
 pub fn title(picture: &Picture<'_>) -> String {
     let subject = &picture.plan.subject;
     match picture.broken.first() {
@@ -26,7 +27,7 @@ pub fn title(picture: &Picture<'_>) -> String {
     }
 }
 
-/// What broke, and what was run.
+/// Renders the violations and the description of the run.
 pub fn head(picture: &Picture<'_>) -> String {
     let Picture { plan, history, broken, replay } = *picture;
     let mut names: Vec<_> = broken.iter().map(|broken| broken.property).collect();
@@ -52,7 +53,7 @@ pub fn head(picture: &Picture<'_>) -> String {
     head + "<p class=\"about\">Hclosed at details. The strip at the left edge shows the whole run: click it to jump.</p>\n</header>\n"
 }
 
-/// What the property says, and how it broke, with links to where it did.
+/// Renders the rule of the property and its violations, with links to their places in the drawing.
 fn sentences(name: &str, broken: &[Violation]) -> String {
     let expected = ("expect", "what the scenario file expects of this run");
     let doc = property::list(&[])
@@ -73,7 +74,7 @@ fn sentences(name: &str, broken: &[Violation]) -> String {
     format!("<li>{links}{more}<small><b>{}</b> {}</small></li>\n", escaped(name), escaped(doc))
 }
 
-/// The short story, as text.
+/// Renders the short story as text.
 pub fn story(picture: &Picture<'_>) -> String {
     let lines = rendering::short(picture.plan, picture.history, picture.broken);
     let rows = lines.iter().map(|line| {
@@ -91,7 +92,7 @@ pub fn story(picture: &Picture<'_>) -> String {
     )
 }
 
-/// What was folded, moment by moment.
+/// Renders the folded entries, moment by moment.
 pub fn folded(entries: &[PictureEntry], sheet: &Sheet) -> String {
     let folds: Vec<&Placed> =
         sheet.rows.iter().filter(|row| matches!(row.row, PictureRow::Folded(_))).collect();

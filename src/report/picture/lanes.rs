@@ -1,4 +1,4 @@
-//! The lanes: which host stands where, and how much room is between them.
+//! The lanes: the order of the hosts and the space between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,45 +7,47 @@ use crate::schedule::{Host, Plan};
 
 use super::markup::Lean;
 
-/// The column of times ends here.
+/// The right edge of the time column.
 const TIMES: i32 = 78;
-/// A character is about so wide, in hundredths of a pixel.
+/// The approximate width of a character, in hundredths of a pixel.
 const CHARACTER: i32 = 640;
-/// From a lane to the text that hangs at it.
+/// The distance from a lane to its text.
 const PAD: i32 = 10;
-/// A ribbon's bar is so wide, with the gap to the next one.
+/// The width of a connection's bar, including the gap to the next bar.
 pub const BAR: i32 = 5;
-/// The most bars beside each other.
+/// The maximum number of bars next to each other.
 pub const BARS: usize = 4;
 
 /// A lane, by its number from the left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane(pub usize);
 
-/// Where a text hangs. Two texts in one line collide if they hang in the same [zone](Hang::zone).
+/// The placement of a text. Two texts on the same line collide if they are in the same
+/// [zone](Hang::zone).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hang {
-    /// It ends at the left of a lane.
+    /// The text ends at the left side of a lane.
     Left(Lane),
-    /// It begins at the right of a lane.
+    /// The text begins at the right side of a lane.
     Right(Lane),
-    /// It stands in the middle of the room at the right of a lane.
+    /// The text is centred between a lane and the next one on its right.
     Middle(Lane),
-    /// It has all the room.
+    /// The text uses the full width.
     Across,
 }
 
-/// A strip of the drawing between two lanes, or beside the outermost.
+/// A strip of the drawing: between two lanes, or beside the outermost lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Zone {
-    /// The one at the left of the lane with this number; the last one is at the right of the last lane.
+    /// The strip to the left of the lane with this number. The last strip is to the right of the
+    /// last lane.
     Number(usize),
-    /// All of them.
+    /// All strips.
     All,
 }
 
 impl Hang {
-    /// The zone that a text takes room in.
+    /// Returns the zone that a text occupies.
     pub fn zone(self) -> Zone {
         match self {
             Hang::Left(Lane(n)) => Zone::Number(n),
@@ -55,14 +57,14 @@ impl Hang {
     }
 }
 
-/// The hosts of a run that did anything, from left to right: who opens connections stands before whom they lead to.
+/// The active hosts of a run, from left to right. A client is to the left of its servers.
 #[derive(Clone, Debug)]
 pub struct HostLanes {
     hosts: Vec<Host>,
 }
 
 impl HostLanes {
-    /// The lanes of a run.
+    /// Creates the lanes of a run.
     pub fn of(plan: &Plan, history: &History) -> Self {
         let depths = depths(&history.conns);
         let mut hosts: Vec<Host> = plan.client_hosts().collect();
@@ -82,60 +84,60 @@ impl HostLanes {
         if let [_, _, .., server] = &hosts[..]
             && history.conns.iter().all(|conn| conn.server == *server)
         {
-            // Several that connect to one: it stands in their middle, and little crosses a lane.
+            // A server of several clients goes into the middle, so that few arrows cross a lane.
             let middle = (hosts.len() - 1).div_ceil(2);
             hosts[middle..].rotate_right(1);
         }
         Self { hosts }
     }
 
-    /// Their hosts, from left to right.
+    /// Returns the hosts, from left to right.
     pub fn hosts(&self) -> impl Iterator<Item = (Lane, &Host)> {
         self.hosts.iter().enumerate().map(|(n, host)| (Lane(n), host))
     }
 
-    /// Whether there are so many that ribbons lie over each other.
+    /// Whether there are so many lanes that ribbons overlap.
     pub fn are_many(&self) -> bool {
         self.hosts.len() > 4
     }
 
-    /// The lane of a host.
+    /// Returns the lane of a host.
     pub fn lane(&self, host: &Host) -> Option<Lane> {
         self.hosts.iter().position(|known| known == host).map(Lane)
     }
 
-    /// The lanes of both ends of a connection: its client's, its server's.
+    /// Returns the lanes of both ends of a connection: the client's, then the server's.
     pub fn ends(&self, history: &History, conn: ConnIndex) -> Option<(Lane, Lane)> {
         let conn = history.conns.get(conn.0)?;
         Some((self.lane(&conn.client)?, self.lane(&conn.server)?))
     }
 
-    /// Where what a host does is told.
+    /// Returns the placement of the texts for a host.
     pub fn beside(&self, lane: Lane) -> Hang {
         if lane.0 == 0 { Hang::Left(lane) } else { Hang::Right(lane) }
     }
 
-    /// Where a message is named: at its sender, toward its receiver.
+    /// Returns the placement of a message label: at the sender's lane, on the side of the receiver.
     pub fn toward(from: Lane, to: Lane) -> Hang {
         if from < to { Hang::Right(from) } else { Hang::Left(from) }
     }
 
-    /// Where a lane is.
+    /// Returns the x position of a lane.
     pub fn x(&self, lane: Lane) -> i32 {
         TIMES + self.beside_all() + lane.0 as i32 * self.gap()
     }
 
-    /// Where times end.
+    /// Returns the right edge of the times.
     pub fn times(&self) -> i32 {
         TIMES - 12
     }
 
-    /// Where the zones begin and end.
+    /// Returns the left and right edges of the zones.
     pub fn room(&self) -> (i32, i32) {
         (TIMES, self.x(Lane(self.hosts.len().saturating_sub(1))) + self.beside_all())
     }
 
-    /// Where a text is set, and how it leans.
+    /// Returns the x position of a text and its alignment.
     pub fn set(&self, hang: Hang) -> (i32, Lean) {
         let pad = PAD + if self.hosts.len() > 1 { 2 * BAR } else { 0 };
         match hang {
@@ -150,7 +152,7 @@ impl HostLanes {
         }
     }
 
-    /// How many characters of a text that hangs there fit into a line.
+    /// Returns the number of characters that fit into a line with this placement.
     pub fn characters(&self, hang: Hang) -> usize {
         let wide = match hang.zone() {
             Zone::All => self.room().1 - self.room().0 - 60,
@@ -160,7 +162,7 @@ impl HostLanes {
         (wide * 100 / CHARACTER).max(12) as usize
     }
 
-    /// The room between two lanes.
+    /// Returns the distance between two lanes.
     fn gap(&self) -> i32 {
         match self.hosts.len() {
             0..=2 => 420,
@@ -169,7 +171,7 @@ impl HostLanes {
         }
     }
 
-    /// The room beside the outermost lanes.
+    /// Returns the space beside the outermost lanes.
     fn beside_all(&self) -> i32 {
         match self.hosts.len() {
             0..=2 => 300,
@@ -179,7 +181,7 @@ impl HostLanes {
     }
 }
 
-/// The side of a connection's end as a lane.
+/// Returns the lane of one side of a connection.
 pub fn at_side((client, server): (Lane, Lane), side: Side) -> Lane {
     match side {
         Side::Client => client,
@@ -187,15 +189,16 @@ pub fn at_side((client, server): (Lane, Lane), side: Side) -> Lane {
     }
 }
 
-/// Whether an entry is a reason to give its host a lane.
+/// Whether an entry justifies a lane for its host.
 fn has_effect(what: &EventKind) -> bool {
     !matches!(what, EventKind::Started | EventKind::Census { .. } | EventKind::Gauge { .. })
 }
 
-/// How many connections lie between a host and those to whom none leads.
+/// Returns the depth of each host: the length of the longest chain of connections that leads to it.
 fn depths(conns: &[Connection]) -> BTreeMap<Host, usize> {
     let mut depths: BTreeMap<Host, usize> = BTreeMap::new();
-    // A path is no longer than there are hosts; and where connections go in a circle, that ends it.
+    // A path is not longer than the number of hosts. The limit also ends the loop if connections
+    // form a cycle.
     for _ in 0..8 {
         for conn in conns {
             let from = depths.get(&conn.client).copied().unwrap_or_default();
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_opens_connections_stands_before_whom_they_lead_to() {
+    fn a_client_is_left_of_its_server() {
         let lanes = lanes(
             vec![conn("server", "web"), conn("client", "server"), conn("client2", "server")],
             2,
@@ -238,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_two_connect_to_stands_between_them() {
+    fn a_server_of_two_clients_is_between_them() {
         let lanes = lanes(vec![conn("client", "server"), conn("client2", "server")], 2);
         let names: Vec<_> = lanes.hosts().map(|(_, host)| host.as_str()).collect();
         assert_eq!(names, ["client", "server", "client2"]);
     }
 
     #[test]
-    fn one_that_many_connect_to_stands_in_their_middle() {
+    fn a_server_of_many_clients_is_in_the_middle() {
         let clients = ["client", "client2", "client3", "client4", "client5", "client6"];
         let lanes = lanes(clients.iter().map(|client| conn(client, "server")).collect(), 6);
         assert_eq!(lanes.hosts().position(|(_, host)| host.as_str() == "server"), Some(3));
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_hang_where_there_is_room() {
+    fn texts_are_placed_on_the_side_with_space() {
         let lanes = lanes(vec![conn("client", "server")], 1);
         let (client, server) = (Lane(0), Lane(1));
         assert_eq!(lanes.beside(client).zone(), Zone::Number(0));

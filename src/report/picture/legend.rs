@@ -1,4 +1,4 @@
-//! How to read the drawing: a small sample of each kind of mark that is in it.
+//! The legend: a small sample of each kind of mark in the drawing.
 
 use crate::history::{EventKind, History, Nature};
 
@@ -8,20 +8,20 @@ use super::messages::{Arrival, Journey};
 use super::sheet::Sheet;
 use super::spans::{PictureSpan, class};
 
-/// So many generations have a sample of their own.
+/// The number of generations with a separate sample.
 const GENERATIONS: u64 = 4;
 
-/// What the legend is made from.
+/// The input of the legend.
 pub struct LegendSource<'a> {
-    /// The record of the run.
+    /// The history of the run.
     pub history: &'a History,
-    /// How its messages fared.
+    /// The journeys of its messages.
     pub journeys: Vec<&'a Journey>,
     /// Its faults.
     pub spans: &'a [PictureSpan],
     /// Its rows.
     pub sheet: &'a Sheet,
-    /// Whether a property broke.
+    /// Whether a property was violated.
     pub broke: bool,
 }
 
@@ -39,7 +39,7 @@ impl LegendSource<'_> {
     }
 }
 
-/// The legend.
+/// Renders the legend.
 pub fn legend(seen: &LegendSource<'_>) -> String {
     let mut samples = vec![sample(
         "time goes down; a moment is a row, so distances are not durations",

@@ -1,8 +1,9 @@
-//! Text as a page may hold it, and the few elements that a drawing is made of.
+//! Escaped text, and the basic elements of a drawing.
 
 use std::fmt::Write;
 
-/// Text as it may stand in a page, also in the value of an attribute. What a page cannot hold is replaced by a mark.
+/// Escapes text for a page, also for attribute values. Characters that a page cannot contain become
+/// U+FFFD.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -21,28 +22,28 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
-/// A place in the drawing, in pixels: across, and down.
+/// A point in the drawing, in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PixelPoint {
-    /// Across.
+    /// The distance from the left.
     pub x: i32,
-    /// Down.
+    /// The distance from the top.
     pub y: i32,
 }
 
-/// A place in the drawing.
+/// Returns a point.
 pub fn spot(x: i32, y: i32) -> PixelPoint {
     PixelPoint { x, y }
 }
 
-/// On which side of its spot a text stands.
+/// The alignment of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lean {
-    /// It begins there.
+    /// The text begins at the point.
     Begins,
-    /// Its middle is there.
+    /// The text is centred at the point.
     Centred,
-    /// It ends there.
+    /// The text ends at the point.
     Ends,
 }
 
@@ -56,17 +57,17 @@ impl Lean {
     }
 }
 
-/// A drawing as it grows.
+/// A drawing under construction.
 #[derive(Debug, Default)]
 pub struct Drawing(String);
 
 impl Drawing {
-    /// Something that is marked up already.
+    /// Adds existing markup.
     pub fn raw(&mut self, markup: &str) {
         self.0 += markup;
     }
 
-    /// Parts that belong together, with the text that hovering shows.
+    /// Adds a group of elements with a common hover text.
     pub fn group(&mut self, class: &str, title: &str, parts: impl FnOnce(&mut Self)) {
         self.push(format_args!("<g class=\"{class}\">"));
         if !title.is_empty() {
@@ -76,7 +77,7 @@ impl Drawing {
         self.0 += "</g>\n";
     }
 
-    /// A text.
+    /// Adds a text.
     pub fn text(&mut self, at: PixelPoint, lean: Lean, class: &str, text: &str) {
         let (PixelPoint { x, y }, lean) = (at, lean.class());
         let class = format!("{class}{lean}");
@@ -85,7 +86,7 @@ impl Drawing {
         self.push(format_args!("<text x=\"{x}\" y=\"{y}\"{class}>{}</text>", escaped(text)));
     }
 
-    /// A rectangle between two corners; at least a pixel high.
+    /// Adds a rectangle between two corners, at least one pixel high.
     pub fn rect(&mut self, from: PixelPoint, to: PixelPoint, class: &str) {
         let (width, height) = ((to.x - from.x).max(1), (to.y - from.y).max(1));
         let (x, y) = (from.x, from.y);
@@ -94,30 +95,30 @@ impl Drawing {
         ));
     }
 
-    /// A line through these spots.
+    /// Adds a line through these points.
     pub fn path(&mut self, spots: &[PixelPoint], class: &str) {
         self.push(format_args!("<path d=\"{}\" class=\"{class}\"/>", way(spots)));
     }
 
-    /// A surface with these corners.
+    /// Adds a filled polygon with these corners.
     pub fn surface(&mut self, corners: &[PixelPoint], class: &str) {
         self.push(format_args!("<path d=\"{}Z\" class=\"{class}\"/>", way(corners)));
     }
 
-    /// A disc.
+    /// Adds a disc.
     pub fn disc(&mut self, at: PixelPoint, radius: i32, class: &str) {
         let PixelPoint { x, y } = at;
         self.push(format_args!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{radius}\" class=\"{class}\"/>"));
     }
 
-    /// A cross.
+    /// Adds a cross.
     pub fn cross(&mut self, at: PixelPoint, arm: i32, class: &str) {
         let PixelPoint { x, y } = at;
         let (left, right, top, bottom) = (x - arm, x + arm, y - arm, y + arm);
         self.push(format_args!("<path d=\"M{left} {top}L{right} {bottom}M{left} {bottom}L{right} {top}\" class=\"{class}\"/>"));
     }
 
-    /// Everything drawn so far.
+    /// Returns everything drawn so far.
     pub fn markup(self) -> String {
         self.0
     }
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_page_would_read_as_markup_is_escaped() {
+    fn markup_characters_are_escaped() {
         assert_eq!(escaped("a < b & \"c\" > 'd'"), "a &lt; b &amp; &quot;c&quot; &gt; &#39;d&#39;");
         assert_eq!(escaped("one\ttwo\u{7}"), "one two\u{fffd}");
     }

@@ -1,38 +1,39 @@
-//! What became of each message: delivered, held on its way, lost, or late.
+//! The journey of each message: delivered, held on its way, lost, or late.
 
 use std::collections::BTreeMap;
 
 use crate::history::{ConnIndex, Event, EventKind, Fate, History, Side, Time};
 use crate::schedule::Host;
 
-/// A message on its way.
+/// The journey of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journey {
-    /// On which connection.
+    /// The connection.
     pub conn: ConnIndex,
-    /// By which end it was sent.
+    /// The sender.
     pub from: Side,
-    /// When it was handed to the connection.
+    /// The time when the sender wrote it to the connection.
     pub sent: Time,
-    /// Until when a fault held it, if one did: until it went on, or nobody waited for it any longer.
+    /// The end of the time in which a fault held the message, if one did: the message continued, or
+    /// the connection ended.
     pub held: Option<Time>,
-    /// How it ended.
+    /// The end of the journey.
     pub arrival: Arrival,
 }
 
-/// How a message's journey ended.
+/// The end of a message's journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It was delivered, while its generation was the newest.
+    /// The message was delivered while its generation was the newest.
     InTime(Time),
-    /// It was delivered when a newer generation was up already.
+    /// The message was delivered after a newer generation had connected.
     Late(Time),
-    /// It never was.
+    /// The message was never delivered.
     Lost,
 }
 
 impl Arrival {
-    /// When it was delivered.
+    /// Returns the time of the delivery.
     pub fn at(self) -> Option<Time> {
         match self {
             Arrival::InTime(at) | Arrival::Late(at) => Some(at),
@@ -41,21 +42,21 @@ impl Arrival {
     }
 }
 
-/// Ranges of bytes, by their beginnings: the end of each, and a moment.
+/// Ranges of bytes, by their start: the end of each, and a time.
 type Ranges = BTreeMap<u64, (u64, Time)>;
 
-/// One direction of a connection, as its segments tell of it.
+/// One direction of a connection, from its segments.
 #[derive(Default)]
 struct Direction {
-    /// What was held, and since when.
+    /// The held ranges, with the time at which each was first held.
     held: Ranges,
-    /// What left, and when it left last.
+    /// The sent ranges, with the time at which each was last sent.
     left: Ranges,
-    /// With which byte the last message ended.
+    /// The end of the last message, in bytes.
     rendered: u64,
 }
 
-/// The journeys of all messages, by the position of their entries.
+/// Returns the journeys of all messages, by the index of their entries.
 pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     let mut directions: BTreeMap<(ConnIndex, Side), Direction> = BTreeMap::new();
     for Event { at, what, .. } in &history.events {
@@ -66,7 +67,7 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
             _ if packet.len == 0 => {}
             Fate::Held => drop(direction.held.entry(start).or_insert((end, *at))),
             Fate::Arrives(_) => {
-                // What was to arrive and leaves again was held before it arrived.
+                // A segment that was sent again had been held before it arrived.
                 if let Some(first) = direction.left.insert(start, (end, *at)) {
                     direction.held.entry(start).or_insert(first);
                 }
@@ -101,12 +102,13 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     journeys
 }
 
-/// The moments of all ranges that overlap these bytes.
+/// Returns the times of all ranges that overlap these bytes.
 fn moments(ranges: &Ranges, (start, end): (u64, u64)) -> impl Iterator<Item = Time> {
     ranges.range(..end).rev().take_while(move |(_, (to, _))| *to > start).map(|(_, (_, at))| *at)
 }
 
-/// When each client's connections with a generation came up: when, and which.
+/// Returns the connections of each client that carried a generation: the time at which each came
+/// up, and its generation.
 fn generations(history: &History) -> BTreeMap<&Host, Vec<(Time, u64)>> {
     let mut generations: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for event in &history.events {

@@ -1,13 +1,17 @@
-//! The picture of a run: one self-contained HTML file, to be looked at.
+//! The picture of a run as a page: one self-contained HTML file.
 //!
-//! A lane a host, time downwards. Nothing in it needs a script or a network; hovering shows details. It is a pure function of
-//! the plan, the history and what broke, as the story is, and tells in the same words.
+//! Each host is a lane, and time runs downwards. The page needs no scripts and no network; hovering
+//! shows details. Like the story, it is a pure function of the plan, the history and the
+//! violations, and uses the same texts.
 //!
-//! - `entries`: what of a history is told. `streams`: what was produced and delivered. `messages`: how messages fared.
-//! - `routine`: what happens again and again. `axis`: from moments to places; idle time and long routine are folded.
-//! - `lanes`: what stands where, across. `sheet`: rows with their heights, texts with their lines.
-//! - `ribbons`, `spans`, `arrows`, `texts`: connections, faults, messages, and all that is read.
-//! - `strip`: the whole at the edge. `head`, `legend`: what stands around the drawing. `markup`: what a page may hold.
+//! - `entries`: the entries of the history to show. `streams`: produced and delivered data.
+//!   `messages`: the journeys of messages.
+//! - `routine`: repeated entries. `axis`: maps times to positions; idle time and long routine
+//!   stretches are folded.
+//! - `lanes`: the horizontal layout. `sheet`: the vertical layout of rows and texts.
+//! - `ribbons`, `spans`, `arrows`, `texts`: connections, faults, messages, and texts.
+//! - `strip`: an overview of the run at the edge. `head`, `legend`: the parts around the drawing.
+//!   `markup`: elements and escaping.
 
 use crate::history::History;
 use crate::property::Violation;
@@ -37,27 +41,27 @@ use legend::LegendSource;
 use markup::{Drawing, escaped};
 use sheet::{Contents, NoteMark, Sheet};
 
-/// How every page of this crate looks, and this one.
+/// The style sheets: for every page of this crate, and for this page.
 pub(super) const BASE: &str = include_str!("../base.css");
 const STYLE: &str = include_str!("picture.css");
 
-/// The most streams that have a column at the side; those that broke come first.
+/// The maximum number of streams with a column at the side. Streams with violations come first.
 const STREAMS: usize = 12;
 
-/// A run that is to be drawn. Messages are in it where the history is a [detailed](crate::world::Detail::Full) one.
+/// A run to draw. Messages are shown if the history is [detailed](crate::world::Detail::Full).
 #[derive(Clone, Copy, Debug)]
 pub struct Picture<'a> {
     /// The plan that was run.
     pub plan: &'a Plan,
-    /// The record of the run.
+    /// The history of the run.
     pub history: &'a History,
-    /// What broke, if anything.
+    /// The violations, if any.
     pub broken: &'a [Violation],
-    /// The command that shows this run again.
+    /// The command that replays this run.
     pub replay: &'a str,
 }
 
-/// The page.
+/// Renders the page.
 pub fn html(picture: &Picture<'_>) -> String {
     let Picture { plan, history, broken, .. } = *picture;
     let lanes = HostLanes::of(plan, history);
@@ -126,7 +130,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     page(&head::title(picture), STYLE, &parts.concat())
 }
 
-/// A page that stands by itself: it asks for nothing from anywhere, and runs nothing.
+/// Returns a self-contained page, without scripts and without external resources.
 pub(super) fn page(title: &str, style: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

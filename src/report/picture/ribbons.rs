@@ -1,4 +1,5 @@
-//! Connections as ribbons between two lanes, coloured by generation, with a bar at each end for as long as that end lasted.
+//! Connections as ribbons between two lanes, coloured by generation. A bar at each end shows how
+//! long that end was open.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +11,26 @@ use super::axis::Axis;
 use super::lanes::{BAR, BARS, HostLanes, Lane, at_side};
 use super::markup::{Drawing, spot};
 
-/// How many colours there are for generations.
+/// The number of colours for generations.
 const COLOURS: u64 = 6;
 
-/// The life of a connection.
+/// The lifetime of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionRibbon {
-    /// Which connection.
+    /// The connection.
     pub conn: ConnIndex,
-    /// When it was opened.
+    /// The time at which it was opened.
     pub opened: Time,
-    /// When it came up at each end.
+    /// The time at which it came up, for each end.
     pub up: (Option<Time>, Option<Time>),
-    /// When each end was over; the end of the run where it never was.
+    /// The time at which each end ended; the end of the run if it never did.
     pub over: (Time, Time),
-    /// Beside how many others it stands.
+    /// The position of its bar among simultaneous connections.
     pub slot: usize,
 }
 
 impl ConnectionRibbon {
-    /// From when to when one of its ends lasted, if it ever did.
+    /// Returns the start and end of one end of the connection, if that end ever existed.
     fn of(&self, side: Side) -> Option<(Time, Time)> {
         match side {
             Side::Client => Some((self.opened, self.over.0)),
@@ -38,7 +39,7 @@ impl ConnectionRibbon {
     }
 }
 
-/// The lives of all connections.
+/// Returns the ribbons of all connections.
 pub fn conn_ribbons(history: &History) -> Vec<ConnectionRibbon> {
     let mut up: BTreeMap<(ConnIndex, Side), Time> = BTreeMap::new();
     for event in &history.events {
@@ -63,7 +64,7 @@ pub fn conn_ribbons(history: &History) -> Vec<ConnectionRibbon> {
     conn_ribbons
 }
 
-/// The class that gives a connection its colour.
+/// Returns the colour class of a connection.
 pub fn colour(history: &History, conn: ConnIndex) -> String {
     let generation = history.conns.get(conn.0).and_then(|conn| conn.generation);
     generation.map_or("g0".into(), |generation| {
@@ -71,7 +72,7 @@ pub fn colour(history: &History, conn: ConnIndex) -> String {
     })
 }
 
-/// Where a connection's bar stands at a lane, as seen from the other one.
+/// Returns the x position of a connection's bar at a lane, on the side of the other lane.
 pub fn bar(lanes: &HostLanes, ribbon: &ConnectionRibbon, lane: Lane, other: Lane) -> i32 {
     let off = 3 + ribbon.slot as i32 * (BAR + 1);
     if lane < other { lanes.x(lane) + off } else { lanes.x(lane) - off - BAR }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_overlap_stand_beside_each_other() {
+    fn overlapping_connections_are_drawn_side_by_side() {
         let conns = vec![conn(1, 0, Some(100)), conn(2, 50, Some(200)), conn(3, 150, None)];
         let history = History { conns, end: Time(300), ..History::default() };
         let slots: Vec<_> =
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_come_round() {
+    fn colours_are_reused_in_order() {
         let history =
             History { conns: vec![conn(1, 0, None), conn(7, 0, None)], ..History::default() };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What happens again and again: it may be folded away where a run is long.
+//! Repeated entries. They can be folded in the picture of a long run.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,20 @@ use crate::report::line::Tone;
 use super::entries::{EntryShape, PictureEntry};
 use super::lanes::Hang;
 
-/// A run in which no more than so much is told is shown whole.
+/// A run with at most this many entries is shown in full.
 const SHORT: usize = 70;
-/// A message of a kind that is sent more often is routine; so is anything else that happens more often than the second number.
+/// A message is routine if its kind is sent more often than the first number; any other entry is
+/// routine if its kind occurs more often than the second number.
 const OFTEN: (usize, usize) = (2, 6);
-/// Where more than so much remains, what happens twice is routine, too.
+/// If more entries than this remain, any entry that occurs twice is routine too.
 const STILL_LONG: usize = 500;
 
-/// Whether a run is long enough to fold anything.
+/// Whether a run is long enough to be folded.
 pub fn is_long(rendered: usize) -> bool {
     rendered > SHORT
 }
 
-/// Which of these entries are routine.
+/// Returns which of these entries are routine.
 pub fn routine(entries: &[PictureEntry]) -> Vec<bool> {
     let mut kinds: BTreeMap<(Hang, String), usize> = BTreeMap::new();
     let kind = |entry: &PictureEntry| (entry.hang, kind(&entry.text));
@@ -38,7 +39,8 @@ pub fn routine(entries: &[PictureEntry]) -> Vec<bool> {
     if remains > STILL_LONG { of((1, 1)) } else { routine }
 }
 
-/// What entries have in common that differ in their numbers only: `n s1 #`.
+/// Returns the text with its numbers replaced, to compare entries that differ only in numbers: `n
+/// s1 #`.
 pub fn kind(text: &str) -> String {
     let mut kind = String::with_capacity(text.len());
     for c in text.chars() {
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_numbers_only_is_alike() {
+    fn entries_that_differ_only_in_numbers_are_alike() {
         assert_eq!(kind("process/read p12 after 40"), "process/read p# after #");
         let mut entries: Vec<_> = (0..5).map(|n| message(format!("n s1 {n}"))).collect();
         entries.push(message("welcome".into()));

@@ -1,4 +1,5 @@
-//! The sheet: every row with its height, every text with its line, so that no two of them collide.
+//! The vertical layout: it gives every row a height and every text a line, so that no two texts
+//! overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,94 +14,94 @@ use super::messages::Journey;
 use super::routine::{is_long, kind, routine};
 use super::streams::{Cell, Column};
 
-/// A line of text is so high.
+/// The height of a line of text.
 pub const LINE: i32 = 17;
-/// The room between two rows.
+/// The space between two rows.
 const PAD: i32 = 5;
-/// A row in which nothing is told, but an arrow ends.
+/// The height of a row without text, in which only an arrow ends.
 const BARE: i32 = 10;
-/// A row of idle time.
+/// The height of a row of idle time.
 const IDLE: i32 = 26;
-/// So many alike in one moment are drawn as one.
+/// At least this many similar entries at one moment are drawn as one.
 const BURST: usize = 5;
-/// So many of several that are drawn as one are listed where they are hovered over.
+/// The maximum number of entries in the hover text of a combined entry.
 const LISTED: usize = 24;
-/// The most kinds of entries of one place that are told of a fold.
+/// The maximum number of kinds of entries that a fold shows per placement.
 const KINDS: usize = 4;
 
-/// A row, where it is.
+/// A row with its position.
 #[derive(Debug)]
 pub struct Placed {
-    /// What it is.
+    /// The content of the row.
     pub row: PictureRow,
-    /// Its first and its last moment.
+    /// The times of its first and last moments.
     pub span: (Time, Time),
-    /// Its upper and its lower edge.
+    /// Its upper and lower edges.
     pub edges: (i32, i32),
-    /// Whether its time is told.
+    /// Whether its time is shown.
     pub timed: bool,
-    /// What is told in it.
+    /// Its texts.
     pub notes: Vec<SheetNote>,
-    /// What is told of streams: which column, where, what.
+    /// Its stream cells: the column, the y position, and the cell.
     pub cells: Vec<(usize, i32, Cell)>,
 }
 
-/// A text, where it is.
+/// A text with its position.
 #[derive(Debug)]
 pub struct SheetNote {
-    /// The middle of its first line.
+    /// The y position of the middle of its first line.
     pub y: i32,
-    /// Where it hangs.
+    /// The placement of the text.
     pub hang: Hang,
     /// Its lines.
     pub lines: Vec<String>,
-    /// What hovering shows.
+    /// The hover text.
     pub title: String,
-    /// How it is to be read.
+    /// The kind of the text, for its colour.
     pub tone: Tone,
-    /// What is drawn of it.
+    /// The drawing of the entry.
     pub mark: NoteMark,
 }
 
-/// What is drawn of a note, besides its text.
+/// The drawing of a note, in addition to its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoteMark {
-    /// What its entry is drawn as.
+    /// The shape of its only entry.
     One(EntryShape),
-    /// One arrow for many messages of a fold that fared as this one did.
+    /// One arrow for several messages of a fold that had the same fate as this one.
     Many(Journey),
-    /// One arrow for many messages of one moment that fared as this one did.
+    /// One arrow for several messages at one moment that had the same fate as this one.
     Burst(Journey),
     /// Nothing.
     Nothing,
 }
 
-/// All rows, and where each moment is.
+/// All rows, and the positions of all moments.
 #[derive(Debug)]
 pub struct Sheet {
     /// The rows, from top to bottom.
     pub rows: Vec<Placed>,
-    /// From moments to places.
+    /// Maps times to y positions.
     pub axis: Axis,
 }
 
-/// What entries of a fold have in common that are told in one note: where they hang, their words, how they fared.
+/// The common properties of the entries that share one note of a fold: placement, text and fate.
 type Kind<'a> = (Hang, String, &'a str);
 
-/// What is set on a sheet.
+/// The input of the layout.
 pub struct Contents<'a> {
     /// The lanes.
     pub lanes: &'a HostLanes,
-    /// What is told.
+    /// The entries to show.
     pub entries: &'a [PictureEntry],
-    /// How messages fared.
+    /// The journeys of messages.
     pub journeys: &'a BTreeMap<usize, Journey>,
-    /// What came of the streams.
+    /// The columns of the streams.
     pub columns: &'a [Column],
 }
 
 impl Sheet {
-    /// Sets everything.
+    /// Lays out everything.
     pub fn set(contents: &Contents<'_>) -> Self {
         let times = contents.times();
         let routine = routine(contents.entries);
@@ -128,7 +129,7 @@ impl Sheet {
         sheet
     }
 
-    /// The row of a moment, or the last one before it.
+    /// Returns the row of a time, or the last row before it.
     pub fn row_of(&self, at: Time) -> Option<&Placed> {
         let timed =
             self.rows.iter().filter(|row| !matches!(row.row, PictureRow::Idle(..)) && row.timed);
@@ -137,7 +138,7 @@ impl Sheet {
 }
 
 impl Contents<'_> {
-    /// All moments in which something is drawn.
+    /// Returns all times at which something is drawn.
     fn times(&self) -> Vec<Time> {
         let rendered = self.entries.iter().map(|entry| entry.at);
         let arrived = self.journeys.values().filter_map(|journey| journey.arrival.at());
@@ -145,7 +146,7 @@ impl Contents<'_> {
         rendered.chain(arrived).chain(flowed).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Which entries stand at these moments.
+    /// Returns the range of entries in this time span.
     fn among(&self, from: Time, to: Time) -> std::ops::Range<usize> {
         self.entries.partition_point(|entry| entry.at < from)
             ..self.entries.partition_point(|entry| entry.at <= to)
@@ -183,7 +184,8 @@ impl Contents<'_> {
         }
     }
 
-    /// Gives each note and each cell its line: in order, and in a line with the one before where there is room.
+    /// Assigns a line to each note and each cell. The notes keep their order; a note shares the
+    /// line of the previous note if there is space.
     fn lined_up(
         &self,
         row: PictureRow,
@@ -221,7 +223,8 @@ impl Contents<'_> {
         Placed { row, span, edges: (top, top + height + extra), timed, notes, cells }
     }
 
-    /// What is told of one moment: each entry by itself, but many alike in a row as one.
+    /// Returns the notes of one moment: one per entry, but only one for many similar entries in a
+    /// row.
     fn rendered(&self, mut entries: &[PictureEntry]) -> Vec<SheetNote> {
         let mut notes = Vec::new();
         while let Some(first) = entries.first() {
@@ -249,7 +252,8 @@ impl Contents<'_> {
         SheetNote { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
     }
 
-    /// Whether two entries say the same but for numbers, and are no work of the schedule; messages must have fared alike.
+    /// Whether two entries differ only in numbers. Actions of the schedule are never alike, and
+    /// messages must have the same fate.
     fn are_alike(&self, a: &PictureEntry, b: &PictureEntry) -> bool {
         let alike = match (self.journey(a), self.journey(b)) {
             (Some(a), Some(b)) => (a.conn, a.from, fate(a)) == (b.conn, b.from, fate(b)),
@@ -262,7 +266,7 @@ impl Contents<'_> {
         alike && a.hang == b.hang && kind(&a.text) == kind(&b.text)
     }
 
-    /// What is told of moments that are shown as one: how often each kind of entry came.
+    /// Returns the notes of a fold: the number of entries of each kind.
     fn folded(&self, span: (Time, Time)) -> Vec<SheetNote> {
         let mut kinds: Vec<(Kind<'_>, Vec<&PictureEntry>)> = Vec::new();
         for entry in &self.entries[self.among(span.0, span.1)] {
@@ -303,7 +307,7 @@ impl Contents<'_> {
         }
     }
 
-    /// One note for entries of a kind.
+    /// Returns one note for entries of one kind.
     fn one_of(&self, hang: Hang, of: &[&PictureEntry]) -> SheetNote {
         let (first, last) = (of[0], of[of.len() - 1]);
         let text = match of.len() {
@@ -327,7 +331,7 @@ impl Contents<'_> {
     }
 }
 
-/// The words of a text from the first on in which it differs from one before.
+/// Returns the rest of a text, from the first word that differs from `before`.
 fn rest<'t>(before: &str, text: &'t str) -> &'t str {
     let alike = before.bytes().zip(text.bytes()).take_while(|(a, b)| a == b).count();
     let word = text.as_bytes()[..alike]
@@ -337,7 +341,7 @@ fn rest<'t>(before: &str, text: &'t str) -> &'t str {
     &text[word..]
 }
 
-/// What a column tells of a time, if anything.
+/// Returns a column's cells in a time span as one cell, if there are any.
 fn merged(column: &Column, (from, to): (Time, Time)) -> Option<Cell> {
     let mut cells = column.cells.range(from..=to).map(|(_, cell)| cell);
     let mut merged = cells.next()?.clone();

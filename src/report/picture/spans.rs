@@ -1,4 +1,4 @@
-//! What lasts: faults, tasks that are held, hosts that are down.
+//! Everything with a duration: faults, held tasks, and hosts that are down.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +10,24 @@ use super::axis::Axis;
 use super::lanes::{HostLanes, Lane};
 use super::markup::{Drawing, spot};
 
-/// A fault, as long as it was in force.
+/// A fault interval.
 #[derive(Clone, Debug)]
 pub struct PictureSpan {
-    /// What is in force.
+    /// The text of the fault.
     pub phrased: String,
-    /// What it does.
+    /// The effect of the fault.
     pub nature: Nature,
-    /// Where.
+    /// The affected area.
     pub scope: Scope,
-    /// From when to when; to the end of the run where it never was over.
+    /// The start of the fault.
     pub from: Time,
-    /// See [`from`](PictureSpan::from).
+    /// The end of the fault; the end of the run if the fault never ended.
     pub to: Time,
-    /// Whether it was over before the run was.
+    /// Whether the fault ended before the end of the run.
     pub over: bool,
 }
 
-/// All faults of a run.
+/// Returns all faults of a run.
 pub fn faults(history: &History) -> Vec<PictureSpan> {
     let mut spans: BTreeMap<usize, PictureSpan> = BTreeMap::new();
     for event in &history.events {
@@ -55,7 +55,7 @@ pub fn faults(history: &History) -> Vec<PictureSpan> {
     spans.into_values().collect()
 }
 
-/// The class of a fault.
+/// Returns the class of a fault.
 pub fn class(nature: Nature) -> &'static str {
     match nature {
         Nature::Kills => "fault kills",
@@ -64,7 +64,7 @@ pub fn class(nature: Nature) -> &'static str {
     }
 }
 
-/// The patterns with which faults are shaded.
+/// Returns the patterns that shade faults.
 pub fn hatches() -> String {
     let natures = [("hatch", "harmless"), ("hatch-kills", "kills"), ("hatch-slows", "slows")];
     let patterns = natures.map(|(name, class)| {
@@ -107,7 +107,7 @@ pub fn draw(
     }
 }
 
-/// From where to where a scope reaches.
+/// Returns the left and right edges of each part of a scope.
 fn sides(history: &History, lanes: &HostLanes, scope: &Scope) -> Vec<(i32, i32)> {
     let conns = scope.conns.iter().filter_map(|conn| lanes.ends(history, *conn));
     let links = scope.links.iter().filter_map(|(a, b)| lanes.lane(a).zip(lanes.lane(b)));
@@ -123,10 +123,10 @@ fn sides(history: &History, lanes: &HostLanes, scope: &Scope) -> Vec<(i32, i32)>
     between.into_iter().map(|(a, b)| (lanes.x(a), lanes.x(b))).chain(hosts).collect()
 }
 
-/// When something lasted on a host.
+/// A state of a host: the host, the start, the end, and the name.
 type Lasting = (Host, Time, Time, String);
 
-/// Draws the lanes: dashed where a host is down, thick where a task of it is held.
+/// Draws the lanes: dashed while a host is down, thick while one of its tasks is held.
 pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &HostLanes, axis: &Axis) {
     for (lane, host) in lanes.hosts() {
         let x = lanes.x(lane);
@@ -146,7 +146,7 @@ pub fn draw_lanes(drawing: &mut Drawing, history: &History, lanes: &HostLanes, a
     }
 }
 
-/// When hosts were down.
+/// Returns the times in which hosts were down.
 fn down(history: &History) -> Vec<Lasting> {
     let begins = |event: &Event| matches!(event.what, EventKind::Died { .. }).then_some("");
     let ends = |event: &Event| matches!(event.what, EventKind::Started).then_some("");
@@ -159,7 +159,7 @@ fn down(history: &History) -> Vec<Lasting> {
         .collect()
 }
 
-/// When tasks were held at points.
+/// Returns the times in which tasks were held at points.
 fn held(history: &History) -> Vec<Lasting> {
     let begins = |event: &Event| match event.what {
         EventKind::Point { name, held: true, .. } => Some(name),
@@ -178,7 +178,7 @@ fn held(history: &History) -> Vec<Lasting> {
         .collect()
 }
 
-/// What begins and ends on hosts, by name.
+/// Returns the times between a start event and its end event on the same host with the same name.
 fn lasting(
     history: &History,
     begins: impl Fn(&Event) -> Option<&'static str>,
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_down_until_it_starts_again_or_for_good() {
+    fn a_host_is_down_until_it_restarts_or_until_the_end() {
         let event = |at, what| Event { at: Time(at), host: Some("server".into()), what };
         let events = vec![
             event(0, EventKind::Started),

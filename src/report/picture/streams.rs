@@ -1,4 +1,4 @@
-//! What was produced and delivered of each stream, moment by moment.
+//! The data produced and delivered on each stream, moment by moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,60 +6,60 @@ use crate::history::{Ending, EventKind, History, Stream, Time};
 use crate::report::items::Numbering;
 use crate::report::phrases;
 
-/// So many characters of what was delivered have room.
+/// The maximum number of characters for delivered data.
 const ROOM: usize = 12;
 
-/// What of a stream is told at one moment.
+/// The data of a stream at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Numbers of items that were produced: the first and the last.
+    /// The numbers of the produced items: the first and the last.
     pub produced: Option<(u64, u64)>,
-    /// How many bytes were produced, where bytes are counted.
+    /// The number of produced bytes, if the stream is counted in bytes.
     pub bytes: usize,
-    /// What was delivered, in order.
+    /// The delivered data, in order.
     pub delivered: Vec<Piece>,
     /// How the producer ended.
     pub ended: Option<String>,
-    /// How the stream ended for its user, and whether well.
+    /// How the stream ended for its user, and whether it completed.
     pub ending: Option<(String, bool)>,
 }
 
-/// Something that was delivered.
+/// Delivered data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Items in a row: the first and the last.
+    /// Consecutive items: the first and the last.
     Items(u64, u64),
-    /// An item that does not follow the one before: that one, and it.
+    /// An item that does not follow the previous one: the previous item, and this item.
     Jump(u64, u64),
-    /// So many bytes that no producer wrote as such.
+    /// A number of bytes that does not match an item of the producer.
     Bytes(usize),
 }
 
-/// What a stream is counted in.
+/// The unit of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Items, as their producer wrote them.
     Items,
-    /// Bytes: other pieces came out than the producer wrote.
+    /// Bytes, because the delivered pieces differ from the produced ones.
     Bytes,
 }
 
-/// One stream.
+/// The column of one stream.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// The stream.
     pub stream: Stream,
-    /// What is told of it, by moment.
+    /// Its cells, by time.
     pub cells: BTreeMap<Time, Cell>,
-    /// Whether somebody opened it, so that its items are owed.
+    /// Whether a user opened it, so that the subject must deliver its items.
     pub opened: bool,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: Unit,
-    /// How much was produced and delivered in all.
+    /// The total amounts produced and delivered.
     pub totals: (u64, u64),
 }
 
-/// The streams of a run that anything came of, in order of their names.
+/// Returns a column for each stream of a run with data, in order of their names.
 pub fn columns(history: &History) -> Vec<Column> {
     let in_pieces = in_pieces(history);
     let mut columns: BTreeMap<&Stream, Column> = BTreeMap::new();
@@ -114,7 +114,7 @@ pub fn columns(history: &History) -> Vec<Column> {
     columns.into_values().filter(|column| column.totals != (0, 0)).collect()
 }
 
-/// The streams of which pieces came out that no producer wrote as such.
+/// Returns the streams with a delivered piece that matches no item of the producer.
 fn in_pieces(history: &History) -> BTreeSet<&Stream> {
     let mut numbering = Numbering::default();
     let mut found = BTreeSet::new();
@@ -133,7 +133,7 @@ fn in_pieces(history: &History) -> BTreeSet<&Stream> {
 }
 
 impl Cell {
-    /// Something was delivered after the item with the number `before`.
+    /// Adds a delivery after the item with the number `before`.
     fn add(&mut self, item: Option<u64>, before: u64, bytes: usize) {
         let piece = match (item, self.delivered.last_mut()) {
             (Some(n), Some(Piece::Items(_, last))) if n == *last + 1 => {
@@ -151,14 +151,14 @@ impl Cell {
         self.delivered.push(piece);
     }
 
-    /// Whether nothing here is worth more than a number.
+    /// Whether the cell contains nothing unusual.
     pub fn is_routine(&self) -> bool {
         self.ended.is_none()
             && self.ending.is_none()
             && !self.delivered.iter().any(|piece| matches!(piece, Piece::Jump(..)))
     }
 
-    /// The produced items, as text.
+    /// Returns the produced items as text.
     pub fn produced_text(&self) -> String {
         let items = match self.produced {
             Some((first, last)) => range(first, last),
@@ -173,7 +173,8 @@ impl Cell {
             .join(", ")
     }
 
-    /// The delivered items, as text; the marks say what is wrong with them. Of what has no room the first wrong one is told.
+    /// Returns the delivered items as text, with marks for errors. If there is no space for all
+    /// items, returns the first wrong one.
     pub fn delivered_text(&self) -> String {
         let phrased = |piece: &Piece| match piece {
             Piece::Items(first, last) => range(*first, *last),
@@ -190,7 +191,7 @@ impl Cell {
         }
     }
 
-    /// What is told of this moment, in sentences.
+    /// Returns a description of this moment in sentences.
     pub fn title(&self, stream: &Stream) -> String {
         let mut phrased = Vec::new();
         phrased
@@ -207,7 +208,7 @@ impl Cell {
         format!("{stream}: {}", phrased.join("; "))
     }
 
-    /// Takes in what a later moment tells: for several moments that are shown as one.
+    /// Adds the data of a later moment, for several moments that are shown as one.
     pub fn absorb(&mut self, later: &Cell) {
         self.produced = match (self.produced, later.produced) {
             (Some((first, _)), Some((_, last))) => Some((first, last)),
@@ -228,7 +229,7 @@ impl Cell {
     }
 }
 
-/// So many bytes, in few characters.
+/// Returns a number of bytes in short form.
 pub fn bytes(many: u64) -> String {
     match many {
         0..10_000 => format!("{many} B"),
@@ -251,7 +252,7 @@ mod tests {
     use crate::report::story::tests::a_gap;
 
     #[test]
-    fn a_jump_is_seen_where_it_happens() {
+    fn a_jump_is_shown_at_its_moment() {
         let (_, history, _) = a_gap();
         let columns = columns(&history);
         let [column] = &columns[..] else { panic!("one stream: {columns:?}") };
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn several_moments_become_one() {
+    fn several_cells_merge_into_one() {
         let mut all = Cell::default();
         for n in 1..=3 {
             let mut cell = Cell { produced: Some((n, n)), ..Cell::default() };

@@ -1,4 +1,4 @@
-//! The strip at the edge: the whole run as high as the window, to see where things are and to jump there.
+//! The strip at the edge: the whole run at the height of the window, for overview and navigation.
 
 use crate::history::History;
 use crate::property::Violation;
@@ -9,10 +9,10 @@ use super::ribbons::{ConnectionRibbon, colour};
 use super::sheet::{Placed, Sheet};
 use super::spans::{PictureSpan, class};
 
-/// So many places can be jumped to.
+/// The number of link targets.
 const PLACES: i32 = 48;
 
-/// The markup of the strip.
+/// Returns the markup of the strip.
 pub fn strip(
     history: &History,
     sheet: &Sheet,
@@ -54,7 +54,7 @@ pub fn strip(
     markup + "</nav>\n"
 }
 
-/// A link for each of so many parts of the run: to the first row there that has a name.
+/// Returns one link for each part of the run, to the first named row in that part.
 fn links(sheet: &Sheet, part: impl Fn(i32) -> f64) -> String {
     let whole = sheet.axis.bottom();
     let named: Vec<&Placed> = sheet.rows.iter().filter(|row| row.timed).collect();

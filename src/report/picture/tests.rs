@@ -1,4 +1,4 @@
-//! The page as a whole: of a run told by hand, and of runs that really took place.
+//! The whole page, for a history built by hand and for real runs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,8 +10,9 @@ use crate::report::story::tests::a_gap;
 use crate::scenario::ScenarioFile;
 use crate::world::{Detail, Options, run};
 
-/// The page of the first run of a scenario file, with a defect on, and how many segments it had. What the run breaks is none of
-/// this room's business: it is told that `gap_free` broke when it was over.
+/// Returns the page of the first run of a scenario file with these defects enabled, and the number
+/// of its segments. The run is not judged: the page always shows a violation of `gap_free` at the
+/// end of the run.
 fn page_of(file: &str, defects: &[&str], detail: Detail) -> (String, u64) {
     let subjects = crate::subjects::built_in();
     let scenario = ScenarioFile::load(&Path::new("scenarios").join(file), &subjects).unwrap();
@@ -33,7 +34,7 @@ fn page_of(file: &str, defects: &[&str], detail: Detail) -> (String, u64) {
 }
 
 #[test]
-fn a_history_without_messages_has_lanes_connections_faults_and_where_it_broke() {
+fn a_history_without_messages_shows_lanes_connections_faults_and_violations() {
     let (plan, history, broken) = a_gap();
     let page = html(&Picture {
         plan: &plan,
@@ -62,7 +63,7 @@ fn a_history_without_messages_has_lanes_connections_faults_and_where_it_broke() 
 }
 
 #[test]
-fn each_kind_of_mark_is_in_the_page_of_a_run_that_has_it() {
+fn a_page_shows_each_kind_of_mark_that_its_run_has() {
     let marks: [(&str, &[&str], &[&str]); 5] = [
         (
             "counter/short-cut-while-numbers-flow.toml",
@@ -105,7 +106,7 @@ fn each_kind_of_mark_is_in_the_page_of_a_run_that_has_it() {
 }
 
 #[test]
-fn what_a_page_would_read_as_markup_is_text() {
+fn markup_characters_in_texts_are_escaped() {
     let (page, _) = page_of("counter/short-cut-while-numbers-flow.toml", &[], Detail::Verdict);
     assert!(
         page.contains("s1: 3 &lt; 4 &amp; 5 &gt; 4")
@@ -115,7 +116,7 @@ fn what_a_page_would_read_as_markup_is_text() {
 }
 
 #[test]
-fn a_page_stands_by_itself() {
+fn a_page_is_self_contained() {
     let (page, _) = page_of("counter/two-clients-one-cut.toml", &[], Detail::Full);
     for needs in ["<script", "<link", "src=", "http:", "https:", "@import"] {
         assert!(!page.contains(needs), "{needs}");

@@ -1,4 +1,4 @@
-//! The rows as they are read: times, texts on lanes, pauses, folds, and what came of the streams at the side.
+//! The texts of the drawing: times, notes on lanes, pauses, folds, and stream cells at the side.
 
 use crate::history::{History, Time};
 use crate::report::line::Tone;
@@ -13,22 +13,22 @@ use super::sheet::{LINE, NoteMark, Placed, Sheet, SheetNote};
 use super::streams::{Cell, Column, Piece, Unit, bytes};
 use super::{arrows, markup::escaped};
 
-/// The side has so much room for a stream.
+/// The width of a stream's column.
 const COLUMN: i32 = 96;
-/// From the last zone to the first stream.
+/// The distance from the last zone to the first column.
 const GAP: i32 = 12;
 
-/// Where the middle of a stream's column is.
+/// Returns the x position of the middle of a stream's column.
 pub fn column_x(lanes: &HostLanes, n: usize) -> i32 {
     lanes.room().1 + GAP + n as i32 * COLUMN + COLUMN / 2
 }
 
-/// How wide everything is.
+/// Returns the total width.
 pub fn width(lanes: &HostLanes, columns: &[Column]) -> i32 {
     lanes.room().1 + GAP + columns.len() as i32 * COLUMN + GAP
 }
 
-/// What is behind everything: idle time, folds, and where something broke.
+/// Draws the background: idle time, folds, and violations.
 pub fn draw_target(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column], sheet: &Sheet) {
     let right = width(lanes, columns);
     for (n, _) in columns.iter().enumerate() {
@@ -59,7 +59,7 @@ pub fn draw_target(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column],
     }
 }
 
-/// A pause: whole tenths of a second, below two minutes.
+/// Returns a pause as text, rounded to tenths of a second below two minutes.
 fn pause(from: Time, to: Time) -> String {
     let pause = to.since(from);
     if pause.as_secs() < 120 {
@@ -69,7 +69,7 @@ fn pause(from: Time, to: Time) -> String {
     }
 }
 
-/// All texts.
+/// Draws all texts.
 pub fn draw(
     drawing: &mut Drawing,
     history: &History,
@@ -169,7 +169,7 @@ fn draw_cell(drawing: &mut Drawing, x: i32, y: i32, cell: &Cell, column: &Column
     });
 }
 
-/// The names of lanes and streams, which stay in sight.
+/// Renders the names of lanes and streams, which stay visible while scrolling.
 pub fn heading(lanes: &HostLanes, columns: &[Column]) -> String {
     let mut drawing = Drawing::default();
     for (lane, host) in lanes.hosts() {

@@ -1,4 +1,4 @@
-//! The story of a known failure, on a narrow page and on a wide one, with colours and without.
+//! The story of a known failure: on a narrow and on a wide page, with and without colours.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::hunt::{JudgedRun, judge};
 use crate::scenario::{Expect, ScenarioFile};
 use crate::world::Options;
 
-/// The story of a client that resumes one too late, on a page of this width.
+/// Returns the story of a client that resumes one item too late, for a page of this width.
 fn rendered(width: usize) -> String {
     let subjects = crate::subjects::built_in();
     let file = "scenarios/counter/session-expires-just-in-time.toml";
@@ -25,7 +25,7 @@ fn rendered(width: usize) -> String {
     )
 }
 
-/// Codes of colours as a person reads them.
+/// Replaces colour codes by readable text.
 fn visible(text: &str) -> String {
     text.replace('\x1b', "␛")
 }
@@ -163,7 +163,7 @@ fn on_a_wide_page_with_colours() {
 }
 
 #[test]
-fn no_line_is_wider_than_the_page_but_for_the_commands() {
+fn only_commands_are_wider_than_the_page() {
     for width in [80, 120] {
         let rendered = plain(&rendered(width));
         let lines = rendered

@@ -1,4 +1,4 @@
-//! How streams and calls ended for their users, and how they must.
+//! The actual and the expected ends of streams and calls.
 
 use bytes::BufMut;
 
@@ -23,7 +23,7 @@ kinds! {
     NOT_LIVE = "not-live": "{subject:}nothing was delivered live over generation {from} or a later one";
 }
 
-// Parts of these sentences: what must come, and what came.
+// Parts of these sentences: the expected and the actual end.
 kinds! {
     MUST_COMPLETE = "must-complete": "it must complete";
     MUST_BE_ANSWERED = "must-be-answered": "it must be answered";
@@ -37,11 +37,11 @@ kinds! {
     FAILED = "failed": "it failed at {ended}: {reason}";
 }
 
-/// What did not come out, if anything did not.
+/// An unmet expectation, if there is one.
 pub(super) type Unmet = Option<(&'static ViolationKind, ViolationFields)>;
 
 impl ExpectStream {
-    /// What did not come out of this stream.
+    /// Returns the expectations that this stream did not meet.
     pub(super) fn unmet(&self, stream: &Stream, history: &History) -> Vec<Violation> {
         let seen = SeenStream::of(stream, history);
         if !seen.opened {
@@ -130,15 +130,15 @@ impl ExpectStream {
     }
 }
 
-/// What a history says of a stream.
+/// The record of a stream in a history.
 #[derive(Clone)]
 pub(super) struct SeenStream<'h> {
     pub(super) stream: &'h Stream,
     pub(super) opened: bool,
-    /// The host whose user it was delivered to.
+    /// The host of the user that opened it.
     client: Option<Host>,
     pub(super) produced: Vec<u8>,
-    /// When each item was produced, by the number of bytes up to its end.
+    /// The end of each item, in bytes, and the time at which it was produced.
     items: Vec<(usize, Time)>,
     pub(super) really_ended: Option<Time>,
     delivered: Vec<u8>,
@@ -178,7 +178,7 @@ impl<'h> SeenStream<'h> {
         seen
     }
 
-    /// How it ended for its user.
+    /// Returns how the stream ended for its user.
     pub(super) fn came(&self) -> Phrase {
         match self.ended {
             None => Phrase::new(&OPEN, ViolationFields::default()),
@@ -191,7 +191,7 @@ impl<'h> SeenStream<'h> {
         }
     }
 
-    /// Something that did not come out of it.
+    /// Returns an unmet expectation as a violation.
     pub(super) fn unmet(
         &self,
         (kind, data): (&'static ViolationKind, ViolationFields),
@@ -205,14 +205,14 @@ impl<'h> SeenStream<'h> {
         self.unmet((&NEVER_OPENED, ViolationFields::default()), history)
     }
 
-    /// When the byte was produced that is the n-th, from 1.
+    /// Returns the time at which the n-th byte, from 1, was produced.
     fn produced_at(&self, n: usize) -> Option<Time> {
         self.items.iter().find(|(end, _)| *end >= n).map(|(_, at)| *at)
     }
 }
 
 impl ExpectCall {
-    /// What did not come of this call.
+    /// Returns the expectations that this call did not meet.
     pub(super) fn unmet(&self, call: Call, history: &History) -> Vec<Violation> {
         let about = |what: &EventKind| match what {
             EventKind::Asked { call, .. }
@@ -258,7 +258,7 @@ impl ExpectCall {
     }
 }
 
-/// Something ended with another text than it must.
+/// Returns the mismatch of an outcome, result or reason.
 pub(super) fn says_otherwise(
     came: Phrase,
     wanted: Phrase,
@@ -266,7 +266,7 @@ pub(super) fn says_otherwise(
     (&SAYS_OTHERWISE, fields! { came, wanted })
 }
 
-/// What an ending must do that it does not: have exactly this text, or a reason that contains this one.
+/// Returns the expected text that an end does not have: an exact outcome, or a part of the reason.
 fn wrong_text(
     exact: &Option<String>,
     is: Option<String>,

@@ -1,5 +1,6 @@
-//! Steps of a schedule that do nothing in any of its runs. Such a step shows nothing, and the file looks as if it did: its
-//! trigger has another name now, or its connection another number.
+//! Steps of a schedule that do nothing in any of its runs. The file seems to test something with
+//! such a step, but does not. For example, its trigger was renamed, or its connection has another
+//! number now.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +17,25 @@ kinds! {
     IDLE_IN_ALL = "idle-in-all": "{subject}, `{verb}`, did nothing in any of {runs} runs: {why}; a step that may do so says `may-miss = true`";
 }
 
-// Parts of these sentences: why a step did nothing.
+// Parts of these sentences: the reason why a step did nothing.
 kinds! {
     NOT_REACHED = "not-reached": "what it waits for was not reached";
     TOO_SOON = "too-soon": "its time did not come";
     NEVER_CAME = "never-came": "{conn} never came";
 }
 
-/// Which steps of a schedule did nothing in its runs so far. It keeps no history.
+/// The steps of a schedule that did nothing in its runs so far. It keeps no history.
 #[derive(Clone, Debug)]
 pub struct Idle<'s> {
     runs: u64,
-    /// The steps that did nothing yet and must do something, by number, with why each did nothing, the last time.
+    /// The required steps that have not done anything yet, by index, with the reason from the last
+    /// run.
     steps: BTreeMap<usize, (&'s Step, Option<ViolationValue>)>,
     lines: &'s [usize],
 }
 
 impl<'s> Idle<'s> {
-    /// No step did anything yet. A swarm has no steps of its own.
+    /// Starts with all required steps. A swarm has no fixed steps.
     pub fn new(scenario: &'s ScenarioFile) -> Self {
         let steps = match &scenario.body {
             Body::Schedule(plan) => plan.steps.as_slice(),
@@ -47,14 +49,15 @@ impl<'s> Idle<'s> {
         }
     }
 
-    /// Adds one more run.
+    /// Adds a run.
     pub fn add(&mut self, history: &History) {
         self.runs += 1;
         let stepped = history.events.iter().filter_map(|event| match &event.what {
             EventKind::Stepped { step, note } => Some((*step, note)),
             _ => None,
         });
-        // A step that misses is carried out, and then noted.
+        // A step without effect has two entries: one for its execution, and then one with the
+        // reason. The last one counts.
         let last: BTreeMap<_, _> = stepped.collect();
         for (number, note) in last {
             let Some((step, noted)) = self.steps.get_mut(&number) else { continue };
@@ -66,7 +69,7 @@ impl<'s> Idle<'s> {
         }
     }
 
-    /// The steps that did nothing.
+    /// Returns a violation for each step that did nothing.
     pub fn unmet(&self) -> Vec<Violation> {
         let kind = if self.runs == 1 { &IDLE } else { &IDLE_IN_ALL };
         let unmet = |(n, (step, why)): (&usize, &(&Step, Option<ViolationValue>))| {
@@ -81,7 +84,8 @@ impl<'s> Idle<'s> {
     }
 }
 
-/// A fault that lasts waits for its connection: whether that ever came.
+/// Returns a reason if the fault's connection was never opened. A fault with a duration waits for
+/// its connection, so no note is recorded.
 fn aims_at_nothing(step: &Step, history: &History) -> Option<ViolationValue> {
     let Action::Fault(fault) = &step.action else { return None };
     let conn = fault.fields().into_iter().find_map(|(_, value)| match value {

@@ -1,11 +1,13 @@
-//! What came of a process: of a whole, and of all its parts.
+//! The expectations for a process: for the process itself and for all its parts.
 //!
-//! The process `p1` is the stream `p1`, whose outcome is `exit 7` or `signal 9`. What it prints are parts of it, `p1/stdout`,
-//! `p1/stderr` or `p1/pty`, whose outcome is `closed`. The subject's guarantees say which streams are parts of which
-//! ([`Guarantees::whole`](crate::property::Guarantees::whole)): what a process reads is none. Each stream is judged as an
-//! [`ExpectStream`]; here is only what it means for all of them together.
+//! The process `p1` is the stream `p1`, whose outcome is `exit 7` or `signal 9`. Its output streams
+//! `p1/stdout`, `p1/stderr` and `p1/pty` are its parts; their outcome is `closed`. The subject's
+//! guarantees define the parts of a stream
+//! ([`Guarantees::whole`](crate::property::Guarantees::whole)). The input of a process is not a
+//! part. Each stream is judged as an [`ExpectStream`]; this module only combines them.
 //!
-//! What its user did not open is not judged, but that it must have been opened at all.
+//! Streams that the user did not open are not judged. At least one stream of the process must have
+//! been opened.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,13 +22,13 @@ kinds! {
     NO_PART = "no-part": "{subject:}no part of it was opened, and all that it printed must be delivered";
 }
 
-// A part of a sentence: how a process must exit.
+// A part of a sentence: the expected exit of a process.
 kinds! {
     EXIT = "exit": "end with {exit}";
 }
 
 impl ExpectProcess {
-    /// What did not come of the process of this name.
+    /// Returns the expectations that this process did not meet.
     pub(super) fn unmet(&self, name: &str, cx: &CheckContext<'_>) -> Vec<Violation> {
         let (whole, history) = (Stream::from(name), cx.history);
         let seen = SeenProcess::of(&whole, cx);
@@ -43,7 +45,7 @@ impl ExpectProcess {
             .collect()
     }
 
-    /// What holds for each of its streams, but for the outcome.
+    /// Returns the expectations for each of its streams, without the outcome.
     fn as_stream(&self) -> ExpectStream {
         let Self { ends, reason, output, within, live_from, .. } = self.clone();
         ExpectStream { ends, outcome: None, reason, output, within, live_from }
@@ -67,7 +69,8 @@ impl ExpectProcess {
         })
     }
 
-    /// Without a part that was opened, all of nothing was delivered.
+    /// Checks that a part was opened if all output must be delivered. Otherwise, with no open part,
+    /// that expectation would always hold.
     fn nothing_opened(&self, seen: &SeenProcess<'_>) -> Unmet {
         let opened = seen.parts.iter().any(|part| part.opened);
         let printed = seen.parts.iter().any(|part| !part.produced.is_empty());
@@ -79,7 +82,7 @@ impl ExpectProcess {
         self.as_stream().within_unmet(&seen.together())
     }
 
-    /// One part that was delivered live is enough: the others may have nothing to say.
+    /// One part with live delivery is sufficient, because the others may have no output.
     fn live_unmet(&self, seen: &SeenProcess<'_>, history: &History) -> Unmet {
         let each = seen.opened().map(|stream| self.as_stream().live_unmet(stream, history));
         each.collect::<Option<Vec<_>>>()?.into_iter().next()
@@ -105,10 +108,10 @@ impl fmt::Display for ProcessExit {
     }
 }
 
-/// What a history says of a process.
+/// The record of a process in a history.
 struct SeenProcess<'h> {
     whole: SeenStream<'h>,
-    /// Those of its parts of which the history says anything.
+    /// The parts that appear in the history.
     parts: Vec<SeenStream<'h>>,
 }
 
@@ -123,12 +126,12 @@ impl<'h> SeenProcess<'h> {
         Self { whole: SeenStream::of(whole, history), parts }
     }
 
-    /// Those of its streams that its user opened.
+    /// Returns the streams that the user opened.
     fn opened(&self) -> impl Iterator<Item = &SeenStream<'h>> {
         std::iter::once(&self.whole).chain(&self.parts).filter(|stream| stream.opened)
     }
 
-    /// All of it as one stream, which ends with the last of them.
+    /// Returns all streams as one stream, which ends with the last of them.
     fn together(&self) -> SeenStream<'h> {
         let ended = self.opened().map(|stream| stream.ended).collect::<Option<Vec<_>>>();
         let last = ended.into_iter().flatten().max_by_key(|(at, _)| *at);
@@ -137,7 +140,8 @@ impl<'h> SeenProcess<'h> {
         together
     }
 
-    /// When it had really ended, and everybody had gone who held one of its pipes.
+    /// Returns the time at which the process had ended and every holder of its pipes had closed
+    /// them.
     fn really_ended(&self) -> Option<Time> {
         let pipes = self
             .parts

@@ -1,9 +1,10 @@
-//! What a file wants to be reached, or never: a trigger that is looked for in a history, after the fact.
+//! Finds the milestones and points that a file expects, or forbids, in the history of a finished
+//! run.
 
 use crate::history::{ConnIndex, Event, EventKind, History, Time};
 use crate::schedule::{Conn, MilestoneValue, Trigger, TriggerMark, Which};
 
-/// How often a milestone or point was reached in a run, wherever and with whatever fields.
+/// Returns how often a milestone or point was reached in a run, on any host and with any fields.
 pub(super) fn times(mark: &TriggerMark, history: &History) -> u64 {
     match mark {
         TriggerMark::Milestone(name) => history.milestones.get(name.as_str()).copied().unwrap_or(0),
@@ -11,13 +12,13 @@ pub(super) fn times(mark: &TriggerMark, history: &History) -> u64 {
     }
 }
 
-/// A trigger that is looked for.
+/// A trigger to find in a history.
 pub(super) trait Sight {
-    /// When it was reached, each time.
+    /// Returns each entry that matches the trigger.
     fn sightings<'h>(&'h self, history: &'h History) -> impl Iterator<Item = &'h Event>;
-    /// Whether it was reached as often as it says.
+    /// Whether the trigger was reached at least `nth` times.
     fn seen(&self, history: &History) -> bool;
-    /// It, for a sentence.
+    /// Returns the trigger as text for a sentence.
     fn reported(&self) -> String;
 }
 
@@ -68,7 +69,8 @@ impl Sight for Trigger {
     }
 }
 
-/// Whether a schedule's name of a connection names the one whose number a milestone told.
+/// Whether a connection name of a schedule refers to the connection whose number a milestone
+/// reported.
 fn names(conn: &Conn, reported: Option<&MilestoneValue>, at: Time, history: &History) -> bool {
     let Some(MilestoneValue::Number(id)) = reported else { return false };
     let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else {

@@ -1,4 +1,4 @@
-//! The keys of `[swarm]`, and of all that stands below it.
+//! The keys of `[swarm]` and of its tables.
 
 use super::{AGAIN, Form, SPEAKS, Section, key};
 
@@ -95,7 +95,8 @@ pub const SWARM_HOSTS: Section = Section {
     keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
 };
 
-/// The name of a subject's own table where it stands for more than one of its entries: `processes` for `process`.
+/// Returns the name of a subject's own table in a swarm, where it covers several entries:
+/// `processes` for `process`.
 pub fn several(table: &str) -> String {
     match table.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),

@@ -1,4 +1,4 @@
-//! `[expect]`: what must come out.
+//! `[expect]`: the expectations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::scenario::mistake::{MistakeAt, Parsed};
 use crate::scenario::reader::{Node, Table};
 use crate::schedule::{Trigger, TriggerMark};
 
-/// What must come out of this body.
+/// Returns the expectations for this body.
 pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<Expect> {
     let Some(node) = node else { return Ok(Expect::default()) };
     let table = node.table(keys::EXPECT.names())?;
@@ -32,7 +32,7 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
         processes: (named(&table, "process")?.iter())
             .map(|entry| Ok((entry.label.to_owned(), process(entry)?)))
             .collect::<Parsed<_>>()?,
-        may_miss: BTreeSet::new(), // it stands in the steps
+        may_miss: BTreeSet::new(), // set from the steps
         calls: named(&table, "call")?
             .iter()
             .map(|entry| Ok((number(entry)?, call(entry)?)))
@@ -40,7 +40,7 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
     })
 }
 
-/// Some keys are for schedules only, others for swarms only.
+/// Checks that the keys fit the body: some keys are only for schedules, others only for swarms.
 fn fits(table: &Table<'_>, body: &Body) -> Parsed<()> {
     let (strays, message): (&[&str], _) = match body {
         Body::Schedule(_) => {
@@ -71,7 +71,7 @@ fn shares(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<(TriggerMark, f64)>>
     node.free_table()?.entries().map(share).collect()
 }
 
-/// The entries of a table whose keys are names.
+/// Returns the entries of a table whose keys are names.
 fn named<'a>(table: &Table<'a>, key: &str) -> Parsed<Vec<Node<'a>>> {
     table.get(key).map_or(Ok(Vec::new()), |node| Ok(node.free_table()?.entries().collect()))
 }
@@ -121,7 +121,7 @@ fn process(node: &Node<'_>) -> Parsed<ExpectProcess> {
     })
 }
 
-/// A code, or a word that stands in its place.
+/// Returns an exit: a code, or one of the words for an exit without a code.
 fn exit(node: &Node<'_>) -> Parsed<ProcessExit> {
     if node.is_text() {
         return one_of(node, &EXITS);

@@ -1,4 +1,4 @@
-//! `[limits]`: values of limits, each of the kind that the subject's table says.
+//! `[limits]`: the values of limits. The subject's table defines the kind of each.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use crate::scenario::reader::Node;
 use crate::schedule::{Limit, LimitValue, units};
 use crate::subject::DynSubject;
 
-/// The entries of a table of limits. `value` reads one: a value, or a choice of values.
+/// Returns the entries of a table of limits. `value` parses one entry: a value, or a choice of
+/// values.
 pub(in crate::scenario) fn limits<T>(
     node: Option<Node<'_>>,
     subject: &dyn DynSubject,
@@ -31,14 +32,14 @@ pub(in crate::scenario) fn limits<T>(
     node.free_table()?.entries().map(entry).collect()
 }
 
-/// The name that somebody meant who wrote a dotted name without quotes.
+/// Returns the intended name if the user wrote a dotted name without quotes.
 fn dotted(node: &Node<'_>) -> String {
     let inner =
         node.free_table().ok().and_then(|table| table.entries().next().map(|inner| dotted(&inner)));
     inner.map_or_else(|| node.label.to_owned(), |inner| format!("{}.{inner}", node.label))
 }
 
-/// The value of a limit.
+/// Returns the value of a limit.
 pub(in crate::scenario) fn value(limit: &Limit, node: &Node<'_>) -> Parsed<LimitValue> {
     let value = match limit.default {
         LimitValue::Duration(_) => LimitValue::Duration(node.duration()?),
@@ -49,10 +50,11 @@ pub(in crate::scenario) fn value(limit: &Limit, node: &Node<'_>) -> Parsed<Limit
     not_below_least(limit, value).or_else(|message| node.wrong(message))
 }
 
-/// Reads the value of a limit as a person writes it on a command line: `25s`, `4KiB`, `128`, `true`.
+/// Parses the value of a limit from the command line: `25s`, `4KiB`, `128`, `true`.
 ///
 /// # Errors
-/// If it is not of the limit's kind, or below its least value; what to write instead.
+/// If the value does not have the limit's kind, or is below its minimum. The message suggests a
+/// correct value.
 pub fn read_limit(limit: &Limit, text: &str) -> Result<LimitValue, String> {
     let number = || {
         text.parse().map_err(|_| format!("`{}` must be a whole number, not `{text}`", limit.name))
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_read_by_its_kind_and_not_below_its_least_value() {
+    fn a_limit_is_parsed_by_its_kind_and_has_a_minimum() {
         let limit = |default, least| Limit { name: "a.b", default, least, doc: "" };
         let deadline = limit(LimitValue::secs(25), LimitValue::millis(1));
         assert_eq!(read_limit(&deadline, "3s"), Ok(LimitValue::secs(3)));

@@ -1,4 +1,5 @@
-//! The names that a file may use: each is looked up in a table, and the nearest known one is offered.
+//! The names that a file may use. Each name is looked up in a table; for an unknown name, the error
+//! suggests the nearest known one.
 
 use crate::property;
 use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
@@ -6,14 +7,14 @@ use crate::scenario::reader::Node;
 use crate::schedule::{Conn, Host, TriggerMark};
 use crate::subject::{DynSubject, MilestoneDoc, PointDoc};
 
-/// What names are looked up in.
+/// The tables in which names are looked up.
 pub struct Names<'s> {
     pub subject: &'s dyn DynSubject,
-    /// How many client hosts there are.
+    /// The number of client hosts.
     pub clients: u32,
 }
 
-/// Names of properties that are checked by comparing runs, and so stand in no table of properties of one run.
+/// Properties that compare several runs. They are not in the table of properties of one run.
 const OVER_RUNS: &[&str] = &["same_digest"];
 
 impl<'s> Names<'s> {
@@ -21,7 +22,7 @@ impl<'s> Names<'s> {
         Self { subject, clients }
     }
 
-    /// A list of names, each looked up; empty where the key is left out.
+    /// Returns a list of names, each looked up; empty if the key is left out.
     pub fn list(
         &self,
         node: Option<Node<'_>>,
@@ -38,7 +39,7 @@ impl<'s> Names<'s> {
         self.subject.servers().iter().map(|name| Host::from(*name)).chain(self.clients())
     }
 
-    /// A client host.
+    /// Returns a client host.
     pub fn client(&self, node: &Node<'_>) -> Parsed<Host> {
         let name = node.text()?;
         let clients: Vec<_> = self.clients().collect();
@@ -47,12 +48,12 @@ impl<'s> Names<'s> {
         found.map_or_else(|| node.wrong(unknown("a client host", name, known)), Ok)
     }
 
-    /// A host.
+    /// Returns a host.
     pub fn host(&self, node: &Node<'_>) -> Parsed<Host> {
         self.host_called(node.at, node.text()?)
     }
 
-    /// A host of this name, which stands at that byte.
+    /// Returns the host with this name. `at` is the byte position of the name.
     pub fn host_called(&self, at: usize, name: &str) -> Parsed<Host> {
         let hosts: Vec<_> = self.hosts().collect();
         let known = hosts.iter().map(Host::as_str);
@@ -60,14 +61,14 @@ impl<'s> Names<'s> {
         found.ok_or_else(|| MistakeAt { at, message: unknown("a host", name, known) })
     }
 
-    /// A connection of a host that there is.
+    /// Returns a connection of an existing host.
     pub fn conn(&self, node: &Node<'_>) -> Parsed<Conn> {
         let conn: Conn = node.read("a connection like `\"client#1\"`", str::parse)?;
         self.host_called(node.at, conn.host.as_str())?;
         Ok(conn)
     }
 
-    /// A milestone.
+    /// Returns a milestone.
     pub fn milestone(&self, node: &Node<'_>) -> Parsed<&'static MilestoneDoc> {
         let name = node.text()?;
         let (milestones, points) = (self.subject.milestones(), self.subject.points());
@@ -84,7 +85,7 @@ impl<'s> Names<'s> {
         ))
     }
 
-    /// A point.
+    /// Returns a point.
     pub fn point(&self, node: &Node<'_>) -> Parsed<&'static PointDoc> {
         let name = node.text()?;
         let (milestones, points) = (self.subject.milestones(), self.subject.points());
@@ -97,7 +98,7 @@ impl<'s> Names<'s> {
         node.wrong(unknown(&self.none("point"), name, points.iter().map(|point| point.name)))
     }
 
-    /// A milestone or a point of this name, which stands at that byte.
+    /// Returns the milestone or point with this name. `at` is the byte position of the name.
     pub fn mark_called(&self, at: usize, name: &str) -> Parsed<TriggerMark> {
         let milestones = self.subject.milestones().iter().map(|milestone| milestone.name);
         let points = self.subject.points().iter().map(|point| point.name);
@@ -113,7 +114,7 @@ impl<'s> Names<'s> {
         })
     }
 
-    /// A defect, by its name in files.
+    /// Returns a defect, by its name in files.
     pub fn defect(&self, node: &Node<'_>) -> Parsed<String> {
         let name = node.text()?;
         let defects = self.subject.defects();
@@ -124,12 +125,12 @@ impl<'s> Names<'s> {
         self.look_up(node, "defect", defects.iter().map(|defect| defect.name))
     }
 
-    /// The id of a rule.
+    /// Returns the id of a rule.
     pub fn rule(&self, node: &Node<'_>) -> Parsed<String> {
         self.look_up(node, "rule", self.subject.rules().iter().map(|rule| rule.id))
     }
 
-    /// A property, generic or the subject's own.
+    /// Returns a property, generic or specific to the subject.
     pub fn property(&self, node: &Node<'_>) -> Parsed<String> {
         let of_runs =
             property::GENERIC.iter().chain(self.subject.properties()).map(|property| property.name);
@@ -140,7 +141,7 @@ impl<'s> Names<'s> {
         self.look_up(node, "property", known)
     }
 
-    /// A name of a table.
+    /// Looks up a name in a table.
     fn look_up(
         &self,
         node: &Node<'_>,

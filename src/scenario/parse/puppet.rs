@@ -1,4 +1,4 @@
-//! `[puppet.HOST]`: the script of a raw peer.
+//! `[puppet.HOST]`: the script of a scripted peer.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::scenario::reader::{Node, Table};
 use crate::schedule::puppet::SPEAKS;
 use crate::schedule::{Puppet, PuppetStep, Speaks};
 
-/// A puppet.
+/// Returns a puppet.
 pub fn puppet(node: &Node<'_>) -> Parsed<Puppet> {
     parts(&node.table(keys::PUPPET.names())?)
 }
 
-/// A puppet whose keys stand in a table that may have others.
+/// Returns a puppet from a table that may also have other keys.
 pub fn parts(table: &Table<'_>) -> Parsed<Puppet> {
     let script = table.need("script", "a list of tables like `{ expect = \"hello\" }`")?;
     let lines = |node: &Node<'_>| {

@@ -1,9 +1,10 @@
-//! What the subject's own tables and operations may hold: a check of values against a JSON schema.
+//! Validates the subject's own tables and operations against a JSON schema.
 //!
-//! It knows the part of JSON Schema that `schemars` writes for plain data: types, properties, items, enumerations, bounds of
-//! numbers, references and alternatives. A string whose `format` is `duration` or `size` is checked as one. It is stricter
-//! in one thing: a property that the schema does not name is a mistake. What it does not know it lets pass; the subject has
-//! the last word.
+//! It supports the subset of JSON Schema that `schemars` generates for plain data: types,
+//! properties, items, enumerations, numeric bounds, references and alternatives. A string with the
+//! `format` `duration` or `size` is validated as such. It is stricter in one point: a property that
+//! the schema does not list is an error. It accepts anything that it does not support, because the
+//! subject makes the final check.
 
 use serde_json::Value as Json;
 
@@ -11,7 +12,8 @@ use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{alternatives, enumerated, reported, resolved, types};
 
-/// Checks a value against a schema. References lead into `root`; a table may also have the keys of `besides`.
+/// Validates a value against a schema. References resolve in `root`. A table may also have the keys
+/// in `besides`.
 pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
     let Json::Object(_) = schema else { return Ok(()) };
     let schema = resolved(schema, root);
@@ -31,8 +33,8 @@ pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> P
     }
 }
 
-/// One of the alternatives must do. If none does, a word is compared with all the words that would; of the rest, the one that was
-/// understood furthest says why.
+/// Validates a value against alternatives; one must match. If none does, a string is compared with
+/// all allowed words; for other values, the error comes from the alternative that matched furthest.
 fn any(node: &Node<'_>, choices: &[&Json], root: &Json, besides: &[&str]) -> Parsed<()> {
     let mut furthest = None;
     for choice in choices {
@@ -64,7 +66,7 @@ fn is(node: &Node<'_>, of: &str) -> bool {
     }
 }
 
-/// The value is one of these.
+/// Checks that the value is one of these.
 fn one_of(node: &Node<'_>, values: &[Json]) -> Parsed<()> {
     if values.contains(&node.json()?) {
         return Ok(());
@@ -81,7 +83,7 @@ fn one_of(node: &Node<'_>, values: &[Json]) -> Parsed<()> {
     ))
 }
 
-/// The value has the right type; what is in it?
+/// Validates the content of a value whose type is correct.
 fn inside(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Parsed<()> {
     if node.is_table() {
         return properties(node, schema, root, besides);
@@ -100,7 +102,7 @@ fn inside(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> Pars
     node.json()?.as_f64().map_or(Ok(()), |number| bounded(node, number, schema))
 }
 
-/// A number is within the bounds of the schema.
+/// Checks that a number is within the bounds of the schema.
 pub fn bounded(node: &Node<'_>, number: f64, schema: &Json) -> Parsed<()> {
     let bound = |key| schema.get(key).and_then(Json::as_f64);
     match (bound("minimum"), bound("maximum")) {
@@ -134,7 +136,7 @@ fn properties(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> 
     Ok(())
 }
 
-/// What the schema wants to be there is there.
+/// Checks that all required properties exist.
 pub fn required(table: &Table<'_>, schema: &Json) -> Parsed<()> {
     for name in schema
         .get("required")

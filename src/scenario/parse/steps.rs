@@ -1,4 +1,4 @@
-//! `[[step]]`: what happens, and when.
+//! `[[step]]`: an action and its time or trigger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::scenario::verbs::{Verb, verbs};
 use crate::schedule::words::{FaultFields, FaultWord, FieldType, FieldValue, WORDS};
 use crate::schedule::{Action, Fault, Host, Learns, Operation, Orphans, Step, TriggerMark, When};
 
-/// The steps of a file.
+/// The parsed steps of a file.
 #[derive(Default)]
 pub struct ParsedSteps {
     pub steps: Vec<Step>,
-    /// Where each stands.
+    /// The position of each step.
     pub at: Vec<usize>,
-    /// The numbers, from 0, of those that may do nothing.
+    /// The indices of the steps that may do nothing.
     pub may_miss: BTreeSet<usize>,
 }
 
-/// All steps.
+/// Returns all steps.
 pub fn steps(node: Option<Node<'_>>, names: &Names<'_>, horizon: Duration) -> Parsed<ParsedSteps> {
     let mut all = ParsedSteps::default();
     let Some(node) = node else { return Ok(all) };
@@ -46,7 +46,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// A step, and whether it may do nothing.
+    /// Returns a step, and whether it may do nothing.
     fn step(&self, node: &Node<'_>) -> Parsed<(Step, bool)> {
         let mut known: Vec<&str> = keys::STEP.names().collect();
         known.extend(WORDS.iter().map(|word| word.name));
@@ -180,7 +180,8 @@ fn may_miss(table: &Table<'_>) -> Parsed<bool> {
     }
 }
 
-/// A task is held where it is, so the step must wait for a point, and act at once.
+/// Checks the trigger of a step that holds a task: the task is held at a point, so the step must
+/// wait for a point and have no delay.
 fn at_a_point(when: &When) -> Result<(), &'static str> {
     match when {
         When::After(trigger) if matches!(trigger.mark, TriggerMark::Milestone(_)) => {
@@ -197,10 +198,10 @@ fn at_a_point(when: &When) -> Result<(), &'static str> {
 const NEEDS_A_POINT: &str =
     "a `hold` needs the point at which it holds: `after = { point = \"…\" }`";
 
-/// The field of an operation that is reknit's own: which client is asked.
+/// The field that reknit adds to every operation: the client that performs it.
 const CLIENT: &str = "client";
 
-/// When an end learns: a duration or never.
+/// Returns when an end learns of a cut: after a duration, or never.
 pub fn learns(node: &Node<'_>) -> Parsed<Learns> {
     node.read("a duration like `\"3s\"`, or `\"never\"`", read_learns)
 }
@@ -218,7 +219,7 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
     })
 }
 
-/// What becomes of processes.
+/// Returns the handling of processes whose host dies.
 fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
     let known = Orphans::NAMES.iter();
     node.read(FieldType::Orphans.written(), |text| {
@@ -229,7 +230,7 @@ fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
     })
 }
 
-/// Where a path of fields leads, from the verb down, as far as it can be followed.
+/// Returns the position of a path of fields, starting at the verb, as far as the path exists.
 fn place(verb: &Node<'_>, path: &[String]) -> usize {
     let mut node = *verb;
     for name in path.iter().skip_while(|name| *name == verb.label) {

@@ -20,7 +20,7 @@ use crate::schedule::words::FaultWord;
 use crate::schedule::{Learns, Limit, LimitValue, units};
 use crate::subject::DynSubject;
 
-/// Keys of the top of a file that do not go with a swarm.
+/// Top-level keys that a swarm does not allow.
 const STRAYS: &[&str] = &[
     "seeds",
     "first-seed",
@@ -34,7 +34,7 @@ const STRAYS: &[&str] = &[
     "step",
 ];
 
-/// A profile. What is left out is as in the subject's default one.
+/// Returns a profile. Missing keys have the values of the subject's default profile.
 pub fn profile(
     top: &Table<'_>,
     node: &Node<'_>,
@@ -82,7 +82,7 @@ pub fn profile(
     })
 }
 
-/// The most client hosts that a swarm can draw.
+/// Returns the maximum number of client hosts that a swarm can draw.
 pub fn most_clients(node: &Node<'_>) -> Parsed<u32> {
     let choice = clients(node)?.unwrap_or(Choice::Range(1, 2));
     let (_, most) = choice.ends();
@@ -104,7 +104,7 @@ fn clients(node: &Node<'_>) -> Parsed<Option<Choice<u64>>> {
     .map(Some)
 }
 
-/// A choice: one value, a range, or a list of choices.
+/// Returns a choice: one value, a range, or a list of choices.
 fn choice<T, E>(
     node: &Node<'_>,
     expected: &str,
@@ -163,7 +163,7 @@ fn sizes(node: &Node<'_>) -> Parsed<Choice<u64>> {
     )
 }
 
-/// A range of latency, or a list of such.
+/// Returns a range of latencies, or a list of such ranges.
 fn latencies(node: &Node<'_>) -> Parsed<Vec<(Duration, Duration)>> {
     if !node.is_list() {
         return latency(node).map(|range| vec![range]);
@@ -183,7 +183,7 @@ fn limit(limit: &Limit, node: &Node<'_>) -> Parsed<Choice<LimitValue>> {
     })
 }
 
-/// For each of the subject's own tables, how many entries there are, and what stands in each.
+/// Returns the number of entries and their template, for each of the subject's own tables.
 fn entries(
     table: &Table<'_>,
     setup: &[(&'static str, schemars::Schema)],
@@ -209,7 +209,7 @@ fn operations(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64
     weights(node, verbs.iter().map(|verb| verb.name.as_str()))
 }
 
-/// Names, each with its weight.
+/// Returns names with their weights.
 fn weights<'k>(
     node: &Node<'_>,
     known: impl IntoIterator<Item = &'k str>,
@@ -245,7 +245,7 @@ fn aimed(node: &Node<'_>) -> Parsed<Aimed> {
     Ok(Aimed { milestone: share("milestone")?, point: share("point")?, time: share("time")? })
 }
 
-/// Milestones and points, each with its weight.
+/// Returns milestones and points with their weights.
 fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
     let subject = names.subject;
     weights(
@@ -258,7 +258,7 @@ fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
     )
 }
 
-/// The fields of a word that a swarm has choices for, and `weight`.
+/// Returns the fields of a fault word that a swarm can draw, and `weight`.
 pub(in crate::scenario) fn drawable(
     word: &FaultWord,
 ) -> impl Iterator<Item = &'static str> + use<> {
@@ -268,7 +268,7 @@ pub(in crate::scenario) fn drawable(
     std::iter::once("weight").chain(fields)
 }
 
-/// A weight, or a table of a weight and choices.
+/// Returns a weight, or a table with a weight and choices.
 fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(DrawableFault, FaultShape)> {
     let kind: DrawableFault = node.label.parse().expect("the table's keys are known");
     if !node.is_table() {
@@ -309,7 +309,7 @@ fn one_or_more<T>(node: &Node<'_>, one: impl Fn(&Node<'_>) -> Parsed<T>) -> Pars
 fn learns(node: &Node<'_>, shape: &mut FaultShape) -> Parsed<()> {
     let table = node.table(["client", "server"])?;
     let expected = "a duration like `\"3s\"`, `\"never\"`, or a range like `\"0ms..12s\"`";
-    // Ordered by time, never is the longest.
+    // `never` sorts after every duration.
     let end = |text: &str| match super::steps::read_learns(text)? {
         Learns::After(time) => Ok(time),
         Learns::Never => Ok::<_, String>(Duration::MAX),

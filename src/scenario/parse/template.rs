@@ -1,7 +1,8 @@
 //! `[swarm.KEY]`: choices in the subject's own tables.
 //!
-//! What may stand there is what the table's schema says of one entry, and choices of that: a range only where the schema wants what it
-//! is a range of.
+//! A template may contain any value that the table's schema allows in one entry, and choices of
+//! such values. A range is allowed only if the schema wants a value that has ranges: a number, a
+//! duration or a size.
 
 use serde_json::Value as Json;
 
@@ -13,7 +14,7 @@ use crate::scenario::verbs::{alternatives, enumerated, plain, types};
 use crate::schedule::profile::Template;
 use crate::schedule::units;
 
-/// The template of one entry.
+/// Returns the template of one entry.
 pub fn entry(node: &Node<'_>, schema: &Json) -> Parsed<Template> {
     fields(node, schema, schema, false)
 }
@@ -52,19 +53,20 @@ fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
     node.json().map(Template::Fixed)
 }
 
-/// Whether a list is one value, and no choice: the schema wants a list, and this is no list of such.
+/// Whether a list is one value, not a choice: the schema wants a list, and this is not a list of
+/// such lists.
 fn is_itself(node: &Node<'_>, schema: &Json, root: &Json) -> bool {
     let choice = |list: Vec<Node<'_>>| !list.is_empty() && list.iter().all(Node::is_list);
     types(plain(schema, root)).contains(&"array") && !node.list("a list").is_ok_and(choice)
 }
 
-/// Whether a list is one value, in whose entries there may be choices.
+/// Whether a list is one value whose entries are tables that may contain choices.
 fn is_list_of_tables(node: &Node<'_>, schema: &Json, root: &Json) -> bool {
     let tables = |list: Vec<Node<'_>>| !list.is_empty() && list.iter().all(Node::is_table);
     is_itself(node, schema, root) && node.list("a list").is_ok_and(tables)
 }
 
-/// A table, or a value that is there in a share of the cases.
+/// Returns a table, or a value that is present in a share of the cases.
 fn maybe(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
     let table = node.free_table()?;
     let Some(chance) = table.get("chance") else { return fields(node, schema, root, false) };
@@ -81,7 +83,8 @@ fn maybe(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
 fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Parsed<Template> {
     let table = node.free_table()?;
     let schema = plain(schema, root);
-    // A table that is one of several has the keys of all of them, one at a time.
+    // If the table is one of several alternatives, the keys of all alternatives are accepted here.
+    // The check below allows only one of them.
     let several = alternatives(schema, root);
     let properties: Vec<_> =
         several.iter().filter_map(|one| one.get("properties").and_then(Json::as_object)).collect();
@@ -104,7 +107,7 @@ fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Par
     entries.map(field).collect::<Parsed<_>>().map(Template::Table)
 }
 
-/// A range of what the schema wants; any other text is itself.
+/// Returns a range of the value that the schema wants. Any other text is a plain value.
 fn range(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Option<Template>> {
     let Some(text) = node.text().ok().filter(|text| text.contains("..")) else { return Ok(None) };
     let ranges =
@@ -115,7 +118,8 @@ fn range(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Option<Template>
     }
 }
 
-/// A range of numbers, durations or sizes, if that is what the schema wants. One that says nothing takes them all.
+/// Returns a range of numbers, durations or sizes, if the schema wants such a value. A schema
+/// without a type accepts all of them.
 fn range_of(node: &Node<'_>, text: &str, schema: &Json) -> Option<Parsed<Template>> {
     let numbers = || {
         let (low, high) =

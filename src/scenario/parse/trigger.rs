@@ -1,4 +1,4 @@
-//! `after`, and whatever else waits for a milestone or a point, or looks for one.
+//! `after`, and all other keys that wait for, or look for, a milestone or a point.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::scenario::mistake::{MistakeAt, Parsed};
 use crate::scenario::reader::{Node, Table};
 use crate::schedule::{MilestoneValue, Trigger};
 
-/// Whether a delay makes sense.
+/// Whether a delay is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Delay {
     Allowed,
-    /// It does not; what to write instead.
+    /// Not allowed; contains the suggested alternative.
     Not(&'static str),
 }
 
-/// A milestone's name, or a table of [`keys::AFTER`] and fields.
+/// Returns a trigger: the name of a milestone, or a table of [`keys::AFTER`] and fields.
 pub fn trigger(node: &Node<'_>, names: &Names<'_>, delay: Delay) -> Parsed<Trigger> {
     if node.is_text() {
         return names.milestone(node).map(|milestone| Trigger::milestone(milestone.name));
@@ -46,7 +46,7 @@ pub fn trigger(node: &Node<'_>, names: &Names<'_>, delay: Delay) -> Parsed<Trigg
     })
 }
 
-/// What is waited for, when all other keys of the table are known.
+/// Returns the milestone or point to wait for, after all other keys were parsed.
 fn mark(table: &Table<'_>, names: &Names<'_>) -> Parsed<Trigger> {
     match (table.get("milestone"), table.get("point")) {
         (Some(node), None) => {
@@ -54,7 +54,7 @@ fn mark(table: &Table<'_>, names: &Names<'_>) -> Parsed<Trigger> {
             table.only(keys::AFTER.names().chain(milestone.fields.iter().copied()))?;
             Ok(Trigger::milestone(milestone.name))
         }
-        // The table of points does not tell their fields, so any key may be one.
+        // The table of points does not list their fields, so any key may be a field.
         (None, Some(node)) => names.point(&node).map(|point| Trigger::point(point.name)),
         (Some(_), Some(point)) => Err(MistakeAt {
             at: point.key_at,

@@ -1,4 +1,4 @@
-//! Values that several tables of a file have.
+//! Values that several tables use.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::scenario::mistake::{Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::schedule::units;
 
-/// The most client hosts that a file may ask for.
+/// The maximum number of client hosts in a file.
 pub(super) const MOST_CLIENTS: u32 = 1000;
 
 pub(super) fn number(table: &Table<'_>, key: &str, least: u64, without: u64) -> Parsed<u64> {
     table.get(key).map_or(Ok(without), |node| node.number(least))
 }
 
-/// One of the names; the table says what each means.
+/// Returns one of the values in a table of names.
 pub(super) fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed<T> {
     let name = node.text()?;
     let found = meanings.iter().find(|(known, _)| *known == name).map(|(_, meaning)| *meaning);
@@ -24,7 +24,7 @@ pub(super) fn one_of<T: Copy>(node: &Node<'_>, meanings: &[(&str, T)]) -> Parsed
     )
 }
 
-/// A duration that is at most the horizon.
+/// Returns a duration that is not longer than the horizon.
 pub(super) fn within(node: &Node<'_>, horizon: Duration) -> Parsed<Duration> {
     let duration = node.duration()?;
     if duration > horizon {

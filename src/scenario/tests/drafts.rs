@@ -1,5 +1,5 @@
-//! The two files with which the form began, word for word: a schedule and a swarm of processes. They are about a subject with the
-//! names of `exec` and the processes of the world, which is never run.
+//! The first two scenario files, unchanged: a schedule and a swarm of processes. They use a subject
+//! with the names of `exec` and the processes of the world. The subject is never run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::world::process::{self, ProcessEnd};
 const LATE_CLOSE: &str = include_str!("drafts/late-close.toml");
 const TIGHT_LIMITS: &str = include_str!("drafts/tight-limits.toml");
 
-/// A subject that only has names.
+/// A subject that has only names.
 struct Exec;
 
-/// What its user can ask for.
+/// The operations of its user.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Ask {
@@ -132,14 +132,14 @@ fn parse(text: &str) -> Result<ScenarioFile, String> {
     ScenarioFile::parse(text, "f.toml", &[exec()]).map_err(|mistake| mistake.to_string())
 }
 
-/// A draft with something else in the place of a part of it.
+/// Returns the mistake in a draft in which `instead` replaces `part`.
 fn mistake(draft: &str, part: &str, instead: &str) -> String {
     assert!(draft.contains(part), "{part}");
     parse(&draft.replacen(part, instead, 1)).unwrap_err()
 }
 
 #[test]
-fn the_schedule_says_what_must_come_of_a_process() {
+fn the_schedule_has_expectations_for_a_process() {
     let scenario = parse(LATE_CLOSE).unwrap();
     let wanted = ExpectProcess {
         ends: Some(StreamEnds::Completed),
@@ -178,7 +178,7 @@ fn the_swarm_draws_processes_that_can_be_launched() {
 }
 
 #[test]
-fn the_swarm_draws_what_it_says() {
+fn the_swarm_parses_its_choices() {
     let Body::Swarm(profile) = parse(TIGHT_LIMITS).unwrap().body else { panic!("a swarm") };
     assert_eq!(
         (&profile.clients, &profile.setup["process"].count),
@@ -214,7 +214,7 @@ fn both_survive_being_written_and_read() {
 }
 
 #[test]
-fn a_word_in_the_place_of_another_is_compared_with_all_that_would_do() {
+fn a_wrong_word_is_compared_with_all_allowed_words() {
     let of = |instead: &str| mistake(LATE_CLOSE, "exit  = 7", instead);
     assert_eq!(
         of("exit = \"nevr\""),
@@ -228,7 +228,7 @@ fn a_word_in_the_place_of_another_is_compared_with_all_that_would_do() {
 }
 
 #[test]
-fn a_range_is_one_of_what_the_table_wants() {
+fn a_range_has_the_type_that_the_table_wants() {
     let of = |part: &str, instead: &str| mistake(TIGHT_LIMITS, part, instead);
     assert_eq!(
         of("\"0ms..200ms\"", "\"0..200\""),
@@ -247,7 +247,7 @@ fn a_range_is_one_of_what_the_table_wants() {
 }
 
 #[test]
-fn a_list_is_a_value_where_a_list_is_wanted() {
+fn a_list_is_a_value_if_the_schema_wants_a_list() {
     let template = |ignores: &str| {
         let text = TIGHT_LIMITS.replacen(
             "[swarm.operations]",
@@ -265,7 +265,7 @@ fn a_list_is_a_value_where_a_list_is_wanted() {
 }
 
 #[test]
-fn the_reference_tells_all_that_can_stand_in_a_table() {
+fn the_reference_lists_all_keys_of_a_table() {
     let text = reference(&[exec()]);
     for row in [
         "| `exit` | a whole number or one of `\"signal\"`, `\"never\"` |",

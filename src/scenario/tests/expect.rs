@@ -1,4 +1,4 @@
-//! What came out of a run, and what must.
+//! Runs and their expectations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::schedule::{Host, MilestoneValue, Operation};
 
 const CONNECTED: &str = "ferry.client.connected";
 
-/// A history that grows: one client, and whatever is said to happen to a stream.
+/// Builds a history with one client and streams.
 pub(super) struct HistoryBuilder {
     history: History,
     stream: Stream,
@@ -27,7 +27,7 @@ impl Default for HistoryBuilder {
 }
 
 impl HistoryBuilder {
-    /// What is told from here on happens to this stream.
+    /// Applies all following events to this stream.
     pub(super) fn of(self, stream: &str) -> Self {
         Self { stream: stream.into(), ..self }
     }
@@ -42,7 +42,7 @@ impl HistoryBuilder {
         self
     }
 
-    /// Connection n of the client, which carries generation n.
+    /// Adds connection n of the client, which carries generation n.
     pub(super) fn connected(mut self, at: u64, n: u64) -> Self {
         let conn = Connection {
             name: format!("client#{n}"),
@@ -99,7 +99,7 @@ impl HistoryBuilder {
         self.event(at, EventKind::Ended { stream, outcome: ProcessOutcome::Exit(7).into() })
     }
 
-    /// Everybody who held this pipe has gone.
+    /// Adds the real end of a pipe: every holder closed it.
     pub(super) fn closed(self, at: u64) -> Self {
         let stream = self.stream();
         self.event(at, EventKind::Ended { stream, outcome: ProcessOutcome::Closed.into() })
@@ -129,7 +129,8 @@ fn p1() -> Stream {
     "p1".into()
 }
 
-/// Everything goes well: a and b are produced, the client reconnects, c is produced, all is delivered.
+/// A run without errors: `a` and `b` are produced, the client reconnects, `c` is produced,
+/// everything is delivered.
 fn good() -> HistoryBuilder {
     let begun = HistoryBuilder::default()
         .connected(0, 1)
@@ -147,7 +148,7 @@ fn good() -> HistoryBuilder {
         .completed(1050, ProcessOutcome::Exit(7))
 }
 
-/// What did not come out, where the subject promises that a stream has parts.
+/// Returns the unmet expectations, for a subject whose guarantees define parts of a stream.
 fn broken(expect: &Expect, scripted: &HistoryBuilder) -> Vec<Violation> {
     let guarantees = Guarantees { parts: &["/stdout", "/stderr", "/pty"], ..Guarantees::default() };
     let plan = Plan::new("ferry");
@@ -162,14 +163,15 @@ fn broken(expect: &Expect, scripted: &HistoryBuilder) -> Vec<Violation> {
     })
 }
 
-/// The sentences of what did not come out, under an `[expect]` that begins with this text.
+/// Returns the sentences of the unmet expectations of an `[expect]` section that begins with this
+/// text.
 pub(super) fn unmet(expect: &str, scripted: &HistoryBuilder) -> Vec<String> {
     let expect = after_head(&format!("[expect]\n{expect}")).expect;
     broken(&expect, scripted).iter().map(sentence).collect()
 }
 
 #[test]
-fn nothing_is_unmet_where_all_came_out() {
+fn a_good_run_meets_all_expectations() {
     let all = r#"
         reaches = ["ferry.client.connected", { milestone = "ferry.client.connected", generation = 2, conn = "client#2", nth = 1 }]
         never = [{ milestone = "ferry.client.connected", generation = 3 }, "ferry.client.recovering", { milestone = "ferry.client.connected", nth = 3 }]
@@ -185,7 +187,7 @@ fn nothing_is_unmet_where_all_came_out() {
 }
 
 #[test]
-fn a_milestone_that_must_be_reached_was_not() {
+fn an_unreached_required_milestone_is_reported() {
     assert_eq!(
         unmet("reaches = [\"ferry.client.recovering\"]", &good()),
         ["ferry.client.recovering was not reached"]
@@ -200,7 +202,7 @@ fn a_milestone_that_must_be_reached_was_not() {
 }
 
 #[test]
-fn a_milestone_that_must_not_be_reached_was() {
+fn a_reached_forbidden_milestone_is_reported() {
     let second = "never = [{ milestone = \"ferry.client.connected\", nth = 2 }]";
     assert_eq!(
         unmet(second, &good()),
@@ -209,7 +211,7 @@ fn a_milestone_that_must_not_be_reached_was() {
 }
 
 #[test]
-fn a_connection_is_known_by_number_generation_and_as_the_newest_at_its_time() {
+fn a_connection_is_named_by_number_by_generation_or_as_the_newest() {
     let reaches = |conn: &str| {
         unmet(
             &format!(
@@ -228,7 +230,7 @@ fn a_connection_is_known_by_number_generation_and_as_the_newest_at_its_time() {
 }
 
 #[test]
-fn a_stream_ended_otherwise() {
+fn an_unexpected_end_of_a_stream_is_reported() {
     let of = |keys: &str, scripted: &HistoryBuilder| {
         unmet(&format!("[expect.stream.p1]\n{keys}"), scripted)
     };
@@ -260,7 +262,7 @@ fn a_stream_ended_otherwise() {
 }
 
 #[test]
-fn a_stream_delivered_otherwise() {
+fn an_unexpected_output_of_a_stream_is_reported() {
     let of = |keys: &str, scripted: &HistoryBuilder| {
         unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), scripted)
     };
@@ -277,7 +279,7 @@ fn a_stream_delivered_otherwise() {
 }
 
 #[test]
-fn a_stream_ended_too_late() {
+fn a_late_end_of_a_stream_is_reported() {
     let within = |text: &str, scripted: &HistoryBuilder| {
         unmet(&format!("[expect.stream.p1]\nwithin = \"{text}\""), scripted)
     };
@@ -297,7 +299,7 @@ fn a_stream_ended_too_late() {
 }
 
 #[test]
-fn what_was_only_caught_up_with_is_not_live() {
+fn data_from_a_catch_up_is_not_live() {
     let live = |scripted: &HistoryBuilder| unmet("[expect.stream.p1]\nlive-from = 2", scripted);
     let caught_up = HistoryBuilder::default()
         .connected(0, 1)
@@ -324,7 +326,7 @@ fn what_was_only_caught_up_with_is_not_live() {
 }
 
 #[test]
-fn a_call_ended_otherwise() {
+fn an_unexpected_end_of_a_call_is_reported() {
     let of = |keys: &str, scripted: &HistoryBuilder| {
         unmet(&format!("[expect.call.1]\n{keys}"), scripted)
     };
@@ -361,7 +363,7 @@ fn a_call_ended_otherwise() {
 }
 
 #[test]
-fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
+fn an_unmet_expectation_is_reported_like_a_violation() {
     let expect = after_head("[expect.stream.p1]\nends = \"failed\"").expect;
     let broken = broken(&expect, &good());
     assert_eq!(
@@ -370,8 +372,8 @@ fn what_is_expected_is_reported_like_a_property_where_it_was_missed() {
     );
 }
 
-/// A schedule of two steps, and what came of its runs of two connections: for each, what was noted of the steps that were carried
-/// out.
+/// Returns the sentences about idle steps of a schedule with two steps. Each run has two
+/// connections, and lists the executed steps with their notes.
 fn idle(second: &str, runs: &[&[(usize, Option<&str>)]]) -> Vec<String> {
     let first = "[[step]]\nat = \"1s\"\ndrop-handle = {}\n";
     let scenario = after_head(&format!("{first}\n[[step]]\n{second}\n"));
@@ -422,7 +424,7 @@ fn one_run_in_which_a_step_did_something_is_enough() {
 }
 
 #[test]
-fn a_fault_that_waits_for_a_connection_that_never_comes_does_nothing() {
+fn a_fault_on_a_connection_that_never_opens_does_nothing() {
     let stall = |conn: &str| {
         let step = format!("at = \"2s\"\nstall = {{ conn = \"{conn}\", toward = \"client\" }}");
         idle(&step, &[&[(0, None), (1, None)]])
@@ -437,12 +439,12 @@ fn a_fault_that_waits_for_a_connection_that_never_comes_does_nothing() {
 }
 
 #[test]
-fn a_step_that_may_miss_is_not_asked_for() {
+fn a_step_that_may_miss_is_not_reported() {
     assert_eq!(idle(&format!("{RESET}\nmay-miss = true"), &[&[(0, None)]]), Vec::<String>::new());
 }
 
 #[test]
-fn a_swarm_is_asked_over_all_its_runs_together() {
+fn a_swarm_is_judged_over_all_its_runs_together() {
     let swarm = |expect: &str| after_head(&format!("[swarm]\n[expect]\n{expect}")).expect;
     let (once, never) =
         (HistoryBuilder::default().connected(0, 1).history, HistoryBuilder::default().history);

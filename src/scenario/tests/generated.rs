@@ -1,11 +1,11 @@
-//! What is drawn from the tables is up to date, and true.
+//! The generated files are up to date and correct.
 
 use std::path::PathBuf;
 
 use super::*;
 use crate::schedule::words::WORDS;
 
-/// Compares a file of the tree with what it must be, or writes it anew where REKNIT_BLESS is set.
+/// Compares a file in the repository with its expected text, or writes it if REKNIT_BLESS is set.
 fn up_to_date(name: &str, text: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios").join(name);
     if std::env::var_os("REKNIT_BLESS").is_some() {
@@ -53,7 +53,7 @@ fn the_reference_names_every_key_every_word_and_every_name_of_a_subject() {
 }
 
 #[test]
-fn a_starter_is_a_scenario_that_asks_for_something_and_cuts() {
+fn a_starter_has_an_operation_and_a_cut() {
     let ferry = subject::ferry();
     let text = starter(&ferry);
     let scenario = parse(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));

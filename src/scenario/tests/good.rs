@@ -1,4 +1,4 @@
-//! Files that are right.
+//! Files without mistakes.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ live-from = 2
 "#;
 
 #[test]
-fn a_schedule_says_what_happens_and_what_must_come_out() {
+fn a_schedule_has_steps_and_expectations() {
     let scenario = parse(LATE_CLOSE).unwrap();
     assert_eq!(scenario.title, "A late close of generation 1 does not detach generation 2");
     assert_eq!(
@@ -79,7 +79,7 @@ fn a_schedule_says_what_happens_and_what_must_come_out() {
 }
 
 #[test]
-fn every_seed_is_a_plan_and_in_both_orders_two() {
+fn each_seed_gives_one_plan_or_two_for_both_orders() {
     let scenario = parse(LATE_CLOSE).unwrap();
     let seeds: Vec<_> = scenario.plans().iter().map(|plan| plan.seed).collect();
     assert_eq!(seeds, (1..=20).collect::<Vec<_>>());
@@ -90,7 +90,7 @@ fn every_seed_is_a_plan_and_in_both_orders_two() {
 }
 
 #[test]
-fn what_is_left_out_is_as_in_a_plan_that_says_nothing() {
+fn missing_keys_have_the_values_of_an_empty_plan() {
     let scenario = after_head("");
     assert_eq!(plan(&scenario), &Plan::new("ferry"));
     assert_eq!(
@@ -100,7 +100,7 @@ fn what_is_left_out_is_as_in_a_plan_that_says_nothing() {
 }
 
 #[test]
-fn an_operation_is_asked_for_by_the_first_client_unless_another_is_named() {
+fn an_operation_runs_on_the_first_client_by_default() {
     let scenario = after_head(
         "clients = 2\n[[step]]\nat = \"1s\"\ndrop-handle = {}\n[[step]]\nat = \"1s\"\ndrop-handle = { client = \"client2\" }",
     );
@@ -194,7 +194,7 @@ at-least = { "ferry.client.recovering" = 0.25, "ferry.server.detach.unlocked" = 
 "#;
 
 #[test]
-fn a_swarm_says_what_is_drawn() {
+fn a_swarm_has_choices() {
     let scenario = parse(SWARM).unwrap();
     let Body::Swarm(profile) = &scenario.body else { panic!("a swarm") };
     let horizon = Choice::Fixed(Duration::from_secs(180));

@@ -1,8 +1,8 @@
-//! Files that are wrong: the one line that a person reads.
+//! Files with mistakes, and the one line that each prints.
 
 use super::*;
 
-/// What stands after [`HEAD`], which has three lines, and the line that is printed.
+/// The text after [`HEAD`], which has three lines, and the line that is printed.
 const BROKEN: &[(&str, &str)] = &[
     // -- keys, types and units
     ("subjct = 1", "f.toml:4:1: `subjct` is not a key of a scenario file; did you mean `subject`?"),
@@ -226,7 +226,7 @@ const BROKEN: &[(&str, &str)] = &[
         "[puppet.server]\nscript = [{ wait = \"1s\", close = true }]",
         "f.toml:5:26: a line of a script has one verb; give `close` a line of its own",
     ),
-    // -- what must come out
+    // -- expectations
     (
         "[expect]\nreachs = []",
         "f.toml:5:1: `reachs` is not a key of `expect`; did you mean `reaches`?",
@@ -339,7 +339,7 @@ const BROKEN: &[(&str, &str)] = &[
     ("[swarm.process]\nprint = { line = 1 }", "f.toml:4:8: `process` needs `exit`, a whole number"),
 ];
 
-/// The same for the lines of the head.
+/// The same for mistakes in the first lines of a file.
 const HEADLESS: &[(&str, &str)] = &[
     ("", "f.toml:1:1: a scenario file begins with its format: write `format = 1`"),
     ("format = 2", "f.toml:1:10: format 2 is unknown here; this reknit reads format 1"),
@@ -358,7 +358,7 @@ const HEADLESS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_mistake_is_one_line_with_its_place_and_what_to_do() {
+fn a_mistake_is_one_line_with_its_position_and_a_fix() {
     for (text, line) in BROKEN {
         assert_eq!(parse(&format!("{HEAD}{text}")).unwrap_err(), *line, "{text}");
     }

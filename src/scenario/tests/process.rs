@@ -1,12 +1,13 @@
-//! What came of a process, and what must.
+//! Processes and their expectations.
 
 use super::expect::{HistoryBuilder, unmet};
 use crate::history::ProcessOutcome;
 
 const NOTHING: [&str; 0] = [];
 
-/// A process that prints `a` in generation 1 and `b` in generation 2, exits with 7 at 50 ms, and leaves behind somebody who holds
-/// its standard output until 4 s. Its standard error says nothing. The user sees the exit soon, and all of the rest at 4.01 s.
+/// A process that prints `a` in generation 1 and `b` in generation 2, and exits with 7 at 50 ms. A
+/// grandchild holds its standard output until 4 s. Its standard error is empty. The user sees the
+/// exit at 60 ms, and the end of both output streams at 4.01 s.
 fn good() -> HistoryBuilder {
     let begun = HistoryBuilder::default()
         .connected(0, 1)
@@ -35,7 +36,8 @@ fn good() -> HistoryBuilder {
         .produced(4020, "unread")
 }
 
-/// A process that prints two bytes, of which one arrives, and whose end its user never learns: it fails.
+/// A process that prints two bytes. Only one is delivered, the user never learns of the end, and
+/// the process fails.
 fn failed() -> HistoryBuilder {
     let opened = HistoryBuilder::default()
         .connected(0, 1)
@@ -55,7 +57,7 @@ fn of(keys: &str, scripted: &HistoryBuilder) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_unmet_where_all_came_of_it() {
+fn a_good_run_meets_all_expectations() {
     let all = "ends = \"closed\"\nexit = 7\noutput = \"all\"\nwithin = \"10ms\"\nlive-from = 2";
     assert_eq!(of(all, &good()), NOTHING);
     assert_eq!(of("ends = \"failed\"\nreason = \"lost\"\noutput = \"prefix\"", &failed()), NOTHING);
@@ -95,7 +97,7 @@ fn every_part_must_end_as_the_process_does() {
 }
 
 #[test]
-fn it_must_exit_as_is_said() {
+fn the_exit_must_match() {
     let exit = |exit: &str, outcome: ProcessOutcome| {
         of(
             &format!("ends = \"closed\"\nexit = {exit}"),
@@ -122,7 +124,7 @@ fn it_must_exit_as_is_said() {
 }
 
 #[test]
-fn what_was_never_opened_shows_nothing() {
+fn a_stream_that_was_never_opened_shows_nothing() {
     let truth =
         || HistoryBuilder::default().of("p1/stdout").produced(1, "a").of("p1/stdin").opened(2);
     assert_eq!(
@@ -147,7 +149,7 @@ fn what_was_never_opened_shows_nothing() {
 }
 
 #[test]
-fn each_part_is_delivered_as_is_said() {
+fn the_output_of_each_part_must_match() {
     assert_eq!(
         of("output = \"all\"", &failed()),
         ["p1/stdout: 1 of 2 bytes were delivered, and all must be"]

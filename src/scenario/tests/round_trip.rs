@@ -1,4 +1,4 @@
-//! What is written is read back as the same.
+//! A written scenario is read back as the same scenario.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn value(kind: FieldType) -> BoxedStrategy<FieldValue> {
     }
 }
 
-/// A fault of any word, with any of the sets of fields that go together.
+/// A fault of any word, with any valid combination of its fields.
 fn fault() -> impl Strategy<Value = (bool, Action)> {
     let word = select(WORDS.iter().collect::<Vec<_>>());
     word.prop_flat_map(|word| {
@@ -114,7 +114,7 @@ fn fault() -> impl Strategy<Value = (bool, Action)> {
             Need::SomeOf => likes || field.name == some_of,
             Need::Else(_) => likes,
             Need::With(other) => other == chosen,
-            // What is zero is not written where it may be left out.
+            // The writer leaves out these optional fields if they are zero.
             Need::WithElse(..) => false,
         };
         let fields = drawn

@@ -1,4 +1,4 @@
-//! A subject that is never run: it only has names to use in files.
+//! A subject that is never run. It only has names for use in files.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use crate::subject::{
     DefectDoc, DynSubject, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
 };
 
-/// Carries the output of processes over a river.
+/// A test subject that carries the output of processes.
 pub struct Ferry;
 
 pub fn ferry() -> Arc<dyn DynSubject> {
     Arc::new(Ferry)
 }
 
-/// What its user can ask for.
+/// The operations of its user.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum Ask {
     /// Starts a process.
     Start {
-        /// Which of the setup.
+        /// A process of the setup.
         process: String,
     },
     /// Writes to a process's input.
     Write {
         process: String,
         text: String,
-        /// How many times.
+        /// The number of writes.
         #[serde(default)]
         times: Option<u8>,
         #[serde(default)]
         how: How,
     },
-    /// Lets go of everything.
+    /// Drops every handle.
     DropHandle {},
 }
 
@@ -54,13 +54,13 @@ pub enum How {
 /// One entry of `[process.NAME]`.
 #[derive(JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[allow(dead_code)] // only its schema is of interest
+#[allow(dead_code)] // only its schema is used
 struct Process {
-    /// What it prints.
+    /// Its output.
     print: Option<Print>,
-    /// The code with which it ends.
+    /// Its exit code.
     exit: i32,
-    /// Whether a grandchild keeps the pipe.
+    /// Whether a grandchild keeps the pipe open.
     #[serde(default)]
     late_output: bool,
     #[serde(default)]
@@ -70,9 +70,9 @@ struct Process {
 #[derive(JsonSchema)]
 #[allow(dead_code)]
 struct Print {
-    /// How many lines.
+    /// The number of lines.
     lines: u64,
-    /// One line every so often.
+    /// The interval between lines.
     #[schemars(extend("format" = "duration"))]
     every: String,
 }

@@ -7,26 +7,26 @@ use serde_json::Value as Json;
 
 use crate::schedule::units;
 
-/// A value that is written behind a `=`.
+/// A value after a `=`.
 #[derive(Clone, Debug)]
 pub enum Inline {
-    /// As it is.
+    /// Literal text.
     Raw(String),
     /// A list.
     List(Vec<Inline>),
-    /// A list that has a line for each entry, however short.
+    /// A list with one line per entry, even if it is short.
     Lines(Vec<Inline>),
     /// A table.
     Table(Vec<(String, Inline)>),
 }
 
 impl Inline {
-    /// A number or a truth value.
+    /// Creates a number or a boolean.
     pub fn raw(value: impl Display) -> Self {
         Inline::Raw(value.to_string())
     }
 
-    /// A number with a fraction, if it has one.
+    /// Creates a number, with a fraction only if it has one.
     pub fn number(value: f64) -> Self {
         Inline::Raw(format!("{value:?}"))
     }
@@ -43,7 +43,7 @@ impl Inline {
         Inline::Table(entries.into_iter().collect())
     }
 
-    /// The same list, with a line for each entry.
+    /// Returns the same list, with one line per entry.
     pub fn broken(self) -> Self {
         match self {
             Inline::List(entries) if !entries.is_empty() => Inline::Lines(entries),
@@ -51,7 +51,7 @@ impl Inline {
         }
     }
 
-    /// JSON; what is null is left out.
+    /// Creates a value from JSON. Null is left out.
     pub fn json(value: &Json) -> Self {
         match value {
             Json::Null => Inline::Raw("{}".into()),
@@ -71,7 +71,7 @@ impl Inline {
         }
     }
 
-    /// As text; a list that is longer than this has a line for each entry.
+    /// Returns the text. A list that is longer than `width` has one line per entry.
     pub fn wrapped(&self, width: usize) -> String {
         let line = self.to_string();
         match self {
@@ -108,13 +108,13 @@ impl Display for Inline {
     }
 }
 
-/// A string between quotes.
+/// Creates a quoted string.
 pub fn text(text: &str) -> Inline {
-    // JSON escapes all that TOML wants escaped, in the same way, but for one character.
+    // JSON and TOML escape the same characters in the same way, except for one.
     Inline::Raw(Json::from(text).to_string().replace('\u{7f}', "\\u007F"))
 }
 
-/// A key, between quotes where it must be.
+/// Returns a key, quoted if necessary.
 pub fn key(name: &str) -> String {
     let bare = !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_null_is_left_out() {
+    fn null_is_left_out() {
         let json = serde_json::json!({ "a": null, "b": [1, null, 2.0], "c": {} });
         assert_eq!(Inline::json(&json).to_string(), "{ b = [1, 2.0], c = {} }");
     }

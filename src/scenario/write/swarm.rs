@@ -1,4 +1,5 @@
-//! `[swarm]`: a profile as text. Every section is written, for one that is left out means the subject's default.
+//! `[swarm]`: a profile as text. Every section is written, because a missing section means the
+//! subject's default.
 
 use std::time::Duration;
 
@@ -157,7 +158,7 @@ fn template(of: &Template) -> Inline {
     }
 }
 
-/// A weight alone where nothing but the weight is its own.
+/// Returns the weight alone if only the weight differs from the default.
 fn shape(kind: DrawableFault, shape: &FaultShape) -> Inline {
     let usual = FaultShape::of(kind, shape.weight);
     if *shape == usual {
@@ -171,7 +172,7 @@ fn shape(kind: DrawableFault, shape: &FaultShape) -> Inline {
     Inline::Table(pairs)
 }
 
-/// The choice of a field, where it is not the usual one.
+/// Adds the choice of a field, if it differs from the default.
 fn field(
     kind: DrawableFault,
     name: &str,

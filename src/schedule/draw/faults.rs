@@ -1,4 +1,4 @@
-//! Drawing faults: which kinds a run has, what each fault is aimed at, and its fields.
+//! Draws the faults of a plan: the kinds of a run, the target of each fault, and its fields.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::schedule::{
 };
 
 impl Drawing<'_> {
-    /// The faults of a plan.
+    /// Draws the faults of a plan.
     pub(super) fn faults(
         &self,
         plan: &Plan,
@@ -28,7 +28,8 @@ impl Drawing<'_> {
             let shape = &self.profile.faults.weights[&kind];
             let when = self.aim(kind, n, before, moments)?;
             *before = Some(when.clone());
-            // A step that waits for something may come at any time: the world ends it when the healed tail begins.
+            // A step with a trigger may start at any time; the world ends its fault when the healed
+            // tail begins.
             let left = match when {
                 When::At(at) => self.active().saturating_sub(at),
                 When::After(_) => self.active(),
@@ -41,8 +42,8 @@ impl Drawing<'_> {
         (0..count).scan(None, |before, n| Some(one(before, n))).flatten().collect()
     }
 
-    /// The kind of the n-th fault. The first is one that surely comes, if there is such a kind: most points are reached only where
-    /// something went wrong before.
+    /// Draws the kind of the n-th fault. The first fault is not a hold if there is any other kind:
+    /// most points are reached only after another fault.
     fn kind(&self, kinds: &[DrawableFault], n: u64) -> Option<DrawableFault> {
         let sure: Vec<DrawableFault> =
             kinds.iter().copied().filter(|kind| *kind != DrawableFault::Hold).collect();
@@ -50,7 +51,7 @@ impl Drawing<'_> {
         pick(of, &mut self.dice("kind", &[n])).copied()
     }
 
-    /// The few kinds of this run, drawn by weight, each once.
+    /// Draws the few kinds of this run by weight, each at most once.
     fn kinds(&self) -> Vec<DrawableFault> {
         let faults = &self.profile.faults;
         let holds = self.subject.points().iter().any(|doc| self.reachable(doc.defect));
@@ -65,8 +66,9 @@ impl Drawing<'_> {
         .collect()
     }
 
-    /// When the n-th fault comes: the first at a time, for what is aimed at a recovery waits for nothing where no connection was lost; a
-    /// share of the others in the wake of the one before. A hold can only come at a point.
+    /// Draws the time or trigger of the n-th fault. The first has a fixed time: a trigger in a
+    /// recovery never fires if no connection was lost. A share of the others follow the previous
+    /// fault. A hold is always at a point.
     fn aim(
         &self,
         kind: DrawableFault,
@@ -102,8 +104,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Mostly in the wake of something that a user asks for, for there is something to disturb; otherwise some time of the busy part, or
-    /// shortly after it.
+    /// Draws a fixed time: mostly at or shortly after an operation, so that there is activity to
+    /// disturb; otherwise any time in the busy part or shortly after it.
     fn some_time(&self, moments: &[Numbered<Duration>], n: u64, dice: &mut ChaCha8Rng) -> When {
         if below(ANY_TIME, dice) > 0
             && let Some(moment) = self.one_of(moments, "aim.moment", [0, n])
@@ -114,14 +116,14 @@ impl Drawing<'_> {
     }
 }
 
-/// One fault that is being drawn.
+/// A fault while it is drawn.
 struct One<'a> {
     drawing: &'a Drawing<'a>,
     kind: DrawableFault,
     shape: &'a FaultShape,
-    /// Its number in the plan.
+    /// The number of the fault in the plan.
     n: u64,
-    /// How much time is left before the healed tail.
+    /// The time left before the healed tail.
     left: Duration,
     openers: &'a [Host],
     servers: &'a [Host],
@@ -132,7 +134,7 @@ impl One<'_> {
         self.drawing.dice(field, &[self.n])
     }
 
-    /// The fault; `None` where no host of this run can have it.
+    /// Draws the fault; `None` if it cannot affect any host of this run.
     fn fault(&self) -> Option<Fault> {
         let (conn, server) = self.conn()?;
         Some(match self.kind {
@@ -184,8 +186,8 @@ impl One<'_> {
         })
     }
 
-    /// A connection, and the host that it was probably opened to: mostly a client's, to the first server. Mostly the newest, for
-    /// that is the one in use.
+    /// Draws a connection, and the host to which it was probably opened: mostly a connection from a
+    /// client to the first server, and mostly the newest, because that one is in use.
     fn conn(&self) -> Option<(Conn, Host)> {
         let mut dice = self.dice("conn");
         let (clients, middle): (Vec<&Host>, Vec<&Host>) =
@@ -205,7 +207,7 @@ impl One<'_> {
         Some((Conn { host, label: None, which }, server))
     }
 
-    /// A host that the shape allows and that is there in this run.
+    /// Draws a host of this run that the shape allows.
     fn host(&self) -> Option<Host> {
         let there = |host: &&Host| self.openers.contains(host) || self.servers.contains(host);
         let mut dice = self.dice("host");
@@ -216,14 +218,14 @@ impl One<'_> {
         pick(&hosts, &mut dice).map(|host| (*host).clone())
     }
 
-    /// A direction; inside, `None` is both.
+    /// Draws a direction. The inner `None` means both directions.
     fn toward(&self, conn: &Conn, server: &Host) -> Option<Option<Host>> {
         const ALL: &[Option<Side>] = &[Some(Side::Client), Some(Side::Server), None];
         let sides = if self.shape.toward.is_empty() { ALL } else { &self.shape.toward };
         pick(sides, &mut self.dice("toward")).map(|side| side.map(|side| end(side, conn, server)))
     }
 
-    /// A direction of a fault that has exactly one.
+    /// Draws a direction for a fault that requires exactly one.
     fn one_way(&self, conn: &Conn, server: &Host) -> Option<Host> {
         let given: Vec<Side> = self.shape.toward.iter().copied().flatten().collect();
         let sides = if given.is_empty() { &[Side::Client, Side::Server] } else { &given[..] };
@@ -238,7 +240,7 @@ impl One<'_> {
         self.shape.by.draw(&mut self.dice("by")).min(self.left)
     }
 
-    /// When each end learns of it: before the healed tail, or never.
+    /// Draws when each end learns of the cut: before the healed tail, or never.
     fn learns(&self, conn: &Conn, server: &Host) -> BTreeMap<Host, Learns> {
         let in_time = |learns| match learns {
             Learns::After(delay) => Learns::After(delay.min(self.left)),
@@ -266,7 +268,7 @@ impl One<'_> {
         }
     }
 
-    /// At least one thing is bad about the link.
+    /// Draws the properties of a slow link; at least one is set.
     fn slow(&self) -> SlowBy {
         let mut dice = self.dice("slow");
         let shape = self.shape;
@@ -281,7 +283,8 @@ impl One<'_> {
         }
     }
 
-    /// Two holds in three end by time alone, the third by what somebody else reaches.
+    /// Draws the end of a hold: two of three end after a duration, the third when a milestone is
+    /// reached.
     fn hold(&self) -> HoldEnd {
         let mut dice = self.dice("hold");
         let lasts = self.lasts().unwrap_or_default();
@@ -300,13 +303,13 @@ impl One<'_> {
     }
 }
 
-/// One in so many faults that are aimed at a time comes at any.
+/// One in this many faults with a fixed time is at a random time, independent of the operations.
 const ANY_TIME: u64 = 4;
 
-/// One in so many faults is not where most of the traffic is.
+/// One in this many faults affects a connection or host with little traffic.
 const RARELY: u64 = 8;
 
-/// The first server is the one that clients speak to; the others stand behind it.
+/// Picks mostly the first server, because clients connect to that one; the others are behind it.
 fn mostly_first<'h, T>(hosts: &'h [T], dice: &mut ChaCha8Rng) -> Option<&'h T> {
     if below(RARELY, dice) == 0 { pick(hosts, dice) } else { hosts.first() }
 }

@@ -1,5 +1,5 @@
-//! Plans for `proptest!`: a strategy whose seed is the plan's seed, and a tree that shrinks a plan as everybody does
-//! ([`shrink`](crate::schedule::shrink)).
+//! Plans for `proptest!`: a strategy that draws the plan's seed, and a value tree that shrinks
+//! plans with the common shrinker ([`shrink`](crate::schedule::shrink)).
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::plan;
 use crate::schedule::shrink::{Fits, RunObservations, Shrinker};
 use crate::schedule::{Action, Fault, Plan, Profile, Repertoire, Step, TriggerMark, When};
 
-/// Plans of a profile, as a proptest strategy.
+/// Returns a proptest strategy for plans of a profile.
 pub fn strategy(profile: &Profile, subject: &Arc<dyn Repertoire>) -> Plans {
     Plans { profile: Arc::new(profile.clone()), subject: subject.clone() }
 }
@@ -39,19 +39,22 @@ impl Strategy for Plans {
     }
 }
 
-/// A plan that can be shrunk. It is told no more of a run than whether it failed, so it does not tell times in another way.
+/// A value tree for a plan. proptest reports only whether a run failed, without the times of its
+/// events, so this shrinker cannot convert between times and triggers.
 #[derive(Clone, Debug)]
 pub struct PlanTree(Shrinker);
 
 impl PlanTree {
-    /// The tree of this plan of a subject.
+    /// The tree for this plan of a subject.
     pub fn new(plan: Plan, subject: &Arc<dyn Repertoire>) -> Self {
         let fits = fits(&plan, subject);
         Self(Shrinker::new(plan, RunObservations::default(), fits))
     }
 }
 
-/// What the subject itself can check: operations. A hold needs its point. The entries of its own tables are left out, or left as they are.
+/// Returns a check for shrunk plans: the subject must accept every operation, and every hold must
+/// be at a point. Entries of the subject's own tables may be removed but not changed, because the
+/// subject cannot check them here.
 fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
     let (setup, subject) = (plan.setup.clone(), subject.clone());
     Arc::new(move |plan| {
@@ -71,7 +74,7 @@ fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
     })
 }
 
-/// Where a task can be held.
+/// Whether a step waits for a point, so that a task can be held there.
 fn is_at_a_point(when: &When) -> bool {
     matches!(when, When::After(trigger) if matches!(trigger.mark, TriggerMark::Point(_)) && trigger.delay.is_zero())
 }
@@ -83,13 +86,13 @@ impl ValueTree for PlanTree {
         self.0.proposed().unwrap_or(self.0.best()).clone()
     }
 
-    /// The plan still fails: goes on from it.
+    /// The current plan still fails: shrinks further from it.
     fn simplify(&mut self) -> bool {
         self.0.accept(RunObservations::default());
         self.0.propose().is_some()
     }
 
-    /// The plan does not fail any more: goes back to the one before, and tries something else.
+    /// The current plan does not fail: returns to the previous one and tries another change.
     fn complicate(&mut self) -> bool {
         self.0.proposed().is_some() && self.0.propose().is_some()
     }

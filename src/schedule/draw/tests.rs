@@ -1,4 +1,4 @@
-//! What is true of every plan that is drawn.
+//! Tests of conditions that every drawn plan must meet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::schedule::{
 };
 use crate::subject::{HostContext, MilestoneDoc, Operated, Operations, PointDoc, Subject};
 
-/// A subject that is never run: it only offers something to draw.
+/// A subject that is never run: it only provides tables and operations for drawing.
 struct Relay;
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -104,7 +104,7 @@ fn draw(profile: &Profile, seed: u64) -> Plan {
     plan(profile, &Relay, seed)
 }
 
-/// Enough plans for shares to show.
+/// Enough plans for meaningful shares.
 const MANY: u64 = 300;
 
 fn draws(profile: &Profile) -> impl Iterator<Item = Plan> {
@@ -153,7 +153,7 @@ fn kind(fault: &Fault) -> DrawableFault {
     }
 }
 
-/// How long a fault is in force after it came, as far as it says so itself.
+/// The duration of a fault after its start, if its fields define one.
 fn lasts(fault: &Fault) -> Option<Duration> {
     match fault {
         Fault::Partition { lasts, .. }
@@ -178,7 +178,7 @@ fn lasts(fault: &Fault) -> Option<Duration> {
 }
 
 #[test]
-fn one_seed_is_one_plan_and_another_seed_another() {
+fn one_seed_gives_one_plan_and_other_seeds_give_other_plans() {
     assert_eq!(draw(&profile(), 7), draw(&profile(), 7));
     let different: BTreeSet<String> =
         draws(&profile()).map(|plan| format!("{:?}", plan.steps)).collect();
@@ -189,7 +189,7 @@ fn one_seed_is_one_plan_and_another_seed_another() {
     );
 }
 
-/// A profile whose faults come in no other one's wake, so many of them.
+/// A profile with this many faults, none of which follows another fault.
 fn apart(faults: u64, asks: u64) -> Profile {
     let mut profile = Profile { asks: Choice::Fixed(asks), clients: Choice::Fixed(2), ..profile() };
     (profile.faults.count, profile.faults.wakes) = (Choice::Fixed(faults), 0.0);
@@ -197,7 +197,7 @@ fn apart(faults: u64, asks: u64) -> Profile {
 }
 
 #[test]
-fn one_operation_less_moves_no_other_operation() {
+fn removing_an_operation_moves_no_other_operation() {
     for seed in 1..30 {
         let (more, less) = (draw(&apart(0, 5), seed), draw(&apart(0, 4), seed));
         let (more, mut less) = (operations(&more), operations(&less));
@@ -208,7 +208,7 @@ fn one_operation_less_moves_no_other_operation() {
 }
 
 #[test]
-fn one_operation_less_moves_only_the_faults_that_came_in_its_wake() {
+fn removing_an_operation_moves_only_faults_that_followed_it() {
     let (mut moved, mut stayed) = (0, 0);
     for seed in 1..30 {
         let (more, less) = (draw(&apart(5, 5), seed), draw(&apart(5, 4), seed));
@@ -236,8 +236,8 @@ fn one_operation_less_moves_only_the_faults_that_came_in_its_wake() {
 }
 
 #[test]
-fn one_fault_less_moves_nothing_else() {
-    // The first operation of a client comes in no wake.
+fn removing_a_fault_moves_nothing_else() {
+    // The only operation of each client is its first, and the first operation follows no fault.
     for seed in 1..30 {
         let (more, less) = (draw(&apart(5, 1), seed), draw(&apart(4, 1), seed));
         assert_eq!(operations(&more), operations(&less));
@@ -249,7 +249,7 @@ fn one_fault_less_moves_nothing_else() {
 }
 
 #[test]
-fn one_stream_more_leaves_the_streams_before_it_as_they_were() {
+fn adding_a_stream_does_not_change_earlier_streams() {
     let streams = |count| {
         let mut profile = profile();
         let template = Template::Numbers(0, 1 << 40);
@@ -262,7 +262,7 @@ fn one_stream_more_leaves_the_streams_before_it_as_they_were() {
 }
 
 #[test]
-fn the_subject_understands_every_operation() {
+fn the_subject_accepts_every_drawn_operation() {
     let subject = relay();
     let plans: Vec<Plan> = draws(&profile()).collect();
     for (plan, (_, operation)) in
@@ -279,7 +279,7 @@ fn the_subject_understands_every_operation() {
 }
 
 #[test]
-fn verbs_come_by_weight_and_not_as_the_strategy_likes() {
+fn verbs_are_drawn_by_weight_regardless_of_the_strategy() {
     let weights = BTreeMap::from([("leave".to_owned(), 3), ("poke".to_owned(), 1)]);
     let (mut counts, mut firsts): (BTreeMap<String, u64>, u64) = Default::default();
     for plan in draws(&Profile { operations: weights, ..profile() }) {
@@ -294,7 +294,7 @@ fn verbs_come_by_weight_and_not_as_the_strategy_likes() {
             .len() as u64;
     }
     assert_eq!(counts.keys().collect::<Vec<_>>(), ["leave", "poke"]);
-    // The first of each client is of the heaviest verb.
+    // The first operation of each client has the verb with the most weight.
     let later = counts["leave"] - firsts;
     assert!((2.6..3.4).contains(&(later as f64 / counts["poke"] as f64)), "{later} of {counts:?}");
 }
@@ -327,7 +327,7 @@ fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<DrawableFault> {
 }
 
 #[test]
-fn every_kind_with_weight_comes_and_no_other() {
+fn only_kinds_with_weight_are_drawn() {
     let all = kinds(&profile(), 1000);
     assert_eq!(all.len(), DrawableFault::ALL.len(), "{all:?}");
     let mut two = profile();
@@ -339,7 +339,7 @@ fn every_kind_with_weight_comes_and_no_other() {
 }
 
 #[test]
-fn a_run_has_a_few_kinds_only() {
+fn a_run_has_only_a_few_kinds() {
     let mut profile = profile();
     (profile.faults.count, profile.faults.kinds) = (Choice::Fixed(12), Choice::Fixed(2));
     for plan in draws(&profile) {
@@ -350,7 +350,7 @@ fn a_run_has_a_few_kinds_only() {
 }
 
 #[test]
-fn all_faults_but_the_first_are_aimed_in_the_given_proportions_and_holds_at_points() {
+fn later_faults_match_the_target_shares_and_holds_are_at_points() {
     let mut profile = profile();
     profile.faults.weights.remove(&DrawableFault::Hold);
     let mut aimed = [0u64; 3];
@@ -384,7 +384,7 @@ fn all_faults_but_the_first_are_aimed_in_the_given_proportions_and_holds_at_poin
 }
 
 #[test]
-fn what_only_a_defect_reaches_is_aimed_at_only_with_the_defect() {
+fn a_target_of_a_defect_is_used_only_with_that_defect() {
     let names = |profile: &Profile| -> BTreeSet<String> {
         let name = |when: &When| {
             if let When::After(trigger) = when {
@@ -421,7 +421,7 @@ fn limits_clients_and_latency_come_from_the_profile() {
 }
 
 #[test]
-fn nobody_asks_a_puppet_for_anything() {
+fn a_puppet_gets_no_operations() {
     let understudy = Understudy { chance: 0.5, host: Host::client(1), puppet: Puppet::default() };
     let profile = Profile { puppets: vec![understudy], ..profile() };
     let played = draws(&profile).filter(|plan| plan.puppets.contains_key(&Host::client(1)));
@@ -449,7 +449,7 @@ fn shrinking_keeps_the_steps_that_are_needed_and_no_others() {
 }
 
 #[test]
-fn a_plan_without_steps_is_soon_as_plain_as_can_be() {
+fn a_plan_without_steps_shrinks_quickly_to_the_simplest_plan() {
     let mut tree = PlanTree::new(Plan::new("relay"), &relay());
     let tries = (1..100).find(|_| !tree.simplify());
     assert!(tries.is_some() && !tree.complicate());
@@ -461,15 +461,15 @@ fn a_plan_without_steps_is_soon_as_plain_as_can_be() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What `proptest!` draws is the generator's own plan of the seed that the plan tells.
+    /// The plan that `proptest!` draws equals the generator's plan for the seed in that plan.
     #[test]
-    fn a_drawn_plan_knows_its_seed(drawn in strategy(&profile(), &relay())) {
+    fn a_drawn_plan_can_be_redrawn_from_its_seed(drawn in strategy(&profile(), &relay())) {
         prop_assert_eq!(&drawn, &draw(&profile(), drawn.seed));
     }
 }
 
 #[test]
-fn faults_come_in_the_wake_of_the_one_before() {
+fn faults_follow_the_previous_fault() {
     let wakes = |share| {
         let mut profile = apart(2, 1);
         profile.faults.weights.remove(&DrawableFault::Hold);
@@ -485,7 +485,7 @@ fn faults_come_in_the_wake_of_the_one_before() {
 }
 
 #[test]
-fn what_a_profile_gives_no_weight_is_not_aimed_at() {
+fn a_target_without_weight_is_not_used() {
     let mut profile = profile();
     profile.faults.at = BTreeMap::from([
         ("relay.up".to_owned(), 3),

@@ -1,7 +1,8 @@
 //! Choices: one value, one of several, or one of a range.
 //!
-//! A draw is made of whole numbers only, so that it is the same on every machine. A range is not drawn evenly: boundaries
-//! break protocols, so its ends come more often than their share, and small values as often as large ones.
+//! Draws use only whole numbers, so that they are the same on every machine. A range is not drawn
+//! evenly: boundary values often break protocols, so the ends are drawn more often than their
+//! share, and small values as often as large ones.
 
 use std::time::Duration;
 
@@ -9,26 +10,27 @@ use rand_chacha::rand_core::RngCore;
 
 use crate::schedule::{Learns, LimitValue};
 
-/// Where a value comes from: `3`, `[1, 2, 2]` or `"0..10"` in a file.
+/// The source of a value: `3`, `[1, 2, 2]` or `"0..10"` in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice<T> {
-    /// Always this.
+    /// Always this value.
     Fixed(T),
-    /// One of these, each as likely as the others: twice is twice as likely. Never empty.
+    /// One of these, each with equal probability. A value that is listed twice is twice as likely.
+    /// Never empty.
     OneOf(Vec<Choice<T>>),
-    /// Something between these, both included.
+    /// A value between these, both included.
     Range(T, T),
 }
 
 impl<T> Choice<T> {
-    /// One of these values.
+    /// A choice of one of these values.
     pub fn one_of(values: impl IntoIterator<Item = T>) -> Self {
         Self::OneOf(values.into_iter().map(Self::Fixed).collect())
     }
 }
 
 impl<T: Ord + Clone> Choice<T> {
-    /// The least and the greatest of its values.
+    /// Returns the least and the greatest possible value.
     pub fn ends(&self) -> (T, T) {
         match self {
             Choice::Fixed(value) => (value.clone(), value.clone()),
@@ -55,15 +57,16 @@ impl<T: Between> Choice<T> {
     }
 }
 
-/// What a range can be made of.
+/// A type that can be the bound of a range.
 pub trait Between: Clone {
-    /// Draws something between two values, both included.
+    /// Draws a value between two values, both included.
     fn between(low: &Self, high: &Self, dice: &mut impl RngCore) -> Self;
 }
 
 impl Between for u64 {
-    /// An eighth of the draws are the one end, an eighth the other. Of the rest, one half is even, and the other even in the
-    /// number of binary digits above the lower end.
+    /// One eighth of the draws is the lower end, one eighth the upper end. Of the rest, half is
+    /// uniform. The other half is uniform in the number of binary digits of the distance from the
+    /// lower end.
     fn between(low: &u64, high: &u64, dice: &mut impl RngCore) -> u64 {
         let (low, width) = ((*low).min(*high), high.abs_diff(*low));
         match below(8, dice) {
@@ -80,7 +83,7 @@ impl Between for u64 {
 }
 
 impl Between for Duration {
-    /// Whole milliseconds: the world has no others.
+    /// Draws whole milliseconds, because virtual time has no finer unit.
     fn between(low: &Duration, high: &Duration, dice: &mut impl RngCore) -> Duration {
         let ms = |duration: &Duration| duration.as_millis() as u64;
         Duration::from_millis(u64::between(&ms(low), &ms(high), dice))
@@ -88,7 +91,7 @@ impl Between for Duration {
 }
 
 impl Between for LimitValue {
-    /// Between two values of one kind; one of the two where the kinds differ.
+    /// Draws between two values of the same kind; picks one of the two if the kinds differ.
     fn between(low: &LimitValue, high: &LimitValue, dice: &mut impl RngCore) -> LimitValue {
         match (low, high) {
             (LimitValue::Duration(low), LimitValue::Duration(high)) => {
@@ -106,7 +109,7 @@ impl Between for LimitValue {
 }
 
 impl Between for Learns {
-    /// Between two delays; one of the two where one of them is never.
+    /// Draws between two delays; picks one of the two if one of them is `Never`.
     fn between(low: &Learns, high: &Learns, dice: &mut impl RngCore) -> Learns {
         match (low, high) {
             (Learns::After(low), Learns::After(high)) => {
@@ -117,27 +120,27 @@ impl Between for Learns {
     }
 }
 
-/// A number from 0 to `most`, both included, each as likely as the others.
+/// Draws a number from 0 to `most`, both included, uniformly.
 pub(crate) fn upto(most: u64, dice: &mut impl RngCore) -> u64 {
     ((u128::from(dice.next_u64()) * (u128::from(most) + 1)) >> 64) as u64
 }
 
-/// A number below `bound`, which is not 0, each as likely as the others.
+/// Draws a number below `bound`, uniformly. `bound` must not be 0.
 pub(crate) fn below(bound: u64, dice: &mut impl RngCore) -> u64 {
     upto(bound - 1, dice)
 }
 
-/// Whether something that happens in this share of the cases (from 0 to 1) happens.
+/// Returns `true` with this probability (from 0 to 1).
 pub(crate) fn happens(chance: f64, dice: &mut impl RngCore) -> bool {
     below(1_000_000, dice) < (chance * 1_000_000.0) as u64
 }
 
-/// One of these, each as likely as the others; `None` where there is nothing.
+/// Picks an element, each with equal probability; `None` if the slice is empty.
 pub(crate) fn pick<'a, T>(from: &'a [T], dice: &mut impl RngCore) -> Option<&'a T> {
     if from.is_empty() { None } else { from.get(below(from.len() as u64, dice) as usize) }
 }
 
-/// The position of one of these weights, each as likely as it is heavy; `None` where nothing has weight.
+/// Picks a position with a probability proportional to its weight; `None` if all weights are 0.
 pub(crate) fn weigh(weights: &[u64], dice: &mut impl RngCore) -> Option<usize> {
     let total: u64 = weights.iter().sum();
     let mut left = below(total.max(1), dice);
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_twice_comes_twice_as_often() {
+    fn a_value_listed_twice_is_drawn_twice_as_often() {
         let drawn = draws(&Choice::one_of([1, 1, 2]));
         let ones = drawn.iter().filter(|n| **n == 1).count();
         assert!((600..730).contains(&ones), "{ones}");
@@ -187,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_weight_is_never_weighed() {
+    fn an_entry_without_weight_is_never_drawn() {
         let drawn: Vec<_> =
             (0..1000).map(|n| weigh(&[0, 3, 0, 1], &mut keyed(1, "test", &[n]))).collect();
         let threes = drawn.iter().filter(|at| **at == Some(1)).count();

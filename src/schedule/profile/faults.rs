@@ -1,4 +1,4 @@
-//! What a profile says of faults: how many, of which kinds, aimed at what, and how long they last.
+//! The faults of a profile: their number, kinds, targets and durations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,32 +8,34 @@ use std::time::Duration;
 use super::choice::Choice;
 use crate::schedule::{Host, Learns, Side};
 
-/// Which faults come, how many, and aimed at what.
+/// The faults to draw: their kinds, number and targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultProfile {
-    /// How many faults a plan has.
+    /// The number of faults in a plan.
     pub count: Choice<u64>,
-    /// Of how many kinds. A run with a few kinds only gives room to pairs that are rare among many.
+    /// The number of different kinds in a plan. With few kinds per run, combinations that are
+    /// otherwise rare occur more often.
     pub kinds: Choice<u64>,
-    /// What they are aimed at.
+    /// The targets of the faults.
     pub aimed: Aimed,
-    /// How often they, and operations that wait for something, are aimed at each milestone and point, by its name. Those that are
-    /// left out are never aimed at. Where there is none at all, all are, and every other milestone is one that every connection
-    /// reaches.
+    /// How often each milestone and point is a target of faults and of operations with a trigger,
+    /// by name. A name that is left out is never a target. If the map is empty, all are targets,
+    /// and half of the milestone targets are ones that every connection reaches.
     pub at: BTreeMap<String, u64>,
-    /// The share of faults, from 0 to 1, that come in the wake of the one before: at its moment, or up to three seconds later.
+    /// The share of faults, from 0 to 1, that follow the previous fault: at the same moment, or up
+    /// to three seconds later.
     pub wakes: f64,
-    /// The kinds that may come, each with its weight and its fields.
+    /// The kinds that can be drawn, each with its weight and its fields.
     pub weights: BTreeMap<DrawableFault, FaultShape>,
 }
 
-/// The shares of faults that are aimed at a milestone, at a point, and at a time. Only their proportions count. What a
-/// subject has none of gets no share.
+/// The shares of faults that are aimed at a milestone, at a point, and at a time. Only their ratios
+/// matter. If a subject has no milestones or no points, that share is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aimed {
-    /// After a milestone was reached.
+    /// When a milestone is reached.
     pub milestone: f64,
-    /// After a point was reached.
+    /// When a point is reached.
     pub point: f64,
     /// At a time.
     pub time: f64,
@@ -46,7 +48,7 @@ impl Default for Aimed {
 }
 
 impl Default for FaultProfile {
-    /// None.
+    /// No faults.
     fn default() -> Self {
         Self {
             count: Choice::Fixed(0),
@@ -60,7 +62,7 @@ impl Default for FaultProfile {
 }
 
 impl FaultProfile {
-    /// Up to six faults of every kind, of up to three kinds in a run.
+    /// Up to six faults per plan, of all kinds, with up to three kinds in one plan.
     pub fn every() -> Self {
         Self {
             count: Choice::Range(0, 6),
@@ -73,7 +75,8 @@ impl FaultProfile {
     }
 }
 
-/// A word of the fault table that can be drawn. `restart` is none: what a drawn fault takes down starts again by itself.
+/// A word of the fault table that can be drawn. `restart` is not among them: a host that a drawn
+/// fault takes down restarts by itself.
 #[allow(missing_docs)] // each is documented at `Fault`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DrawableFault {
@@ -96,7 +99,7 @@ pub enum DrawableFault {
 }
 
 impl DrawableFault {
-    /// All, with their names in files and the weights of a profile that nobody wrote.
+    /// All kinds, with their names in files and their weights in the default profile.
     pub const ALL: &[(DrawableFault, &str, u64)] = &[
         (DrawableFault::Cut, "cut", 10),
         (DrawableFault::CutAfter, "cut-after", 4),
@@ -116,7 +119,7 @@ impl DrawableFault {
         (DrawableFault::ClockJump, "clock-jump", 1),
     ];
 
-    /// Its name in files: `cut-after`.
+    /// Returns the name in files: `cut-after`.
     pub fn name(self) -> &'static str {
         let row = Self::ALL.iter().find(|(kind, ..)| *kind == self);
         row.expect("every kind has a row").1
@@ -129,7 +132,7 @@ impl fmt::Display for DrawableFault {
     }
 }
 
-/// No fault of this name can be drawn.
+/// The error for a name that no drawable fault has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a fault that a swarm can draw")]
 pub struct NotAKind(pub String);
@@ -143,44 +146,48 @@ impl FromStr for DrawableFault {
     }
 }
 
-/// The weight of one kind of fault, and its fields. A field that the kind does not have is not looked at.
+/// The weight of one kind of fault, and its fields. Fields that the kind does not have are ignored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultShape {
-    /// How often it comes, against the others.
+    /// The weight relative to the other kinds.
     pub weight: u64,
-    /// How long it lasts; for `crash` and `power-loss`, how long the host is down; for `hold`, how long at most.
+    /// The duration; for `crash` and `power-loss`, the downtime of the host; for `hold`, the
+    /// maximum duration.
     pub lasts: Choice<Duration>,
-    /// How much later (`delay`, `delay-close`), how much more latency (`slow`).
+    /// The additional delay (`delay`, `delay-close`) or latency (`slow`).
     pub by: Choice<Duration>,
-    /// By how many milliseconds the wall clock jumps (`clock-jump`), half of the time back.
+    /// The size of a jump of the wall clock in milliseconds (`clock-jump`). Half of the jumps go
+    /// back.
     pub jump_ms: Choice<u64>,
-    /// When the end that opened the connection learns of it (`cut`, `cut-after`).
+    /// When the end that opened the connection learns of the cut (`cut`, `cut-after`).
     pub learns_client: Choice<Learns>,
-    /// When the end that accepted the connection learns of it (`cut`, `cut-after`).
+    /// When the end that accepted the connection learns of the cut (`cut`, `cut-after`).
     pub learns_server: Choice<Learns>,
-    /// How many bytes arrive before it (`cut-after`).
+    /// The number of bytes that arrive before the cut (`cut-after`).
     pub bytes: Choice<u64>,
-    /// How many messages arrive before it (`cut-after`). One half of them are counted in messages.
+    /// The number of messages that arrive before the cut (`cut-after`). Half of these faults count
+    /// messages, the other half bytes.
     pub messages: Choice<u64>,
-    /// How many bytes a second pass (`slow`).
+    /// The number of bytes per second (`slow`).
     pub bandwidth: Choice<u64>,
-    /// How many bytes a segment has at most (`slow`).
+    /// The maximum number of bytes per segment (`slow`).
     pub segment: Choice<u64>,
-    /// How many bytes the receiver advertises at most (`slow`).
+    /// The maximum window that the receiver advertises, in bytes (`slow`).
     pub window: Choice<u64>,
-    /// The hosts to which it may happen (those that have a field `host`); where none is given, the subject's servers.
+    /// The hosts that it can affect, for kinds with a field `host`; if empty, the subject's
+    /// servers.
     pub hosts: Vec<Host>,
-    /// The directions that it may have (those that have a field `toward`): toward the client's end, toward the server's, or
-    /// both (`None`, where the fault knows it); where none is given, all of them.
+    /// The directions that it can have, for kinds with a field `toward`: toward the client's end,
+    /// toward the server's end, or both (`None`, if the fault supports it); if empty, all of them.
     pub toward: Vec<Option<Side>>,
 }
 
 impl FaultShape {
-    /// The shape of a kind for which only a weight is given.
+    /// The default shape of a kind with this weight.
     pub fn of(kind: DrawableFault, weight: u64) -> Self {
         let (ms, secs) = (Duration::from_millis, Duration::from_secs);
         let lasts = match kind {
-            // On both sides of the usual deadlines of 25 s and 30 s.
+            // Just below and just above the usual deadlines of 25 s and 30 s.
             DrawableFault::Partition | DrawableFault::Blackhole => Choice::OneOf(vec![
                 Choice::Range(ms(0), secs(5)),
                 Choice::Range(secs(24), secs(26)),

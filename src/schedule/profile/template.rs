@@ -1,4 +1,4 @@
-//! Templates: choices in the subject's own tables, of which reknit knows nothing but that they are JSON.
+//! Templates: choices in the subject's own tables. reknit only assumes that these tables are JSON.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::choice::{Between, happens, pick};
 use crate::schedule::LimitValue;
 use crate::schedule::keyed::keyed;
 
-/// Where a JSON value comes from.
+/// The source of a JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Template {
-    /// Always this.
+    /// Always this value.
     Fixed(Value),
-    /// One of these, each as likely as the others. Never empty.
+    /// One of these, each with equal probability. Never empty.
     OneOf(Vec<Template>),
     /// A whole number between these, both included.
     Numbers(u64, u64),
@@ -27,7 +27,7 @@ pub enum Template {
     List(Vec<Template>),
     /// A table with these fields.
     Table(IndexMap<String, Template>),
-    /// A field that is there in a share of the cases, from 0 to 1.
+    /// A field that is present with this probability, from 0 to 1.
     Maybe(f64, Box<Template>),
 }
 
@@ -37,7 +37,7 @@ impl Template {
         Self::Table(IndexMap::new())
     }
 
-    /// Draws a value; `None` where it is a field that is not there this time.
+    /// Draws a value; `None` for an optional field that is absent this time.
     pub fn draw(&self, dice: &mut impl RngCore) -> Option<Value> {
         Some(match self {
             Template::Fixed(value) => value.clone(),
@@ -60,7 +60,8 @@ impl Template {
             Template::Table(fields) => {
                 let mut table = Map::new();
                 for (name, field) in fields {
-                    // Whatever a field draws, it takes one number from the dice of its table: the next field does not notice.
+                    // Each field takes exactly one number from the dice of its table, so its draws
+                    // do not affect the next field.
                     let mut own = keyed(dice.next_u64(), name, &[]);
                     table.extend(field.draw(&mut own).map(|value| (name.clone(), value)));
                 }
@@ -72,9 +73,10 @@ impl Template {
         })
     }
 
-    /// What a JSON schema tells of its values: one of its examples; where it has none, a table of what is told of each
-    /// required property, by examples, default, enumeration, or the bounds of a number. A property of which nothing is told
-    /// is left out, and so the subject has the last word on whether the entry will do.
+    /// Builds a template from a JSON schema: one of its examples. If the schema has no examples,
+    /// the template is a table with a value for each required property, based on examples,
+    /// enumeration, default, or the bounds of a number. A property without any of these is left
+    /// out, so the subject must check whether the entry is valid.
     pub fn of_schema(schema: &Value) -> Self {
         Self::reported(schema).unwrap_or_else(Self::empty)
     }
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_may_be_there_is_there_now_and_then_and_its_neighbours_do_not_notice() {
+    fn an_optional_field_is_sometimes_present_and_does_not_change_other_fields() {
         let wide = || Template::Numbers(0, 1 << 40);
         let template = |chance| {
             table([("late", Template::Maybe(chance, Box::new(wide()))), ("lines", wide())])
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_entries_of_a_list_are_drawn_each_by_itself() {
+    fn the_entries_of_a_list_are_drawn_independently() {
         let list = Template::List(vec![
             Template::Numbers(0, 1 << 40),
             Template::Fixed(7.into()),
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_tells_what_an_entry_may_be() {
+    fn a_template_follows_the_schema_of_an_entry() {
         let schema = json!({
             "type": "object",
             "properties": {

@@ -1,16 +1,17 @@
-//! Small changes of a plan, and what a pass knows when it makes them.
+//! Small changes of a plan, and the observations that a pass can use for them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::schedule::Plan;
 
-/// What the shrinker is told of the run of the best plan so far. Without it, times are only rounded and made shorter.
+/// Observations from the run of the best plan so far. Without them, the shrinker only rounds and
+/// shortens times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunObservations {
-    /// When each step happened, by its number from 0; a step that did not is not there.
+    /// The time of each step, by its number from 0. A step that did not happen has no entry.
     pub steps: BTreeMap<usize, Duration>,
-    /// The milestones in order, with their times.
+    /// The milestones with their times, in order.
     pub milestones: Vec<(Duration, String)>,
 }
 

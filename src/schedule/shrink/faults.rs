@@ -1,4 +1,5 @@
-//! Plainer faults: what may be left out is left out, and what lasts is shorter. Both know faults by their table only.
+//! Simpler faults: without optional fields, and with shorter durations. Both passes use only the
+//! fault table.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use super::plainer::{lengths, numbers};
 use crate::schedule::words::{FaultFields, FieldValue, Need};
 use crate::schedule::{Action, Fault, Learns, Plan, Trigger};
 
-/// Every fault without one of its optional fields. That a fault lasts for the rest of the run is shorter to say, but not less:
-/// `lasts` stays.
+/// Removes one optional field of one fault. `lasts` is kept: a fault without it lasts for the rest
+/// of the run, so its text is shorter but its effect is not smaller.
 pub fn fewer_fields(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let optional = |need| matches!(need, Need::Else(_) | Need::WithElse(..) | Need::SomeOf);
     let mut edits = Vec::new();
@@ -28,7 +29,7 @@ pub fn fewer_fields(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     edits
 }
 
-/// Shorter faults, healed tail and horizon, and smaller numbers in faults.
+/// Shortens faults, healed tail and horizon, and reduces numbers in faults.
 pub fn shorter(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     for (n, fault) in faults(plan) {
@@ -59,13 +60,14 @@ fn fields(fault: &Fault) -> FaultFields {
     FaultFields(fault.fields().into_iter().collect())
 }
 
-/// The fault with other fields, where they make one.
+/// Changes the fields of a fault; `None` if the new fields do not form a fault.
 fn rebuilt(n: usize, fault: &Fault, fields: &FaultFields) -> Option<Edit> {
     let fault = fault.word().build(fields).ok()?;
     Some(Box::new(move |plan| plan.steps[n].action = Action::Fault(fault.clone())))
 }
 
-/// A value that says less: an end that learns at once needs no word, nor does the first occurrence anywhere.
+/// Simplifies a value: it removes an end of `learns`, which then learns at once, or reduces a
+/// trigger to the first occurrence.
 fn fewer_inside(value: &FieldValue) -> Vec<FieldValue> {
     match value {
         FieldValue::Learns(ends) => (ends.keys())

@@ -1,10 +1,10 @@
-//! Fewer clients: only the first ones, or only one of the others in the place of the first.
+//! Fewer clients: only the first ones, or only one other client, renamed to the first.
 
 use super::edit::Edit;
 use crate::schedule::words::{FaultFields, FieldValue};
 use crate::schedule::{Action, Conn, Fault, Host, Plan, Step, Trigger, When};
 
-/// The plan with fewer clients, and without what names those that are gone.
+/// Removes clients, and everything that names them.
 pub fn fewer(plan: &Plan) -> Vec<Edit> {
     let clients = plan.clients;
     let first = [1, clients / 2, clients.saturating_sub(1)]
@@ -17,7 +17,7 @@ pub fn fewer(plan: &Plan) -> Vec<Edit> {
     first.chain(other).collect()
 }
 
-/// Only the clients whose numbers stay, as many as there are.
+/// Keeps only the clients whose numbers match.
 fn only(plan: &mut Plan, stays: impl Fn(u32) -> bool) {
     let gone: Vec<Host> = (1..=plan.clients).filter(|n| !stays(*n)).map(Host::client).collect();
     plan.clients -= gone.len() as u32;
@@ -25,7 +25,7 @@ fn only(plan: &mut Plan, stays: impl Fn(u32) -> bool) {
     plan.steps.retain(|step| !hosts_of(step).iter().any(|host| gone.contains(host)));
 }
 
-/// Only this client, under the name of the first.
+/// Keeps only this client, under the name of the first.
 fn in_the_first_place(plan: &mut Plan, other: u32) {
     only(plan, |n| n == other);
     let renamed =
@@ -47,7 +47,7 @@ fn hosts_of(step: &Step) -> Vec<Host> {
     named.into_inner()
 }
 
-/// Gives every host that a step names another name.
+/// Renames every host in a step.
 fn rename(step: &mut Step, name: &dyn Fn(&Host) -> Host) {
     if let When::After(trigger) = &mut step.when {
         *trigger = of_trigger(trigger, name);

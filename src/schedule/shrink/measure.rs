@@ -1,4 +1,4 @@
-//! What is smaller: one order over all plans, in which no plan has endlessly many below it.
+//! The size of plans: a total order without infinite descending chains.
 
 use std::time::Duration;
 
@@ -8,29 +8,31 @@ use super::values::{TextValue, read};
 use crate::schedule::words::FieldValue;
 use crate::schedule::{Action, Learns, Plan, Step, TieOrder, Trigger, When};
 
-/// How large a plan is. The first figure that differs decides: what a person has to read comes before how large it is.
+/// The size of a plan. The first figure that differs decides: the amount of text to read comes
+/// before the size of the values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Measure {
-    /// Steps.
+    /// The number of steps.
     pub steps: usize,
-    /// Defects that are on, clients, puppets and lines of their scripts, entries of the subject's own tables, limits that are set,
-    /// and latency or order where they are not the default.
+    /// The number of active defects, clients, puppets and lines of their scripts, entries of the
+    /// subject's own tables, and limits that are set, plus one each for a latency or order that
+    /// differs from the default.
     pub stage: usize,
-    /// Fields of faults, operations and entries.
+    /// The number of fields of faults, operations and entries.
     pub fields: usize,
-    /// How much there is to say of when things happen: whole seconds are less than a trigger, a trigger is less than
-    /// milliseconds.
+    /// The complexity of times and triggers: whole seconds count less than a trigger, and a trigger
+    /// less than milliseconds.
     pub when: u64,
-    /// How far lengths of time are from whole seconds.
+    /// How much the durations deviate from whole seconds.
     pub roughness: u64,
-    /// The sum of all lengths of time, in milliseconds.
+    /// The sum of all durations, in milliseconds.
     pub time: u128,
-    /// The sum of all numbers and lengths of texts.
+    /// The sum of all numbers and text lengths.
     pub values: u128,
 }
 
 impl Measure {
-    /// The measure of a plan.
+    /// Computes the measure of a plan.
     pub fn of(plan: &Plan) -> Self {
         let mut measure = Self { steps: plan.steps.len(), ..Self::default() };
         measure.stage(plan);
@@ -75,7 +77,7 @@ impl Measure {
         }
     }
 
-    /// What a trigger says besides its mark.
+    /// Adds a trigger, and returns the complexity of everything except the milestone or point.
     fn trigger(&mut self, trigger: &Trigger) -> u64 {
         self.values += u128::from(trigger.nth);
         self.time += trigger.delay.as_millis();
@@ -137,7 +139,8 @@ impl Measure {
     }
 }
 
-/// How far a length of time is from a whole number of seconds: 0, or 1 for tenths, 2 for hundredths, 3 for milliseconds.
+/// The precision of a duration: 0 for whole seconds, 1 for tenths, 2 for hundredths, 3 for
+/// milliseconds.
 fn roughness(length: Duration) -> u64 {
     let ms = length.as_millis();
     [1000, 100, 10].iter().position(|grid| ms.is_multiple_of(*grid)).map_or(3, |at| at as u64)

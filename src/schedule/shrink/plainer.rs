@@ -1,8 +1,8 @@
-//! Plainer numbers: smaller ones, and rounder ones.
+//! Smaller and rounder numbers.
 
 use std::time::Duration;
 
-/// Lengths of time that are shorter or rounder, the plainest first. None is zero.
+/// Durations that are shorter or rounder, the simplest first. None is zero.
 pub fn lengths(length: Duration) -> Vec<Duration> {
     let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     let rounded = [1000, 100, 10]
@@ -13,7 +13,8 @@ pub fn lengths(length: Duration) -> Vec<Duration> {
     distinct(candidates.filter(|n| *n > 0), ms).into_iter().map(Duration::from_millis).collect()
 }
 
-/// A number of milliseconds, cut off where a person would.
+/// Rounds a number of milliseconds down to whole seconds, tenths or hundredths: the coarsest unit
+/// of which at least two remain.
 fn coarse(ms: u64) -> u64 {
     let grid = [1000, 100, 10].into_iter().find(|grid| ms >= 2 * grid).unwrap_or(1);
     ms / grid * grid
@@ -25,7 +26,7 @@ pub fn numbers(n: u64) -> Vec<u64> {
     distinct(candidates.into_iter().filter(|candidate| *candidate < n), n)
 }
 
-/// Each of them once, without `but`.
+/// Removes duplicates and the value `but`.
 fn distinct(candidates: impl Iterator<Item = u64>, but: u64) -> Vec<u64> {
     let mut list = Vec::new();
     for candidate in candidates {

@@ -1,4 +1,4 @@
-//! A plainer stage: fewer hosts, puppets, entries, limits, and nothing that is not the default.
+//! A simpler setup: fewer hosts, puppets, entries and limits, and default values.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::edit::{Edit, RunObservations};
 use super::hosts;
 use crate::schedule::{Limits, Plan, PuppetStep, TieOrder};
 
-/// All that can be left out besides steps.
+/// Removes parts of the plan other than steps.
 pub fn plainer(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     edits.extend(hosts::fewer(plan));
@@ -24,7 +24,7 @@ pub fn plainer(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     edits
 }
 
-/// No puppet, then shorter scripts.
+/// Removes puppets, then lines of their scripts.
 fn puppets(plan: &Plan, edits: &mut Vec<Edit>) {
     edits.push(Box::new(|plan| plan.puppets = BTreeMap::new()));
     for (host, puppet) in &plan.puppets {
@@ -49,7 +49,7 @@ fn puppets(plan: &Plan, edits: &mut Vec<Edit>) {
     }
 }
 
-/// No table, then fewer entries of each.
+/// Removes tables, then single entries.
 fn entries(plan: &Plan, edits: &mut Vec<Edit>) {
     for (table, entries) in &plan.setup {
         let key = table.clone();

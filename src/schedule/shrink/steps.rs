@@ -3,7 +3,7 @@
 use super::edit::{Edit, RunObservations};
 use crate::schedule::Plan;
 
-/// All steps, halves, quarters, …, single ones.
+/// Removes all steps, halves, quarters, …, single steps.
 pub fn fewer(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let count = plan.steps.len();
     let mut edits = Vec::new();
@@ -19,10 +19,11 @@ fn without(from: usize, to: usize) -> Edit {
     Box::new(move |plan| drop(plan.steps.drain(from..to)))
 }
 
-/// Pairs are tried where no more steps than this are left.
+/// The maximum number of steps for which pairs are tried.
 const FEW: usize = 8;
 
-/// Each two steps of few: what needs another step often goes only with it.
+/// Removes each pair of steps, if there are few: a step that depends on another can often be
+/// removed only together with it.
 pub fn pairs(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let count = plan.steps.len();
     if count > FEW {

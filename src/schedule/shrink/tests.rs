@@ -1,4 +1,4 @@
-//! Shrinking without runs: what still fails is a predicate over plans.
+//! Tests of shrinking without runs: a predicate over plans decides which plans still fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// An operation that is told from others by its number.
+/// An operation with an identifying number.
 fn asked(client: &str, n: u64) -> Action {
     let fields = json!({ "number": n, "wait": "1234ms" }).as_object().cloned().unwrap();
     Action::Operation(Operation { verb: "ask".into(), client: client.into(), fields })
@@ -27,7 +27,7 @@ fn cut(learns: &[(&str, Learns)]) -> Action {
     Action::Fault(Fault::Cut { conn: Conn::number("client", 1), learns })
 }
 
-/// So many operations of two clients, a second and some milliseconds apart.
+/// A plan with `count` operations of two clients, a second and some milliseconds apart.
 fn many(count: u64) -> Plan {
     let client = |n| if n % 2 == 0 { "client" } else { "client2" };
     let steps = (0..count)
@@ -41,7 +41,7 @@ fn many(count: u64) -> Plan {
     }
 }
 
-/// Shrinks while `fails` says so; the smallest plan, and how many were tried.
+/// Shrinks while `fails` returns `true`. Returns the smallest plan, and how many plans were tried.
 fn shrunk(plan: Plan, seen: &RunObservations, fails: impl Fn(&Plan) -> bool) -> (Plan, usize) {
     assert!(fails(&plan), "what is shrunk must fail");
     let mut shrinker = Shrinker::new(plan, seen.clone(), Arc::new(|_| true));
@@ -66,7 +66,7 @@ fn numbers(plan: &Plan) -> Vec<u64> {
 }
 
 #[test]
-fn steps_that_are_not_needed_go_in_few_runs() {
+fn unneeded_steps_are_removed_in_few_runs() {
     let (plan, tried) =
         shrunk(many(64), &RunObservations::default(), |plan| numbers(plan).contains(&41));
     assert_eq!(numbers(&plan), [41]);
@@ -74,13 +74,13 @@ fn steps_that_are_not_needed_go_in_few_runs() {
 }
 
 #[test]
-fn a_plan_that_fails_without_any_step_has_none_left() {
+fn a_plan_that_fails_without_steps_loses_all_steps() {
     let (plan, _) = shrunk(many(20), &RunObservations::default(), |_| true);
     assert_eq!(plan, Plan { horizon: ms(1000), ..Plan::new("t") });
 }
 
 #[test]
-fn steps_that_go_only_together_go() {
+fn steps_that_depend_on_each_other_are_removed_together() {
     let both_or_none = |plan: &Plan| {
         let numbers = numbers(plan);
         numbers.contains(&0) && numbers.contains(&1) == numbers.contains(&4)
@@ -90,7 +90,7 @@ fn steps_that_go_only_together_go() {
 }
 
 #[test]
-fn a_client_goes_with_all_that_names_it() {
+fn a_client_is_removed_with_everything_that_names_it() {
     let mut plan = many(4).step(When::After(Trigger::milestone("m").on("client2")), cut(&[]));
     plan.puppets.insert("client2".into(), Puppet::default());
     let (plan, _) = shrunk(plan, &RunObservations::default(), |plan| {
@@ -100,7 +100,7 @@ fn a_client_goes_with_all_that_names_it() {
 }
 
 #[test]
-fn a_client_that_is_needed_alone_takes_the_first_place() {
+fn the_only_needed_client_is_renamed_to_the_first() {
     let learns = [("client2", Learns::Never)];
     let plan = many(2).step(When::After(Trigger::milestone("m").on("client2")), cut(&learns));
     let needed = |plan: &Plan| {
@@ -129,7 +129,7 @@ fn a_client_that_is_needed_alone_takes_the_first_place() {
 }
 
 #[test]
-fn what_is_not_the_default_and_not_needed_goes() {
+fn settings_that_are_not_needed_return_to_their_defaults() {
     let mut plan = Plan { order: TieOrder::TimersFirst, latency: (ms(3), ms(4)), ..many(1) };
     plan.limits.set("a", LimitValue::Count(1));
     plan.limits.set("b", LimitValue::Count(1));
@@ -150,7 +150,7 @@ fn what_is_not_the_default_and_not_needed_goes() {
 }
 
 #[test]
-fn a_trigger_becomes_a_first_occurrence_without_a_delay_or_a_round_time() {
+fn a_trigger_shrinks_to_a_first_occurrence_without_delay_or_to_a_round_time() {
     let busy = Trigger {
         host: Some("client".into()),
         fields: [("n".into(), MilestoneValue::Number(2))].into(),
@@ -172,7 +172,7 @@ fn a_trigger_becomes_a_first_occurrence_without_a_delay_or_a_round_time() {
 }
 
 #[test]
-fn a_time_that_matters_to_the_millisecond_becomes_a_trigger() {
+fn a_time_that_must_be_exact_is_replaced_by_a_trigger() {
     let plan = Plan::new("t").step(When::At(ms(3412)), cut(&[]));
     let seen = RunObservations {
         steps: [(0, ms(3412))].into(),
@@ -190,7 +190,7 @@ fn a_time_that_matters_to_the_millisecond_becomes_a_trigger() {
 }
 
 #[test]
-fn faults_become_short_and_plain() {
+fn faults_become_short_and_simple() {
     let learns = [("client", Learns::After(ms(417))), ("server", Learns::After(ms(2345)))];
     let stall = Fault::Stall {
         conn: Conn::number("client", 1),
@@ -220,7 +220,7 @@ fn faults_become_short_and_plain() {
 }
 
 #[test]
-fn values_become_small_where_the_subject_lets_them() {
+fn values_shrink_if_the_subject_accepts_the_result() {
     let mut plan = Plan::new("t").step(When::At(ms(1000)), asked("client", 100));
     plan.setup =
         json!({ "stream": { "s1": { "numbers": 700, "every": "1234ms", "size": "8KiB" } } })
@@ -245,7 +245,7 @@ fn values_become_small_where_the_subject_lets_them() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_proposed() {
+fn a_plan_that_does_not_fit_is_not_proposed() {
     let fits: Fits = Arc::new(|plan| plan.steps.len() >= 3);
     let mut shrinker = Shrinker::new(many(9), RunObservations::default(), fits);
     while let Some(plan) = shrinker.propose() {
@@ -256,16 +256,17 @@ fn what_does_not_fit_is_not_proposed() {
 }
 
 #[test]
-fn every_pass_says_what_it_does() {
+fn every_pass_has_a_name_and_a_description() {
     assert!(PASSES.iter().all(|pass| !pass.name.is_empty() && !pass.doc.is_empty()));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is needed stays, nothing else does, the measure falls with every step on the way, and it comes to an end.
+    /// All needed steps stay, no others stay, the measure decreases with every proposal, and
+    /// shrinking terminates.
     #[test]
-    fn shrinking_ends_with_what_is_needed(count in 1..24_u64, needs in proptest::collection::btree_set(0..24_u64, 0..5)) {
+    fn shrinking_ends_with_the_needed_steps(count in 1..24_u64, needs in proptest::collection::btree_set(0..24_u64, 0..5)) {
         let plan = many(count);
         let needs: Vec<u64> = needs.into_iter().filter(|n| *n < count).collect();
         let fails = |plan: &Plan| needs.iter().all(|need| numbers(plan).contains(need));

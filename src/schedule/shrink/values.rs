@@ -1,5 +1,6 @@
-//! Smaller values of operations and of the subject's own tables, known by their form only: numbers, durations and sizes, long
-//! texts, lists, and fields that can be left out. What does not fit the subject's schema is for [`Fits`](super::Fits) to say.
+//! Smaller values of operations and of the subject's own tables. This pass knows only their form:
+//! numbers, durations and sizes, long texts, lists, and fields that can be left out.
+//! [`Fits`](super::Fits) rejects values that violate the subject's schema.
 
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use super::plainer::{lengths, numbers};
 use crate::schedule::units;
 use crate::schedule::{Action, Plan};
 
-/// What a text of a file may be.
+/// The meaning of a text in a file.
 pub enum TextValue {
-    /// A length of time.
+    /// A duration.
     Duration(Duration),
     /// A number of bytes.
     Size(u64),
@@ -20,13 +21,13 @@ pub enum TextValue {
     Other,
 }
 
-/// Reads a text as a length of time or a size, where it is one.
+/// Reads a text as a duration or a size, if it is one.
 pub fn read(text: &str) -> TextValue {
     let duration = units::read_duration(text).map(TextValue::Duration);
     duration.or_else(|_| units::read_size(text).map(TextValue::Size)).unwrap_or(TextValue::Other)
 }
 
-/// Every value, a little smaller.
+/// Makes one value a little smaller.
 pub fn smaller(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     for (n, step) in plan.steps.iter().enumerate() {
@@ -52,10 +53,10 @@ pub fn smaller(plan: &Plan, _: &RunObservations) -> Vec<Edit> {
     edits
 }
 
-/// Texts longer than this are cut in half; shorter ones may well be names.
+/// Texts longer than this are cut in half; shorter ones are probably names.
 const NAME: usize = 12;
 
-/// Values that are smaller than this one, in one place each.
+/// Returns variants of this value that are smaller in one place.
 fn less(value: &Json) -> Vec<Json> {
     match value {
         Json::Object(fields) => less_fields(fields),

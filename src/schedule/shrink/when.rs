@@ -1,5 +1,5 @@
-//! Plainer moments: first occurrences without a delay, round times, and a trigger in the place of a time that matters to the
-//! millisecond.
+//! Simpler times and triggers: first occurrences without a delay, round times, and a trigger
+//! instead of a time that must be exact to the millisecond.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::edit::{Edit, RunObservations};
 use super::plainer::lengths;
 use crate::schedule::{Plan, Trigger, When};
 
-/// For each step, what could stand in the place of its time or trigger.
+/// Replaces the time or trigger of a step by a simpler one.
 pub fn plainer(plan: &Plan, seen: &RunObservations) -> Vec<Edit> {
     let mut edits = Vec::new();
     for (n, step) in plan.steps.iter().enumerate() {
@@ -28,7 +28,8 @@ fn times(at: Duration) -> impl Iterator<Item = When> {
     lengths(at).into_iter().map(When::At)
 }
 
-/// After the last milestone before this time: at once, or as long after it as this was.
+/// Returns triggers at the last milestone before this time, without a delay or with the delay that
+/// gives the same time.
 fn triggered(at: Duration, seen: &RunObservations) -> Vec<When> {
     let before: Vec<_> = seen.milestones.iter().take_while(|(time, _)| *time <= at).collect();
     let Some((time, name)) = before.last() else { return Vec::new() };
@@ -44,7 +45,7 @@ fn triggered(at: Duration, seen: &RunObservations) -> Vec<When> {
     all.into_iter().map(When::After).collect()
 }
 
-/// What says less than this trigger, or the time at which it really happened.
+/// Returns simpler triggers, and times based on the time at which the step really happened.
 fn triggers(trigger: &Trigger, happened: Option<Duration>) -> Vec<When> {
     let mut others = vec![Trigger {
         fields: Default::default(),

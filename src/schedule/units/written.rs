@@ -1,4 +1,5 @@
-//! Durations and sizes as fields of operations and setup tables, written as everywhere in a file: `500ms`, `64KiB`.
+//! Durations and sizes as fields of operations and setup tables, in the usual syntax of files:
+//! `500ms`, `64KiB`.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::NotAUnit;
 pub struct WrittenDuration(pub Duration);
 
 impl WrittenDuration {
-    /// Whether it is no time at all.
+    /// Whether the duration is zero.
     pub fn is_zero(&self) -> bool {
         self.0.is_zero()
     }

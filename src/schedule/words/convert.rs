@@ -1,4 +1,4 @@
-//! The way from a fault to its word and fields, and back.
+//! Conversion of a fault to its word and fields, and back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,21 +11,22 @@ use crate::schedule::names::{Conn, Host};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FaultFields(pub BTreeMap<&'static str, FieldValue>);
 
-/// Why fields do not make a fault of a word.
+/// The reason why fields do not form a fault of a word.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unfit {
-    /// The field that is there and should not be, or has the wrong kind; `None` where something is missing.
+    /// The field that is not allowed or has the wrong type; `None` if a field is missing.
     pub field: Option<&'static str>,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what would be correct.
     pub message: String,
 }
 
 impl FaultWord {
-    /// Puts a fault together.
+    /// Builds a fault from its fields.
     ///
     /// # Errors
-    /// If a field is missing, is not one of the word's, has the wrong kind, or does not go with another.
+    /// If a field is missing, is not one of the word's, has the wrong type, or does not fit with
+    /// another field.
     pub fn build(&self, fields: &FaultFields) -> Result<Fault, Unfit> {
         self.check(fields)?;
         Ok((self.build)(fields))
@@ -74,7 +75,7 @@ impl FaultWord {
         self.check_group(fields, Need::SomeOf)
     }
 
-    /// The fields that share a need: exactly one, or at least one of them.
+    /// Checks the fields that share a need: exactly one of them, or at least one, must be present.
     fn check_group(&self, fields: &FaultFields, need: Need) -> Result<(), Unfit> {
         let group: Vec<_> =
             self.fields.iter().filter(|field| field.need == need).map(|field| field.name).collect();
@@ -92,9 +93,10 @@ impl FaultWord {
     }
 }
 
-/// Getters for [`FaultWord::build`]: what must be there was checked before.
+/// Getters for [`FaultWord::build`]. They panic if a required field is missing, because the fields
+/// were checked before.
 impl FaultFields {
-    /// The same fields, and one more.
+    /// Adds a field.
     pub fn with(mut self, name: &'static str, value: FieldValue) -> Self {
         self.0.insert(name, value);
         self
@@ -205,7 +207,7 @@ fn unchecked(name: &str) -> String {
 }
 
 impl Fault {
-    /// The fault's row of the table.
+    /// Returns the fault's row of the table.
     pub fn word(&self) -> &'static FaultWord {
         FaultWord::find(self.name()).expect("every fault has its row")
     }
@@ -232,7 +234,7 @@ impl Fault {
         }
     }
 
-    /// Its fields, in the order of the table. Those that may be left out and say nothing are left out.
+    /// Returns the fields in the order of the table, without optional fields that have no effect.
     pub fn fields(&self) -> Vec<(&'static str, FieldValue)> {
         let mut fields = self.unordered();
         let order = |name: &str| self.word().fields.iter().position(|field| field.name == name);
@@ -283,7 +285,7 @@ impl Fault {
     }
 }
 
-/// The fields of a fault that is taken apart.
+/// Collects the fields of a fault during its conversion.
 #[derive(Default)]
 struct Parts(Vec<(&'static str, FieldValue)>);
 
@@ -381,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_survives_being_taken_apart_and_put_together() {
+    fn a_fault_survives_conversion_to_fields_and_back() {
         let (conn, host) = (Conn::number("client", 2), Host::from("server"));
         let second = Some(Duration::from_secs(1));
         let learns = BTreeMap::from([(host.clone(), Learns::Never)]);
@@ -419,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_a_fault_of_its_name_and_its_own_name() {
+    fn every_row_builds_a_fault_of_its_name_and_names_are_unique() {
         for (n, word) in WORDS.iter().enumerate() {
             let fault = (word.build)(&sample(word));
             assert_eq!((fault.word().name, rebuilt(&fault)), (word.name, fault.clone()));
@@ -427,7 +429,8 @@ mod tests {
         }
     }
 
-    /// All fields of a word but the later ones of a group of which one is enough.
+    /// All fields of a word, except dependent fields and all but the first field of a group of
+    /// which exactly one is required.
     fn sample(word: &FaultWord) -> FaultFields {
         let value = |kind| match kind {
             FieldType::Host => FieldValue::Host("server".into()),
@@ -453,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_fields_is_said_with_its_field() {
+    fn an_error_names_the_wrong_field() {
         let wrong = |word: &str, fields: FaultFields| {
             let unfit = FaultWord::find(word).unwrap().build(&fields).unwrap_err();
             (unfit.field, unfit.message)

@@ -1,11 +1,13 @@
 //! The rows of the fault table.
 //!
-//! Three things hold for all of them. What a fault holds back is late, not lost: a real TCP sends it again, so it arrives
-//! after the fault, at the next retransmission (back-off from 200 ms, doubling, counted from the first loss); but a
-//! connection whose data stays unacknowledged for about 15 min 24 s is given up with `TimedOut`, and one whose SYN stays
-//! unanswered for 127 s could not be opened. A fault that lasts and names a connection that does not exist yet waits for
-//! it; a `cut` or `reset` of such a connection does nothing, and the run notes it. And directions are named by the host
-//! toward which the packets flow.
+//! Three rules apply to all rows:
+//! - Segments that a fault blocks are delayed, not lost. A real TCP retransmits them, so they
+//!   arrive after the fault, at the next retransmission (backoff from 200 ms, doubling, counted
+//!   from the first loss). But the sender gives up a connection with `TimedOut` if its data stays
+//!   unacknowledged for about 15 min 24 s, and an open fails if its SYN stays unanswered for 127 s.
+//! - If a fault with a duration names a connection that does not exist yet, the fault waits for the
+//!   connection. A `cut` or `reset` of such a connection does nothing, and the run records a note.
+//! - A direction is named by the host toward which the packets flow.
 
 use super::Fidelity::{Full, None as Not};
 use super::Need::{Always, Else, OneOf, SomeOf, With, WithElse};

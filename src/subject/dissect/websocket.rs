@@ -1,16 +1,18 @@
-//! WebSocket: the HTTP head with which a connection begins, and then frames.
+//! A dissector for WebSocket: a connection begins with an HTTP head, followed by frames.
 
 use super::{Dissector, Label, Message};
 
-/// How much of a message is kept to find its label in.
+/// How many bytes of a message are kept to build its label.
 const HEAD: usize = 512;
 
-/// The longest head of an HTTP message. What goes on longer is none.
+/// The maximum length of an HTTP head. A longer one is not treated as HTTP.
 const HTTP_HEAD: usize = 64 * 1024;
 
-/// Messages of a WebSocket, from its handshake on. Ping, pong and close are messages, too.
+/// A dissector for the messages of a WebSocket, including its handshake. Ping, pong and close count
+/// as messages, too.
 ///
-/// A connection whose handshake asks for or grants no WebSocket is plain HTTP: its heads have labels, its bodies have none.
+/// A connection whose handshake does not request or grant a WebSocket is plain HTTP: its heads have
+/// labels, its bodies have none.
 pub struct WebSocket {
     read: u64,
     state: State,
@@ -18,22 +20,22 @@ pub struct WebSocket {
 }
 
 enum State {
-    /// The head of an HTTP message, as far as it came.
+    /// The part of an HTTP head that has arrived.
     Http(Vec<u8>),
-    /// The head of a frame, as far as it came.
+    /// The part of a frame head that has arrived.
     Head(Vec<u8>, Payload),
     /// The payload of a frame.
     Body(Frame, Payload),
-    /// What nobody knows how to read.
+    /// Data in an unknown format.
     Unknown,
 }
 
-/// The frame whose payload is being read.
+/// The head of the frame whose payload is being read.
 struct Frame {
     kind: Kind,
     last: bool,
     mask: [u8; 4],
-    /// How many bytes of it were read, and are still missing.
+    /// How many bytes of the payload were read, and how many are missing.
     at: u64,
     missing: u64,
 }
@@ -44,19 +46,21 @@ enum Kind {
     Control(&'static str),
 }
 
-/// The begin of a message, which may come in several frames.
+/// The first bytes of a message. A message can consist of several frames.
 #[derive(Default)]
 struct Payload {
     head: Vec<u8>,
 }
 
 impl WebSocket {
-    /// Labels each message with what `label` finds in its begin (at most 512 bytes).
+    /// A dissector that calls `label` with the first bytes of each message (at most 512) to build
+    /// its label.
     pub fn new(label: fn(&[u8]) -> String) -> Self {
         Self { read: 0, state: State::Http(Vec::new()), label }
     }
 
-    /// Reads a piece that belongs together, at least one of these bytes: how many, and the label of the message that ends with them.
+    /// Reads the next unit of input, at least one byte. Returns its length, and the label of the
+    /// message that ends with it, if any.
     fn piece(&mut self, bytes: &[u8]) -> (usize, Option<Label>) {
         let length = match &self.state {
             State::Http(_) => {
@@ -123,7 +127,7 @@ impl WebSocket {
     }
 }
 
-/// More of an HTTP head, up to the end of a line.
+/// Appends a piece, which ends at most one line, to an HTTP head.
 fn http(mut head: Vec<u8>, piece: &[u8]) -> (State, Option<Label>) {
     head.extend(piece);
     if !head.ends_with(b"\r\n\r\n") {
@@ -137,7 +141,7 @@ fn http(mut head: Vec<u8>, piece: &[u8]) -> (State, Option<Label>) {
 }
 
 impl Frame {
-    /// The frame that begins with `head`, if that is all of its head.
+    /// Parses a frame head; `None` if `head` is incomplete.
     fn parse(head: &[u8]) -> Option<Self> {
         let (first, second) = (*head.first()?, *head.get(1)?);
         let (masked, short) = (second & 0x80 != 0, second & 0x7f);
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_found_however_the_bytes_come() {
+    fn messages_are_found_in_input_of_any_chunk_size() {
         let mut bytes = UPGRADE.to_vec();
         bytes.extend([0x81, 2, b'h', b'i']);
         bytes.extend([0x89, 0]);
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_message_is_known_by_its_begin() {
+    fn the_label_of_a_long_message_uses_its_first_bytes() {
         let mut bytes = UPGRADE.to_vec();
         bytes.extend([0x82, 127, 0, 0, 0, 0, 0, 1, 0, 0]);
         bytes.resize(bytes.len() + 65_536, b'x');

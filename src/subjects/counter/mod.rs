@@ -1,12 +1,14 @@
-//! `counter` in a world: the glue of [`reknit_counter`].
+//! The subject `counter`: the glue that runs [`reknit_counter`] in a world.
 //!
-//! - [`operations`]: what a user can ask for, and what a scenario says of the numbers: `[stream.s1] numbers = 60, every = "1s"`.
-//! - `outside`: the world behind the server, which records what is really so.
-//! - `user`: the user of a client, who records what came of it.
+//! - [`operations`]: the operations of a user, and the setup of a stream in a scenario:
+//!   `[stream.s1] numbers = 60, every = "1s"`.
+//! - `outside`: the outside world of the server, which records the ground truth.
+//! - `user`: the user of a client, who records the results.
 //! - [`tables`]: limits, milestones, points, defects, rules.
 //!
-//! Streams are *durable*, and so is `add`; `peek` is *in flight*; `lease` is *bound*. With several clients, each has streams
-//! and counters of its own making under names of its own, so that the properties see one producer and one user a stream.
+//! Streams are *durable*, and so is `add`; `peek` is *in flight*; `lease` is *bound*. With several
+//! clients, each client has separate streams and counters under separate names, so the properties
+//! see one producer and one user per stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +26,11 @@ mod user;
 
 use operations::{CounterOperation, StreamSetup};
 
-/// The small subject.
+/// The subject for the small protocol [`reknit_counter`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counter;
 
-/// Where the server listens.
+/// The port at which the server listens.
 const PORT: u16 = 80;
 
 impl Subject for Counter {
@@ -108,7 +110,8 @@ impl Subject for Counter {
             recovery: client.recovery_deadline,
             attempt: client.attempt_timeout,
             round_trips: 3, // SYN, hello, watch
-            // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
+            // TCP's retransmission pauses double, so an attempt whose packets were lost can be
+            // silent for half its timeout before the client gives it up.
             back_off: client.back_off_max + client.attempt_timeout / 2,
             session: server.session_lifetime,
             retention: Retention {

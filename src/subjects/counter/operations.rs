@@ -1,4 +1,4 @@
-//! What the user of a client can ask for, and what the world behind the server can be told to do: plain data.
+//! The operations of a client's user, and the setup of the server's outside world, as plain data.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::schedule::units::WrittenDuration;
 use crate::subject::Operations;
 use reknit_counter::Name;
 
-/// What the user of a client can ask for.
+/// The operations of a client's user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum CounterOperation {
-    /// Watches a stream from its first number on. A second watch of it on the same host is a stream of its own: `s1.2`.
+    /// Watches a stream from its first number. A second watch of it on the same host is a separate
+    /// stream: `s1.2`.
     #[serde(rename_all = "kebab-case")]
     Watch {
         /// The stream: an entry of `[stream.NAME]`.
@@ -28,10 +29,10 @@ pub enum CounterOperation {
     Add {
         /// The counter.
         counter: StreamName,
-        /// How much.
+        /// The amount to add.
         amount: u32,
     },
-    /// Asks for the sum of a counter.
+    /// Reads the sum of a counter.
     #[serde(rename_all = "kebab-case")]
     Peek {
         /// The counter.
@@ -42,7 +43,7 @@ pub enum CounterOperation {
     Lease {
         /// The counter.
         counter: StreamName,
-        /// For how long.
+        /// How long to hold it.
         lasts: WrittenDuration,
     },
     /// Closes the newest watch of a stream.
@@ -88,14 +89,14 @@ impl Operations for CounterOperation {
     }
 }
 
-/// What the world does for a stream: an entry of `[stream.NAME]`.
+/// The setup of a stream in the outside world: an entry of `[stream.NAME]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = some(20, 50), example = some(40, 500), example = some(100, 5), example = some(3, 10_000))]
 pub struct StreamSetup {
     /// How many numbers it has.
     pub numbers: u64,
-    /// How long after its opening the first number comes, and after each the next.
+    /// The time from the opening to the first number, and between two numbers.
     pub every: WrittenDuration,
     /// Whether it ends after its last number, or stays open.
     pub ends: bool,
@@ -111,7 +112,7 @@ fn some(numbers: u64, every_ms: u64) -> StreamSetup {
     StreamSetup { numbers, every: WrittenDuration(Duration::from_millis(every_ms)), ends: true }
 }
 
-/// A name, as the wire has it.
+/// A name, as sent on the wire.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_would_be_right() {
+    fn an_error_suggests_a_correct_value() {
         let mistake =
             |value| serde_json::from_value::<CounterOperation>(value).unwrap_err().to_string();
         assert!(

@@ -1,7 +1,8 @@
-//! The world behind a simulated server: it makes the numbers and keeps the sums, and records both as the ground truth.
+//! The outside world of a simulated server: it produces the numbers, keeps the sums, and records
+//! both as the ground truth.
 //!
-//! A stream that no table of the scenario declares has the defaults of [`StreamSetup`]. The name on the wire says whose it is:
-//! `client2/s1.3` is the third watch of `s1` on `client2`.
+//! A stream that no table of the scenario declares has the defaults of [`StreamSetup`]. The name on
+//! the wire identifies the client: `client2/s1.3` is the third watch of `s1` on `client2`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ use crate::subject::Recorder;
 use crate::subjects::records;
 use reknit_counter::{Ledger, Name, Numbers, Source};
 
-/// Makes numbers as the scenario says.
+/// Produces numbers as the scenario declares.
 pub(super) struct Producers {
     plan: Arc<Plan>,
     record: Recorder,
@@ -28,7 +29,8 @@ impl Producers {
     }
 }
 
-/// What one number is for the history: no two numbers of one world look alike, unless their streams' names are anagrams.
+/// The history item for a number. All items of a world are different, unless the names of two
+/// streams are anagrams.
 pub(super) fn item(value: u64) -> String {
     format!("{value}\n")
 }
@@ -52,14 +54,14 @@ impl Source for Producers {
     }
 }
 
-/// Makes the numbers of one stream.
+/// Produces the numbers of one stream.
 struct Producer {
     stream: Stream,
     setup: StreamSetup,
     record: Recorder,
     opened: Instant,
     made: u64,
-    /// Tells the numbers of one stream from those of another.
+    /// An offset that distinguishes the numbers of different streams.
     base: u64,
     over: bool,
 }
@@ -90,7 +92,7 @@ impl Numbers for Producer {
     }
 }
 
-/// A server that no longer wants a stream ends its producer.
+/// A server that no longer needs a stream drops its producer, which ends the stream.
 impl Drop for Producer {
     fn drop(&mut self) {
         if !self.over {
@@ -99,12 +101,13 @@ impl Drop for Producer {
     }
 }
 
-/// How a stream of so many numbers ends.
+/// The outcome of a stream with `total` numbers.
 pub(super) fn outcome(total: u64) -> String {
     format!("total {total}")
 }
 
-/// Keeps sums. The memo beside an entry is the number of the call that asked for it; any other memo is no call's.
+/// Keeps the sums. The memo of an entry is the number of the call that asked for it; a memo that is
+/// not a number belongs to no call.
 pub(super) struct Books {
     sums: Mutex<BTreeMap<Name, u64>>,
     record: Recorder,

@@ -1,6 +1,6 @@
-//! The tables of `counter`: limits, milestones, points, defects, rules, census.
+//! The tables of `counter`: limits, milestones, points, defects, rules, resource counts.
 //!
-//! The ledger of rules says where each comes from; the defects say which bug that really happened somewhere they stand for.
+//! The ledger gives the source of each rule. Each defect names the real bug that it reproduces.
 
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{defect, limit, milestone, millis, only, point, point_of, rule, secs};
@@ -35,7 +35,7 @@ pub const LIMITS: &[Limit] = &[
     limit("server.longest-lease", secs(10), millis(0), "the longest lease; 0: each is over at once"),
 ];
 
-/// The limits of a client, out of the table.
+/// Reads the limits of a client from the table.
 pub fn client_limits(limits: &Limits) -> ClientLimits {
     ClientLimits {
         liveness: liveness(limits, "client"),
@@ -49,7 +49,7 @@ pub fn client_limits(limits: &Limits) -> ClientLimits {
     }
 }
 
-/// The limits of a server, out of the table.
+/// Reads the limits of a server from the table.
 pub fn server_limits(limits: &Limits) -> ServerLimits {
     ServerLimits {
         liveness: liveness(limits, "server"),
@@ -73,7 +73,7 @@ fn liveness(limits: &Limits, side: &str) -> Liveness {
     }
 }
 
-/// What a server is asked to count.
+/// The resource counts of a server.
 pub const RESOURCES: &[Gauge<ServerResources>] = &[
     ("sessions", ServerResources::sessions),
     ("streams", ServerResources::streams),
@@ -83,7 +83,7 @@ pub const RESOURCES: &[Gauge<ServerResources>] = &[
     ("leases", ServerResources::leases),
 ];
 
-/// What product code says.
+/// The milestones of the product code.
 #[rustfmt::skip]
 pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("counter.client.recovering", &["generation"], "a client has no connection, and tries to get one; generation is the one it would be"),
@@ -115,7 +115,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     only("still-attached-refused", milestone("counter.server.refused-still-attached", &["conn"], "another connection was attached")),
 ];
 
-/// Where a task can be held.
+/// The points at which a task can be held.
 #[rustfmt::skip]
 pub const POINTS: &[PointDoc] = &[
     point("counter.client.install", "a client was welcomed, and has not installed the connection"),
@@ -126,7 +126,7 @@ pub const POINTS: &[PointDoc] = &[
     point_of("dedupes-after-unlock", point("counter.server.add.checked", "between looking whether an add took effect, and having it take effect")),
 ];
 
-/// The bugs that it can be told to have.
+/// The defects that can be turned on.
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
     defect("ResumesOneTooLate", "resumes-one-too-late", &["gap_free"],
@@ -195,7 +195,7 @@ pub const DEFECTS: &[DefectDoc] = &[
 
 const OURS: &str = "protocols::counter";
 
-/// What it keeps to.
+/// The rules that the protocol keeps.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
     rule("counter.resume-from-last-seen", "a stream is resumed after the last number that its user was given", OURS),

@@ -1,4 +1,5 @@
-//! The user of a simulated client: does what the schedule asks for, and records what comes of it.
+//! The user of a simulated client: performs the operations of the schedule and records their
+//! results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +16,16 @@ use crate::subjects::records;
 use reknit_counter::client::Closer;
 use reknit_counter::{Client, Ending, Failure, Name, Watch};
 
-/// How long a client may take to say goodbye.
+/// How long a client may take to close.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The user of one client.
 pub(super) struct CounterUser {
     host: HostContext,
     client: Arc<Client>,
-    /// Of each stream: how often it was watched, and the newest watch.
+    /// For each stream: how often it was watched, and the closer of the newest watch.
     watched: BTreeMap<Name, (u64, Stream, Closer)>,
-    /// What is under way.
+    /// Tasks of operations that have not finished.
     busy: JoinSet<()>,
 }
 
@@ -33,7 +34,7 @@ impl CounterUser {
         Self { host, client: Arc::new(client), watched: BTreeMap::new(), busy: JoinSet::new() }
     }
 
-    /// Performs operations as they come, then closes the client.
+    /// Performs operations as they arrive, then closes the client.
     pub(super) async fn run(mut self, mut operations: Operated<CounterOperation>) {
         loop {
             tokio::select! {
@@ -100,7 +101,8 @@ impl CounterUser {
     }
 }
 
-/// Records a stream to its end, and then asks for the reason once more.
+/// Records a stream until it ends. Asks for the ending twice, to check that the reason does not
+/// change.
 async fn follow(mut watch: Watch, stream: Stream, record: Recorder) {
     while let Some(number) = watch.next().await {
         record.delivered(&stream, item(number.value), Some(number.generation));

@@ -4,7 +4,7 @@ use std::thread::available_parallelism;
 
 use anstream::ColorChoice;
 
-/// What `--help` prints.
+/// The output of `--help`.
 pub const HELP: &str = "\
 Usage: [OPTIONS] [FILTER]...
 
@@ -24,35 +24,35 @@ Accepted without an effect: --nocapture, --no-capture, --show-output, --include-
 With --ignored or --bench no test is selected: there are no ignored tests, and no benchmarks.
 ";
 
-/// What a program does with its tests.
+/// What the program does with its tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunnerMode {
-    /// Runs them.
+    /// Runs the tests.
     Run,
-    /// Prints their names.
+    /// Prints the names of the tests.
     List,
     /// Prints [`HELP`].
     Help,
 }
 
-/// The arguments.
+/// The parsed arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
-    /// What is to be done.
+    /// The action to take.
     pub wanted: RunnerMode,
-    /// Which tests are meant; all of them where there is no filter.
+    /// Filters that select tests. Without a filter, all tests are selected.
     pub filters: Vec<String>,
-    /// Which tests are left out.
+    /// Filters that exclude tests.
     pub skip: Vec<String>,
-    /// Whether filters are whole names.
+    /// Whether a filter must match the whole name.
     pub exact: bool,
-    /// Whether no test is meant: only ignored ones are, or benchmarks.
+    /// Whether no test is selected, because only ignored tests or benchmarks are requested.
     pub none: bool,
-    /// Whether a test is a letter, and not a line.
+    /// Whether to print one letter per test instead of a line.
     pub quiet: bool,
-    /// How many tests run at once.
+    /// The number of tests that run at once.
     pub threads: usize,
-    /// Whether there are colours.
+    /// Whether the output has colours.
     pub colour: ColorChoice,
 }
 
@@ -72,10 +72,10 @@ impl Default for Args {
 }
 
 impl Args {
-    /// The arguments of this process.
+    /// Parses the arguments of this process.
     ///
     /// # Errors
-    /// If they are wrong, in one sentence.
+    /// If an argument is invalid. The error is one sentence.
     pub fn of_this_process() -> Result<Self, String> {
         let words = std::env::args_os().skip(1).map(|word| word.into_string());
         let words = words
@@ -88,10 +88,10 @@ impl Args {
         args.and(words)
     }
 
-    /// These, and what the words say.
+    /// Adds the given command-line words to these arguments.
     ///
     /// # Errors
-    /// If a word is wrong, in one sentence.
+    /// If a word is invalid. The error is one sentence.
     pub fn and(mut self, words: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
@@ -132,7 +132,7 @@ impl Args {
         Ok(self)
     }
 
-    /// Whether a test of this name is meant.
+    /// Returns whether a test with this name is selected.
     pub fn selects(&self, name: &str) -> bool {
         let is = |filter: &String| {
             if self.exact { name == filter } else { name.contains(filter.as_str()) }

@@ -1,4 +1,4 @@
-//! Flags as cargo, cargo-nextest and a person give them; pages as `cargo test` shows them.
+//! Flags as cargo, cargo-nextest and users pass them; output as `cargo test` prints it.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn trials() -> Vec<TestCase> {
     trials
 }
 
-/// What is printed, and whether all held.
+/// Returns the output, and whether all tests passed.
 fn printed(words: &str) -> (String, bool) {
     let mut out = Vec::new();
     let held = run(&args(words).unwrap(), trials(), &mut out).unwrap();

@@ -1,8 +1,10 @@
-//! The body of an HTTP response on its way from the core to its reader: a bounded queue of pieces, and how it ends.
+//! The body of an HTTP response on its way from the core to its reader: a bounded queue of pieces,
+//! and an ending.
 //!
-//! The two ends are a [`Feed`], which the core has, and a [`Body`], which the reader has. What the server says about the body
-//! comes in its place, behind the pieces before it; what happens to the body here (its connection is lost, its reader is too
-//! slow, the client is closed) comes at once, in the place of the pieces that wait. Either is said once.
+//! The core holds a [`Feed`], and the reader holds a [`Body`]. An ending that the server sends is
+//! delivered in order, after the pieces before it. A local failure (the connection is lost, the
+//! reader is too slow, the client is closed) is delivered at once and replaces the queued pieces.
+//! The reader receives either ending once.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,18 +16,18 @@ use tokio::sync::Notify;
 use super::Failure;
 use super::command::{Command, Commands};
 
-/// How much may wait for the reader.
+/// How much data may wait for the reader.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyWindow {
     pub(super) pieces: usize,
     pub(super) bytes: usize,
 }
 
-/// What both ends have.
+/// The state that both ends share.
 struct Queue {
     room: BodyWindow,
     waiting: Mutex<Waiting>,
-    /// There is one reader: a permit that is kept wakes it.
+    /// There is only one reader, so a stored permit is enough to wake it.
     wake: Notify,
 }
 
@@ -33,7 +35,7 @@ struct Queue {
 struct Waiting {
     pieces: VecDeque<Bytes>,
     bytes: usize,
-    /// How it ends behind the pieces, since that is known.
+    /// How the body ends after the queued pieces, once that is known.
     ending: Option<Result<(), Failure>>,
 }
 
@@ -56,7 +58,8 @@ impl Queue {
     }
 }
 
-/// The core's end. When its last copy goes, and the body has not ended, the client is closed.
+/// The core's end. If the last copy is dropped before the body has ended, the reader gets
+/// [`Failure::Closed`].
 #[derive(Clone)]
 pub(super) struct Feed(Arc<Fed>);
 
@@ -72,15 +75,16 @@ impl Drop for Fed {
 }
 
 impl Feed {
-    /// The number of the body: `http-N` on the wire.
+    /// Returns the number of the body: `http-N` on the wire.
     pub(super) fn number(&self) -> u64 {
         self.0.number
     }
 
-    /// A piece came.
+    /// Queues a piece that has arrived.
     ///
     /// # Errors
-    /// [`Failure::BodyOverrun`] where there is no room for it: the reader is too slow. One piece always has room.
+    /// [`Failure::BodyOverrun`] if the queue has no room for it because the reader is too slow. A
+    /// single piece always fits.
     pub(super) fn push(&self, piece: Bytes) -> Result<(), Failure> {
         if piece.is_empty() {
             return Ok(());
@@ -99,12 +103,12 @@ impl Feed {
         Ok(())
     }
 
-    /// The body is over, behind the pieces that wait. Nothing where it has ended.
+    /// Ends the body after the queued pieces. Does nothing if it has already ended.
     pub(super) fn end(&self, ending: Result<(), Failure>) {
         self.0.queue.end(ending, false);
     }
 
-    /// The body fails at once: what waits is let go. Nothing where it has ended.
+    /// Fails the body at once and drops the queued pieces. Does nothing if it has already ended.
     pub(super) fn fail(&self, failure: Failure) {
         self.0.queue.end(Err(failure), true);
     }
@@ -124,9 +128,11 @@ impl fmt::Debug for Feed {
     }
 }
 
-/// The body of a response, piece by piece. It lives as long as the connection over which it was asked for.
+/// The body of a response, piece by piece. It is valid while the connection that carried its
+/// request lives.
 ///
-/// Dropping it forgets what is left of it; the server is not told, and may go on sending.
+/// Dropping it discards the rest of the body. The client does not notify the server, which may
+/// continue to send.
 pub struct Body {
     number: u64,
     queue: Arc<Queue>,
@@ -136,19 +142,20 @@ pub struct Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        // Where nobody listens any more, there is nothing to forget.
+        // If the driver has ended, the core has already dropped the body.
         let _ = self.commands.send(Command::Forget(self.number));
     }
 }
 
 impl Body {
-    /// The next piece; `None` where the body is over. A failure is said once, and is the last that is said. Dropping the future
-    /// loses nothing.
+    /// Returns the next piece, or `None` at the end of the body. A failure is returned once, as the
+    /// last item. Cancel safe: dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Failure::ConnectionLost`] where its connection died, at once; [`Failure::BodyOverrun`] where more waited than the limits
-    /// allow; [`Failure::BodyBroken`] where the server could not read it to its end; [`Failure::BodyGap`] where pieces are
-    /// missing; and those of a client that has failed.
+    /// [`Failure::ConnectionLost`], at once, if the connection died; [`Failure::BodyOverrun`] if
+    /// more data waited than the limits allow; [`Failure::BodyBroken`] if the server could not read
+    /// the body to its end; [`Failure::BodyGap`] if pieces are missing; and the errors of a failed
+    /// client.
     pub async fn next(&mut self) -> Option<Result<Bytes, Failure>> {
         while !self.over {
             if let Some(next) = self.take() {
@@ -160,7 +167,7 @@ impl Body {
         None
     }
 
-    /// What comes next, if that is known.
+    /// Returns the next item if one is available.
     fn take(&self) -> Option<Option<Result<Bytes, Failure>>> {
         let mut waiting = self.queue.waiting();
         if let Some(piece) = waiting.pieces.pop_front() {
@@ -171,7 +178,7 @@ impl Body {
     }
 }
 
-/// The two ends of a body.
+/// Creates both ends of a body.
 pub(super) fn body(number: u64, room: BodyWindow, commands: Commands) -> (Feed, Body) {
     let queue = Arc::new(Queue { room, waiting: Mutex::default(), wake: Notify::new() });
     (
@@ -180,12 +187,12 @@ pub(super) fn body(number: u64, room: BodyWindow, commands: Commands) -> (Feed, 
     )
 }
 
-/// What a body is called on the wire.
+/// Returns the id of a body on the wire.
 pub(super) fn request_id(number: u64) -> String {
     format!("http-{number}")
 }
 
-/// The number of the body that is called so.
+/// Returns the number of the body with this id.
 pub(super) fn number(request_id: &str) -> Option<u64> {
     request_id.strip_prefix("http-")?.parse().ok()
 }
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_server_says_comes_behind_the_pieces() {
+    async fn an_ending_from_the_server_follows_the_queued_pieces() {
         let broken = Failure::BodyBroken("gone".into());
         for (ending, last) in [(Ok(()), None), (Err(broken.clone()), Some(Err(broken)))] {
             let (feed, body) = ends(9, 99);
@@ -230,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_happens_here_comes_at_once_and_is_said_once() {
+    async fn a_local_failure_replaces_the_queued_pieces_and_is_reported_once() {
         let (feed, body) = ends(9, 99);
         feed.push(piece("a")).unwrap();
         feed.fail(Failure::ConnectionLost);
@@ -239,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_whose_client_has_gone_fails_as_closed() {
+    async fn a_body_of_a_dropped_client_fails_as_closed() {
         let (feed, body) = ends(9, 99);
         let copy = feed.clone();
         drop(feed);
@@ -261,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_waits_is_woken() {
+    async fn a_waiting_reader_is_woken() {
         let (feed, mut body) = ends(9, 99);
         let reader = async { (body.next().await, body.next().await) };
         let writer = async {
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_known_by_what_it_is_called() {
+    fn a_request_id_maps_to_the_number_of_its_body() {
         assert_eq!(number(&request_id(7)), Some(7));
         assert_eq!([number("http-"), number("http-x"), number("7"), number("http--1")], [None; 4]);
     }

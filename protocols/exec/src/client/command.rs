@@ -1,4 +1,4 @@
-//! What the user's handles say to the driver.
+//! The commands that the user's handles send to the driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,72 +13,75 @@ use super::log::Log;
 use crate::wire::process::ReadParams;
 use crate::wire::read;
 
-/// A process as the client knows it: its id on the wire, and a number of our own, for an id can be used again.
+/// The client's identity of a process: its id on the wire, and a serial number, because an id can
+/// be reused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) id: Arc<str>,
     pub(super) serial: u64,
 }
 
-/// What the driver is asked for.
+/// A command to the driver.
 pub(super) enum Command {
-    /// Asks the server for something.
+    /// Sends a request to the server.
     Call(Call),
-    /// Nobody holds the process any more.
+    /// The last handle of the process was dropped.
     Release(Key),
-    /// Whoever started the process has gone before it had it.
+    /// The caller that started the process was dropped before it received the process.
     Abandon(Key),
-    /// Nobody reads the HTTP body of this number any more.
+    /// The reader of the HTTP body with this number was dropped.
     Forget(u64),
-    /// Ends everything.
+    /// Closes the client.
     Close {
-        /// Told when it is done.
+        /// Completed when the client is closed.
         done: oneshot::Sender<()>,
     },
 }
 
-/// The channel of commands. It is unbounded, so that a handle can be let go from a `drop`; calls are bounded by permits, and
-/// the rest by the handles that there are.
+/// The channel of commands. It is unbounded because `drop` of a handle cannot wait. Permits bound
+/// the calls; the number of handles bounds the other commands.
 pub(super) type Commands = mpsc::UnboundedSender<Command>;
 
-/// What becomes of a call when its connection dies, after it was sent.
+/// How a call is handled if its connection dies after the call was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RetryPolicy {
-    /// Changes nothing, and is sent again.
+    /// The call has no side effects; the client resends it.
     Read,
-    /// Is sent again under the same id, if the limits say so.
+    /// The client resends the call under the same id if the limits allow it.
     Write,
-    /// Starts a process: the call fails, and whatever was started is ended.
+    /// The call starts a process: the call fails, and the client terminates the process if it was
+    /// started.
     Start,
-    /// Opens a body: the call fails, and so does the body.
+    /// The call opens a body: the call and the body fail.
     Body(Feed),
     /// The call fails.
     Other,
 }
 
-/// A request, and who waits for its answer.
+/// A request, and the sender for its answer.
 pub(super) struct Call {
     pub(super) kind: RetryPolicy,
     pub(super) method: &'static str,
     pub(super) params: Box<RawValue>,
-    /// The process that it is about, with its log.
+    /// The process of the call, with its log.
     pub(super) process: Option<(Key, Arc<Log>)>,
-    /// When it has waited too long.
+    /// The deadline of the call.
     pub(super) until: Instant,
     pub(super) answer: oneshot::Sender<Result<Box<RawValue>, Failure>>,
-    /// How often the server answered that its transport is closed.
+    /// How often the server answered that its transport is closed, or that another connection has
+    /// the session.
     pub(super) refusals: u32,
 }
 
 impl Call {
-    /// Ends it.
+    /// Completes the call.
     pub(super) fn end(self, outcome: Result<Box<RawValue>, Failure>) {
-        // Who no longer waits is told nothing.
+        // The caller may have stopped waiting.
         let _ = self.answer.send(outcome);
     }
 
-    /// Lowers the wait of a read to the rest of it. A read that is repeated, or sent late, would otherwise let the server wait for
-    /// longer than the call may take.
+    /// Lowers the wait of a read to the time that remains. Otherwise a read that is repeated or
+    /// sent late would let the server wait longer than the call may take.
     pub(super) fn lower_wait(&mut self, call_wait: Duration, now: Instant) {
         if self.kind != RetryPolicy::Read {
             return;
@@ -95,7 +98,7 @@ impl Call {
         }
     }
 
-    /// Whether nobody waits for it any more, and nothing has to be known of its outcome.
+    /// Whether the caller has stopped waiting and the outcome is irrelevant.
     pub(super) fn is_abandoned(&self) -> bool {
         self.answer.is_closed() && self.kind != RetryPolicy::Start
     }

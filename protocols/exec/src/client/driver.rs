@@ -1,4 +1,5 @@
-//! The client's one task besides those of its connections: it moves inputs into the core, and carries out what comes out.
+//! The client's main task; each connection has another one. The driver passes inputs to the core
+//! and carries out the effects.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -25,18 +26,19 @@ pub(super) struct Driver {
     core: Core,
     commands: mpsc::UnboundedReceiver<Command>,
     resources: Arc<Mutex<ClientResources>>,
-    /// What all connections report, and where they do.
+    /// The channel on which all connections report.
     reports: mpsc::Receiver<Reported>,
     report: mpsc::Sender<Reported>,
-    /// The connection that there is.
+    /// The current connection.
     wire: Option<Wire>,
-    /// Connections that were let go, and that a defect keeps.
+    /// Closed connections that a defect keeps.
     ghosts: Vec<Wire>,
     /// The tasks of all connections; dropping it ends them.
     connections: JoinSet<()>,
 }
 
-/// The user closed the client, or let it go; says who wants to know that it is done.
+/// The user closed or dropped the client. Contains the sender that reports the completed close, if
+/// the user waits for it.
 struct Closed(Option<oneshot::Sender<()>>);
 
 impl Driver {
@@ -70,7 +72,7 @@ impl Driver {
         let Err(Closed(done)) = self.live().await;
         self.send_farewell().await;
         if let Some(done) = done {
-            // Who asked for the end may have gone.
+            // The caller of `close` may have stopped waiting.
             let _ = done.send(());
         }
     }
@@ -84,7 +86,7 @@ impl Driver {
         }
     }
 
-    /// Waits for one thing to happen, and has the core decide what that means.
+    /// Waits for one input and passes it to the core.
     async fn step(&mut self) -> Result<(), Closed> {
         let due = self.core.due();
         tokio::select! {
@@ -119,7 +121,8 @@ impl Driver {
         let command = command.ok_or(Closed(None))?;
         let dead = self.wire.as_ref().filter(|wire| !wire.is_alive()).map(|wire| wire.generation);
         if let Some(generation) = dead {
-            // It is over, and its report is not here yet. What it read before comes first; then nothing goes to it any more.
+            // The connection is over, but its report has not arrived yet. Process the messages that
+            // it read first; after that, send nothing to it.
             while let Ok((whose, report)) = self.reports.try_recv() {
                 self.core.hear(whose, report, Instant::now());
             }
@@ -172,7 +175,7 @@ impl Driver {
         }
     }
 
-    /// Ends the connection in order, and waits a little for the server to notice.
+    /// Closes the connection gracefully, and waits up to [`FAREWELL`] for the close to complete.
     async fn send_farewell(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         wire.finish();
@@ -184,7 +187,7 @@ impl Driver {
                 .is_some_and(|(_, report)| !matches!(report, Report::Over(_)))
             {}
         };
-        // A server that does not answer is let go without.
+        // If the server does not answer, the connection is dropped.
         let _ = timeout(FAREWELL, over).await;
     }
 }

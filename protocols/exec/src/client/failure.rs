@@ -1,55 +1,58 @@
-//! Why something failed, in one enum for calls, processes, bodies, and the client as a whole.
+//! The reason why something failed: one enum for calls, processes, bodies and the client as a
+//! whole.
 
 use crate::wire::process::WriteStatus;
 
-/// Why something failed. What failed once, fails for the same reason however often it is asked.
+/// The reason why something failed. It does not change afterwards: later calls return the same
+/// reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    // -- of the whole client, and of everything that it had --
+    // -- of the whole client: also ends its calls, processes and bodies --
     /// No connection came up within the recovery deadline.
     #[error("no connection within the recovery deadline")]
     RecoveryDeadline,
-    /// The server no longer knows the session, and with it the processes.
+    /// The server no longer has the session, and so no longer has its processes.
     #[error("the server no longer knows the session: {0}")]
     SessionLost(String),
-    /// The server answered with another session than the one that was asked for.
+    /// The server answered with a session other than the requested one.
     #[error("the server answered with another session")]
     WrongSession,
-    /// The server refused the handshake for good.
+    /// The server refused the handshake permanently.
     #[error("the server refused the handshake: {message} ({code})")]
     HandshakeRefused {
-        /// The number of the error.
+        /// The error code.
         code: i64,
-        /// What the server says about it.
+        /// The server's error message.
         message: String,
     },
-    /// The server answered the handshake with what is no answer.
+    /// The server's answer to the handshake is malformed.
     #[error("the server answered the handshake with what is no answer")]
     HandshakeMalformed,
-    /// The user closed the client, or let it go.
+    /// The user closed or dropped the client.
     #[error("the client is closed")]
     Closed,
 
     // -- of one call --
-    /// The connection died between request and answer: whether it took effect is not known.
+    /// The connection died between request and answer. Whether the request took effect is unknown.
     #[error("the connection was lost before the answer came")]
     ConnectionLost,
-    /// The server refused.
+    /// The server refused the request.
     #[error("the server refused: {message} ({code})")]
     Refused {
-        /// The number of the error: one of [`code`](crate::wire::code).
+        /// The error code: one of [`code`](crate::wire::code).
         code: i64,
-        /// What the server says about it.
+        /// The server's error message.
         message: String,
     },
-    /// No answer came in time, over a connection that lived.
+    /// No answer arrived in time, although the connection was alive.
     #[error("no answer in time")]
     Unanswered,
-    /// The answer is none of this method.
+    /// The answer does not match the method.
     #[error("the answer makes no sense: {0}")]
     Malformed(String),
-    /// A process of this id is there already, or what is left of one that is being ended.
+    /// A process with this id exists already, or an older one with this id is still being
+    /// terminated.
     #[error("the id is taken")]
     IdTaken,
     /// The bytes were not written.
@@ -57,32 +60,33 @@ pub enum Failure {
     NotWritten(WriteStatus),
 
     // -- of one process --
-    /// Events are missing, and the server no longer has them. The process was ended.
+    /// Events are missing, and the server no longer has them. The client terminated the process.
     #[error("gap: event {next} is no longer there, though {last} is")]
     Gap {
-        /// The event that would have come next.
+        /// The number of the next expected event.
         next: u64,
-        /// The last one that the server told of.
+        /// The number of the last event that the server reported.
         last: u64,
     },
-    /// What the server says of the process contradicts itself. The process was ended.
+    /// The server's reports about the process contradict each other. The client terminated the
+    /// process.
     #[error("the server contradicts itself about the process")]
     Contradiction,
-    /// The server could not watch the process to its end.
+    /// The server could not observe the process to its end.
     #[error("the server lost the process: {0}")]
     Unwatched(String),
-    /// The subscriber was slower than the log is long: events are missing for it, and for nobody else.
+    /// The subscriber fell behind the length of the log. Only this subscriber misses events.
     #[error("the subscriber is too slow")]
     Lagged,
-    /// The handle is of an older process, whose id a newer one has.
+    /// The handle belongs to an older process, and a newer process has taken its id.
     #[error("the id belongs to a newer process")]
     Superseded,
 
     // -- of one HTTP body --
-    /// The reader of a body is too slow.
+    /// The reader of the body is too slow.
     #[error("the reader of the body is too slow")]
     BodyOverrun,
-    /// The server says that the body broke off.
+    /// The server reported that the body is incomplete.
     #[error("the body broke off: {0}")]
     BodyBroken(String),
     /// A piece of the body is missing.

@@ -1,11 +1,14 @@
-//! One connection, from the attempt to its end: a task that moves messages, and tags what it reports with whose it is.
+//! One connection, from the attempt to its end: a task that moves messages and tags its reports
+//! with their [`Generation`].
 //!
-//! The task begins before the handshake of the protocol does, and reports everything in order through one bounded queue, so a
-//! busy server cannot hold up the answer to `initialize`. What it reports is true of *its* connection alone: whoever hears it
-//! compares the [`Generation`] first.
+//! The task starts before the protocol handshake. It reports everything in order through one
+//! bounded queue, and the driver always drains that queue, so a busy server cannot delay the answer
+//! to `initialize`. A report is valid only for its own connection: the receiver compares the
+//! [`Generation`] first.
 //!
-//! When the connection is over, for whatever reason, [`Wire::is_alive`] says so before the report comes: replies that were read
-//! stand in the queue by then, and the report behind them.
+//! When the connection ends, for any reason, [`Wire::is_alive`] returns `false` before the final
+//! report arrives. All replies that were read are in the queue by then, and the final report
+//! follows them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,17 +23,17 @@ use tokio::sync::mpsc;
 use crate::limits::ClientLimits;
 use crate::wire::{Message, RequestId, method};
 
-/// Which connection of a client something is about.
+/// Identifies a connection of a client.
 ///
-/// The number is the one that it has, or would have, among the installed ones; the attempt tells those apart that tried for the
-/// same number.
+/// `number` is the connection's position among the installed connections; an attempt has the number
+/// that it would get if installed. `attempt` distinguishes several attempts for the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation {
     pub(super) number: u64,
     pub(super) attempt: u64,
 }
 
-/// What a connection reports.
+/// A report of a connection.
 #[derive(Debug)]
 pub(super) enum Report {
     /// The WebSocket is open.
@@ -38,36 +41,38 @@ pub(super) enum Report {
         /// The connection's number in the network.
         conn: u64,
     },
-    /// A message came.
+    /// A message arrived.
     Message(Message),
-    /// It is over. Nothing follows.
+    /// The connection is over. This is its last report.
     Over(CloseReason),
 }
 
-/// Why a connection is over.
+/// The reason why a connection closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CloseReason {
-    /// There was none: nobody answered, or nobody who speaks WebSocket.
+    /// The connection was not established: no server answered, or the server does not speak
+    /// WebSocket.
     #[error("no connection")]
     Unconnected,
-    /// It died.
+    /// The connection died.
     #[error("{0}")]
     Lost(LinkError),
-    /// The server sent what is no message of this protocol.
+    /// The server sent a message that is invalid in this protocol.
     #[error("the server sent what is not a message")]
     Malformed,
-    /// The server says that the transport behind it is closed, or that another connection has the session.
+    /// The server reports that the transport behind it is closed, or that another connection has
+    /// the session.
     #[error("the server calls it closed")]
     Renounced,
-    /// It died, and how is not known yet.
+    /// The connection died; the cause is not known yet.
     #[error("dead")]
     FoundDead,
-    /// It was given up on this side.
+    /// The client gave up the connection.
     #[error("given up")]
     GivenUp,
 }
 
-/// What is reported, and by whom.
+/// A report, with the connection that it is from.
 pub(super) type Reported = (Generation, Report);
 
 enum Outgoing {
@@ -75,19 +80,20 @@ enum Outgoing {
     Farewell,
 }
 
-/// How long a farewell may take.
+/// How long a graceful close may take.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The driver's end of a connection. Dropping it ends the connection.
 pub(super) struct Wire {
     pub(super) generation: Generation,
-    /// Unbounded, so that the driver never waits for a connection; what is in it is bounded by the calls in flight.
+    /// Unbounded, so that the driver never waits for a connection. The number of calls in flight
+    /// bounds its length.
     outgoing: mpsc::UnboundedSender<Outgoing>,
     dead: Arc<AtomicBool>,
 }
 
 impl Wire {
-    /// A connection, and the task that it needs.
+    /// Creates a connection, and the task that runs it.
     pub(super) fn new(
         generation: Generation,
         env: Env,
@@ -109,31 +115,32 @@ impl Wire {
         (Self { generation, outgoing: sender, dead }, task.run(env, server))
     }
 
-    /// Whether its end is not known yet.
+    /// Whether the connection has not ended yet.
     pub(super) fn is_alive(&self) -> bool {
         !self.dead.load(Ordering::Acquire)
     }
 
-    /// Sends a message, if the connection lives.
+    /// Sends a message if the connection is alive.
     pub(super) fn send(&self, message: Message) {
-        // Where nobody takes it, the connection is over, and its report is on its way.
+        // If the task has ended, the connection is over, and its report is on the way.
         let _ = self.outgoing.send(Outgoing::Message(message));
     }
 
-    /// Says that nothing follows, and ends the connection in order.
+    /// Closes the connection gracefully after the messages that were already sent.
     pub(super) fn finish(&self) {
         let _ = self.outgoing.send(Outgoing::Farewell);
     }
 }
 
-/// The connection's own end.
+/// The state of the connection's task.
 struct Task {
     generation: Generation,
     limits: ClientLimits,
     outgoing: mpsc::UnboundedReceiver<Outgoing>,
     reports: mpsc::Sender<Reported>,
     dead: Arc<AtomicBool>,
-    /// How many notifications came, and whether the handshake is over: only a defect asks.
+    /// The number of received notifications, and whether the handshake is over. Only a defect uses
+    /// these two.
     notes: usize,
     initialized: bool,
 }
@@ -147,7 +154,7 @@ impl Task {
             }
             Err(over) => (over, 0),
         };
-        // The link is gone by now, and its socket closed.
+        // The link has been dropped, and its socket is closed.
         self.dead.store(true, Ordering::Release);
         point!("exec.client.close.unreported", generation = self.generation.number, conn = conn)
             .await;
@@ -163,7 +170,8 @@ impl Task {
         };
         tokio::select! {
             biased;
-            // Nothing is sent before it is open: this is the driver, which lets go.
+            // The driver sends nothing before the connection is open, so this means that the driver
+            // dropped the connection.
             _ = self.outgoing.recv() => Err(CloseReason::GivenUp),
             opened = opening => opened,
         }
@@ -194,7 +202,7 @@ impl Task {
                         Err(_) => return CloseReason::Malformed,
                     },
                     Err(LinkError::Silent) if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) => {
-                        // It is over for everybody, and what comes yet is listened to.
+                        // Reports the end of the connection, but continues to read from it.
                         self.report(Report::Over(CloseReason::Lost(LinkError::Silent))).await;
                         link.listen_for_ever();
                     }
@@ -204,7 +212,8 @@ impl Task {
         }
     }
 
-    /// An answer that was read counts, however soon the connection ends.
+    /// Records an answer that was read. Such an answer counts, even if the connection ends right
+    /// after it.
     fn notify(&self, message: &Message, conn: u64) {
         if let Message::Response { id: RequestId::Number(id), .. }
         | Message::Error { id: RequestId::Number(id), .. } = message
@@ -214,11 +223,12 @@ impl Task {
     }
 
     async fn report(&self, report: Report) {
-        // Where nobody listens, the client is gone.
+        // If the driver has ended, the client is closed.
         let _ = self.reports.send((self.generation, report)).await;
     }
 
-    /// What a client does that looks at notifications only after the handshake, out of a bounded queue.
+    /// The defect `ConsumerAfterHandshake`: a client that consumes notifications from a bounded
+    /// queue only after the handshake.
     fn is_stuck(&self) -> bool {
         defect!(ConsumerAfterHandshake)
             && !self.initialized

@@ -1,8 +1,8 @@
-//! HTTP requests that the server sends from where it is.
+//! HTTP requests that the server sends from its machine.
 //!
-//! A request belongs to the connection that it went out over: nothing of it is sent again, and nothing of its answer survives a
-//! lost connection. One that is asked for during a recovery waits for the next connection, and has nothing to do with the loss
-//! before it.
+//! A request belongs to the connection that carried it. The client does not resend any part of it,
+//! and its answer does not survive a lost connection. A request made during a recovery waits for
+//! the next connection; the preceding loss does not affect it.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use super::{Client, Failure};
 use crate::wire::http::{Header, HttpParams, HttpResult};
 use crate::wire::method;
 
-/// A request.
+/// An HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
     /// `GET`, `POST`, …
     pub method: String,
-    /// Where to, as the server sees it: `http://host:port/path`.
+    /// The URL, as the server resolves it: `http://host:port/path`.
     pub url: String,
     /// Names and values of the headers, in order.
     pub headers: Vec<(String, String)>,
-    /// What is sent, if anything.
+    /// The body of the request, if any.
     pub body: Option<Bytes>,
-    /// How long the server may take to get the answer, a streamed body included; without it, the time of any call holds for what
-    /// is not streamed, and nothing holds for the body.
+    /// How long the server may take to receive the answer, including a streamed body. Without it,
+    /// the usual call timeout applies to the answer, and a streamed body has no timeout.
     pub timeout: Option<Duration>,
 }
 
 impl HttpRequest {
-    /// `GET`, and no more than that.
+    /// Creates a `GET` request without headers, body or timeout.
     pub fn get(url: impl Into<String>) -> Self {
         Self {
             method: "GET".into(),
@@ -58,10 +58,10 @@ impl HttpRequest {
     }
 }
 
-/// An answer with all of its body.
+/// An answer with its complete body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status: 200.
+    /// The status code, such as 200.
     pub status: u16,
     /// Names and values of the headers, in order.
     pub headers: Vec<(String, String)>,
@@ -69,9 +69,9 @@ pub struct Response {
     pub body: Bytes,
 }
 
-/// An answer whose body is still to come.
+/// An answer whose body follows in pieces.
 pub struct Streaming {
-    /// The status: 200.
+    /// The status code, such as 200.
     pub status: u16,
     /// Names and values of the headers, in order.
     pub headers: Vec<(String, String)>,
@@ -80,11 +80,13 @@ pub struct Streaming {
 }
 
 impl Client {
-    /// Has the server send a request, and waits for the whole answer. A status that is no success is an answer like any other.
+    /// Makes the server send a request, and waits for the whole answer. An answer with an error
+    /// status is returned like any other answer.
     ///
     /// # Errors
-    /// [`Failure::ConnectionLost`] where the connection died before the answer came: the request may have been sent.
-    /// [`Failure::Refused`] where the server got no answer, or one that is too long. And those of every call.
+    /// [`Failure::ConnectionLost`] if the connection died before the answer arrived: the server may
+    /// have sent the request. [`Failure::Refused`] if the server received no answer, or an answer
+    /// that is too long. And the errors of every call.
     pub async fn http(&self, request: HttpRequest) -> Result<Response, Failure> {
         let wait = request.timeout.unwrap_or_default();
         let kind = if defect!(HttpReplayed) { RetryPolicy::Read } else { RetryPolicy::Other };
@@ -98,15 +100,17 @@ impl Client {
         })
     }
 
-    /// The same, with a body that comes piece by piece behind the answer.
+    /// Makes the server send a request, and returns its answer with a body that arrives piece by
+    /// piece.
     ///
     /// # Errors
-    /// As [`http`](Client::http); what goes wrong after the answer, [`Body::next`] says.
+    /// The errors of [`http`](Client::http). [`Body::next`] returns errors that happen after the
+    /// answer.
     pub async fn http_stream(&self, request: HttpRequest) -> Result<Streaming, Failure> {
         let (wait, number) = (request.timeout.unwrap_or_default(), self.line.http_number());
         let room =
             BodyWindow { pieces: self.line.limits.body_frames, bytes: self.line.limits.body_bytes };
-        // Dropping this future drops the body, too, and with it what has come of it.
+        // Dropping this future drops the body too, and so discards the pieces that have arrived.
         let (feed, body) = body(number, room, self.line.commands.clone());
         let params = request.params(number, true);
         let result: HttpResult = self

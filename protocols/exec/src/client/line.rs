@@ -1,4 +1,4 @@
-//! The way from the user's handles to the driver.
+//! The path from the user's handles to the driver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use super::log::{Log, LogLimits};
 use crate::limits::ClientLimits;
 use crate::wire::read;
 
-/// What all handles of one client share.
+/// The state that all handles of one client share.
 #[derive(Clone)]
 pub(super) struct CommandChannel {
     pub(super) commands: Commands,
@@ -27,9 +27,10 @@ pub(super) struct CommandChannel {
 }
 
 struct Shared {
-    /// How many more calls may be asked for. Who asks for more waits here, in order.
+    /// How many more calls may start. Further calls wait here, in order.
     permits: Semaphore,
-    /// What the ids of this client's writes begin with, so that another client of the same session never uses the same.
+    /// The prefix of this client's write ids. It ensures that another client of the same session
+    /// never uses the same ids.
     prefix: String,
     writes: AtomicU64,
     serials: AtomicU64,
@@ -47,27 +48,29 @@ impl CommandChannel {
         Self { commands, limits, shared: Arc::new(shared) }
     }
 
-    /// A new id for a write.
+    /// Returns a new id for a write.
     pub(super) fn write_id(&self) -> String {
         let n = self.shared.writes.fetch_add(1, Ordering::Relaxed) + 1;
         if defect!(WriteIdsFromOne) { n.to_string() } else { format!("{}-{n}", self.shared.prefix) }
     }
 
-    /// A new number for an HTTP request: none is used twice, over whatever connections.
+    /// Returns a new number for an HTTP request. Numbers are never reused, not even on another
+    /// connection.
     pub(super) fn http_number(&self) -> u64 {
         self.shared.http.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A new process of this id, with its log.
+    /// Creates a new process with this id, and its log.
     pub(super) fn process(&self, id: &str) -> (Key, Arc<Log>) {
         let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
         let room = LogLimits { events: self.limits.log_events, bytes: self.limits.log_bytes };
         (Key { id: id.into(), serial }, Arc::new(Log::new(room)))
     }
 
-    /// Asks the server for something, and waits for the answer: no longer than a call may take, and `wait` on top of it.
+    /// Sends a request to the server and waits for the answer, for at most the call timeout plus
+    /// `wait`.
     ///
-    /// A call whose future is dropped is forgotten; whether it takes effect is open.
+    /// If the future is dropped, the call is forgotten; it may still take effect.
     pub(super) async fn call<R: DeserializeOwned>(
         &self,
         kind: RetryPolicy,

@@ -1,8 +1,10 @@
-//! What a process has told, for those who want to hear it: from its first event on, each at its own pace.
+//! The events of a process, for its subscribers: each subscriber reads them from the first event
+//! on, at its own pace.
 //!
-//! There is one [`Log`] a process, bounded; each subscriber has a place in it, and is woken when something is appended. Whoever
-//! comes late begins at the beginning. Whoever is slower than the log is long is told so, once, as the end of what it hears;
-//! nobody else notices.
+//! Each process has one bounded [`Log`]. Each subscriber has its own position in the log, and is
+//! woken when an event is appended. A late subscriber begins at the first event. A subscriber that
+//! falls behind the length of the log gets [`Failure::Lagged`] once, as its last event; other
+//! subscribers are not affected.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,46 +16,47 @@ use tokio::sync::watch;
 use super::Failure;
 use crate::wire::process::OutputStream;
 
-/// Something that a process told, or the end of what can be heard of it.
+/// An event of a process, or the end of its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It printed something.
+    /// The process printed output.
     Output {
-        /// The number of the event, from 1, in the one sequence of the process.
+        /// The number of the event in the sequence of the process, from 1.
         seq: u64,
-        /// What it came out of.
+        /// The stream that the output was printed to.
         stream: OutputStream,
         /// The bytes.
         bytes: Bytes,
-        /// How it came here.
+        /// How the event arrived.
         via: Via,
     },
-    /// It exited. Output of those whom it started may follow.
+    /// The process exited. Output of its child processes may follow.
     Exited {
         /// The number of the event.
         seq: u64,
-        /// With which code.
+        /// The exit code.
         code: i32,
-        /// How it came here.
+        /// How the event arrived.
         via: Via,
     },
-    /// It exited, and its output has ended: nothing follows.
+    /// The process exited and its output has ended. No event follows.
     Closed {
-        /// The number of the event: the last one.
+        /// The number of the event, which is the last one.
         seq: u64,
-        /// How it came here.
+        /// How the event arrived.
         via: Via,
     },
-    /// No more can be heard of it: nothing follows.
+    /// The process cannot be followed any longer. No event follows.
     Failed(Failure),
 }
 
-/// How an event came here.
+/// How an event arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Via {
-    /// Over the connection of which generation. What came before that connection was installed counts for it, too.
+    /// The generation of the connection that delivered it. This includes events that arrived before
+    /// the connection was installed.
     pub generation: u64,
-    /// Whether the server told it by itself; else a read brought it.
+    /// Whether the event arrived as a notification; otherwise a read returned it.
     pub live: bool,
 }
 
@@ -62,36 +65,37 @@ impl Event {
         if let Self::Output { bytes, .. } = self { bytes.len() } else { 0 }
     }
 
-    /// Whether nothing follows.
+    /// Whether this is the last event.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::Closed { .. } | Self::Failed(_))
     }
 }
 
-/// How much of it is kept.
+/// How much a log keeps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogLimits {
     pub(super) events: usize,
     pub(super) bytes: usize,
 }
 
-/// What a process has told.
+/// The events of a process.
 pub(super) struct Log {
     room: LogLimits,
     kept: Mutex<Kept>,
-    /// The number of the last event that was published. Sent at every change, also where it stays the same.
+    /// The number of the last published event. It is sent at every change, even if the number stays
+    /// the same.
     published: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Kept {
     events: VecDeque<Event>,
-    /// How many were let go before the first one that is there.
+    /// How many events were dropped before the first kept one.
     gone: usize,
     bytes: usize,
     failure: Option<Failure>,
     over: bool,
-    /// Whether its id belongs to a newer process.
+    /// Whether a newer process has taken its id.
     superseded: bool,
 }
 
@@ -100,7 +104,7 @@ impl Log {
         Self { room, kept: Mutex::default(), published: watch::Sender::new(0) }
     }
 
-    /// Appends an event; nothing where it is over.
+    /// Appends an event. Does nothing if the log has ended.
     pub(super) fn push(&self, event: Event) {
         let mut kept = self.kept();
         if kept.over
@@ -131,17 +135,17 @@ impl Log {
         self.published.send_modify(|published| *published = seq.unwrap_or(*published));
     }
 
-    /// Why it failed, if it did.
+    /// Returns why the process failed, if it did.
     pub(super) fn failure(&self) -> Option<Failure> {
         self.kept().failure.clone()
     }
 
-    /// Its id belongs to a newer process from now on.
+    /// Marks the process as superseded: a newer process has taken its id.
     pub(super) fn supersede(&self) {
         self.kept().superseded = true;
     }
 
-    /// Why nothing can be asked about it any more, if so.
+    /// Returns why calls for this process are refused, if they are.
     pub(super) fn refusal(&self) -> Option<Failure> {
         let kept = self.kept();
         kept.failure.clone().or(kept.superseded.then_some(Failure::Superseded))
@@ -155,7 +159,7 @@ impl Log {
         self.kept.lock().expect("nothing panics under the lock")
     }
 
-    /// What stands at this place, if anything does yet.
+    /// Returns the event at this position, if there is one yet.
     pub(super) fn at(&self, place: usize) -> Option<Event> {
         let kept = self.kept();
         match place.checked_sub(kept.gone) {
@@ -166,7 +170,7 @@ impl Log {
 }
 
 impl Kept {
-    /// Lets the oldest go until there is room; the newest stays.
+    /// Drops the oldest events until the log is within its bounds. The newest event always stays.
     fn shrink(&mut self, room: LogLimits) {
         while self.events.len() > 1 && (self.events.len() > room.events || self.bytes > room.bytes)
         {
@@ -179,14 +183,14 @@ impl Kept {
 
 /// A subscription to the events of one process.
 ///
-/// It begins at the first event, and ends with [`Event::Closed`] or [`Event::Failed`]. One that is slower than the log is long
-/// ends with [`Failure::Lagged`].
+/// It begins at the first event, and ends with [`Event::Closed`] or [`Event::Failed`]. A
+/// subscription that falls behind the length of the log ends with [`Failure::Lagged`].
 pub struct Events {
     log: Arc<Log>,
     changed: watch::Receiver<u64>,
     next: usize,
     over: bool,
-    /// What has to live as long as somebody listens.
+    /// Kept alive while this subscription exists.
     _handle: Arc<dyn Send + Sync>,
 }
 
@@ -196,7 +200,8 @@ impl Events {
         Self { log, changed, next: 0, over: false, _handle: handle }
     }
 
-    /// Waits for the next event; `None` after the last one. Dropping the future loses nothing.
+    /// Waits for the next event; returns `None` after the last one. Cancel safe: dropping the
+    /// future loses nothing.
     pub async fn next(&mut self) -> Option<Event> {
         while !self.over {
             if !defect!(LooksBeforeSubscribing) {
@@ -211,7 +216,7 @@ impl Events {
                 point!("exec.client.events.looked").await;
                 self.changed.mark_unchanged();
             }
-            // It lives as long as the log, which this holds.
+            // This cannot fail: the sender lives as long as the log, and `self` holds the log.
             self.changed.changed().await.ok()?;
         }
         None
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_late_subscriber_hears_everything_and_an_end() {
+    async fn a_late_subscriber_receives_every_event_and_then_ends() {
         let log = log(9, 99);
         log.push(output(1, "a"));
         log.push(Event::Exited { seq: 2, code: 7, via: VIA });
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_follows_an_end_and_its_reason_stays() {
+    async fn nothing_follows_the_last_event_and_the_first_failure_is_kept() {
         let log = log(9, 99);
         log.push(Event::Failed(Failure::RecoveryDeadline));
         log.push(Event::Failed(Failure::Closed));
@@ -262,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_is_too_slow_is_told_and_nobody_else() {
+    async fn only_a_slow_subscriber_lags() {
         let log = log(2, 99);
         let (mut quick, mut slow) = (subscribe(&log), subscribe(&log));
         for seq in 1..=3 {
@@ -275,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_bounded_and_the_newest_stays() {
+    async fn bytes_are_bounded_and_the_newest_event_is_kept() {
         let log = log(9, 3);
         log.push(output(1, "aa"));
         let mut kept = subscribe(&log);
@@ -286,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_subscriber_that_waits_is_woken() {
+    async fn a_waiting_subscriber_is_woken() {
         let log = log(9, 99);
         let (mut events, mut wake) = (subscribe(&log), log.watch());
         let waiting = tokio::spawn(async move { events.next().await });

@@ -1,37 +1,44 @@
-//! The client: one logical client over connections that come and go.
+//! The client: one logical client over successive connections.
 //!
-//! - [`Client`]: what a user holds. Dropping it ends its tasks; [`Client::close`] ends the connection in order, too.
-//! - [`Process`]: a process on the server; [`Events`]: what it tells. Both stay valid over lost connections.
+//! - [`Client`]: the user's handle. Dropping it ends its tasks; [`Client::close`] also closes the
+//!   connection gracefully.
+//! - [`Process`]: a process on the server; [`Events`]: its events. Both stay valid across lost
+//!   connections.
 //! - [`Stdio`]: its input and output as a byte stream.
-//! - [`Client::http`]: requests that the server sends from where it is; [`Body`]: what comes of one, as long as its connection lives.
-//! - `core`: every decision, without clock, socket or task. `driver`: the task around it.
-//! - `generation`: one connection, with a task of its own.
-//! - `line`, `command`: the way from the handles to the driver. `log`: what a process has told.
+//! - [`Client::http`]: requests that the server sends from its machine; [`Body`]: a response body,
+//!   valid while its connection lives.
+//! - `core`: all decisions, without clock, socket or task. `driver`: the task that runs the core.
+//! - `generation`: one connection, with its own task.
+//! - `line`, `command`: the path from the handles to the driver. `log`: the events of a process.
 //!
-//! A client is [`Connected`](State::Connected); or [`Recovering`](State::Recovering), with a deadline; or it has
-//! [`Failed`](State::Failed), for good: then everything that waited has ended with one reason, and what is asked for afterwards
-//! ends with the same.
+//! A client is [`Connected`](State::Connected), or [`Recovering`](State::Recovering) with a
+//! deadline, or [`Failed`](State::Failed) permanently. When it fails, all pending operations end
+//! with one failure, and all later operations return the same failure.
 //!
-//! # What survives a lost connection
+//! # Behaviour when a connection is lost
 //!
 //! | | while there is no connection | in flight when it dies |
 //! |---|---|---|
 //! | events of a process | are read afterwards, in order, each once | |
-//! | `read` | waits | is sent again |
-//! | `write` | waits | fails; with `retry_writes` it is sent again under the same id, and written once |
-//! | `start` | waits | fails; what was started is ended, and its id is taken until then |
+//! | `read` | waits | is resent |
+//! | `write` | waits | fails; with `retry_writes` it is resent under the same id, and written once |
+//! | `start` | waits | fails; a started process is terminated, and its id stays taken until then |
 //! | `signal`, `terminate` | wait | fail |
 //! | `http`, `http_stream` | wait | fail |
 //! | a body | | fails at once |
 //!
-//! # Where it does better than the client that it is compatible with
+//! # Improvements over the upstream client
 //!
-//! - Early events beyond the bounds are let go and read again, in the place of failing their process.
-//! - A hole that lasts though the connection lives is read, too.
-//! - A read that is refused for a reason that may pass is repeated, and harms nobody.
-//! - A server that answers "transport closed" is met with a recovery, with pauses, and not with a loop.
-//! - When another connection has the session, that is one recovery, not the end of every process.
-//! - Ids of writes begin with a random prefix: a second client of the same session does not use the first one's.
+//! - The client drops early events beyond the bounds and reads them again. Upstream fails the
+//!   process.
+//! - The client also reads missing events while the connection is alive.
+//! - The client retries a read that the server refused for a transient reason; no process fails
+//!   because of it.
+//! - After the answer "transport closed", the client recovers with backoff. Upstream retries in a
+//!   loop.
+//! - If another connection has the session, the client recovers once. Upstream fails every process.
+//! - Write ids begin with a random prefix, so a second client of the same session does not use the
+//!   same ids.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -72,7 +79,8 @@ pub use process::Process;
 pub use state::{ClientResources, State};
 pub use stdio::Stdio;
 
-/// A client. Dropping it ends its tasks and its connection; what waits for it fails as closed.
+/// A client. Dropping it ends its tasks and its connection; pending operations fail with
+/// [`Failure::Closed`].
 pub struct Client {
     line: CommandChannel,
     state: watch::Receiver<State>,
@@ -81,7 +89,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts a client of the server at `server`. It connects at once.
+    /// Starts a client of the server at `server`. The client begins to connect immediately.
     pub fn start(env: &Env, server: Endpoint, limits: ClientLimits) -> Self {
         let (commands, asked) = mpsc::unbounded_channel();
         let (state, observed) = watch::channel(State::Recovering);
@@ -95,50 +103,53 @@ impl Client {
         Self { line, state: observed, resources, _driver: tasks }
     }
 
-    /// Whether it has a connection.
+    /// Returns the current connection state.
     pub fn state(&self) -> State {
         *self.state.borrow()
     }
 
-    /// Tells of every change of [`state`](Client::state).
+    /// Returns a receiver for every change of [`state`](Client::state).
     pub fn watch_state(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    /// What it holds at the moment.
+    /// Returns the client's current resource counts.
     pub fn resources(&self) -> ClientResources {
         *self.resources.lock().expect("nothing panics under the lock")
     }
 
-    /// Starts a process. Its id has to be free: on the server, and here. A future that is dropped leaves no process behind.
+    /// Starts a process. Its id must be unused on the server and in this client. If the future is
+    /// dropped, the client terminates the process.
     ///
     /// # Errors
-    /// [`Failure::Refused`] where the server could not start it, [`Failure::IdTaken`], and those of every call. Where it fails
-    /// with [`Failure::ConnectionLost`] or [`Failure::Unanswered`], whatever was started is ended.
+    /// [`Failure::Refused`] if the server could not start the process, [`Failure::IdTaken`], and
+    /// the errors of every call. If the call fails with [`Failure::ConnectionLost`] or
+    /// [`Failure::Unanswered`], the client terminates the process if it was started.
     pub async fn launch(&self, spec: StartParams) -> Result<Process, Failure> {
         let (key, log) = self.line.process(&spec.process_id);
         let mut claim = Claim { key: key.clone(), line: &self.line, open: true };
         let process = Some((key.clone(), log.clone()));
         let started: Result<StartResult, Failure> =
             self.line.call(RetryPolicy::Start, method::START, &spec, process, Duration::ZERO).await;
-        // Between the answer and the one who asked for it, the latter may go away.
+        // The caller may be dropped between the server's answer and this return.
         point!("exec.client.start.unclaimed").await;
         claim.open = matches!(started, Err(Failure::Malformed(_)));
         started.map(|_| Process::new(key, log, self.line.clone()))
     }
 
-    /// Ends everything, and the connection in order. What is asked for afterwards fails as closed. Processes go on until the
-    /// server lets the session go.
+    /// Closes the client and closes its connection gracefully. Later calls fail with
+    /// [`Failure::Closed`]. Processes continue to run until the session expires on the server.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.line.commands.send(Command::Close { done }).is_ok() {
-            // An error says that the driver is gone, which is what was asked for.
+            // An error means that the driver has ended, so the client is closed.
             let _ = closed.await;
         }
     }
 }
 
-/// Who asked for a process and does not have it yet: going away leaves no process behind.
+/// Guards a start until the caller has its process: if the caller is dropped before, the process is
+/// terminated.
 struct Claim<'a> {
     key: Key,
     line: &'a CommandChannel,
@@ -148,7 +159,7 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if self.open {
-            // Where nobody listens any more, the session goes, and the process with it.
+            // If the driver has ended, the session will expire, and its processes with it.
             let _ = self.line.commands.send(Command::Abandon(self.key.clone()));
         }
     }

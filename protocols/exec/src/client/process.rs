@@ -1,4 +1,4 @@
-//! A process on the server, as its user holds it.
+//! The user's handle of a process on the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,15 @@ use crate::wire::process::{
     WriteParams, WriteResult, WriteStatus,
 };
 
-/// A process on the server. It stays valid over lost connections.
+/// A process on the server. It stays valid across lost connections.
 ///
-/// Copies are handles of the same process. When the last one has gone, and the last subscription to its events, it goes on over
-/// there, and nobody follows it here; [`terminate`](Process::terminate) ends it.
+/// Clones are handles of the same process. When the last handle and the last subscription to its
+/// events are dropped, the client stops following the process, but the process continues to run on
+/// the server. [`terminate`](Process::terminate) ends it.
 #[derive(Clone)]
 pub struct Process(Arc<Handle>);
 
-/// What all copies share.
+/// The state that all clones share.
 struct Handle {
     key: Key,
     log: Arc<Log>,
@@ -33,7 +34,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Where nobody listens any more, nothing is followed any more.
+        // If the driver has ended, the client follows no process any longer.
         let _ = self.line.commands.send(Command::Release(self.key.clone()));
     }
 }
@@ -43,32 +44,33 @@ impl Process {
         Self(Arc::new(Handle { key, log, line }))
     }
 
-    /// What it is called on the wire.
+    /// Returns its id on the wire.
     pub fn id(&self) -> &str {
         &self.0.key.id
     }
 
-    /// Subscribes to what it tells, from its first event on.
+    /// Subscribes to its events, from the first one on.
     pub fn events(&self) -> Events {
         Events::new(self.0.log.clone(), self.0.clone())
     }
 
-    /// The number of the last event that it told, from 1; marked as changed when there is something new to hear, a failure
-    /// included.
+    /// Returns a receiver for the number of its last event, from 1. The receiver is marked as
+    /// changed whenever there is a new event, including a failure.
     pub fn wake(&self) -> watch::Receiver<u64> {
         self.0.log.watch()
     }
 
-    /// Why it failed, if it did.
+    /// Returns why it failed, if it did.
     pub fn failure(&self) -> Option<Failure> {
         self.0.log.failure()
     }
 
-    /// Reads what it printed after the event number `after`: at most `max_bytes`, but one chunk at least. Waits for something to
-    /// read, no longer than `wait`. Survives lost connections.
+    /// Reads its output after the event number `after`: at most `max_bytes`, but at least one
+    /// chunk. If there is nothing to read, the call waits for up to `wait`. The call survives lost
+    /// connections.
     ///
     /// # Errors
-    /// [`Failure::Refused`] where the server no longer has it, and those of every call.
+    /// [`Failure::Refused`] if the server no longer has the process, and the errors of every call.
     pub async fn read(
         &self,
         after: u64,
@@ -85,12 +87,14 @@ impl Process {
         self.call(RetryPolicy::Read, method::READ, &params, wait).await
     }
 
-    /// Writes to its standard input. Bytes are written in the order of calling.
+    /// Writes to its standard input. The bytes of several calls are written in the order of the
+    /// calls.
     ///
     /// # Errors
-    /// [`Failure::ConnectionLost`] where the connection died before the answer came: it may have been written. Where the limit
-    /// `retry_writes` is on, it is sent again instead, and written once.
-    /// [`Failure::NotWritten`] where nobody reads, and those of every call.
+    /// [`Failure::ConnectionLost`] if the connection died before the answer arrived: the bytes may
+    /// have been written. If the limit `retry_writes` is on, the client resends them instead, and
+    /// they are written once. [`Failure::NotWritten`] if the process does not read its input, and
+    /// the errors of every call.
     pub async fn write(&self, bytes: impl Into<Bytes>) -> Result<(), Failure> {
         let write_id = self.0.line.write_id();
         milestone!("exec.client.writes", process = self.id(), write = &*write_id);
@@ -105,8 +109,8 @@ impl Process {
     /// Sends it a signal.
     ///
     /// # Errors
-    /// [`Failure::ConnectionLost`] where the connection died before the answer came: it may have been sent. And those of every
-    /// call.
+    /// [`Failure::ConnectionLost`] if the connection died before the answer arrived: the signal may
+    /// have been sent. And the errors of every call.
     pub async fn signal(&self, signal: Signal) -> Result<(), Failure> {
         let params = SignalParams { process_id: self.id().to_owned(), signal };
         self.call(RetryPolicy::Other, method::SIGNAL, &params, Duration::ZERO)
@@ -114,11 +118,11 @@ impl Process {
             .map(|SignalResult {}| ())
     }
 
-    /// Kills it, and all that it started. Says whether there was something to kill.
+    /// Kills it and all its child processes. Returns whether it was running.
     ///
     /// # Errors
-    /// [`Failure::ConnectionLost`] where the connection died before the answer came: it may have been killed. And those of every
-    /// call.
+    /// [`Failure::ConnectionLost`] if the connection died before the answer arrived: the process
+    /// may have been killed. And the errors of every call.
     pub async fn terminate(&self) -> Result<bool, Failure> {
         let params = TerminateParams { process_id: self.id().to_owned() };
         self.call(RetryPolicy::Other, method::TERMINATE, &params, Duration::ZERO)
@@ -135,7 +139,8 @@ impl Process {
     ) -> Result<R, Failure> {
         let process = (self.0.key.clone(), self.0.log.clone());
         let outcome = self.0.line.call(kind, method, params, Some(process), wait).await;
-        // A client that is gone answers nobody; why the process failed before is known here.
+        // A closed client returns `Closed` for every call. If the process failed earlier, return
+        // that failure instead.
         outcome.map_err(|failure| {
             if failure == Failure::Closed { self.failure().unwrap_or(failure) } else { failure }
         })

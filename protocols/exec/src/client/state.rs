@@ -1,29 +1,29 @@
-//! What a client says of itself.
+//! The client's connection state and resource counts.
 
-/// Whether a client has a connection.
+/// The connection state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has one.
+    /// The client has a connection.
     Connected,
-    /// It tries to get one, until its recovery deadline.
+    /// The client tries to connect until its recovery deadline.
     Recovering,
-    /// It gave up, or was closed.
+    /// The client gave up, or was closed.
     Failed,
 }
 
-/// What a client holds at the moment.
+/// The client's current resource counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientResources {
     /// Calls that wait or are in flight.
     pub calls: usize,
-    /// Processes that are followed.
+    /// Processes that the client follows.
     pub processes: usize,
-    /// Processes that are to be ended on the server, and are not yet.
+    /// Processes that the client has yet to terminate on the server.
     pub endings: usize,
-    /// HTTP bodies that are still to come.
+    /// HTTP bodies that have not ended.
     pub bodies: usize,
-    /// Early events that wait for a lower number: the most of any process.
+    /// Early events that wait for a lower number: the maximum over all processes.
     pub held_back_events: usize,
-    /// Their bytes: the most of any process.
+    /// The bytes of these events: the maximum over all processes.
     pub held_back_bytes: usize,
 }

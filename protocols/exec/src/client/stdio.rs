@@ -1,4 +1,5 @@
-//! A process as a byte stream, for whatever speaks over tokio's traits: what it prints is read, what is written is its input.
+//! A process as a byte stream for tokio's I/O traits: reads return its output, writes go to its
+//! input.
 
 use std::io;
 use std::pin::Pin;
@@ -11,35 +12,41 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::{Event, Events, Failure, Process};
 use crate::wire::process::OutputStream;
 
-/// How many bytes are written at once.
+/// How many bytes one write sends at most.
 const PIECE: usize = 64 * 1024;
 
-/// What a process on the server prints, and what it reads, as one stream of bytes that survives lost connections.
+/// The output and input of a process on the server, as one byte stream that survives lost
+/// connections.
 ///
-/// Read are its standard output from the first byte on, or its terminal; not what it complains, for which
-/// [`Process::events`] is there. The stream ends when the process has exited and nobody holds its output any more.
+/// Reads return the standard output from the first byte on, or the terminal output. They do not
+/// return standard error; use [`Process::events`] for that. The stream ends when the process has
+/// exited and no other process holds its output open.
 ///
-/// What was written has reached the server when a flush succeeds; of what was not flushed, the last piece may be lost with this
-/// handle. Each write is a round trip: many small ones are better put together, by a [`BufWriter`](tokio::io::BufWriter).
+/// After a successful flush, all written bytes have reached the server. Without a flush, the last
+/// piece may be lost when this handle is dropped. Each write is a round trip, so combine many small
+/// writes with a [`BufWriter`](tokio::io::BufWriter).
 ///
-/// The protocol has no word for the end of an input: a shutdown flushes, and the process reads on.
-/// [`Process::terminate`] ends it. A process that was started without `pipe_stdin` cannot be written to.
+/// The protocol cannot signal the end of an input: a shutdown only flushes, and the process
+/// continues to read. [`Process::terminate`] ends it. A process that was started without
+/// `pipe_stdin` cannot be written to.
 ///
 /// # When a connection is lost
 ///
-/// Reading goes on afterwards, where it was. Writing does where the limit `retry_writes` is on: each byte is written once. It
-/// is off by default; then a write that was in flight fails, nobody knows whether it took effect, and every later one fails for
-/// the same reason, so that nothing is ever written behind a hole.
+/// Reading continues after the recovery where it stopped. If the limit `retry_writes` is on,
+/// writing continues too, and each byte is written once. The limit is off by default. Then a write
+/// that was in flight fails, and whether it took effect is unknown. Every later write fails for the
+/// same reason, so bytes are never written after a missing piece.
 ///
 /// # Errors
 ///
-/// They carry a [`Failure`], and stay the same however often one asks. `BrokenPipe`: the process does not read, or is over.
-/// [`Failure::Unanswered`]: it has not read for as long as `call_wait`, and the server's buffer for it is full.
-/// A reader who is slower than the client's log is long is told so ([`Failure::Lagged`]): nothing holds the process up.
+/// Errors carry a [`Failure`], and repeated calls return the same error. `BrokenPipe`: the process
+/// does not read its input, or has exited. [`Failure::Unanswered`]: the process has not read for
+/// `call_wait`, and the server's input buffer for it is full. [`Failure::Lagged`]: the reader fell
+/// behind the length of the client's log; a slow reader does not block the process.
 pub struct Stdio {
     process: Process,
     reading: Reading,
-    /// What was told and is not read yet.
+    /// Output that has arrived and is not read yet.
     rest: Bytes,
     writing: Writing,
 }
@@ -56,7 +63,8 @@ enum Writing {
 }
 
 impl Stdio {
-    /// The stream of a process. Where it has several, each reads everything, and what they write is mixed.
+    /// Creates a stream of a process. If a process has several streams, each reads all output, and
+    /// their writes are interleaved.
     pub fn new(process: Process) -> Self {
         let reading = Reading::next(process.events());
         Self { process, reading, rest: Bytes::new(), writing: Writing::Ready }
@@ -139,7 +147,8 @@ impl AsyncWrite for Stdio {
         if count > 0 {
             let process = self.process.clone();
             self.writing = Writing::Waits(Box::pin(async move { process.write(piece).await }));
-            // It is on its way at once, and not only when somebody asks for more. Why it fails, if it does, the next call tells.
+            // Starts the write now instead of at the next poll. The next call returns its error, if
+            // any.
             let _ = self.poll_written(context);
         }
         Poll::Ready(Ok(count))

@@ -1,4 +1,5 @@
-//! The whole client against a server that says what the test says, over connections in memory, on paused time.
+//! Tests of the whole client against a server that the test scripts, over in-memory connections, on
+//! paused time.
 
 use std::io;
 use std::sync::Mutex;
@@ -17,9 +18,9 @@ use super::*;
 use crate::wire::Base64;
 use crate::wire::process::{OutputStream, Signal};
 
-// -- the network and the server ------------------------------------------------------------------------------------------
+// -- the network and the server -------------------------------------------------------------------
 
-/// A network in which the test is the server.
+/// A network in which the test plays the server.
 #[derive(Clone)]
 struct Memory(Arc<Inner>);
 
@@ -52,7 +53,7 @@ impl Network for Memory {
     }
 }
 
-/// A client, and the network around it.
+/// A client and its network.
 struct Lab {
     client: Arc<Client>,
     net: Memory,
@@ -72,7 +73,7 @@ impl Lab {
         Self { client, net, accepted: Mutex::new(accepted) }
     }
 
-    /// A client that is connected.
+    /// Creates a connected client.
     async fn connected() -> (Self, Peer) {
         let mut lab = Self::with(ClientLimits::default());
         let mut peer = lab.accept().await;
@@ -80,13 +81,13 @@ impl Lab {
         (lab, peer)
     }
 
-    /// The next connection, as a WebSocket.
+    /// Accepts the next connection as a WebSocket.
     async fn accept(&mut self) -> Peer {
         let stream = self.accepted.get_mut().unwrap().recv().await.unwrap();
         Peer { socket: tokio_tungstenite::accept_async(stream).await.unwrap() }
     }
 
-    /// The next connection, resumed, up to the end of its handshake.
+    /// Accepts the next connection and answers its handshake, which must resume the session.
     async fn resumed(&mut self) -> Peer {
         let mut peer = self.accept().await;
         assert_eq!(peer.shake_hands().await["resumeSessionId"], "s");
@@ -101,12 +102,12 @@ impl Lab {
         self.net.0.attempts.load(Ordering::Relaxed)
     }
 
-    /// Has the user do something meanwhile.
+    /// Runs an action of the user in the background.
     fn user<T: Send + 'static>(&self, what: impl AsyncFnOnceSend<T>) -> JoinHandle<T> {
         tokio::spawn(what.with(self.client.clone()))
     }
 
-    /// Starts a process, as user and as server.
+    /// Starts a process, as the user and as the server.
     async fn launch(&self, peer: &mut Peer, id: &str) -> Process {
         let starting = self.user(launch(id));
         let (request, _) = peer.asked("process/start").await;
@@ -115,7 +116,7 @@ impl Lab {
     }
 }
 
-/// What a user does with a client.
+/// An action of a user on a client.
 trait AsyncFnOnceSend<T> {
     fn with(self, client: Arc<Client>) -> BoxFuture<'static, T>;
 }
@@ -142,13 +143,13 @@ fn launch(id: &str) -> impl AsyncFnOnceSend<Result<Process, Failure>> + use<> {
     async move |client: Arc<Client>| client.launch(spec).await
 }
 
-/// One connection, from the server's end. Dropping it closes the connection.
+/// The server's end of a connection. Dropping it closes the connection.
 struct Peer {
     socket: WebSocketStream<Stream>,
 }
 
 impl Peer {
-    /// The next message; `None` when the client has closed the connection.
+    /// Returns the next message, or `None` when the client has closed the connection.
     async fn hear(&mut self) -> Option<Value> {
         loop {
             match self.socket.next().await?.ok()? {
@@ -177,7 +178,7 @@ impl Peer {
         self.emit(json!({ "id": id, "result": result })).await;
     }
 
-    /// Answers the handshake; returns what the client asked for.
+    /// Answers the handshake; returns the client's parameters.
     async fn shake_hands(&mut self) -> Value {
         let (id, params) = self.asked("initialize").await;
         self.reply(id, json!({ "sessionId": "s" })).await;
@@ -200,7 +201,8 @@ impl Peer {
         .await;
     }
 
-    /// Answers the read of a process that has told so much, of which nothing was missed.
+    /// Answers the catch-up read of a process with `reported` events, none of which the client
+    /// missed.
     async fn catch_up(&mut self, reported: u64) {
         let (id, params) = self.asked("process/read").await;
         assert_eq!(params["afterSeq"], reported);
@@ -211,7 +213,7 @@ impl Peer {
         .await;
     }
 
-    /// Says nothing more, and keeps the connection.
+    /// Sends nothing more, and keeps the connection open.
     fn falls_silent(self) -> JoinHandle<()> {
         tokio::spawn(async move {
             sleep(secs(3600)).await;
@@ -224,7 +226,7 @@ const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// What a subscription hears, in short, up to its end.
+/// Renders all events of a subscription in short form, up to its end.
 async fn heard(mut events: Events) -> String {
     let mut heard = Vec::new();
     while let Some(event) = events.next().await {
@@ -245,10 +247,10 @@ async fn until(client: &Client, state: State) {
     client.watch_state().wait_for(|is| *is == state).await.unwrap();
 }
 
-// -- the tests -------------------------------------------------------------------------------------------------------------
+// -- the tests ------------------------------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_started_heard_and_over() {
+async fn a_process_starts_reports_events_and_closes() {
     let (lab, mut peer) = Lab::connected().await;
     let process = lab.launch(&mut peer, "p1").await;
     let mut wake = process.wake();
@@ -290,7 +292,8 @@ async fn handles_and_subscriptions_stay_valid_over_a_cut_and_calls_wait() {
     assert_eq!(hearing.await.unwrap(), "1=a 2=b 3=exit(7) 4=closed");
 }
 
-/// The queue of a connection holds 128: who looked at it only after the handshake would never see the answer.
+/// The queue of a connection holds 128 messages. A client that read it only after the handshake
+/// would never see the answer.
 #[tokio::test(start_paused = true)]
 async fn a_busy_process_does_not_hold_up_the_handshake() {
     let (mut lab, mut peer) = Lab::connected().await;
@@ -351,7 +354,7 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_message_ends_the_connection_and_is_recovered_from() {
+async fn an_invalid_message_ends_the_connection_and_the_client_recovers() {
     let (mut lab, mut peer) = Lab::connected().await;
     for rubbish in
         ["{", "[]", r#"{"id":1}"#, r#"{"method":"process/closed","params":{"processId":"p1"}}"#]
@@ -365,7 +368,7 @@ async fn what_is_no_message_ends_the_connection_and_is_recovered_from() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_are_repeated_under_the_same_id_and_only_where_the_limits_say_so() {
+async fn writes_are_resent_under_the_same_id_only_if_the_limits_allow_it() {
     for retry_writes in [false, true] {
         let mut lab = Lab::with(ClientLimits { retry_writes, ..ClientLimits::default() });
         let mut peer = lab.accept().await;
@@ -409,7 +412,7 @@ async fn two_clients_never_use_the_same_ids_for_writes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_whose_caller_went_away_is_ended() {
+async fn a_start_whose_caller_was_dropped_is_terminated() {
     let (lab, mut peer) = Lab::connected().await;
     let starting = lab.user(launch("p1"));
     let (id, _) = peer.asked("process/start").await;
@@ -423,7 +426,7 @@ async fn a_start_whose_caller_went_away_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_followed_as_long_as_somebody_listens() {
+async fn a_process_is_followed_while_it_has_a_handle_or_subscriber() {
     let (lab, mut peer) = Lab::connected().await;
     let process = lab.launch(&mut peer, "p1").await;
     let events = process.events();
@@ -437,7 +440,7 @@ async fn a_process_is_followed_as_long_as_somebody_listens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_closed_says_so_to_everybody() {
+async fn closing_a_client_fails_all_pending_and_later_calls_as_closed() {
     let (lab, mut peer) = Lab::connected().await;
     let process = lab.launch(&mut peer, "p1").await;
     let waiting = tokio::spawn({
@@ -456,7 +459,7 @@ async fn a_client_that_is_closed_says_so_to_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_let_go_leaves_nobody_waiting() {
+async fn dropping_a_client_fails_all_pending_calls() {
     let (lab, mut peer) = Lab::connected().await;
     let process = lab.launch(&mut peer, "p1").await;
     let hearing = tokio::spawn(heard(process.events()));
@@ -475,7 +478,7 @@ async fn a_client_that_is_let_go_leaves_nobody_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_calls_than_there_may_be_wait_for_others_to_end() {
+async fn calls_beyond_the_limit_wait_for_earlier_calls_to_end() {
     let mut lab = Lab::with(ClientLimits { calls: 1, ..ClientLimits::default() });
     let mut peer = lab.accept().await;
     peer.shake_hands().await;
@@ -495,7 +498,7 @@ async fn more_calls_than_there_may_be_wait_for_others_to_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_no_websocket_is_tried_again_until_the_deadline() {
+async fn a_server_without_websocket_is_retried_until_the_deadline() {
     let mut lab = Lab::with(ClientLimits::default());
     let begin = Instant::now();
     let answering = async {

@@ -1,10 +1,13 @@
-//! One connection of the server, in one task: the handshake, then requests in, and answers and events out.
+//! One connection of the server, in one task: the handshake, then incoming requests, and outgoing
+//! answers and events.
 //!
-//! Requests are handled in order. One that has to wait (for output, for room, for a launch) is set aside, and nothing waits
-//! behind it but later writes to the same process; all that was set aside ends with the connection. While the client does not
-//! read its answers, its next requests are not looked at.
+//! The server handles requests in order. A request that has to wait (for output, for room, for a
+//! launch) is set aside. Later requests do not wait behind it, except later writes to the same
+//! process. When the connection ends, its waiting requests end too. While the client does not read
+//! its answers, the server does not handle its next requests.
 //!
-//! Answers go first, then events, of each process one in turn, and between them what comes back of HTTP requests.
+//! The server sends answers first. Then it sends one event at a time, alternating between
+//! processes, and interleaves the answers of HTTP requests.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,24 +33,24 @@ use crate::wire::process::{Closed, Exited, Output};
 use crate::wire::session::{InitializeParams, InitializeResult};
 use crate::wire::{Message, RequestId, code, method, notification_text, read, response_text};
 
-/// How long the last words to a client that broke the protocol may take to be heard.
+/// How long the server waits for a graceful close after a client broke the protocol.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How long the id of a request may be, where it is a text.
+/// The maximum length of a request id that is a string.
 const LONGEST_ID: usize = 256;
 
-/// How many requests may wait to be looked at, while the client does not read.
+/// How many received requests may wait to be handled while the client does not read.
 const BACKLOG: usize = 4096;
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionError {
     Lost(LinkError),
-    /// It took too long to say who it is.
+    /// The client did not complete the handshake in time.
     NoHandshake,
-    /// Another connection has its session.
+    /// Another connection has the session.
     Resumed,
-    /// It said what no client says.
+    /// The client broke the protocol.
     Broke(&'static str),
 }
 
@@ -57,36 +60,36 @@ impl From<LinkError> for ConnectionError {
     }
 }
 
-/// How far the handshake has come.
+/// The progress of the handshake.
 pub(super) enum HandshakeStage {
-    /// Nothing was said.
+    /// The client has not initialized the connection yet.
     Fresh,
-    /// `initialize` was answered.
+    /// The server has accepted `initialize`.
     Attached(Arc<RetainedSession>),
-    /// `initialized` was said.
+    /// The client has sent `initialized`.
     Ready(Arc<RetainedSession>),
 }
 
-/// A connection that is a WebSocket.
+/// A connection after its WebSocket handshake.
 pub(super) struct Conversation {
     pub(super) shared: Arc<Shared>,
     pub(super) link: Link,
     pub(super) conn: ConnId,
     stage: HandshakeStage,
-    /// When the handshake has to be over.
+    /// The deadline of the handshake.
     deadline: Instant,
-    /// Something happened in the session.
+    /// Notified when the session has something for this connection.
     pub(super) wake: Arc<Notify>,
-    /// What was heard and not looked at.
+    /// Received frames that are not handled yet.
     backlog: VecDeque<Bytes>,
     backlog_bytes: usize,
-    /// What was set aside, in order.
+    /// The requests that were set aside, in order.
     pub(super) waiting: Vec<(RequestId, Waiting)>,
-    /// The HTTP requests that were sent on.
+    /// The HTTP requests of this connection.
     pub(super) fetches: Fetches,
 }
 
-/// Serves one connection until it is over.
+/// Serves one connection until it ends.
 pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let _counted = Counted::new(&shared.connections);
     let conn = stream.id();
@@ -131,7 +134,7 @@ impl Conversation {
         }
     }
 
-    /// Says everything that there is to say, as far as there is room, and waits for something to happen.
+    /// Sends all pending answers and events that there is room for, and waits for the next input.
     async fn step(&mut self) -> Result<(), ConnectionError> {
         let flooded = defect!(FloodBlocksReplies) && !self.send_events()?;
         if !flooded {
@@ -155,18 +158,18 @@ impl Conversation {
         if late { Err(ConnectionError::NoHandshake) } else { Ok(()) }
     }
 
-    /// When something is due though nothing happens.
+    /// Returns when the connection must act without an input.
     fn due(&mut self) -> Option<Instant> {
         match self.stage {
             HandshakeStage::Ready(_) if self.link.has_room() => {
                 self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min()
             }
-            HandshakeStage::Ready(_) => None, // what is due now could not be said
+            HandshakeStage::Ready(_) => None, // there is no room for an answer
             _ => Some(self.deadline),
         }
     }
 
-    /// A frame is looked at in its turn.
+    /// Queues a received frame.
     fn set_aside(&mut self, frame: Bytes) -> Result<(), ConnectionError> {
         self.backlog_bytes += frame.len();
         self.backlog.push_back(frame);
@@ -205,7 +208,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// What is no message is answered, and forgotten.
+    /// Answers a malformed message with an error, and ignores it otherwise.
     fn malformed(&mut self, why: &str) {
         milestone!("exec.server.malformed", conn = self.conn.0);
         self.link.send(&Message::error(RequestId::Number(-1), code::INVALID_REQUEST, why));
@@ -252,7 +255,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Attaches the connection to a session. A connection that is refused may ask again.
+    /// Attaches the connection to a session. If the server refuses, the client may try again.
     async fn initialize(
         &mut self,
         id: &RequestId,
@@ -274,7 +277,8 @@ impl Conversation {
         self.stage = HandshakeStage::Attached(kept.clone());
         point!("exec.server.attach.unlocked", conn = self.conn.0).await;
         milestone!("exec.server.attached", conn = self.conn.0, resumed);
-        // From the attach on events are sent: what happened before the answer stands before it.
+        // The attachment starts the events, so an event that happened before the answer is sent
+        // before it.
         self.send_events()?;
         let result = InitializeResult { session_id: kept.id.clone() };
         Ok(Ok(Asked::Answered(response_text(id, &result))))
@@ -292,11 +296,11 @@ impl Conversation {
         }
     }
 
-    /// Answers what was set aside and can be answered now.
+    /// Answers the waiting requests that can be answered now.
     fn answer_waiting(&mut self) -> Result<(), ConnectionError> {
         let HandshakeStage::Ready(kept) = &self.stage else { return Ok(()) };
         let kept = kept.clone();
-        let mut writes = BTreeSet::new(); // the processes for which an earlier write waits still
+        let mut writes = BTreeSet::new(); // processes with an earlier write that still waits
         for (id, mut waiting) in std::mem::take(&mut self.waiting) {
             let answer = if self.link.has_room() {
                 self.try_again(&kept, &id, &mut waiting, &writes)
@@ -315,7 +319,8 @@ impl Conversation {
         kept.core().check(self.conn).map_err(|_| ConnectionError::Resumed)
     }
 
-    /// Sends events, and what comes back of HTTP requests, one in turn, as far as there is room; returns whether these were all.
+    /// Sends events and answers of HTTP requests, alternating between both, while there is room.
+    /// Returns whether all were sent.
     fn send_events(&mut self) -> Result<bool, ConnectionError> {
         let (HandshakeStage::Attached(kept) | HandshakeStage::Ready(kept)) = &self.stage else {
             return Ok(true);
@@ -329,7 +334,7 @@ impl Conversation {
             }
             if let Some((process, event)) = pulled {
                 if event.what == EntryKind::Closed {
-                    kept.changed(); // from now on the process is kept for its retention
+                    kept.changed(); // the retention of the process starts now
                 }
                 self.link.send_text(notification(&process, event));
             }
@@ -338,7 +343,7 @@ impl Conversation {
         Ok(false)
     }
 
-    /// Waits for something to be over, while of the link only its end is noticed.
+    /// Waits for a future. Meanwhile, it queues received frames and notices the end of the link.
     pub(super) async fn busy(
         &mut self,
         until: impl Future<Output = ()>,
@@ -353,7 +358,8 @@ impl Conversation {
         }
     }
 
-    /// The defect `LongPollHoldsDetach`: a connection that is over is noticed when the last long-poll is.
+    /// The defect `LongPollHoldsDetach`: the end of a connection takes effect only after its last
+    /// long-poll.
     async fn delayed(&mut self, over: ConnectionError) -> ConnectionError {
         if defect!(LongPollHoldsDetach)
             && let Some(until) =
@@ -366,7 +372,7 @@ impl Conversation {
 
     async fn end(self, over: ConnectionError) {
         let Self { shared, link, conn, stage, fetches, .. } = self;
-        fetches.end(); // what belongs to the connection ends with it, whatever the session does
+        fetches.end(); // HTTP requests end with the connection, even if the session lives on
         tracing::debug!(?over, conn = conn.0, "connection over");
         match over {
             ConnectionError::Lost(LinkError::Silent) => {
@@ -397,7 +403,7 @@ impl Conversation {
     }
 }
 
-/// How an event stands on the wire.
+/// Renders an event as a notification.
 fn notification(process: &ProcessId, event: LogEntry) -> String {
     let (process_id, seq) = (process.as_str().to_owned(), event.seq);
     match event.what {

@@ -1,10 +1,13 @@
-//! HTTP requests that clients have sent from where the server is, over connections of their own, and the bodies of the answers.
+//! HTTP requests that the server sends for its clients, over separate connections, and the bodies
+//! of the answers.
 //!
-//! A request belongs to the connection that asked for it, and dies with it: its bytes cannot be resumed. What comes back goes
-//! through one short queue a connection, in order: the head of an answer stands before the first piece of its body. While the
-//! client takes nothing, the queue stays full, and the body is not read.
+//! A request belongs to the connection that requested it, and ends with that connection: its bytes
+//! cannot be resumed. Each connection has one short queue for all answers, so the head of an answer
+//! precedes the first piece of its body. While the client does not read, the queue stays full, and
+//! the server does not read the body.
 //!
-//! What it does not do: TLS (an `https` URL is refused), redirects (they are passed on), pooled connections.
+//! Not supported: TLS (the server refuses an `https` URL), redirects (the server passes them to the
+//! client), and connection pooling.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,13 +33,13 @@ use super::refusal::Refusal;
 use crate::wire::http::{BodyDelta, Header, HttpParams, HttpResult, TOO_LATE};
 use crate::wire::{RequestId, method, notification_text, response_text};
 
-/// How many messages of all requests of a connection may wait for room on it.
+/// How many messages of all HTTP requests of a connection may wait to be sent.
 const QUEUE: usize = 4;
 
-/// How many bytes one piece of a body has at most.
+/// The maximum size of one body piece in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// The requests of one connection. Dropping them ends all.
+/// The HTTP requests of one connection. Dropping it ends all of them.
 pub(super) struct Fetches {
     tasks: JoinSet<()>,
     live: BTreeSet<String>,
@@ -45,15 +48,15 @@ pub(super) struct Fetches {
     counter: Arc<AtomicU64>,
 }
 
-/// What goes to the client.
+/// A message to the client.
 struct Fetched {
     text: String,
-    /// The request that is over with this.
+    /// The request that ends with this message, if it is the last one.
     over: Option<String>,
 }
 
 impl Fetches {
-    /// None yet. `counter` counts those of all connections.
+    /// Creates an empty set. `counter` counts the requests of all connections.
     pub(super) fn new(counter: &Arc<AtomicU64>) -> Self {
         let (sender, queue) = mpsc::channel(QUEUE);
         Self {
@@ -65,12 +68,12 @@ impl Fetches {
         }
     }
 
-    /// How many are under way.
+    /// Returns how many requests are in progress.
     pub(super) fn len(&self) -> usize {
         self.live.len()
     }
 
-    /// Sends a request; what comes of it comes out of [`next`](Self::next).
+    /// Sends a request; [`next`](Self::next) returns its answer.
     pub(super) fn start(
         &mut self,
         net: &Net,
@@ -98,18 +101,19 @@ impl Fetches {
             sender: self.sender.clone(),
             _counted: Counted::new(&self.counter),
         };
-        while self.tasks.try_join_next().is_some() {} // those who ended leave nothing behind
+        while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
         self.tasks.spawn(fetch.run(request));
         Ok(())
     }
 
-    /// The next message for the client, written out. Dropping the future loses nothing.
+    /// Returns the next serialized message for the client. Cancel safe: dropping the future loses
+    /// nothing.
     pub(super) async fn next(&mut self) -> String {
         let fetched = self.queue.recv().await.expect("there is a sender as long as there is this");
         self.taken(fetched)
     }
 
-    /// The same, if there is one.
+    /// Returns the next message if one is available.
     pub(super) fn try_next(&mut self) -> Option<String> {
         let fetched = self.queue.try_recv().ok()?;
         Some(self.taken(fetched))
@@ -122,7 +126,7 @@ impl Fetches {
         fetched.text
     }
 
-    /// The connection is over.
+    /// Handles the end of the connection.
     pub(super) fn end(mut self) {
         if defect!(HttpOutlivesConnection) {
             self.tasks.detach_all();
@@ -130,23 +134,23 @@ impl Fetches {
     }
 }
 
-/// One request on its way.
+/// One request in progress.
 struct Fetch {
     net: Net,
     to: Endpoint,
-    /// What the client waits for.
+    /// The id of the client's `http/request`.
     id: RequestId,
-    /// What pieces of the body are known by.
+    /// The id in the pieces of the body.
     request_id: String,
     streams: bool,
     deadline: Instant,
-    /// The longest body that is not streamed.
+    /// The maximum size of a body that is not streamed.
     most: usize,
     sender: mpsc::Sender<Fetched>,
     _counted: Counted,
 }
 
-/// Why no answer came, or not all of it.
+/// The reason why the answer is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("no connection to {0}: {1}")]
@@ -176,7 +180,8 @@ impl Fetch {
         timeout_at(self.deadline, act).await.unwrap_or(Err(Failed::Late))
     }
 
-    /// Connects, and waits for the head of the answer. The driver moves the bytes, as long as it lives.
+    /// Connects, sends the request, and waits for the head of the answer. The driver task moves the
+    /// bytes while it is alive.
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
@@ -185,16 +190,16 @@ impl Fetch {
         let connected = self.net.connect(&self.to).await;
         let stream = connected.map_err(|error| Failed::Connect(self.to.clone(), error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        driver.spawn(async move { drop(connection.await) }); // what goes wrong is told to who waits for the answer
+        driver.spawn(async move { drop(connection.await) }); // the answer returns its error
         Ok(sender.send_request(request).await?)
     }
 
-    /// The answer with its body.
+    /// Reads the answer with its whole body.
     async fn whole(&self, response: Response<Incoming>) -> Result<HttpResult, Failed> {
         let mut result = head(&response);
         let (mut body, mut bytes) = (response.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame?.into_data() else { continue }; // trailers have no place in an answer
+            let Ok(data) = frame?.into_data() else { continue }; // trailers are not passed on
             if bytes.len() + data.len() > self.most {
                 return Err(Failed::Long(self.most));
             }
@@ -204,7 +209,8 @@ impl Fetch {
         Ok(result)
     }
 
-    /// The head as the answer, then the body in pieces. The last piece says that it is the last, and may carry bytes.
+    /// Sends the head as the answer, then the body in pieces. The last piece is marked as such and
+    /// may carry bytes.
     async fn stream(&self, response: Response<Incoming>) {
         let result = head(&response);
         let early = defect!(HttpBodyBeforeResponse);
@@ -235,7 +241,7 @@ impl Fetch {
         }
     }
 
-    /// Sends bytes in pieces, the last of which is the last of the body where `done` says so.
+    /// Sends bytes in pieces. If `done` is set, the last of them is the last piece of the body.
     async fn pieces(&self, seq: &mut u64, mut data: Bytes, done: bool, error: Option<String>) {
         loop {
             let piece = data.split_to(data.len().min(PIECE));
@@ -275,12 +281,12 @@ impl Fetch {
 
     async fn send(&self, text: String, over: bool) {
         let over = over.then(|| self.request_id.clone());
-        // Where nobody is there to take it, this task is about to end, too.
+        // If the connection has ended, this task is about to end too.
         let _ = self.sender.send(Fetched { text, over }).await;
     }
 }
 
-/// The head of an answer. A header that is no text is passed on as far as it is.
+/// Returns the head of an answer. A header value that is not valid text is converted lossily.
 fn head(response: &Response<Incoming>) -> HttpResult {
     let header =
         |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| Header {
@@ -291,7 +297,7 @@ fn head(response: &Response<Incoming>) -> HttpResult {
     HttpResult { status: response.status().as_u16(), headers, body_base64: Bytes::new().into() }
 }
 
-/// Where to, and what to say there.
+/// Returns the target and the request to send.
 fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refusal> {
     let bad = |what: &str| {
         Refusal::Params(format!("{what}: {}", params.url.chars().take(200).collect::<String>()))
@@ -347,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_says_where_to_and_what_for() {
+    fn a_url_determines_endpoint_path_and_host() {
         let of = |to: &str, path: &str, host: &str| {
             Ok((to.to_owned(), path.to_owned(), host.to_owned()))
         };
@@ -358,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_http_request_is_refused() {
+    fn invalid_http_requests_are_refused() {
         for url in ["", "a", "/a", "https://a/", "ftp://a/", "http://", "http://a b/"] {
             assert!(asked(url, &[]).is_err(), "{url}");
         }

@@ -1,8 +1,10 @@
-//! The life of one process: one task, which launches it, and moves bytes between it and its session until all is known of it.
+//! The lifecycle of one process: one task, which launches it and moves bytes between the process
+//! and its session until the process is closed.
 //!
-//! It belongs to the session, not to the connection that asked for the start: a disconnect in the middle of a launch changes
-//! nothing. It does not keep the session alive, and finds its process by [`Run`], id and identity: where the session has let
-//! go of it meanwhile, the child is dropped, which kills it.
+//! The task belongs to the session, not to the connection that requested the start, so a disconnect
+//! during a launch changes nothing. The task does not keep the session alive. It finds its process
+//! by [`Run`], that is by id and start. If the session has removed the process meanwhile, the task
+//! drops the child, which kills it.
 
 use std::future::pending;
 use std::io;
@@ -23,22 +25,22 @@ use super::registry::RetainedSession;
 use super::session::{Room, Session};
 use crate::wire::process::OutputStream;
 
-/// A process that is to be launched.
+/// A process to launch.
 pub(super) struct Birth {
     pub(super) session: Weak<RetainedSession>,
     pub(super) run: Run,
     pub(super) command: Command,
     pub(super) tty: bool,
     pub(super) launch: Arc<dyn Launch>,
-    /// Who asked for it.
+    /// The connection that requested the start.
     pub(super) asked: ConnId,
 }
 
-/// What wakes the task of a process. When the process is let go, so is the sender.
+/// Wakes the task of a process. The sender is dropped when the session removes the process.
 type Stir = watch::Receiver<()>;
 
 impl Birth {
-    /// Launches the process, and stays with it until its close.
+    /// Launches the process, and serves it until its close.
     pub(super) async fn live(self) {
         let launched = self.launch.launch(&self.command).await;
         point!("exec.server.launched").await;
@@ -56,7 +58,7 @@ impl Birth {
         if defect!(StartDiesWithConnection)
             && self.with(|session, _| session.attached_by()) != Some(Some(self.asked))
         {
-            return pending().await; // whoever launched it has gone, and nobody knows what was launched
+            return pending().await; // the connection has ended, and the child is leaked
         }
         let started = self.with(|session, run| session.started(run, streams, stdin.is_some()));
         let Some(Some(stir)) = started else {
@@ -64,7 +66,7 @@ impl Birth {
             if defect!(LateChildKept) {
                 pending::<()>().await;
             }
-            return; // and the child is killed
+            return; // drops the child, which kills it
         };
         let out = if self.tty { OutputStream::Pty } else { OutputStream::Stdout };
         tokio::join!(
@@ -76,14 +78,14 @@ impl Birth {
         );
     }
 
-    /// Does something in the session; `None` where it has gone.
+    /// Runs an action on the session; returns `None` if the session has ended.
     fn with<T>(&self, act: impl FnOnce(&mut Session, &Run) -> T) -> Option<T> {
         let session = self.session.upgrade()?;
         let done = act(&mut session.core(), &self.run);
         Some(done)
     }
 
-    /// The same, where something may be due earlier afterwards.
+    /// Runs an action on the session and wakes the server, because a timer may now be due earlier.
     fn notify(&self, act: impl FnOnce(&mut Session, &Run)) {
         self.with(act);
         if let Some(session) = self.session.upgrade() {
@@ -91,7 +93,7 @@ impl Birth {
         }
     }
 
-    /// Moves what the process prints into its log, as long as there is room.
+    /// Moves the output of the process into its log while there is room.
     async fn read(
         &self,
         stream: OutputStream,
@@ -115,22 +117,24 @@ impl Birth {
                 }
             }
             buffer.clear();
-            // The end of a terminal is an error on some systems; either way nothing follows.
+            // Some systems report the end of a terminal as an error; in both cases no output
+            // follows.
             let count = (&mut pipe).take(CHUNK as u64).read_buf(&mut buffer).await.unwrap_or(0);
             point!("exec.server.read-output").await;
             if count == 0 {
                 return self.notify(|session, run| session.stream_ended(run, Instant::now()));
             }
-            // What is kept of it is counted by its length: it takes no more room than that.
+            // The log counts the length of a chunk, so copy it: the copy uses no more memory than
+            // its length.
             self.with(|session, run| {
                 session.produced(run, stream, Bytes::copy_from_slice(&buffer))
             });
-            // Output may come in a burst: whoever is to send it gets its turn.
+            // Output may arrive in a burst; let the sending task run in between.
             yield_now().await;
         }
     }
 
-    /// Moves what was accepted for the standard input of the process there.
+    /// Moves accepted bytes to the standard input of the process.
     async fn write(&self, pipe: Option<impl AsyncWrite + Unpin>, mut stir: Stir) {
         let Some(mut pipe) = pipe else { return };
         loop {
@@ -147,7 +151,8 @@ impl Birth {
             let written = tokio::select! {
                 biased;
                 written = write_some(&mut pipe, &bytes) => written,
-                // Where nobody takes it any more, and the process is over, nobody ever will.
+                // The process may be removed or closed while its input pipe is full: then the write
+                // would never complete.
                 changed = stir.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => return,
@@ -163,13 +168,14 @@ impl Birth {
         }
     }
 
-    /// Sends the process its signals, and waits for its end; and after that, signals for whoever holds its output.
+    /// Sends signals to the process and waits for its exit. After the exit, signals go to the
+    /// processes that hold its output open.
     async fn mind(&self, child: &mut dyn Child, mut stir: Stir) {
         let mut exited = false;
         loop {
             stir.mark_unchanged();
             while let Some(signal) = self.with(|session, run| session.next_order(run)).flatten() {
-                // Where nobody is left to hear it, nobody missed it.
+                // An error means that no process is left to receive the signal.
                 let _ = child.signal(signal);
             }
             if self.with(|session, run| session.over(run)).unwrap_or(true) {
@@ -188,7 +194,7 @@ impl Birth {
     }
 }
 
-/// Writes what the pipe takes. Dropping the future loses nothing.
+/// Writes as many bytes as the pipe accepts. Cancel safe: dropping the future loses nothing.
 async fn write_some(pipe: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<usize> {
     match pipe.write(bytes).await? {
         0 => Err(io::ErrorKind::WriteZero.into()),

@@ -1,8 +1,10 @@
-//! What a server knows of one process's output, exit and close: one sequence of events, numbered from 1.
+//! The server's log of one process: output, exit and close in one sequence of events, numbered from
+//! 1.
 //!
-//! Chunks of output are kept within bounds, the oldest go first; exit and close are kept always. Live notifications and reads
-//! come from here alone: a cursor walks the sequence, a read asks for what follows a number. A chunk that has gone leaves a
-//! hole, which whoever reads can see by the numbers.
+//! The log keeps output chunks within bounds and evicts the oldest first. It always keeps exit and
+//! close. It is the only source of live notifications and reads: a cursor walks the sequence, and a
+//! read returns the events after a number. An evicted chunk leaves a gap, which a reader can detect
+//! by the numbers.
 
 use bytes::Bytes;
 use reknit_resume::{Bounds, Retention};
@@ -10,7 +12,7 @@ use reknit_seams::defect;
 
 use crate::wire::process::{Chunk, OutputStream, ReadResult};
 
-/// How many bytes of output one event holds at most.
+/// The maximum number of output bytes in one event.
 pub const CHUNK: usize = 8 * 1024;
 
 /// The events of one process.
@@ -23,7 +25,7 @@ pub(super) struct ServerLog {
     exit: Option<(u64, i32)>,
     /// The number of the close.
     close: Option<u64>,
-    /// Why the process could not be watched to its end.
+    /// Why the server could not observe the process to its end.
     failure: Option<String>,
 }
 
@@ -34,14 +36,14 @@ pub(super) struct LogEntry {
     pub what: EntryKind,
 }
 
-/// What happened.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EntryKind {
-    /// It printed something.
+    /// The process printed output.
     Output(OutputStream, Bytes),
-    /// It exited, with this code.
+    /// The process exited with this code.
     Exited(i32),
-    /// It has exited, and nothing follows.
+    /// The process has exited, and no event follows.
     Closed,
 }
 
@@ -56,29 +58,30 @@ impl ServerLog {
         self.next - 1
     }
 
-    /// A chunk of output came. Returns the number of the newest chunk that went for it.
+    /// Appends a chunk of output. Returns the number of the newest chunk that was evicted to make
+    /// room.
     pub(super) fn output(&mut self, stream: OutputStream, bytes: Bytes) -> Option<u64> {
         let seq = self.number();
         self.output.push(seq, bytes.len(), (stream, bytes))
     }
 
-    /// The process exited.
+    /// Appends the exit.
     pub(super) fn exit(&mut self, code: i32, failure: Option<String>) {
         self.exit = Some((self.number(), code));
         self.failure = failure;
     }
 
-    /// Nothing follows.
+    /// Appends the close, which is the last event.
     pub(super) fn close(&mut self) {
         self.close = Some(self.number());
     }
 
-    /// An event takes its number, and is lost: for a defect.
+    /// For a defect: uses a number for an event and loses the event.
     pub(super) fn skip(&mut self) {
         self.number();
     }
 
-    /// The number of the next event to come.
+    /// Returns the number of the next event.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
@@ -91,7 +94,7 @@ impl ServerLog {
         self.close.is_some()
     }
 
-    /// The first event from `cursor` on that is there.
+    /// Returns the first event from `cursor` on that the log still has.
     pub(super) fn event(&self, cursor: u64) -> Option<LogEntry> {
         let output = self.output.since(cursor).next();
         let output = output.map(|(seq, (stream, bytes))| LogEntry {
@@ -107,22 +110,25 @@ impl ServerLog {
             .min_by_key(|event| event.seq)
     }
 
-    /// The number of the newest chunk that would go if one of this size came.
+    /// Returns the number of the newest chunk that a new chunk of this size would evict.
     pub(super) fn would_go(&self, bytes: usize) -> Option<u64> {
         self.output.would_go(bytes)
     }
 
-    /// Whether a read after this number has something to say, so that nobody waits: a chunk, a newer exit, or the close.
+    /// Whether a read after this number can be answered without waiting: there is a later chunk or
+    /// exit, or the process is closed.
     pub(super) fn has_answer(&self, after: u64) -> bool {
         let newer_exit =
             self.exit.is_some_and(|(seq, _)| seq > after || defect!(ReadSpinsAfterExit));
         newer_exit || self.closed() || self.output.newest().is_some_and(|newest| newest > after)
     }
 
-    /// What is known after this number: all of it, or chunks of `max` bytes together, one at least.
+    /// Returns the events after this number: all of them, or chunks of at most `max` bytes in
+    /// total, but at least one chunk.
     ///
-    /// An answer that leaves chunks out says how far it goes, and tells of exit and close only where they are within: whoever
-    /// goes on reading until it is told of the close has read everything.
+    /// An answer that leaves chunks out contains the number to continue from. It reports exit and
+    /// close only if the answer reaches them. A reader that continues until the close is reported
+    /// has read everything.
     pub(super) fn read(&self, after: u64, max: Option<u64>) -> ReadResult {
         let max = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
         let wanted = self.output.since(after.saturating_add(1));
@@ -157,12 +163,12 @@ impl ServerLog {
         behind_the_last.unwrap_or_else(|| after.saturating_add(1).min(self.next))
     }
 
-    /// How many chunks are kept.
+    /// Returns how many chunks are kept.
     pub(super) fn chunks(&self) -> usize {
         self.output.len()
     }
 
-    /// How many bytes these are.
+    /// Returns the size of the kept chunks in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.output.weight()
     }
@@ -211,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_steps_over_what_has_gone() {
+    fn a_cursor_skips_evicted_chunks() {
         let mut log = log(2);
         log.output(Stdout, "a".into());
         assert_eq!(log.output(Stdout, "bb".into()), Some(1));
@@ -231,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bounded_read_tells_only_what_it_reaches() {
+    fn a_bounded_read_reports_only_the_events_that_it_reaches() {
         let first = full().read(0, Some(5));
         assert_eq!(
             (seqs(&first), first.next_seq, first.exited, first.closed),
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_that_a_bounded_read_reaches_is_told_though_output_follows() {
+    fn a_bounded_read_reports_an_exit_before_later_output() {
         let mut log = log(1000);
         log.exit(7, None);
         log.output(Stdout, "aa".into());
@@ -261,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn one_chunk_comes_however_small_the_bound() {
+    fn a_bounded_read_returns_at_least_one_chunk() {
         let read = full().read(0, Some(0));
         assert_eq!((seqs(&read), read.next_seq), (vec![1], 2));
     }
 
     #[test]
-    fn numbers_beyond_the_end_are_no_trouble() {
+    fn numbers_beyond_the_end_are_accepted() {
         let read = full().read(u64::MAX, Some(u64::MAX));
         assert_eq!((seqs(&read), read.next_seq, read.closed), (vec![], 6, true));
         assert_eq!(full().event(u64::MAX), None);
@@ -286,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_gone_leaves_a_hole_that_the_numbers_show() {
+    fn an_evicted_chunk_leaves_a_gap_in_the_numbers() {
         let mut log = log(3);
         log.output(Stdout, "aaa".into());
         log.output(Stdout, "bbb".into());

@@ -1,25 +1,31 @@
-//! The server: it keeps sessions and their processes, and lends them to connections.
+//! The server: it keeps sessions and their processes, and attaches connections to them.
 //!
-//! - `log`, `stdin`: the two directions of one process. `process`: both, and what its task is to do. `session`: who is attached,
-//!   and everything that changes in one step with that. All of them without clock, socket or task.
-//! - `lifecycle`: the task of one process. `registry`: the sessions, and when each is over.
-//! - `connection`: one connection, one task. `requests`: what clients ask for. `fetch`: the HTTP requests that they have sent
-//!   from here.
+//! - `log`, `stdin`: the output and the input of one process. `process`: both, and the pending
+//!   actions of its task. `session`: the attached connection, and all state that must change
+//!   together with it. These modules use no clock, socket or task.
+//! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
+//! - `connection`: one connection, one task. `requests`: the requests of clients. `fetch`: the HTTP
+//!   requests that the server sends for its clients.
 //!
-//! A connection pulls what it sends from its session, along a cursor a process, so that a client which reads slowly stops its
-//! own processes, and nobody else. Tasks are owned: those of connections by [`Server::serve`], those of processes by their
-//! session. Dropping [`Server::serve`] ends all of them, and kills every process.
+//! A connection pulls its events from its session, with one cursor per process. So a client that
+//! reads slowly blocks only its own processes. Every task has an owner: [`Server::serve`] owns the
+//! tasks of connections, and a session owns the tasks of its processes. Dropping [`Server::serve`]
+//! ends all of them and kills every process.
 //!
-//! Where upstream of June 2026 has a hole, this server does better:
-//! - a dead peer is noticed by ping, within 16 s: it does not keep its session "still attached" for the whole recovery;
-//! - a long-poll wakes by a permit that is kept, so no event between its look and its wait is missed, and it does not hold up
-//!   the requests behind it;
-//! - a closed process is kept long enough for a client that noticed a cut late (`session` says how that is counted);
-//! - what was kept through an outage is held for the catch-up read, though output goes on;
-//! - a bounded read tells of exit and close only when it reaches them;
-//! - a flood of output does not hold up replies, nor one process another.
+//! Where the upstream server of June 2026 has defects, this server improves on it:
+//! - It detects a dead peer by ping within 16 s. Upstream keeps the session of a dead peer "still
+//!   attached" for the client's whole recovery window.
+//! - A long-poll wakes by a stored permit, so it misses no event between its check and its wait. It
+//!   does not delay the requests after it.
+//! - It keeps a closed process long enough for a client that notices a cut late (`session`
+//!   describes the retention).
+//! - It holds output retained during an outage for the catch-up read, even while the process prints
+//!   more.
+//! - A bounded read reports exit and close only when it reaches them.
+//! - A flood of output does not delay answers or other processes.
 //!
-//! What it does not do: authenticate (a session's id is 122 random bits, and that is all), encrypt, limit what processes may do.
+//! The server does not authenticate clients (the 122 random bits of a session id are the only
+//! secret), does not encrypt, and does not limit what processes may do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,27 +57,27 @@ pub use session::exit_code;
 
 use registry::Shared;
 
-/// How long the server waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
-/// moment.
+/// How long the server pauses after it failed to accept a connection. The missing resource (file
+/// handles, memory) is usually still missing a moment later.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A server: sessions, and who serves them.
+/// A server: its sessions and their connections.
 pub struct Server {
     shared: Arc<Shared>,
 }
 
 impl Server {
-    /// A server that launches its processes, and makes its connections, by `env`.
+    /// Creates a server that launches its processes and opens its connections through `env`.
     pub fn new(env: &Env, limits: ServerLimits) -> Self {
         Self { shared: Arc::new(Shared::new(env, limits)) }
     }
 
-    /// What it holds, to be asked at any time. Does not keep it alive.
+    /// Returns a handle to the server's resource counts. The handle does not keep the server alive.
     pub fn resources(&self) -> ServerResources {
         ServerResources::of(&self.shared)
     }
 
-    /// Serves whoever connects, until it is dropped.
+    /// Serves all connections until the future is dropped.
     pub async fn serve(self, mut listener: Listener) {
         let shared = &self.shared;
         let mut connections = JoinSet::new();
@@ -94,7 +100,8 @@ impl Server {
     }
 }
 
-/// Kills every process, though the tasks of connections hold their sessions for a moment longer.
+/// Kills every process immediately, although the tasks of connections hold their sessions a little
+/// longer.
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.shut_down();

@@ -1,4 +1,5 @@
-//! One process of a session, without the process: its events, its standard input, and what its task is to do next.
+//! The session's state of one process: its events, its standard input, and the pending actions of
+//! its task.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +16,7 @@ use super::stdin::Stdin;
 use crate::limits::ServerLimits;
 use crate::wire::process::OutputStream;
 
-/// What a client calls a process.
+/// The id of a process, chosen by the client.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ProcessId(Arc<str>);
 
@@ -37,50 +38,51 @@ impl fmt::Display for ProcessId {
     }
 }
 
-/// The identity of a start: an id can be used again, this cannot.
+/// Identifies a start. A process id can be reused, a start id cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StartId(pub(super) u64);
 
-/// One run of a process: what its task is known by to the session.
+/// One run of a process. The task of a process uses it to identify its process in the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) id: ProcessId,
     pub(super) start: StartId,
 }
 
-/// What a session keeps of a process.
+/// The session's state of a process.
 pub(super) struct RetainedProcess {
     pub(super) start: StartId,
     pub(super) stage: ProcessStage,
     pub(super) log: ServerLog,
     pub(super) stdin: Stdin,
-    /// How many of its output streams have not ended.
+    /// The number of output streams that have not ended.
     open: usize,
-    /// The signals that it is to be sent.
+    /// The signals to send to the process.
     orders: VecDeque<i32>,
-    /// Somebody who reads it was told to wait.
+    /// Whether the server has paused reading the output of the process.
     pub(super) paused: bool,
-    /// Wakes its task.
+    /// Wakes the task of the process.
     stir: watch::Sender<()>,
-    /// When it exited, for a defect.
+    /// When the process exited. Only a defect uses it.
     pub(super) exited_at: Option<Instant>,
 }
 
-/// How far a process has come.
+/// The progress of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessStage {
-    /// It is being launched.
+    /// The process is being launched.
     Starting,
-    /// It was launched, and not all is known of it.
+    /// The process was launched and is not closed yet.
     Running,
-    /// It has exited, and its output has ended.
+    /// The process has exited, and its output has ended.
     Closed {
-        /// When that was known.
+        /// When the process closed.
         at: Instant,
     },
 }
 
-/// How many signals may wait for a process. Those after them change nothing any more.
+/// How many signals may wait for a process. Further signals are dropped, because they would have no
+/// additional effect.
 const ORDERS: usize = 16;
 
 impl RetainedProcess {
@@ -102,7 +104,8 @@ impl RetainedProcess {
         }
     }
 
-    /// It was launched, with so many output streams, and with a standard input or without.
+    /// Records the launch: the number of output streams, and whether the process has a standard
+    /// input.
     pub(super) fn launched(
         &mut self,
         streams: usize,
@@ -115,18 +118,18 @@ impl RetainedProcess {
         self.stir.subscribe()
     }
 
-    /// It printed something. Returns the number of the newest chunk that went for it.
+    /// Appends output. Returns the number of the newest chunk that was evicted to make room.
     pub(super) fn produced(&mut self, stream: OutputStream, bytes: Bytes) -> Option<u64> {
         self.log.output(stream, bytes)
     }
 
-    /// One of its output streams ended.
+    /// Records the end of an output stream.
     pub(super) fn stream_ended(&mut self, now: Instant) {
         self.open = self.open.saturating_sub(1);
         self.close_if_over(now);
     }
 
-    /// It exited.
+    /// Records the exit.
     pub(super) fn exited(&mut self, code: i32, failure: Option<String>, now: Instant) {
         self.log.exit(code, failure);
         self.exited_at = Some(now);
@@ -136,7 +139,8 @@ impl RetainedProcess {
         self.close_if_over(now);
     }
 
-    /// The close is the last event: the exit is known, and everybody who held its output has gone.
+    /// Closes the process once it has exited and no process holds its output open. The close is the
+    /// last event.
     fn close_if_over(&mut self, now: Instant) {
         if self.log.exited() && self.open == 0 && !self.closed() {
             self.log.close();
@@ -150,7 +154,7 @@ impl RetainedProcess {
         matches!(self.stage, ProcessStage::Closed { .. })
     }
 
-    /// When all was known of it.
+    /// Returns when the process closed, if it did.
     pub(super) fn closed_at(&self) -> Option<Instant> {
         match self.stage {
             ProcessStage::Closed { at } => Some(at),
@@ -158,19 +162,19 @@ impl RetainedProcess {
         }
     }
 
-    /// Has its task look what there is to do.
+    /// Wakes the task of the process, which then checks what to do.
     pub(super) fn stir(&self) {
         self.stir.send_replace(());
     }
 
-    /// Has whoever was told to wait before reading it ask again.
+    /// Wakes the task if it has paused reading, so that it checks for room again.
     pub(super) fn resume(&self) {
         if self.paused {
             self.stir();
         }
     }
 
-    /// Has it sent a signal.
+    /// Queues a signal for the process.
     pub(super) fn order(&mut self, signal: i32) {
         if self.orders.len() < ORDERS {
             self.orders.push_back(signal);
@@ -178,7 +182,7 @@ impl RetainedProcess {
         }
     }
 
-    /// The next signal that it is to be sent.
+    /// Removes and returns the next signal for the process.
     pub(super) fn take_order(&mut self) -> Option<i32> {
         self.orders.pop_front()
     }
@@ -223,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_comes_last_where_the_streams_end_first() {
+    fn the_exit_follows_the_output_if_the_streams_end_first() {
         let now = Instant::now();
         let mut process = running();
         process.produced(Stdout, "a".into());
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_wait_in_order_and_not_without_end() {
+    fn signals_wait_in_order_and_their_number_is_bounded() {
         let mut process = running();
         (0..99).for_each(|signal| process.order(signal));
         let orders: Vec<_> = std::iter::from_fn(|| process.take_order()).collect();
@@ -246,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_was_told_to_wait_is_stirred() {
+    async fn resume_wakes_only_a_paused_process() {
         let limits = ServerLimits::default();
         let mut process = RetainedProcess::new(StartId(1), &limits);
         let stirred = process.launched(2, true, &limits);

@@ -1,11 +1,12 @@
-//! Why a request is refused, and with which number. A request that is refused has changed nothing.
+//! The reasons why the server refuses a request, with their error codes. A refused request has
+//! changed nothing.
 
 use reknit_seams::defect;
 
 use super::process::ProcessId;
 use crate::wire::{Message, RequestId, code};
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("the first request of a connection is `initialize`")]
@@ -41,7 +42,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The number that the client goes by.
+    /// Returns the error code that the client acts on.
     pub(super) fn code(&self) -> i64 {
         match self {
             Self::StillAttached(_) if defect!(StillAttachedIsInvalid) => code::INVALID_REQUEST,
@@ -58,7 +59,7 @@ impl Refusal {
         }
     }
 
-    /// The answer to the request of this id.
+    /// Renders the answer to the request with this id.
     pub(super) fn answer(&self, id: RequestId) -> String {
         Message::error(id, self.code(), self.to_string()).to_text()
     }

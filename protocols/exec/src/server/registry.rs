@@ -1,4 +1,4 @@
-//! The sessions of a server: who attaches to which, and when each is over.
+//! The sessions of a server: the attachment of connections, and when each session expires.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -17,25 +17,25 @@ use super::refusal::Refusal;
 use super::session::{ClientConnection, Session};
 use crate::limits::ServerLimits;
 
-/// How much of an id that nobody has is repeated.
+/// How many characters of an unknown session id the error message repeats.
 const LONGEST_ID: usize = 64;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(super) struct Shared {
     pub(super) env: Env,
     pub(super) limits: ServerLimits,
     sessions: Mutex<BTreeMap<String, Arc<RetainedSession>>>,
-    /// Something may be due earlier than was thought.
+    /// Notified when a timer may be due earlier than before.
     pub(super) changed: Arc<Notify>,
     pub(super) connections: Arc<AtomicU64>,
     pub(super) http_requests: Arc<AtomicU64>,
-    /// What a defect never lets go.
+    /// Sessions that a defect never drops.
     leaked: Mutex<Vec<Arc<RetainedSession>>>,
 }
 
-/// A session that is kept, with the tasks of its processes.
+/// A session, with the tasks of its processes.
 pub(super) struct RetainedSession {
-    /// Its name on the wire.
+    /// Its id on the wire.
     pub(super) id: String,
     core: Mutex<Session>,
     /// Dropping them kills the processes.
@@ -52,24 +52,25 @@ impl RetainedSession {
         self.tasks.lock().expect("nothing panics under the lock")
     }
 
-    /// Something may be due earlier than was thought.
+    /// Wakes the server, because a timer may now be due earlier.
     pub(super) fn changed(&self) {
         self.changed.notify_one();
     }
 
-    /// How many processes live, or are being launched, those included whose start was cancelled.
+    /// Returns how many processes are running or being launched, including those whose start was
+    /// cancelled.
     pub(super) fn alive(&self) -> usize {
         let mut tasks = self.tasks();
-        while tasks.try_join_next().is_some() {} // those who ended leave nothing behind
+        while tasks.try_join_next().is_some() {} // discard the results of finished tasks
         tasks.len()
     }
 
-    /// Gives a process a task to live in.
+    /// Spawns the task of a process.
     pub(super) fn bear(&self, lifecycle: impl Future<Output = ()> + Send + 'static) {
         self.tasks().spawn(lifecycle);
     }
 
-    /// Kills all processes, and lets go of everything.
+    /// Kills all processes and drops all state.
     fn shut_down(&self) {
         self.core().shut_down();
         let mut tasks = std::mem::take(&mut *self.tasks());
@@ -128,7 +129,8 @@ impl Shared {
         Ok(kept)
     }
 
-    /// The whole of it under the lock of all sessions: nobody else can attach to one that is being let go.
+    /// Holds the lock of all sessions throughout, so that no other connection can attach to a
+    /// session that is being removed.
     fn resume(
         &self,
         id: String,
@@ -152,7 +154,7 @@ impl Shared {
         }
     }
 
-    /// A connection is over.
+    /// Detaches a connection that has ended.
     pub(super) async fn detach(&self, kept: &RetainedSession, by: ConnId) {
         point!("exec.server.detach", conn = by.0).await;
         let own = kept.core().detach(by, Instant::now());
@@ -169,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Lets go of what is due; returns when the next thing is.
+    /// Removes expired sessions and processes; returns when the next timer is due.
     pub(super) fn sweep(&self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         self.sessions().retain(|_, kept| {
@@ -198,18 +200,18 @@ impl Shared {
         }
     }
 
-    /// Nothing stays.
+    /// Ends all sessions.
     pub(super) fn shut_down(&self) {
         let sessions = std::mem::take(&mut *self.sessions());
         sessions.values().for_each(|kept| kept.shut_down());
     }
 
-    /// The defect `ProcessIdsGlobal`: whether any session has a process of this id.
+    /// The defect `ProcessIdsGlobal`: whether any session has a process with this id.
     pub(super) fn anybody_has(&self, id: &ProcessId) -> bool {
         self.sessions().values().any(|kept| kept.core().processes().any(|(other, _)| other == id))
     }
 
-    /// A random UUID, of version 4.
+    /// Returns a random UUID, version 4.
     fn new_id(&self) -> String {
         let mut bytes = [0; 16];
         self.env.entropy.fill(&mut bytes);

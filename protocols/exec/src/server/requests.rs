@@ -1,4 +1,5 @@
-//! What clients ask for: parameters in, an answer out, or something to wait for.
+//! The requests of clients: each is answered at once, refused, or set aside until it can be
+//! answered.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,25 +25,25 @@ use crate::wire::process::{
 };
 use crate::wire::{RequestId, method, read, response_text};
 
-/// How long the ids may be that a client chooses.
+/// The maximum length of an id that a client chooses.
 const LONGEST_ID: usize = 256;
 
-/// The longest wait of a read; nobody notices the difference to a longer one.
+/// The longest wait of a read. No client can tell it from a longer one.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
-/// What becomes of a request that is not refused.
+/// The outcome of a request that is not refused.
 pub(super) enum Asked {
-    /// This is the answer.
+    /// The request is answered.
     Answered(String),
-    /// It is set aside.
+    /// The request is set aside.
     Waits(Waiting),
-    /// It was sent on, and the answer comes with what comes back.
+    /// The HTTP request was sent; the fetch delivers the answer.
     Fetched,
 }
 
-/// What a request waits for. It ends with its connection.
+/// The condition that a request waits for. A waiting request ends with its connection.
 pub(super) enum Waiting {
-    /// Output, exit or close, until some time.
+    /// Output, exit or close, until a deadline.
     Read { process: ProcessId, after: u64, max: Option<u64>, until: Instant, seen: Option<u64> },
     /// Room in the standard input of a process.
     Write { process: ProcessId, write: Option<String>, bytes: Bytes },
@@ -51,7 +52,7 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    /// Until when it waits, if not for ever.
+    /// Returns the deadline of the wait, if it has one.
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Read { until, .. } => Some(*until),
@@ -59,7 +60,7 @@ impl Waiting {
         }
     }
 
-    /// The process that it writes to.
+    /// Returns the process that the request writes to, if it is a write.
     pub(super) fn writes_to(&self) -> Option<&ProcessId> {
         match self {
             Self::Write { process, .. } => Some(process),
@@ -68,7 +69,7 @@ impl Waiting {
     }
 }
 
-/// An answer, unless there is none yet.
+/// An answer, or `None` if the request still waits.
 type Answer = Option<Result<String, Refusal>>;
 
 impl Conversation {
@@ -211,8 +212,8 @@ impl Conversation {
         if full { Err(Refusal::TooMany("requests that wait")) } else { Ok(()) }
     }
 
-    /// Answers a request that was set aside, if that is possible by now. Writes to these processes have to wait for an earlier
-    /// one.
+    /// Answers a waiting request if that is possible now. A write to a process in `writes` still
+    /// waits, because an earlier write to that process does.
     pub(super) fn try_again(
         &self,
         kept: &RetainedSession,
@@ -248,7 +249,7 @@ impl Conversation {
         }
     }
 
-    /// What two defects do between a look and an act; nothing else.
+    /// Emulates two defects that act between a check and its action; otherwise does nothing.
     pub(super) async fn emulate(
         &mut self,
         kept: &RetainedSession,
@@ -260,14 +261,15 @@ impl Conversation {
             && method == method::WRITE
             && let Ok(WriteParams { process_id, write_id, .. }) = read(params)
         {
-            // The bytes are queued, and their id is not kept. A disconnect in between drops the handler.
+            // The bytes are queued, but their id is not remembered yet. A disconnect at this point
+            // drops the handler.
             self.busy(point!("exec.server.write.queued", conn = self.conn.0)).await?;
             kept.core().remember_write(&process_id.as_str().into(), write_id.as_deref());
         }
         if defect!(LongPollLostWakeUp)
             && let Ok(Asked::Waits(Waiting::Read { process, seen, .. })) = &mut asked
         {
-            // It looked, and found nothing. Only what comes after it listens will wake it.
+            // The read has found nothing. Only events after it starts to listen will wake it.
             self.busy(point!("exec.server.read.looked", conn = self.conn.0)).await?;
             *seen = kept.core().next_of(process);
         }
@@ -286,7 +288,7 @@ fn process_id(id: &str) -> Result<ProcessId, Refusal> {
     Ok(id.into())
 }
 
-/// What is to be launched.
+/// Returns the command to launch.
 fn command(params: StartParams) -> Result<Command, Refusal> {
     let cwd = directory(params.cwd)?;
     let stdio = if params.tty {
@@ -303,7 +305,7 @@ fn command(params: StartParams) -> Result<Command, Refusal> {
     })
 }
 
-/// The directory that a path or a `file:` URI names; none where neither is given.
+/// Returns the directory of a path or a `file:` URI, or `None` if `cwd` is empty.
 fn directory(cwd: String) -> Result<Option<String>, Refusal> {
     let Some(uri) = cwd.strip_prefix("file://") else {
         return Ok(Some(cwd).filter(|cwd| !cwd.is_empty()));
@@ -315,7 +317,7 @@ fn directory(cwd: String) -> Result<Option<String>, Refusal> {
         .ok_or_else(|| Refusal::Params("cwd is neither a path nor a file: URI of this host".into()))
 }
 
-/// A text without the `%2F`s of URIs.
+/// Decodes the percent escapes of a URI, such as `%2F`.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

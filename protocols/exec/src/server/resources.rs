@@ -1,4 +1,4 @@
-//! What a server holds, counted: for an operator, and for whoever looks for what was left behind.
+//! The server's resource counts, for operators and for leak checks.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -6,32 +6,33 @@ use std::sync::{Arc, Weak};
 use super::process::{ProcessStage, RetainedProcess};
 use super::registry::Shared;
 
-/// Asks a server what it holds, and does not keep it.
+/// A handle to a server's resource counts. It does not keep the server alive.
 #[derive(Clone)]
 pub struct ServerResources(Weak<Shared>);
 
-/// The counts of one moment. All of them are 0 when nobody has been there for a while, or when the server is gone.
+/// The counts at one moment. All counts are 0 after the server has ended, or when it has had no
+/// client for a while.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Sessions.
     pub sessions: u64,
-    /// Sessions that wait for a connection; for each there is a time at which it is over.
+    /// Sessions without a connection; each has an expiry time.
     pub detached: u64,
-    /// Connections that were accepted and are not over.
+    /// Accepted connections that have not ended.
     pub connections: u64,
-    /// HTTP requests that are under way.
+    /// HTTP requests in progress.
     pub http_requests: u64,
-    /// Processes that are known, closed ones included.
+    /// Processes that the server keeps, including closed ones.
     pub processes: u64,
     /// Processes that are not closed.
     pub open_processes: u64,
     /// Processes that are being launched.
     pub starting: u64,
-    /// Bytes of output that are kept of the process of which most are.
+    /// Retained bytes of output: the maximum over all processes.
     pub most_retained_bytes: u64,
-    /// Chunks of output that are kept of the process of which most are.
+    /// Retained chunks of output: the maximum over all processes.
     pub most_retained_chunks: u64,
-    /// Bytes that wait for the standard input of the process for which most do.
+    /// Bytes that wait for a standard input: the maximum over all processes.
     pub most_waiting_input: u64,
 }
 
@@ -40,7 +41,7 @@ impl ServerResources {
         Self(Arc::downgrade(shared))
     }
 
-    /// What there is now.
+    /// Returns the current counts.
     pub fn counts(&self) -> Counts {
         let Some(shared) = self.0.upgrade() else { return Counts::default() };
         let mut counts = Counts {

@@ -1,30 +1,43 @@
-//! One session, without clock, socket or task: who is attached, which processes it has, and what is to be sent next.
+//! One session, without clock, socket or task: the attached connection, the processes, and the next
+//! event to send.
 //!
-//! Everything here runs under the session's one lock, in one step: an event enters its log and finds its reader; a
-//! connection attaches and finds its cursors. Each entry of a connection brings its [`ConnId`], and is refused unless it is
-//! the one that is attached: what an older connection still says, or how late it ends, changes nothing.
+//! All functions run under the session's single lock, in one step: an event is appended and its
+//! reader is notified together; a connection is attached and its cursors are set together. Each
+//! call from a connection passes its [`ConnId`] and is refused unless that connection is attached.
+//! So a request or a late detach of an older connection changes nothing.
 //!
-//! - here: who is attached. `asks`: what clients ask for, and what is sent. `tasks`: what the tasks of processes say. `time`: what
-//!   goes by time alone.
+//! - this module: the attachment. `asks`: the requests of clients, and the events to send. `tasks`:
+//!   the reports of the tasks of processes. `time`: the timers.
 //!
 //! # What is sent, and what waits
-//! Notifications are pulled from the logs by the task of the attached connection, one event of each process in turn, along
-//! one cursor a process. At an attach the cursors stand at "now": what came before is what `process/read` is for. So a
-//! number is in the answer of a read, or is sent after it, or both; never neither.
+//! The task of the attached connection pulls notifications from the logs, alternating between
+//! processes, with one cursor per process. An attach sets the cursors to "now"; the client gets
+//! earlier events by `process/read`. So each event number is in the answer of a read, or is sent
+//! afterwards, or both; no event is left out.
 //!
-//! While somebody is attached, nothing is lost that was not sent: a process is not read from (and so stops, when its pipe is
-//! full) when too many of its events wait, or when its next chunk would make one go that was not sent, until there is room
-//! for half as much. After a resume that holds also for what was kept from before, until it was read, or until the grace is
-//! over. A detach releases everything.
+//! While a connection is attached, no unsent event is lost. The server pauses reading the output of
+//! a process if too many of its events wait, or if its next chunk would evict an unsent one. (The
+//! process then blocks when its pipe is full.) Reading continues when there is room for half of the
+//! limit. After a resume, the same applies to output retained from before the resume, until the
+//! client has read it or the grace period is over. A detach resumes reading for all processes.
 //!
 //! # How long a closed process is kept
-//! For the retention (30 s), counted from the later of its close and the last try to attach, while somebody is attached; as long as
-//! the session lives, while nobody is; and in any case until its close was sent. So a client that notices a cut late (16 s
-//! after its last sign of life) and takes its whole recovery (25 s) still finds it: the server has noticed after 16 s, too,
-//! and then the clock stands still. A client that notices earlier than the server is refused for a while: each try starts the
-//! clock again. A client that no longer hears the server is heard for up to 16 s more, and the server notices its end 16 s after that:
-//! over a connection that is quieter than one that lives, nothing is forgotten. Where a start would find the session full, those go first whose retention, counted from
-//! their close alone, is over: a client that comes and goes for hours does not fill its session.
+//! A closed process is kept at least until its close was sent. While no connection is attached, it
+//! is kept as long as the session exists. While one is attached, it is kept for the retention (30
+//! s), counted from the later of its close and the last attempt to attach.
+//!
+//! - A client may notice a cut late (16 s after the server's last sign of life) and use its whole
+//!   recovery window (25 s). It still finds the process: the server notices the cut after 16 s too,
+//!   and from then on the retention does not run.
+//! - A client that notices the cut before the server is refused for a while. Each of its attempts
+//!   restarts the retention.
+//! - A client that no longer hears the server can still be heard for up to 16 s, and the server
+//!   notices its end 16 s after that. So nothing is forgotten while the connection has been silent
+//!   for longer than a live connection would be.
+//!
+//! If a start finds the session full, the server forgets the process that closed first among those
+//! whose close was sent, if its retention, counted only from its close, is over. So a client that
+//! reconnects repeatedly for hours does not fill its session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -51,43 +64,45 @@ pub(super) use asks::Reading;
 pub(super) use tasks::Room;
 pub use tasks::exit_code;
 
-/// All that outlives a connection.
+/// All state that outlives a connection.
 pub(super) struct Session {
     limits: ServerLimits,
     attachment: Attachment<ConnId, Outgoing>,
-    /// When a connection last asked for it, in vain or not.
+    /// When a connection last tried to attach, successfully or not.
     sought_at: Instant,
     processes: BTreeMap<ProcessId, RetainedProcess>,
     starts: u64,
-    /// When it would have been over after its first detachment, for a defect.
+    /// When the session would have expired after its first detachment. Only a defect uses it.
     first_until: Option<Instant>,
 }
 
-/// What a session knows of a connection.
+/// The session's handle of a connection.
 #[derive(Clone)]
 pub(super) struct ClientConnection {
-    /// Has its task look what there is for it.
+    /// Wakes the task of the connection, which then checks for events and answers.
     pub(super) wake: Arc<Notify>,
-    /// When its client last gave a sign of life.
+    /// The time of the client's last sign of life.
     pub(super) signs: watch::Receiver<Instant>,
 }
 
-/// What the session owes to the connection that is attached. It comes and goes with the attachment.
+/// The state of an attachment: everything that the session has yet to send to the attached
+/// connection.
 struct Outgoing {
     line: ClientConnection,
-    /// Of each process whose events are being sent: the number that comes next.
+    /// For each process whose events are being sent: the number of the next event.
     cursors: BTreeMap<ProcessId, u64>,
-    /// The processes that may have told something since they were looked at: whoever has an event to be sent is among them.
+    /// The processes that may have new events. Every process with an event to send is in this set.
     news: BTreeSet<ProcessId>,
-    /// Whose event was sent last.
+    /// The process whose event was sent last.
     turn: Option<ProcessId>,
-    /// Of each process that was there before: the number from which on nothing was read yet.
+    /// For each process older than this attachment: the number of the first event that the client
+    /// has not read.
     unread: BTreeMap<ProcessId, u64>,
-    /// Until when these are held back for.
+    /// Until when the server holds these unread events.
     grace: Instant,
-    /// The starts that this connection asked for, and what became of them.
+    /// The starts that this connection requested, with their outcomes.
     starts: BTreeMap<StartId, Option<Result<(), Refusal>>>,
-    /// A defect took it away: nothing is sent.
+    /// Set by a defect: nothing is sent.
     deaf: bool,
 }
 
@@ -105,13 +120,13 @@ impl Outgoing {
         }
     }
 
-    /// Whose turn it is of those that may have told something: of each process one event in turn.
+    /// Returns the process whose turn is next, among those that may have new events.
     fn next(&self) -> Option<&ProcessId> {
         let behind = self.turn.as_ref().map_or(Unbounded, Excluded);
         self.news.range((behind, Unbounded)).next().or_else(|| self.news.first())
     }
 
-    /// The number from which on nothing may go.
+    /// Returns the first event number that must not be evicted.
     fn needed(&self, id: &ProcessId, now: Instant) -> Option<u64> {
         let cursor = self.cursors.get(id).copied();
         let unread = self.unread.get(id).copied().filter(|_| now < self.grace);
@@ -120,7 +135,7 @@ impl Outgoing {
 }
 
 impl Session {
-    /// A new session, attached to the connection that asked for it.
+    /// Creates a session that is attached to the connection that requested it.
     pub(super) fn new(
         by: ConnId,
         line: ClientConnection,
@@ -154,12 +169,12 @@ impl Session {
             let lease = Lease::begin(now, self.limits.detached_lifetime);
             self.attachment.detach(self.attachment.by().unwrap_or(by), lease);
         }
-        self.sought_at = now; // also in vain: a client that comes back has not heard what was sent to the connection before
+        self.sought_at = now; // also if the attach fails: the client may have missed earlier events
         self.attachment.attach(by, owed, now)
     }
 
-    /// A connection is over. Inert unless it is the one that is attached; returns whether it is. Everything that waited for
-    /// it to take something goes on.
+    /// Detaches a connection that has ended, and resumes all paused processes. Does nothing unless
+    /// this connection is attached; returns whether it was.
     pub(super) fn detach(&mut self, by: ConnId, now: Instant) -> bool {
         let lifetime = self.limits.detached_lifetime;
         let lease =
@@ -175,7 +190,8 @@ impl Session {
         own
     }
 
-    /// The defect `SenderClearedAfterUnlock`: a detach takes away what is owed to whoever is attached by now.
+    /// The defect `SenderClearedAfterUnlock`: a detach stops the events of the connection that has
+    /// attached meanwhile.
     pub(super) fn clear_sender(&mut self) {
         if let Some(owed) = self.attachment.owed_mut() {
             owed.deaf = true;
@@ -187,13 +203,13 @@ impl Session {
         self.processes.values_mut().for_each(|process| process.order(KILL));
     }
 
-    /// Whether this connection is the one that is attached.
+    /// Checks that this connection is the attached one.
     pub(super) fn check(&self, by: ConnId) -> Result<(), Refusal> {
         let own = self.attachment.by() == Some(by) || defect!(AttachSteals);
         if own { Ok(()) } else { Err(Refusal::Resumed) }
     }
 
-    /// Which connection is attached.
+    /// Returns the attached connection.
     pub(super) fn attached_by(&self) -> Option<ConnId> {
         self.attachment.by()
     }
@@ -202,12 +218,12 @@ impl Session {
         self.attached_by().is_some()
     }
 
-    /// The number of the next event of a process, for a defect.
+    /// For a defect: returns the number of the next event of a process.
     pub(super) fn next_of(&self, id: &ProcessId) -> Option<u64> {
         self.processes.get(id).map(|process| process.log.next())
     }
 
-    /// Whether the session is over.
+    /// Whether the session has expired.
     pub(super) fn expired(&self, now: Instant) -> bool {
         if defect!(ExpiryTimerUnchecked) && !self.attached() {
             return self.first_until.is_some_and(|until| until <= now);
@@ -215,19 +231,19 @@ impl Session {
         self.attachment.expired(now)
     }
 
-    /// Nothing stays.
+    /// Drops all processes.
     pub(super) fn shut_down(&mut self) {
         self.processes.clear();
     }
 
-    /// Has the attached connection look what there is for it.
+    /// Wakes the attached connection.
     fn wake(&self) {
         if let Some(owed) = self.attachment.owed() {
             owed.line.wake.notify_one();
         }
     }
 
-    /// A process has told something: it is to be sent.
+    /// Marks a process as having new events to send.
     fn notifies(&mut self, id: &ProcessId) {
         if let Some(owed) = self.attachment.owed_mut() {
             owed.news.insert(id.clone());
@@ -235,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Tells the connection that asked for a start what became of it.
+    /// Reports the outcome of a start to the connection that requested it.
     fn settle(&mut self, run: &Run, outcome: Result<(), Refusal>) {
         let Some(owed) = self.attachment.owed_mut() else { return };
         if outcome.is_err() {
@@ -247,7 +263,7 @@ impl Session {
         }
     }
 
-    /// What it holds.
+    /// Returns the processes of the session.
     pub(super) fn processes(&self) -> impl Iterator<Item = (&ProcessId, &RetainedProcess)> {
         self.processes.iter()
     }

@@ -1,7 +1,8 @@
-//! The standard input of one process: what was accepted and not yet taken, and the ids of what was accepted.
+//! The standard input of one process: the accepted bytes that the process has not taken yet, and
+//! the ids of accepted writes.
 //!
-//! Bytes are queued and their id is kept in the same step. There is no moment in which a repeated write could find the one
-//! without the other.
+//! Queueing the bytes and remembering the id is one step. So a repeated write always finds both or
+//! neither.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ use reknit_seams::defect;
 
 use crate::wire::process::WriteStatus;
 
-/// What waits for one process to read it.
+/// The bytes that wait for one process to read them.
 #[derive(Debug)]
 pub(super) struct Stdin {
     open: bool,
@@ -22,13 +23,14 @@ pub(super) struct Stdin {
 }
 
 impl Stdin {
-    /// Nothing yet. `most` bytes may wait, and `ids` are remembered.
+    /// Creates an empty queue. At most `most` bytes may wait, and the last `ids` write ids are
+    /// remembered.
     pub(super) fn new(open: bool, most: usize, ids: usize) -> Self {
         Self { open, queue: VecDeque::new(), bytes: 0, most, seen: Seen::new(ids) }
     }
 
-    /// Queues bytes under an id, unless the id is known. `None` where there is no room: nothing has changed then. Something
-    /// longer than the whole queue gets in when the queue is empty.
+    /// Queues bytes under an id, unless the id is known. Returns `None` and changes nothing if
+    /// there is no room. A write longer than the limit is accepted if the queue is empty.
     pub(super) fn write(&mut self, id: Option<&str>, bytes: &Bytes) -> Option<WriteStatus> {
         if id.is_some_and(|id| self.seen.contains(&id.to_owned())) && !defect!(NoWriteDedupe) {
             return Some(WriteStatus::Accepted);
@@ -49,17 +51,17 @@ impl Stdin {
         Some(WriteStatus::Accepted)
     }
 
-    /// Keeps the id of a write.
+    /// Remembers the id of a write.
     pub(super) fn remember(&mut self, id: Option<&str>) {
         id.map(|id| self.seen.insert(id.to_owned()));
     }
 
-    /// What the process is to be given next.
+    /// Returns the next bytes for the process.
     pub(super) fn next(&self) -> Option<Bytes> {
         self.queue.front().cloned()
     }
 
-    /// The process took so many bytes of it.
+    /// Removes bytes that the process has taken.
     pub(super) fn took(&mut self, count: usize) {
         let Some(front) = self.queue.front_mut() else { return };
         front.advance(count);
@@ -69,20 +71,21 @@ impl Stdin {
         }
     }
 
-    /// Nobody reads any more: what waits is lost, and nothing is accepted.
+    /// Closes the input because the process no longer reads it: waiting bytes are lost, and no new
+    /// bytes are accepted.
     pub(super) fn close(&mut self) {
         self.open = false;
         self.queue.clear();
         self.bytes = 0;
     }
 
-    /// Whether somebody reads.
+    /// Whether the input is open.
     #[cfg(test)]
     pub(super) fn open(&self) -> bool {
         self.open
     }
 
-    /// How many bytes wait.
+    /// Returns how many bytes wait.
     pub(super) fn waiting(&self) -> usize {
         self.bytes
     }
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_is_taken_in_order_and_once() {
+    fn accepted_bytes_are_taken_once_and_in_order() {
         let mut stdin = Stdin::new(true, 100, 10);
         for (id, bytes) in [("1", "one,"), ("2", "two,"), ("1", "one,"), ("3", ""), ("4", "four")] {
             assert_eq!(stdin.write(Some(id), &bytes.into()), Some(Accepted));
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_no_room_has_changed_nothing_and_may_come_again() {
+    fn a_write_without_room_changes_nothing_and_may_be_retried() {
         let mut stdin = Stdin::new(true, 4, 10);
         assert_eq!(stdin.write(Some("1"), &"abc".into()), Some(Accepted));
         assert_eq!(stdin.write(Some("2"), &"de".into()), None);
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_the_queue_waits_for_an_empty_one() {
+    fn a_write_longer_than_the_limit_needs_an_empty_queue() {
         let mut stdin = Stdin::new(true, 4, 10);
         assert_eq!(stdin.write(None, &"longer than that".into()), Some(Accepted));
         assert_eq!(stdin.write(None, &"x".into()), None);
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_input_accepts_what_it_accepted_before_and_nothing_else() {
+    fn a_closed_input_accepts_only_repeated_writes() {
         let mut stdin = Stdin::new(true, 4, 10);
         stdin.write(Some("1"), &"abc".into());
         stdin.close();
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_forgotten_after_as_many_others_as_are_kept() {
+    fn the_oldest_id_is_forgotten_beyond_the_limit() {
         let mut stdin = Stdin::new(true, 100, 2);
         for id in ["1", "2", "3", "1"] {
             stdin.write(Some(id), &"x".into());

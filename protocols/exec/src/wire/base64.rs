@@ -1,4 +1,4 @@
-//! Bytes in JSON.
+//! The base64 encoding of bytes in JSON.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// Bytes that stand in JSON as a string in base64, with padding.
+/// Bytes that are encoded in JSON as a base64 string with padding.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Base64(pub Bytes);
 
@@ -27,7 +27,7 @@ impl From<Bytes> for Base64 {
 
 impl Serialize for Base64 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Written as it is encoded: it may be megabytes.
+        // Encodes directly into the serializer, because the data may be megabytes long.
         serializer.collect_str(&Base64Display::new(&self.0, &STANDARD))
     }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_back_as_they_went() {
+    fn encoded_bytes_decode_to_the_same_bytes() {
         for bytes in [&b""[..], b"a", b"ab", b"abc", b"\xff\x00\n"] {
             let text = serde_json::to_string(&Base64(Bytes::copy_from_slice(bytes))).unwrap();
             assert_eq!(serde_json::from_str::<Base64>(&text).unwrap().0, bytes);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_an_error() {
+    fn invalid_base64_is_an_error() {
         assert!(serde_json::from_str::<Base64>(r#""a""#).is_err());
         assert!(serde_json::from_str::<Base64>("7").is_err());
     }

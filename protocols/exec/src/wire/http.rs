@@ -1,4 +1,5 @@
-//! The HTTP family: a request that the server sends from where it is, and the body of its response in pieces.
+//! The HTTP family: a request that the server sends from its machine, and the body of its response
+//! in pieces.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use super::Base64;
 pub struct HttpParams {
     /// `GET`, `POST`, …
     pub method: String,
-    /// Where to: `http://host:port/path`.
+    /// The URL: `http://host:port/path`.
     pub url: String,
     /// The headers, in order.
     #[serde(default)]
@@ -18,12 +19,13 @@ pub struct HttpParams {
     /// The body of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<Base64>,
-    /// How long the response may take; for ever where nothing is given.
+    /// How long the response may take, in milliseconds; without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What the pieces of the body are known by; one request of a connection at a time may have it.
+    /// Identifies the pieces of the body. It must be unique among the open requests of the
+    /// connection.
     pub request_id: String,
-    /// Whether the body comes in pieces after the result, or whole in the result.
+    /// Whether the body follows the result in pieces; otherwise the result contains it.
     #[serde(default)]
     pub stream_response: bool,
 }
@@ -41,33 +43,33 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResult {
-    /// The status: 200.
+    /// The status code, such as 200.
     pub status: u16,
     /// The headers, in order.
     pub headers: Vec<Header>,
-    /// The body; empty where it comes in pieces.
+    /// The body; empty if it follows in pieces.
     #[serde(default)]
     pub body_base64: Base64,
 }
 
-/// What a server says of a request whose deadline has passed.
+/// The server's message for a request whose deadline has passed.
 pub const TOO_LATE: &str = "it took too long";
 
-/// What `http/request/bodyDelta` says.
+/// The parameters of `http/request/bodyDelta`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BodyDelta {
-    /// Whose body.
+    /// The request that the body belongs to.
     pub request_id: String,
     /// The number of the piece, from 1.
     pub seq: u64,
-    /// The bytes. The last piece may carry some, too.
+    /// The bytes. The last piece may carry bytes too.
     #[serde(default)]
     pub delta_base64: Base64,
-    /// Whether it is the last one.
+    /// Whether this is the last piece.
     #[serde(default)]
     pub done: bool,
-    /// Why the body ends before its end, in the last piece.
+    /// Why the body is incomplete; only in the last piece.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -1,13 +1,14 @@
-//! What the two ends say to each other: JSON-RPC messages without a version field, one a WebSocket frame.
+//! The messages between client and server: JSON-RPC messages without a version field, one per
+//! WebSocket frame.
 //!
-//! - [`Message`]: a request, a response, an error, or a notification; what it carries stays unread until somebody knows what to
-//!   expect ([`Message::parse`], [`read`]).
+//! - [`Message`]: a request, a response, an error, or a notification. Its payload stays raw until
+//!   the receiver knows its type ([`Message::parse`], [`read`]).
 //! - [`session`], [`process`], [`http`]: parameters and results of the three families of methods.
-//! - [`code`]: the numbers of errors. [`method`]: the names of methods.
-//! - [`Base64`]: bytes, as they stand in JSON.
+//! - [`code`]: the error codes. [`method`]: the names of methods.
+//! - [`Base64`]: the encoding of bytes in JSON.
 //!
-//! The names on the wire are those of the codex exec-server of June 2026. A field that is not known here is skipped, as that
-//! server does: later versions of it add some.
+//! The names on the wire are those of the codex exec-server of June 2026. Unknown fields are
+//! skipped, as that server does, because later versions of it add fields.
 
 mod base64;
 
@@ -20,19 +21,21 @@ pub use reknit_jsonrpc::{
     ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
 };
 
-/// The numbers of errors.
+/// The error codes.
 pub mod code {
-    /// The transport below the answering side is closed. A client treats it like the end of its own connection.
+    /// The transport behind the peer is closed. A client treats this like the end of its own
+    /// connection.
     pub const TRANSPORT_CLOSED: i64 = -32000;
-    /// The session is attached to another connection; this passes.
+    /// The session is attached to another connection. The error is transient.
     pub const STILL_ATTACHED: i64 = -32010;
-    /// The request is out of place: no handshake yet, unknown process or session, an id that is taken.
+    /// The request is not valid now: before the handshake, for an unknown process or session, or
+    /// with an id that is taken.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// There is no such method.
+    /// The method does not exist.
     pub const UNKNOWN_METHOD: i64 = -32601;
-    /// The parameters are not those of the method.
+    /// The parameters do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// The answering side failed.
+    /// The peer failed to handle the request.
     pub const INTERNAL: i64 = -32603;
 }
 
@@ -40,7 +43,7 @@ pub mod code {
 pub mod method {
     /// Opens or resumes a session; the first request of a connection.
     pub const INITIALIZE: &str = "initialize";
-    /// The client has read the answer to [`INITIALIZE`]; a notification.
+    /// The client has read the answer to [`INITIALIZE`] (a notification).
     pub const INITIALIZED: &str = "initialized";
     /// Starts a process.
     pub const START: &str = "process/start";
@@ -52,14 +55,14 @@ pub mod method {
     pub const SIGNAL: &str = "process/signal";
     /// Kills a process.
     pub const TERMINATE: &str = "process/terminate";
-    /// A process printed something; a notification of the server's.
+    /// A process printed output (a notification from the server).
     pub const OUTPUT: &str = "process/output";
-    /// A process exited; a notification of the server's.
+    /// A process exited (a notification from the server).
     pub const EXITED: &str = "process/exited";
-    /// A process exited, and its output has ended; a notification of the server's.
+    /// A process exited, and its output has ended (a notification from the server).
     pub const CLOSED: &str = "process/closed";
-    /// Sends an HTTP request from where the server is.
+    /// Sends an HTTP request from the server's machine.
     pub const HTTP_REQUEST: &str = "http/request";
-    /// A piece of an HTTP response's body; a notification of the server's.
+    /// A piece of the body of an HTTP response (a notification from the server).
     pub const HTTP_BODY: &str = "http/request/bodyDelta";
 }

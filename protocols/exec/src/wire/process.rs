@@ -1,4 +1,4 @@
-//! The process family: start, read, write, signal, terminate, and what the server tells by itself.
+//! The process family: start, read, write, signal, terminate, and the server's notifications.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,23 @@ use super::Base64;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StartParams {
-    /// What the client calls it; free within its session.
+    /// The id that the client chooses for the process; it must be unused in the session.
     pub process_id: String,
-    /// The program, and its arguments.
+    /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Where it starts: a path, or a `file:` URI.
+    /// The working directory: a path, or a `file:` URI.
     pub cwd: String,
-    /// Its whole environment.
+    /// The complete environment of the process.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Whether it gets a terminal in the place of pipes.
+    /// Whether the process gets a terminal instead of pipes.
     #[serde(default)]
     pub tty: bool,
-    /// Whether its standard input can be written to; it is empty otherwise. A terminal's always can.
+    /// Whether the client can write to the standard input; otherwise it is empty. A terminal can
+    /// always be written to.
     #[serde(default)]
     pub pipe_stdin: bool,
-    /// What it is told that its name is, where that is not `argv[0]`.
+    /// The `argv[0]` that the process sees, if it differs from the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg0: Option<String>,
 }
@@ -34,7 +35,7 @@ pub struct StartParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StartResult {
-    /// The id that was asked for.
+    /// The requested id.
     pub process_id: String,
 }
 
@@ -42,15 +43,16 @@ pub struct StartResult {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadParams {
-    /// Which process.
+    /// The process to read.
     pub process_id: String,
-    /// Chunks after this sequence number are asked for; 0 where nothing is given.
+    /// The answer contains the chunks after this sequence number; the default is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seq: Option<u64>,
-    /// No more bytes than this, but one chunk at least; without a bound where nothing is given.
+    /// The maximum number of bytes, but at least one chunk is returned. Without it, the read is
+    /// unbounded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// How long to wait for something to answer with; not at all where nothing is given.
+    /// How long to wait for new events, in milliseconds; by default the read does not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
 }
@@ -61,20 +63,21 @@ pub struct ReadParams {
 pub struct ReadResult {
     /// The chunks, in order.
     pub chunks: Vec<Chunk>,
-    /// Unbounded: the sequence number that the next event will have; exit and close have numbers, too. Bounded: the number to
-    /// read on from, less one, is what was answered last.
+    /// In an answer without left-out chunks: the sequence number of the next event (exit and close
+    /// have numbers too). In an answer that leaves chunks out: one more than the last returned
+    /// number. To continue, read after `next_seq - 1`.
     pub next_seq: u64,
-    /// Whether it has exited, and everything that it printed before is known.
+    /// Whether the process has exited and the reader has all of its output before the exit.
     pub exited: bool,
-    /// With which code.
+    /// The exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Whether it has exited, its output has ended, and all of that is known.
+    /// Whether the process has exited, its output has ended, and the reader has all of it.
     pub closed: bool,
-    /// Why it could not be watched to its end.
+    /// Why the server could not observe the process to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Whether a sandbox stopped it; this server has none.
+    /// Whether a sandbox stopped the process; this server has no sandbox.
     #[serde(default)]
     pub sandbox_denied: bool,
 }
@@ -82,15 +85,15 @@ pub struct ReadResult {
 /// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chunk {
-    /// Its number in the one sequence of its process, from 1.
+    /// Its number in the process's single sequence, from 1.
     pub seq: u64,
-    /// What it came out of.
+    /// The stream that the output was printed to.
     pub stream: OutputStream,
     /// The bytes.
     pub chunk: Base64,
 }
 
-/// What output comes out of.
+/// An output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputStream {
@@ -103,7 +106,7 @@ pub enum OutputStream {
 }
 
 impl OutputStream {
-    /// Its name on the wire.
+    /// Returns its name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -117,11 +120,12 @@ impl OutputStream {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WriteParams {
-    /// Which process.
+    /// The process to write to.
     pub process_id: String,
     /// The bytes.
     pub chunk: Base64,
-    /// What the write is known by: the same id again is accepted, and writes nothing. Clients of June 2026 send none.
+    /// Identifies the write: the server accepts a repeated id but writes nothing. Clients of June
+    /// 2026 send no id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_id: Option<String>,
 }
@@ -129,21 +133,21 @@ pub struct WriteParams {
 /// The result of `process/write`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteResult {
-    /// What became of it.
+    /// The outcome of the write.
     pub status: WriteStatus,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WriteStatus {
-    /// It is on its way to the process, after those before it.
+    /// The bytes are queued for the process, after earlier writes.
     Accepted,
-    /// There is no such process.
+    /// The process does not exist.
     UnknownProcess,
-    /// Nobody reads there any more, or nobody ever did.
+    /// The standard input is closed, or was never open.
     StdinClosed,
-    /// The process is not there yet.
+    /// The process is still being launched.
     Starting,
 }
 
@@ -151,21 +155,21 @@ pub enum WriteStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalParams {
-    /// Which process.
+    /// The process to signal.
     pub process_id: String,
-    /// Which signal.
+    /// The signal to send.
     pub signal: Signal,
 }
 
-/// A signal that can be sent.
+/// A signal that a client can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Signal {
-    /// As if somebody pressed control-C.
+    /// The signal of Ctrl-C.
     Interrupt,
 }
 
-/// The result of `process/signal`: nothing.
+/// The result of `process/signal`: empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignalResult {}
 
@@ -173,50 +177,50 @@ pub struct SignalResult {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TerminateParams {
-    /// Which process.
+    /// The process to kill.
     pub process_id: String,
 }
 
 /// The result of `process/terminate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminateResult {
-    /// Whether there was something to kill.
+    /// Whether the process was starting or running.
     pub running: bool,
 }
 
-/// What `process/output` says.
+/// The parameters of `process/output`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Output {
-    /// Which process.
+    /// The process that printed.
     pub process_id: String,
-    /// The number in its sequence.
+    /// The number of the event.
     pub seq: u64,
-    /// What it came out of.
+    /// The stream that the output was printed to.
     pub stream: OutputStream,
     /// The bytes.
     pub chunk: Base64,
 }
 
-/// What `process/exited` says.
+/// The parameters of `process/exited`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exited {
-    /// Which process.
+    /// The process that exited.
     pub process_id: String,
-    /// The number in its sequence.
+    /// The number of the event.
     pub seq: u64,
-    /// With which code.
+    /// The exit code.
     pub exit_code: i32,
 }
 
-/// What `process/closed` says.
+/// The parameters of `process/closed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Closed {
-    /// Which process.
+    /// The process that closed.
     pub process_id: String,
-    /// The number in its sequence: the last one.
+    /// The number of the event, which is the last one.
     pub seq: u64,
 }
 
@@ -225,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_on_the_wire_are_those_of_the_facts() {
+    fn the_names_on_the_wire_match_upstream() {
         let start = StartParams {
             process_id: "p1".into(),
             argv: vec!["sh".into()],

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeParams {
-    /// Who asks, for a log.
+    /// The name of the client, for logs.
     pub client_name: String,
-    /// The session to go on with; a new one where none is given.
+    /// The session to resume; without it, the server opens a new session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_session_id: Option<String>,
 }

@@ -1,13 +1,15 @@
-//! The life of one tool call.
+//! The lifecycle of one tool call.
 //!
 //! ```text
 //! streaming ── ready ──► pending confirmation ── confirmed ──► running ── complete ──► completed
 //!     └──── ready, confirmed ────────────────────────────────►┘   │         └► pending result confirmation ── approved ──► completed
 //!                                 └─ denied ──► cancelled ◄───────┴─────────────────────── denied ──┘
 //! ```
-//! Completed and cancelled are ends: nothing comes after them, and what is said of the call then is ignored. The end of its turn
-//! cancels whatever is not over. A call that waits for a confirmation may be completed, too: so a call is failed whose owner is
-//! gone, without anybody having to confirm it first. One that is streaming cannot; it becomes ready before.
+//! Completed and cancelled are final states: later actions on the call are ignored. The end of a
+//! turn cancels all of its calls that are not in a final state. A call that waits for a
+//! confirmation may be completed too. So if the owner of a call has disconnected, the host can fail
+//! the call without a confirmation. A streaming call cannot be completed; it has to become ready
+//! first.
 
 use reknit_seams::defect;
 
@@ -26,7 +28,7 @@ use crate::wire::ahp::state::{
     ToolCallStreamingState, ToolInput,
 };
 
-/// What a call has in every state.
+/// The fields that a call has in every state.
 #[derive(Clone, Default)]
 struct Common {
     id: String,
@@ -162,14 +164,14 @@ impl Common {
     }
 }
 
-/// A result, and how the call that brought it had been confirmed.
+/// A result, and how its call was confirmed.
 struct Resulting {
     result: ToolCallResult,
     confirmed: ToolCallConfirmationReason,
     selected_option: Option<ConfirmationOption>,
 }
 
-/// What a call is known by.
+/// Returns the id of a call.
 pub fn id(state: &ToolCallState) -> &str {
     match state {
         ToolCallState::Streaming(s) => &s.tool_call_id,
@@ -183,7 +185,7 @@ pub fn id(state: &ToolCallState) -> &str {
     }
 }
 
-/// The client that runs it, if one does.
+/// Returns the client that runs the call, if a client does.
 pub fn owner(state: &ToolCallState) -> Option<&str> {
     let contributor = match state {
         ToolCallState::Streaming(s) => &s.contributor,
@@ -201,7 +203,7 @@ pub fn owner(state: &ToolCallState) -> Option<&str> {
     }
 }
 
-/// Whether it waits for its owner to do something.
+/// Whether the call waits for its owner: it is streaming, pending confirmation or running.
 pub fn is_pending(state: &ToolCallState) -> bool {
     matches!(
         state,
@@ -211,12 +213,12 @@ pub fn is_pending(state: &ToolCallState) -> bool {
     )
 }
 
-/// Whether it is over.
+/// Whether the call is in a final state.
 pub fn is_over(state: &ToolCallState) -> bool {
     matches!(state, ToolCallState::Completed(_) | ToolCallState::Cancelled(_))
 }
 
-/// Whether it waits for the user.
+/// Whether the call waits for the user.
 pub fn awaits_user(state: &ToolCallState) -> bool {
     matches!(
         state,
@@ -226,7 +228,7 @@ pub fn awaits_user(state: &ToolCallState) -> bool {
     )
 }
 
-/// The turn and the call that an action is about, if it is about a call that is there.
+/// Returns the turn and the call of an action, if the action is about an existing call.
 pub fn addressed(action: &StateAction) -> Option<(&str, &str)> {
     match action {
         StateAction::ChatToolCallDelta(a) => Some((&a.turn_id, &a.tool_call_id)),
@@ -239,7 +241,7 @@ pub fn addressed(action: &StateAction) -> Option<(&str, &str)> {
     }
 }
 
-/// A call that begins.
+/// Creates a call.
 pub(super) fn begin(started: &ChatToolCallStartAction) -> ToolCallState {
     ToolCallState::Streaming(ToolCallStreamingState {
         tool_call_id: started.tool_call_id.clone(),
@@ -253,7 +255,7 @@ pub(super) fn begin(started: &ChatToolCallStartAction) -> ToolCallState {
     })
 }
 
-/// Its turn is over: if it is not, it is now.
+/// Cancels the call at the end of its turn, unless it is in a final state.
 pub(super) fn skip(state: &mut ToolCallState) {
     if !is_over(state) {
         *state = ToolCallState::Cancelled(
@@ -262,7 +264,7 @@ pub(super) fn skip(state: &mut ToolCallState) {
     }
 }
 
-/// Applies an action to the call that it is about.
+/// Applies an action to its call.
 pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> ActionOutcome {
     if is_over(state) && !defect!(OverIsNotTheEnd) {
         return ActionOutcome::Ignored("that call is over");
@@ -300,7 +302,8 @@ fn stream(state: &mut ToolCallState, delta: &ChatToolCallDeltaAction) -> ActionO
     ActionOutcome::Applied
 }
 
-/// Who runs a call does not change; what else is known of the contributor may.
+/// Merges a new contributor into the current one. The client that runs a call never changes; other
+/// fields may.
 fn refined(
     current: Option<ToolCallContributor>,
     next: Option<ToolCallContributor>,

@@ -1,4 +1,4 @@
-//! A chat: the turn that is under way, what stands in it, and the turns that are over.
+//! A chat: its active turn with the response parts, and the ended turns.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::wire::ahp::state::{
     TurnState,
 };
 
-/// The bits of a status that say what is going on; the others are marks of the user's.
+/// The status bits that describe the activity; the other bits are flags that the user sets.
 const ACTIVITY: u32 = (1 << 5) - 1;
 
-/// A chat in which nothing was said yet.
+/// Creates an empty chat.
 pub fn new(resource: &str, title: &str, modified_at: String) -> ChatState {
     ChatState {
         resource: resource.to_owned(),
@@ -42,7 +42,7 @@ pub fn new(resource: &str, title: &str, modified_at: String) -> ChatState {
     }
 }
 
-/// The tool calls of the turn that is under way.
+/// Returns the tool calls of the active turn.
 pub fn calls(chat: &ChatState) -> impl Iterator<Item = &ToolCallState> {
     chat.active_turn.iter().flat_map(|turn| &turn.response_parts).filter_map(|part| match part {
         ResponsePart::ToolCall(part) => Some(&part.tool_call),
@@ -50,7 +50,7 @@ pub fn calls(chat: &ChatState) -> impl Iterator<Item = &ToolCallState> {
     })
 }
 
-/// A tool call of any turn, newest first.
+/// Returns a tool call of any turn. Searches the newest turn first.
 pub fn find_call<'c>(chat: &'c ChatState, turn: &str, id: &str) -> Option<&'c ToolCallState> {
     let active = chat.active_turn.iter().map(|turn| (&turn.id, &turn.response_parts));
     let over = chat.turns.iter().rev().map(|turn| (&turn.id, &turn.response_parts));
@@ -61,7 +61,7 @@ pub fn find_call<'c>(chat: &'c ChatState, turn: &str, id: &str) -> Option<&'c To
     })
 }
 
-/// Whether there is, or was, a turn of this id.
+/// Whether the chat has an active or ended turn with this id.
 pub fn knows_turn(chat: &ChatState, id: &str) -> bool {
     chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
         || chat.turns.iter().any(|turn| turn.id == id)
@@ -170,7 +170,7 @@ fn start(chat: &mut ChatState, started: &ChatTurnStartedAction) -> ActionOutcome
     ActionOutcome::Applied
 }
 
-/// A turn is over, and with it every call that was not.
+/// Ends a turn, and cancels all of its calls that are not in a final state.
 fn end(chat: &mut ChatState, id: &str, duration: i64, state: TurnState) -> ActionOutcome {
     let Some(mut turn) = chat.active_turn.take_if(|turn| turn.id == id) else {
         return ActionOutcome::Ignored("that turn is not under way");
@@ -190,11 +190,11 @@ fn end(chat: &mut ChatState, id: &str, duration: i64, state: TurnState) -> Actio
     ActionOutcome::Applied
 }
 
-/// A time stamp, so many milliseconds later.
+/// Returns a timestamp that is `millis` milliseconds later.
 fn later(stamp: &str, millis: i64) -> Option<String> {
     let at = humantime::parse_rfc3339(stamp).ok()?;
     let later = at.checked_add(Duration::from_millis(u64::try_from(millis).ok()?))?;
-    // Later than that, it could not be written.
+    // A later time has no valid representation.
     (later < humantime::parse_rfc3339("9999-12-31T23:59:59Z").ok()?)
         .then(|| humantime::format_rfc3339_millis(later).to_string())
 }
@@ -225,7 +225,7 @@ fn count(chat: &mut ChatState, usage: &ChatUsageAction) -> ActionOutcome {
     }
 }
 
-/// The status follows from what is there.
+/// Derives the status from the turns and calls.
 fn refresh(chat: &mut ChatState) {
     let blocked = calls(chat).any(call::awaits_user);
     let activity = match &chat.active_turn {

@@ -1,10 +1,12 @@
-//! What an action makes of a session or a chat: one set of rules, which the host applies to what it owns, and a client to what it
-//! has copied.
+//! The reducers for sessions and chats: one set of rules, which the host applies to its own state
+//! and each client to its copy.
 //!
-//! Pure: a state, an action, an [`ActionOutcome`]. No rule knows who sent an action; that is the host's business. An action that does
-//! not fit what is there changes nothing, and says why: at the host that is the reason with which it is refused.
+//! The rules are pure: they take a state and an action, and return an [`ActionOutcome`]. They
+//! ignore the sender of an action; the host checks the sender. An action that does not fit the
+//! state changes nothing and returns a reason. The host refuses the action with that reason.
 //!
-//! - [`call`]: the life of one tool call. [`chat`]: turns, and what stands in them. [`session`]: chats and active clients.
+//! - [`call`]: the lifecycle of one tool call. [`chat`]: turns, and their response parts.
+//!   [`session`]: chats and active clients.
 
 use super::wire::{SnapshotState, StateAction};
 

@@ -1,16 +1,16 @@
-//! What became of an action.
+//! The outcome of an action.
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionOutcome {
-    /// It took effect.
+    /// The action took effect.
     Applied,
-    /// It fits nothing that is there, for this reason; nothing has changed.
+    /// The action did not fit the state, for this reason, and changed nothing.
     Ignored(&'static str),
 }
 
 impl ActionOutcome {
-    /// Why it was ignored, if it was.
+    /// Returns why the action was ignored, if it was.
     pub fn ignored(self) -> Option<&'static str> {
         match self {
             Self::Applied => None,

@@ -1,4 +1,4 @@
-//! A session: its chats, and the clients that are active in it.
+//! A session: its chats and its active clients.
 
 use super::outcome::ActionOutcome;
 use crate::wire::StateAction;
@@ -7,7 +7,7 @@ use crate::wire::ahp::state::{
     ChatState, ChatSummary, SessionActiveClient, SessionLifecycle, SessionState, SessionStatus,
 };
 
-/// A session without chats.
+/// Creates a session without chats.
 pub fn new(provider: &str, title: &str) -> SessionState {
     SessionState {
         provider: provider.to_owned(),
@@ -32,12 +32,12 @@ pub fn new(provider: &str, title: &str) -> SessionState {
     }
 }
 
-/// The entry of a client among the active ones.
+/// Returns the entry of an active client.
 pub fn active<'s>(session: &'s SessionState, client: &str) -> Option<&'s SessionActiveClient> {
     session.active_clients.iter().find(|active| active.client_id == client)
 }
 
-/// What a session says of one of its chats.
+/// Returns the summary of a chat in its session.
 pub fn summary(chat: &ChatState) -> ChatSummary {
     ChatSummary {
         resource: chat.resource.clone(),

@@ -1,11 +1,12 @@
-//! What actions make of sessions and chats.
+//! Tests of the reducers for sessions and chats.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::wire::ahp::state::{ChatState, ToolCallState};
 
-/// A chat with a turn, and a call in this state, reached the way calls reach it.
+/// Creates a chat with one turn, and one call in this state. The call reaches the state by the
+/// usual actions.
 fn chat_with(status: &str) -> ChatState {
     let mut chat = chat::new("c", "c", "2026-01-01T00:00:00.000Z".into());
     let way: &[&str] = match status {
@@ -65,9 +66,9 @@ fn of(chat: &ChatState) -> &'static str {
     }
 }
 
-/// Every action upon every state; `-` where it is ignored.
+/// Every action on every state; `-` if the action is ignored.
 #[test]
-fn the_life_of_a_call_is_this_table() {
+fn every_action_changes_every_call_state_as_in_the_table() {
     const ACTIONS: [&str; 10] = [
         "delta",
         "ready",
@@ -105,7 +106,7 @@ fn the_life_of_a_call_is_this_table() {
 }
 
 #[test]
-fn the_end_of_a_turn_cancels_what_is_not_over_and_keeps_what_is() {
+fn the_end_of_a_turn_cancels_only_unfinished_calls() {
     for status in
         ["streaming", "pending confirmation", "running", "pending result", "completed", "cancelled"]
     {
@@ -122,7 +123,7 @@ fn the_end_of_a_turn_cancels_what_is_not_over_and_keeps_what_is() {
 }
 
 #[test]
-fn a_chat_says_whether_it_waits_for_its_user() {
+fn the_status_of_a_chat_shows_whether_it_waits_for_the_user() {
     let status = |state: &str| chat_with(state).status;
     assert_eq!(
         (status("running"), status("pending confirmation"), status("pending result")),
@@ -131,7 +132,7 @@ fn a_chat_says_whether_it_waits_for_its_user() {
 }
 
 #[test]
-fn who_runs_a_call_does_not_change() {
+fn the_client_that_runs_a_call_never_changes() {
     let mut chat = chat::new("c", "c", String::new());
     chat::apply(&mut chat, &action("start turn"));
     let start = json!({
@@ -148,7 +149,7 @@ fn who_runs_a_call_does_not_change() {
 }
 
 #[test]
-fn text_is_appended_to_the_part_that_it_belongs_to() {
+fn text_is_appended_to_its_part() {
     let mut chat = chat::new("c", "c", String::new());
     chat::apply(&mut chat, &action("start turn"));
     let part = json!({ "type": "chat/responsePart", "turnId": "t", "part": { "kind": "markdown", "id": "p", "content": "a" } });
@@ -171,7 +172,7 @@ fn text_is_appended_to_the_part_that_it_belongs_to() {
 }
 
 #[test]
-fn a_time_that_cannot_be_written_changes_nothing_else() {
+fn a_turn_with_an_invalid_end_time_keeps_modified_at() {
     let mut chat = chat_with("running");
     let over = json!({ "type": "chat/turnComplete", "turnId": "t", "duration": i64::MAX });
     assert_eq!(

@@ -1,8 +1,9 @@
-//! From a lost connection to an installed one.
+//! The recovery: from a lost connection to an installed one.
 //!
-//! One budget of time holds for all of it. Within it, attempts follow each other with pauses; each opens a connection, shakes
-//! hands, and catches up with what every process told meanwhile. Only a connection that has done all of that is installed,
-//! and only if it still lives.
+//! One time budget, the recovery window, covers the whole recovery. Within it, the client makes
+//! attempts with pauses between them. Each attempt opens a connection, performs the handshake, and
+//! reads the events of every process that the client missed. A connection is installed only if it
+//! has completed these steps and is still alive.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -25,18 +26,18 @@ use crate::wire::process::StartResult;
 use crate::wire::session::{InitializeParams, InitializeResult, Initialized};
 use crate::wire::{ErrorBody, Message, code, method, read};
 
-/// What the server is told that we are.
+/// The client name in `initialize`.
 const CLIENT_NAME: &str = "reknit";
 
 impl Core {
-    /// The loss is known now: the budget begins.
+    /// Begins a recovery. The recovery window starts now, when the loss is known.
     pub(super) fn recover(&mut self, now: Instant) {
         milestone!("exec.client.recovering", generation = self.installed + 1);
         self.state.send_replace(State::Recovering);
         self.retry(Recovery::begin(now, self.limits.recovery_deadline), now);
     }
 
-    /// Pauses, and tries again.
+    /// Schedules the next attempt after a pause.
     fn retry(&mut self, recovery: Recovery, now: Instant) {
         let recovery = if defect!(DeadlinePerAttempt) {
             Recovery::begin(now, self.limits.recovery_deadline)
@@ -51,7 +52,7 @@ impl Core {
         self.wake_attempt(now);
     }
 
-    /// Looks whether time is up for the recovery, or for what it is doing.
+    /// Handles the timers of the recovery: its deadline, the pause, and the timeouts of an attempt.
     pub(super) fn wake_attempt(&mut self, now: Instant) {
         let Phase::Recovering { recovery, step } = &self.phase else { return };
         let recovery = *recovery;
@@ -64,7 +65,8 @@ impl Core {
                 progress: Progress::CatchingUp { until, answered: true, .. },
                 ..
             } if *until <= now => {
-                // Those that were not answered do not hold up the others: they catch up behind the installation.
+                // Processes whose read was not answered do not delay the others: they catch up
+                // after the installation.
                 self.ready();
             }
             Step::Attempting {
@@ -91,7 +93,7 @@ impl Core {
         self.effects.push_back(Effect::Open(generation));
     }
 
-    /// The attempt came to nothing: the connection is let go, and another one tried.
+    /// Gives up the current attempt: closes its connection and schedules another attempt.
     pub(super) fn give_up(&mut self, over: CloseReason, now: Instant) {
         let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } =
             &mut self.phase
@@ -122,7 +124,7 @@ impl Core {
         self.request(method::INITIALIZE, &params, Flying::Initialize);
     }
 
-    /// A notification came before the handshake was over.
+    /// Keeps a notification that arrived before the handshake was over.
     pub(super) fn keep_early(&mut self, message: Message) {
         let room = self.limits.reorder_events;
         if let Phase::Recovering {
@@ -135,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Whether the handshake has begun, and is not over.
+    /// Whether an attempt is under way whose handshake is not over.
     pub(super) fn is_initializing(&self) -> bool {
         let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &self.phase else {
             return false;
@@ -143,7 +145,7 @@ impl Core {
         !progress.is_initialized()
     }
 
-    /// The handshake was answered.
+    /// Handles the answer to the handshake.
     pub(super) fn initialized(&mut self, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
         let session = match outcome {
             Ok(result) => match read::<InitializeResult>(Some(&result)) {
@@ -183,7 +185,8 @@ impl Core {
         }
     }
 
-    /// Asks for what every process told meanwhile, of all at once; a slow answer holds up nobody else.
+    /// Reads the missed events of every process. It sends all reads at once, so a slow answer does
+    /// not delay the other processes.
     fn catch_up(&mut self, now: Instant) {
         let owed: BTreeSet<Arc<str>> = self.running().collect();
         let next_until = now + self.limits.initialize_timeout;
@@ -200,7 +203,7 @@ impl Core {
             early.into_iter().for_each(|message| self.message(message, now));
         }
         if !self.is_initialized() {
-            return; // one of them made no sense: the connection was given up
+            return; // an early notification was invalid, and the connection was given up
         }
         let at_once = if defect!(CatchesUpOneByOne) { 1 } else { usize::MAX };
         owed.iter().take(at_once).for_each(|id| self.read_on(id, now));
@@ -210,7 +213,8 @@ impl Core {
         self.caught_up(None, now);
     }
 
-    /// A process has caught up, or has ended; when all have, the connection can be installed.
+    /// Marks a process as caught up or ended. When no process is left, the connection can be
+    /// installed.
     pub(super) fn caught_up(&mut self, id: Option<&str>, now: Instant) {
         let Phase::Recovering { step: Step::Attempting { progress, .. }, .. } = &mut self.phase
         else {
@@ -240,7 +244,8 @@ impl Core {
         self.effects.push_back(Effect::Install(generation));
     }
 
-    /// The connection takes its place, if it is still wanted and still lives; then those who waited for it go on.
+    /// Installs the connection if it is still the current one and still alive. The calls that
+    /// waited for it are then sent.
     pub(in crate::client) fn install(&mut self, generation: Generation, alive: bool, now: Instant) {
         if self.current() != Some(generation) {
             return;
@@ -272,7 +277,7 @@ impl Core {
         self.tend(now);
     }
 
-    /// The connection is over, as it reports, or as the server says.
+    /// Handles the end of the connection, reported by the connection or by the server.
     pub(super) fn lost(&mut self, over: CloseReason, now: Instant) {
         let Phase::Connected { connection, since } = &mut self.phase else {
             return self.give_up(over, now);
@@ -292,7 +297,8 @@ impl Core {
         self.recover(now);
     }
 
-    /// What was in flight on a connection that is over: what changes nothing is sent again, the rest fails.
+    /// Handles the requests that were in flight on a closed connection: calls without side effects
+    /// are resent, the other calls fail.
     fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
         self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
@@ -316,7 +322,8 @@ impl Core {
         }
     }
 
-    /// Whether a start was answered will never be known: whatever was started is ended over the next connection.
+    /// The outcome of a start is unknown: terminates the process over the next connection, in case
+    /// it was started.
     pub(super) fn ambiguous(&mut self, call: Call) {
         let Some((key, _)) = &call.process else { return };
         milestone!("exec.client.start-ambiguous", process = &*key.id);
@@ -335,13 +342,13 @@ impl Core {
         call.end(Err(Failure::ConnectionLost));
     }
 
-    /// The budget is spent.
+    /// Fails the client: the recovery window is over.
     pub(super) fn fail_deadline(&mut self) {
         milestone!("exec.client.failed-deadline", generation = self.installed + 1);
         self.fail(Failure::RecoveryDeadline);
     }
 
-    /// Trying again would not help.
+    /// Fails the client: another attempt would not help.
     pub(super) fn fail_permanent(&mut self, failure: Failure) {
         milestone!("exec.client.failed-permanent", generation = self.installed + 1, why = %failure);
         self.fail(failure);

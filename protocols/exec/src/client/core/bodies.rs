@@ -1,8 +1,9 @@
-//! The HTTP bodies that come over the connection that there is.
+//! The HTTP bodies of the current connection.
 //!
-//! A body is here from the moment in which its request goes out: pieces that come before the answer are kept, as far as there is
-//! room. It goes when it ends, or when nobody reads it any more; what comes for it then is for nobody. When the connection dies,
-//! all that are here fail at once, and only those: a request that still waits for a connection has lost nothing.
+//! A body is added when its request is sent. Pieces that arrive before the answer are kept if there
+//! is room. A body is removed when it ends, or when its reader is dropped; later pieces are
+//! ignored. When the connection dies, all bodies in this table fail at once. A request that still
+//! waits for a connection is not in this table and does not fail.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +13,29 @@ use crate::client::Failure;
 use crate::client::body::{self, Feed};
 use crate::wire::http::BodyDelta;
 
-/// Those whose requests were sent, and that have not ended.
+/// The bodies whose requests were sent and that have not ended.
 #[derive(Default)]
 pub(super) struct Bodies(BTreeMap<u64, Live>);
 
 struct Live {
     feed: Feed,
-    /// The number of the piece that comes next.
+    /// The number of the next piece.
     next: u64,
     answered: bool,
 }
 
 impl Bodies {
-    /// How many there are.
+    /// Returns the number of bodies.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Its request goes out.
+    /// Adds a body whose request is being sent.
     pub(super) fn put(&mut self, feed: Feed) {
         self.0.insert(feed.number(), Live { feed, next: 1, answered: false });
     }
 
-    /// Its request was answered: the pieces may come, or there will be none.
+    /// Records the answer to the request; without success, the body is removed.
     pub(super) fn answered(&mut self, feed: &Feed, is_there: bool) {
         if !is_there {
             self.forget(feed.number());
@@ -43,15 +44,15 @@ impl Bodies {
         }
     }
 
-    /// Nobody reads it any more.
+    /// Removes a body whose reader was dropped.
     pub(super) fn forget(&mut self, number: u64) {
         self.0.remove(&number);
     }
 
-    /// A piece came. What is wrong with it, or with its reader, is the end of its body, and of nothing else.
+    /// Handles a piece. An invalid piece or a slow reader ends only that body.
     ///
     /// # Errors
-    /// None but those that a defect takes for errors of the connection.
+    /// Only if a defect treats an error of the body as an error of the connection.
     pub(super) fn hear(&mut self, delta: BodyDelta) -> Result<(), Failure> {
         let Some(number) = body::number(&delta.request_id) else { return Ok(()) };
         let Some(live) = self.0.get_mut(&number) else { return Ok(()) };
@@ -78,7 +79,7 @@ impl Bodies {
         Ok(())
     }
 
-    /// The connection is gone, and with it all of them.
+    /// Fails all bodies because their connection is lost.
     pub(super) fn connection_lost(&mut self) {
         if defect!(HttpBodyWaitsForEver) {
             return;
@@ -88,7 +89,7 @@ impl Bodies {
         self.fail_all(&failure);
     }
 
-    /// All fail at once.
+    /// Fails all bodies at once.
     pub(super) fn fail_all(&mut self, failure: &Failure) {
         for (number, live) in std::mem::take(&mut self.0) {
             milestone!("exec.client.body-failed", body = number, why = %failure);
@@ -98,7 +99,7 @@ impl Bodies {
 }
 
 impl Live {
-    /// Takes a piece. Says whether it was the last one.
+    /// Takes a piece. Returns whether it was the last one.
     fn hear(&mut self, delta: BodyDelta) -> Result<bool, Failure> {
         if delta.seq != self.next {
             return Err(Failure::BodyGap);

@@ -1,4 +1,5 @@
-//! What is in flight on one connection. It dies with the connection: a reply that comes over another one finds nothing here.
+//! The requests in flight on one connection. This table is dropped with its connection, so a reply
+//! from another connection finds no entry.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,26 +12,26 @@ use crate::client::command::{Call, Key, RetryPolicy};
 use crate::client::generation::Generation;
 use crate::wire::{Message, RequestId};
 
-/// A request that was sent, by what its answer is for.
+/// A request in flight, by the purpose of its answer.
 pub(super) enum Flying {
     /// The handshake.
     Initialize,
-    /// The reading of what a process told.
+    /// A read that fetches missing events of a process.
     Reading(Key),
-    /// The end of what is left of a process.
+    /// The termination of a leftover process.
     Ending(Arc<str>),
-    /// What the user asked for.
+    /// A call of the user.
     Call(Ticket, Call),
 }
 
-/// A connection, and what is in flight on it.
+/// A connection, and the requests in flight on it.
 pub(super) struct Connection {
     pub(super) generation: Generation,
     /// Its number in the network.
     pub(super) conn: u64,
     flying: BTreeMap<i64, Flying>,
     last_id: i64,
-    /// Whether its end will never be looked at: only a defect makes one.
+    /// Whether the core ignores the end of this connection. Only a defect sets this.
     pub(super) is_corpse: bool,
 }
 
@@ -39,7 +40,7 @@ impl Connection {
         Self { generation, conn: 0, flying: BTreeMap::new(), last_id: 0, is_corpse: false }
     }
 
-    /// Takes note of a request, and says how it goes out. Ids count up from 1 on each connection.
+    /// Registers a request and returns its message. Ids count from 1 on each connection.
     pub(super) fn request(
         &mut self,
         method: &str,
@@ -51,7 +52,7 @@ impl Connection {
         Message::request(self.last_id, method, params)
     }
 
-    /// Takes note of a call, and says how it goes out.
+    /// Registers a call and returns its message.
     pub(super) fn call(&mut self, ticket: Ticket, call: Call) -> Message {
         self.last_id += 1;
         let (id, params) = (RequestId::Number(self.last_id), Some(call.params.clone()));
@@ -60,28 +61,30 @@ impl Connection {
         message
     }
 
-    /// A call was answered, and the answer is not its own: it is in flight still.
+    /// Registers a call again, as still in flight: the answer to it was about the connection, not
+    /// about the call.
     pub(super) fn put_back(&mut self, ticket: Ticket, call: Call) {
         self.last_id += 1;
         self.flying.insert(self.last_id, Flying::Call(ticket, call));
     }
 
-    /// What an answer with this id is for; `None` where nobody waits for it (any more).
+    /// Removes and returns the request that an answer with this id belongs to, or `None` if there
+    /// is no such request (any more).
     pub(super) fn land(&mut self, id: &RequestId) -> Option<Flying> {
         if let RequestId::Number(id) = id { self.flying.remove(id) } else { None }
     }
 
-    /// Everything that is in flight, by its ids, in the order in which it was sent; nothing is, after this.
+    /// Removes and returns all requests in flight, in the order in which they were sent.
     pub(super) fn drain(&mut self) -> BTreeMap<i64, Flying> {
         std::mem::take(&mut self.flying)
     }
 
-    /// How many calls of the user's are in flight.
+    /// Returns the number of the user's calls in flight.
     pub(super) fn calls(&self) -> usize {
         self.flying.values().filter(|flying| matches!(flying, Flying::Call(..))).count()
     }
 
-    /// Takes out the calls that fit.
+    /// Removes and returns the calls that match.
     pub(super) fn take_calls(&mut self, fits: impl Fn(&Call) -> bool) -> Vec<Call> {
         let fits = |flying: &Flying| matches!(flying, Flying::Call(_, call) if fits(call));
         let ids: Vec<i64> =
@@ -92,7 +95,7 @@ impl Connection {
             .collect()
     }
 
-    /// The start of this process, if it is in flight.
+    /// Whether the start of this process is in flight.
     pub(super) fn has_start_of(&self, key: &Key) -> bool {
         let starts = |call: &Call| {
             call.kind == RetryPolicy::Start
@@ -101,7 +104,7 @@ impl Connection {
         self.flying.values().any(|flying| matches!(flying, Flying::Call(_, call) if starts(call)))
     }
 
-    /// When the first call in flight has waited too long.
+    /// Returns the earliest deadline of a call in flight.
     pub(super) fn due(&self) -> Option<Instant> {
         let until = |flying: &Flying| {
             if let Flying::Call(_, call) = flying { Some(call.until) } else { None }

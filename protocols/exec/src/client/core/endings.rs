@@ -1,8 +1,10 @@
-//! What is left of processes on the server, and has to be ended there: those of ambiguous starts, of callers who went away, and
-//! those that cannot be followed any more.
+//! The leftover processes that the client has to terminate on the server: processes whose start has
+//! an unknown outcome, processes whose caller was dropped, and processes that the client cannot
+//! follow any longer.
 //!
-//! Each is ended with `process/terminate` over whatever connection is current, until the server has answered. Its id is taken
-//! until then, so that the end of an older process never hits a newer one of the same id.
+//! The client sends `process/terminate` for each, over whatever connection is current, until the
+//! server has answered. The id stays taken until then, so that terminating an older process never
+//! hits a newer one with the same id.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,38 +12,38 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How one of them stands.
+/// The state of one termination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// It is to be asked for, as soon as there is a connection.
+    /// Not requested yet; it will be as soon as there is a connection.
     Owed,
-    /// It was asked for, over the connection that there is.
+    /// Requested over the current connection.
     Asked { tries: u32 },
-    /// The answer was an error that may pass: again then.
+    /// The answer was a transient error; the client retries at this time.
     Again { at: Instant, tries: u32 },
 }
 
-/// Those that are to be ended, by their ids.
+/// The processes to terminate, by their ids.
 #[derive(Default)]
 pub(super) struct Endings(BTreeMap<Arc<str>, Ending>);
 
 impl Endings {
-    /// This one, too.
+    /// Adds a process.
     pub(super) fn put(&mut self, id: Arc<str>) {
         self.0.insert(id, Ending::Owed);
     }
 
-    /// Whether this one is not ended yet.
+    /// Whether this process has not been terminated yet.
     pub(super) fn has(&self, id: &str) -> bool {
         self.0.contains_key(id)
     }
 
-    /// How many there are.
+    /// Returns the number of processes to terminate.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Those that are to be asked for now; they count as asked.
+    /// Returns the processes to terminate now, and marks them as requested.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Arc<str>> {
         let mut due = Vec::new();
         for (id, ending) in &mut self.0 {
@@ -56,19 +58,19 @@ impl Endings {
         due
     }
 
-    /// When the next one is to be asked for again.
+    /// Returns the time of the next retry.
     pub(super) fn due(&self) -> Option<Instant> {
         let at =
             |ending: &Ending| if let Ending::Again { at, .. } = ending { Some(*at) } else { None };
         self.0.values().filter_map(at).min()
     }
 
-    /// The server has answered.
+    /// Removes a process for which the server has answered.
     pub(super) fn settle(&mut self, id: &str) {
         self.0.remove(id);
     }
 
-    /// The server has answered with an error that may pass: asked for again after a pause, but so often only.
+    /// Handles a transient error: retries after a pause, but at most `at_most` times.
     pub(super) fn refused(&mut self, id: &str, now: Instant, pause: Duration, at_most: u32) {
         let Some(ending) = self.0.get_mut(id) else { return };
         match *ending {
@@ -79,12 +81,12 @@ impl Endings {
         }
     }
 
-    /// Their connection is gone: all are to be asked for again.
+    /// Handles a lost connection: all terminations must be requested again.
     pub(super) fn connection_lost(&mut self) {
         self.0.values_mut().for_each(|ending| *ending = Ending::Owed);
     }
 
-    /// The session is gone, and everything in it.
+    /// Removes all processes: the session is lost, or the client has ended.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -97,7 +99,7 @@ mod tests {
     const PAUSE: Duration = Duration::from_millis(100);
 
     #[tokio::test(start_paused = true)]
-    async fn one_is_asked_for_once_a_connection_until_it_is_settled() {
+    async fn a_termination_is_requested_once_per_connection_until_it_is_settled() {
         let (mut endings, now) = (Endings::default(), Instant::now());
         endings.put("p1".into());
         assert_eq!(endings.take_due(now), ["p1".into()]);
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_error_that_may_pass_is_tried_again_so_often_only() {
+    async fn a_transient_error_is_retried_a_limited_number_of_times() {
         let (mut endings, now) = (Endings::default(), Instant::now());
         endings.put("p1".into());
         endings.take_due(now);

@@ -1,4 +1,4 @@
-//! What an installed connection is used for: calls go out, answers and notifications come in.
+//! The use of an installed connection: calls are sent, answers and notifications are received.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ use crate::wire::http::BodyDelta;
 use crate::wire::process::{Closed, Exited, Output, TerminateParams};
 use crate::wire::{ErrorBody, Message, code, method, read};
 
-/// What a server says whose session another connection has: the code is one for many things.
+/// The server's message if another connection has the session. The error code alone is ambiguous.
 const RESUMED_ELSEWHERE: &str = "resumed by another connection";
 
 impl Core {
-    // -- what the user asks for --------------------------------------------------------------------------------------------
+    // -- calls of the user ------------------------------------------------------------------------
 
     pub(super) fn call(&mut self, call: Call, now: Instant) {
         if let Phase::Failed(failure) = &self.phase {
@@ -45,7 +45,8 @@ impl Core {
         }
     }
 
-    /// Lets calls go that nobody waits for, so that those who come and go do not fill the tables.
+    /// Removes abandoned calls once the tables are full. Otherwise callers that stop waiting would
+    /// fill the tables.
     fn sweep(&mut self) {
         let in_flight = self.connection().map_or(0, |connection| connection.calls());
         if self.calls.len() + in_flight < self.limits.calls {
@@ -57,7 +58,7 @@ impl Core {
         }
     }
 
-    /// Sends what waits, in the order in which it was asked.
+    /// Sends the waiting calls in order.
     pub(super) fn flush(&mut self, now: Instant) {
         while let Some((ticket, call)) = self.calls.pop() {
             if call.is_abandoned() {
@@ -70,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Why a call is not even sent.
+    /// Returns why a call is refused locally, if it is.
     fn refusal(&self, call: &Call) -> Option<Failure> {
         let (key, log) = call.process.as_ref()?;
         let newer = self.processes.get(&key.id).is_some_and(|process| process.serial != key.serial);
@@ -94,14 +95,15 @@ impl Core {
         }
     }
 
-    /// There is no handle of it any more, or never was.
+    /// Forgets a process that has no handle any more, or never had one.
     fn let_go(&mut self, key: &Key) {
         if self.newest.get(&key.id).is_some_and(|(serial, _)| *serial == key.serial) {
             self.newest.remove(&key.id);
         }
     }
 
-    /// A newer process has this id on the server: whoever holds the one before it would speak to the newer one.
+    /// A newer process has taken this id on the server: marks the older one as superseded, because
+    /// its handles would reach the newer process.
     pub(super) fn supersede(&mut self, id: &Arc<str>) {
         if let Some((_, older)) = self.newest.remove(id)
             && let Some(older) = older.upgrade()
@@ -110,7 +112,8 @@ impl Core {
         }
     }
 
-    /// Nobody holds the process any more: it goes on over there, and is not followed here.
+    /// The last handle was dropped: the process continues to run on the server, and the client
+    /// stops following it.
     pub(super) fn release(&mut self, key: &Key, now: Instant) {
         self.let_go(key);
         if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) {
@@ -119,8 +122,9 @@ impl Core {
         }
     }
 
-    /// Whoever started the process went away before it had it. What was started is ended; where the start is in flight, its
-    /// answer decides what is to be ended.
+    /// The caller of a start was dropped before it received the process. The client terminates the
+    /// process if it was started. If the start is in flight, its answer decides whether a process
+    /// must be terminated.
     pub(super) fn abandon(&mut self, key: &Key, now: Instant) {
         self.let_go(key);
         let is_its_start = |call: &Call| {
@@ -144,7 +148,7 @@ impl Core {
         }
     }
 
-    // -- what the server says ----------------------------------------------------------------------------------------------
+    // -- messages from the server -----------------------------------------------------------------
 
     pub(super) fn message(&mut self, message: Message, now: Instant) {
         match message {
@@ -174,7 +178,7 @@ impl Core {
         }
     }
 
-    /// A request was refused. Some refusals are about the connection, not the request.
+    /// Handles an error response. Some errors are about the connection, not about the request.
     fn refused(&mut self, flying: Flying, error: ErrorBody, now: Instant) {
         let elsewhere =
             error.code == code::INVALID_REQUEST && error.message.contains(RESUMED_ELSEWHERE);
@@ -239,7 +243,7 @@ impl Core {
         match &outcome {
             Err(_) => drop(self.processes.remove(&key.id)),
             Ok(_) if call.answer.is_closed() && !defect!(UnclaimedStartKept) => {
-                // Who asked has gone.
+                // The caller was dropped.
                 self.processes.remove(&key.id);
                 self.endings.put(key.id.clone());
             }
@@ -265,7 +269,7 @@ impl Core {
         }
     }
 
-    /// The server tells something by itself.
+    /// Handles a notification.
     fn notification(
         &mut self,
         name: &str,
@@ -286,7 +290,7 @@ impl Core {
                 self.process_reported(&process_id, seq, ProcessEvent::Closed, now);
             }
             method::HTTP_BODY => self.body_reported(read(params)?, now),
-            // Later servers tell more.
+            // Later servers send other notifications.
             _ => {}
         }
         Ok(())
@@ -302,7 +306,8 @@ impl Core {
         let Some(generation) = self.current().map(|generation| generation.number) else { return };
         let Some(process) = self.processes.get_mut(id) else { return };
         if process.stage == StartStage::Starting {
-            // An older process of this id may have told it: servers forget one, and start the next, while its events are on their way.
+            // The event may belong to an older process with this id: a server can forget a process
+            // and start the next one while the older one's events are in flight.
             process.dropped = true;
             return;
         }
@@ -320,13 +325,13 @@ impl Core {
         }
     }
 
-    /// A process has told everything: it needs nothing more.
+    /// Stops following a process whose events are complete.
     pub(super) fn process_over(&mut self, id: &str, now: Instant) {
         self.processes.remove(id);
         self.caught_up(Some(id), now);
     }
 
-    /// A process cannot be followed any more: it fails, alone, and is ended over there.
+    /// Fails a single process that cannot be followed any longer, and terminates it on the server.
     pub(super) fn fail_process(&mut self, id: &str, failure: Failure, now: Instant) {
         milestone!("exec.client.process-failed", process = id, why = %failure);
         if defect!(GapFailsAll) {
@@ -340,14 +345,14 @@ impl Core {
         self.caught_up(Some(&id), now);
     }
 
-    // -- what is due -------------------------------------------------------------------------------------------------------
+    // -- timers -----------------------------------------------------------------------------------
 
-    /// Asks for what is to be read or ended, as far as the connection may be used for that.
+    /// Sends the reads and terminations that are due, if the handshake of the connection is over.
     pub(super) fn tend(&mut self, now: Instant) {
         if !self.is_initialized() {
             return;
         }
-        // A process whose read fails is to be ended, too: reads come first.
+        // Reads first: a process that fails on an overdue read must be terminated too.
         self.tend_readings(now);
         for id in self.endings.take_due(now) {
             let params = TerminateParams { process_id: id.to_string() };
@@ -355,7 +360,7 @@ impl Core {
         }
     }
 
-    /// Calls that have waited too long fail.
+    /// Fails the calls whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) {
         let late = |call: &Call| call.until <= now;
         for call in self.calls.take(late) {

@@ -1,14 +1,17 @@
-//! What a client decides, without clock, socket or task: commands and reports go in, effects come out.
+//! The client's decisions, without clock, socket or task: inputs are commands and reports, outputs
+//! are effects.
 //!
-//! There is one connection at a time, and every report says whose it is: what an older one reports, however late, changes
-//! nothing. The core is in one `Phase`; only while it is connected do calls of the user's go out.
+//! There is one current connection at a time. Every report names its connection; a report of an
+//! older connection changes nothing, however late it arrives. The core is in one `Phase`; it sends
+//! the user's calls only while it is connected.
 //!
-//! - `phase`: whether there is a connection, and how far an attempt has come.
-//! - `attempt`: from a lost connection to an installed one. `live`: what an installed one is used for.
-//! - `connection`: what is in flight on one connection. `calls`: what waits for one.
-//! - `bodies`: the HTTP bodies that come over one connection.
-//! - `process`: the events of one process, put in order. `reading`: the reads that fill holes. `endings`: what is left of
-//!   processes on the server, and has to be ended there.
+//! - `phase`: whether there is a connection, and the progress of an attempt.
+//! - `attempt`: the recovery from a lost connection. `live`: the use of an installed connection.
+//! - `connection`: the requests in flight on one connection. `calls`: the calls that wait for a
+//!   connection.
+//! - `bodies`: the HTTP bodies of one connection.
+//! - `process`: the events of one process, in order. `reading`: the reads that fetch missing
+//!   events. `endings`: the leftover processes to terminate on the server.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -47,16 +50,16 @@ mod reading;
 #[cfg(test)]
 mod tests;
 
-/// What the driver is to do.
+/// An action for the driver.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Try to open a connection. It takes the place of the one before.
+    /// Try to open a connection. It replaces the previous one.
     Open(Generation),
-    /// Send this over it.
+    /// Send this message over the connection.
     Send(Generation, Message),
-    /// Let it go.
+    /// Drop the connection.
     Close(Generation),
-    /// It is ready: ask [`Core::install`] for it, saying whether it lives.
+    /// The connection is ready: call [`Core::install`] and pass whether it is still alive.
     Install(Generation),
 }
 
@@ -66,15 +69,15 @@ pub(super) struct Core {
     entropy: Arc<dyn Entropy>,
     state: watch::Sender<State>,
     phase: Phase,
-    /// The session, since the server named it.
+    /// The session, once the server has named it.
     session: Option<String>,
     back_off: BackOff,
-    /// How many connections were installed, and how many were tried.
+    /// The number of installed connections, and the number of attempts.
     installed: u64,
     attempts: u64,
     calls: Calls,
     processes: BTreeMap<Arc<str>, ProcessState>,
-    /// The newest process of each id that was started and is held by somebody, also where it needs no following any more.
+    /// The newest started process of each id, also after the client has stopped following it.
     newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
     endings: Endings,
     bodies: Bodies,
@@ -82,17 +85,17 @@ pub(super) struct Core {
     forgotten: Forgotten,
 }
 
-/// What defects forget.
+/// State that defects leak.
 #[derive(Default)]
 struct Forgotten {
-    /// Calls that were registered with a connection that was over.
+    /// Calls registered with a connection that was already over.
     calls: Vec<Call>,
-    /// Starts that were counted as in flight, and are so for ever.
+    /// Starts that are counted as in flight and never leave this count.
     starts: u32,
 }
 
 impl Drop for Core {
-    /// Whoever still listens to a process, or waits for a call, is told that nothing more will come.
+    /// Fails the subscriptions and calls that are still pending.
     fn drop(&mut self) {
         if !matches!(self.phase, Phase::Failed(_)) {
             self.fail(Failure::Closed);
@@ -129,12 +132,12 @@ impl Core {
         core
     }
 
-    /// The next thing to do.
+    /// Returns the next effect to carry out.
     pub(super) fn effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// When to [`wake`](Core::wake) it, though nothing happens.
+    /// Returns when [`wake`](Core::wake) is due even without an input.
     pub(super) fn due(&self) -> Option<Instant> {
         let phase = match &self.phase {
             Phase::Recovering { recovery, step } => {
@@ -155,26 +158,29 @@ impl Core {
         phase.into_iter().chain(tended).chain([self.calls.due()]).flatten().min()
     }
 
-    /// The connection is dead, and its report is still on its way; what it read before was heard.
+    /// The connection is dead, but its final report has not arrived yet. The driver has already
+    /// passed on the messages that it read.
     pub(super) fn found_dead(&mut self, generation: Generation, now: Instant) {
         if self.current() == Some(generation) && matches!(self.phase, Phase::Connected { .. }) {
             self.lost(CloseReason::FoundDead, now);
         }
     }
 
-    /// A call was asked for just when its connection was found dead: a defect registers it where nobody looks any more.
+    /// For a defect: registers a call with a connection that was just found dead, so the call never
+    /// completes.
     pub(super) fn forget(&mut self, call: Call) {
         self.forgotten.calls.push(call);
     }
 
-    /// Time has passed.
+    /// Handles the timers that are due.
     pub(super) fn wake(&mut self, now: Instant) {
         self.wake_attempt(now);
         self.expire(now);
         self.tend(now);
     }
 
-    /// The user wants something. Says who is to be told that the client is closed, if that is what is wanted.
+    /// Handles a command of the user. For a close, it returns the sender that reports the completed
+    /// close.
     pub(super) fn ask(
         &mut self,
         command: Command,
@@ -194,7 +200,7 @@ impl Core {
         None
     }
 
-    /// A connection reports something.
+    /// Handles a report of a connection.
     pub(super) fn hear(&mut self, generation: Generation, report: Report, now: Instant) {
         if self.current() != Some(generation) && !self.hears_others(generation, &report) {
             return self.ignore(generation, &report);
@@ -212,7 +218,7 @@ impl Core {
         self.tend(now);
     }
 
-    /// What an older connection reports changes nothing.
+    /// Records a report of an older connection, which changes nothing.
     fn ignore(&mut self, generation: Generation, report: &Report) {
         match report {
             Report::Opened { .. } => {}
@@ -228,7 +234,7 @@ impl Core {
         }
     }
 
-    /// Whether a defect listens to a connection that is not the current one.
+    /// Whether a defect accepts this report of a connection that is not the current one.
     fn hears_others(&self, generation: Generation, report: &Report) -> bool {
         let connected =
             matches!(self.phase, Phase::Connected { .. }) && generation.number < self.installed;
@@ -242,7 +248,7 @@ impl Core {
         }
     }
 
-    /// The connection that there is, installed or not.
+    /// Returns the current connection, installed or not.
     fn connection(&mut self) -> Option<&mut Connection> {
         match &mut self.phase {
             Phase::Connected { connection, .. }
@@ -253,7 +259,7 @@ impl Core {
         }
     }
 
-    /// The number of the connection that there is in the network; 0 where there is none.
+    /// Returns the current connection's number in the network, or 0 without a connection.
     pub(super) fn conn(&mut self) -> u64 {
         self.connection().map_or(0, |connection| connection.conn)
     }
@@ -262,7 +268,7 @@ impl Core {
         self.connection().map(|connection| connection.generation)
     }
 
-    /// Whether the handshake of the connection is over: reads and endings may be asked for.
+    /// Whether the handshake of the connection is over, so that reads and terminations may be sent.
     fn is_initialized(&self) -> bool {
         match &self.phase {
             Phase::Connected { .. } => true,
@@ -290,13 +296,14 @@ impl Core {
         Bounds { items: self.limits.reorder_events, weight: self.limits.reorder_bytes }
     }
 
-    /// The pause before something is asked again that was refused for a reason that may pass.
+    /// Returns the pause before the retry of a request that the server refused for a transient
+    /// reason.
     fn pause(&self, tries: u32) -> Duration {
         (self.limits.back_off_min * 2_u32.saturating_pow(tries))
             .min(self.limits.back_off_max.max(self.limits.back_off_min))
     }
 
-    /// It is over: everything that waits ends, with one reason that stays.
+    /// Fails the client: all pending operations end with this failure, which then stays the same.
     fn fail(&mut self, failure: Failure) {
         if let Some(generation) = self.current() {
             self.effects.push_back(Effect::Close(generation));
@@ -318,7 +325,7 @@ impl Core {
         self.state.send_replace(State::Failed);
     }
 
-    /// What is counted, for who looks from outside.
+    /// Returns the resource counts.
     pub(super) fn resources(&self) -> ClientResources {
         let in_flight = match &self.phase {
             Phase::Connected { connection, .. } => connection.calls(),

@@ -1,4 +1,4 @@
-//! Whether there is a connection, and how far an attempt to get one has come.
+//! Whether there is a connection, and the progress of an attempt to get one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,34 +10,35 @@ use super::connection::Connection;
 use crate::client::Failure;
 use crate::wire::Message;
 
-/// Whether there is a connection.
+/// The connection state of the core.
 pub(super) enum Phase {
-    /// There is no connection that calls may use; there will be one before the budget is spent, or never.
+    /// No connection is available to calls. The client connects within the recovery window or
+    /// fails.
     Recovering { recovery: Recovery, step: Step },
-    /// There is one.
+    /// A connection is installed.
     Connected { connection: Connection, since: Instant },
-    /// There will never be one again.
+    /// The client has failed permanently.
     Failed(Failure),
 }
 
-/// What a recovery is doing.
+/// The current step of a recovery.
 pub(super) enum Step {
-    /// It waits before the next attempt.
+    /// The pause before the next attempt.
     Pausing { until: Instant },
-    /// It tries a connection.
+    /// An attempt with a new connection.
     Attempting { connection: Connection, progress: Progress },
 }
 
-/// How far an attempt has come.
+/// The progress of an attempt.
 pub(super) enum Progress {
     /// The connection is being opened.
     Opening { until: Instant },
-    /// The handshake was begun. Notifications that come before its end are kept, as far as there is room; those beyond it are
-    /// in the answers of the reads that follow.
+    /// The handshake has begun. Notifications that arrive before its end are kept in `early` if
+    /// there is room; the later reads return the others.
     Initializing { until: Instant, early: VecDeque<Message> },
     /// The handshake is over, and these processes have not caught up yet.
     CatchingUp { owed: BTreeSet<Arc<str>>, answered: bool, until: Instant },
-    /// All have: it can be installed.
+    /// All processes have caught up: the connection can be installed.
     Ready,
 }
 

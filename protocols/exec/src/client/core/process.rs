@@ -1,8 +1,10 @@
-//! One process as the client knows it: its events, put in order, whatever connection they came over.
+//! The client's state of one process: its events in order, regardless of the connection that
+//! delivered them.
 //!
-//! Live notifications and the answers of catch-up reads go into one [`Sequence`]; what is next goes out to the log. A read
-//! brings chunks with their numbers, and says of exit and close only that they were: [`ProcessState::merge`] finds the numbers that
-//! these must have, or that there is a hole which nothing can fill.
+//! Live notifications and the answers of catch-up reads go into one [`Sequence`]; events that are
+//! next in order are published to the log. A read returns chunks with their numbers, but reports
+//! exit and close without numbers. [`ProcessState::merge`] derives the numbers of exit and close,
+//! or detects a gap that nothing can fill.
 
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use crate::client::Failure;
 use crate::client::log::{Event, Log, Via};
 use crate::wire::process::{OutputStream, ReadResult};
 
-/// What an event says, without its number.
+/// The content of an event, without its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum ProcessEvent {
     Output(OutputStream, Bytes),
@@ -37,40 +39,42 @@ impl ProcessEvent {
     }
 }
 
-/// Where a process is in its life here.
+/// The progress of a process's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StartStage {
-    /// Its start was asked for, and not answered.
+    /// The start was requested and not answered yet.
     Starting,
-    /// It was started: what it tells is recovered.
+    /// The process was started; a recovery reads its missed events.
     Running,
 }
 
-/// The reading that fills holes.
+/// The state of the read that fetches missing events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Nothing is to be read.
+    /// No read is needed.
     Idle,
-    /// A read is in flight, until then.
+    /// A read is in flight; this is its deadline.
     Asked { until: Instant },
-    /// One failed for a reason that may pass: again then.
+    /// A read is due at this time: one failed for a transient reason, or dropped events must be
+    /// read.
     Again { at: Instant },
 }
 
-/// A process.
+/// The client's state of a process.
 pub(super) struct ProcessState {
     pub(super) serial: u64,
     pub(super) stage: StartStage,
     pub(super) log: Arc<Log>,
     pub(super) reading: Reading,
-    /// How often a read has failed in a row, or brought nothing.
+    /// How many reads in a row have failed or returned nothing new.
     pub(super) tries: u32,
-    /// Since when something is missing.
+    /// Since when events are missing.
     pub(super) behind_since: Option<Instant>,
-    /// Whether events were let go since the read was asked for that is in flight, or before its start was answered.
+    /// Whether events were dropped since the read in flight was sent, or before the start was
+    /// answered.
     pub(super) dropped: bool,
     sequence: Sequence<(ProcessEvent, Via)>,
-    /// The greatest number that was heard live: only a defect asks.
+    /// The greatest number that arrived live. Only a defect uses it.
     received: u64,
     exited: bool,
     closed: bool,
@@ -98,8 +102,8 @@ impl ProcessState {
         }
     }
 
-    /// Its start was answered: what the server tells from now on is its own. What came earlier and was dropped may have been its
-    /// own, too, and is read.
+    /// The start was answered: from now on, notifications belong to this process. Earlier
+    /// notifications were dropped, but may also have belonged to it, so they are read.
     pub(super) fn started(&mut self, now: Instant) {
         self.stage = StartStage::Running;
         if std::mem::take(&mut self.dropped) {
@@ -107,27 +111,27 @@ impl ProcessState {
         }
     }
 
-    /// The number of the last event that went out.
+    /// Returns the number of the last published event.
     pub(super) fn published(&self) -> u64 {
         self.sequence.published()
     }
 
-    /// The greatest number that was seen.
+    /// Returns the greatest number seen so far.
     pub(super) fn seen(&self) -> u64 {
         self.sequence.seen()
     }
 
-    /// From where to read on.
+    /// Returns the number after which the next read starts.
     pub(super) fn read_after(&self) -> u64 {
         if defect!(CatchesUpFromReceived) { self.received } else { self.sequence.published() }
     }
 
-    /// Whether its close went out: it has told everything.
+    /// Whether its close was published, so that its events are complete.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// How many events wait for a lower number, and their bytes.
+    /// Returns how many events wait for a lower number, and their bytes.
     pub(super) fn held_back(&self) -> (usize, usize) {
         (self.sequence.waiting().count(), self.sequence.weight())
     }
@@ -138,10 +142,10 @@ impl ProcessState {
             || self.sequence.waiting().any(|(_, (what, _))| matches!(what, ProcessEvent::Exited(_)))
     }
 
-    /// The server told something by itself. What is next goes out.
+    /// Takes an event from a notification, and publishes the events that are next in order.
     ///
     /// # Errors
-    /// [`Failure::Contradiction`] where it cannot be, after what it told before.
+    /// [`Failure::Contradiction`] if the event is inconsistent with earlier events.
     pub(super) fn hear(
         &mut self,
         seq: u64,
@@ -168,7 +172,8 @@ impl ProcessState {
         Ok(taken)
     }
 
-    /// Whether a new event agrees with those that wait: one exit, and a close behind everything.
+    /// Whether a new event is consistent with the waiting events: there is only one exit, and no
+    /// event follows the close.
     fn fits(&self, seq: u64, what: &ProcessEvent) -> bool {
         let behind_close = self
             .sequence
@@ -181,7 +186,7 @@ impl ProcessState {
         }
     }
 
-    /// Lets go out what is next.
+    /// Publishes the events that are next in order.
     ///
     /// # Errors
     /// [`Failure::Contradiction`] at a close without an exit before it.
@@ -194,7 +199,7 @@ impl ProcessState {
         }
         let behind = !self.closed && self.sequence.is_behind();
         if !behind && self.behind_since.is_some() {
-            self.tries = 0; // the hole was filled; the next one is another
+            self.tries = 0; // no event is missing now; a later gap has its own retries
         }
         self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
         Ok(())
@@ -206,11 +211,12 @@ impl ProcessState {
         self.log.push(what.event(seq, via));
     }
 
-    /// A read without bound was answered: everything after the last event that went out, as far as the server still has it.
-    /// Goes out as far as nothing is missing.
+    /// Merges the answer of an unbounded read, which contains every event after the last published
+    /// one that the server still has. Publishes events up to the first missing one.
     ///
     /// # Errors
-    /// [`Failure::Gap`] where something is missing that the server no longer has; nothing that follows it goes out.
+    /// [`Failure::Gap`] if the server no longer has a missing event; no event after it is
+    /// published.
     pub(super) fn merge(
         &mut self,
         answer: ReadResult,
@@ -225,14 +231,16 @@ impl ProcessState {
         let found = self.find(answer, last)?;
         for (seq, what) in found {
             let weight = what.weight();
-            // In order, each goes out before the next comes in: the bounds hold only what comes behind a hole, and there is none.
+            // The events are in order, so each is published before the next one is inserted. The
+            // bounds apply only to events that wait behind a missing one, and no event is missing
+            // here.
             self.sequence.insert(seq, (what, via), weight);
             self.publish(now)?;
         }
         Ok(())
     }
 
-    /// What fills everything up to `last`, in order.
+    /// Returns the events of the answer up to `last`, in order.
     fn find(&self, answer: ReadResult, last: u64) -> Result<Vec<(u64, ProcessEvent)>, Failure> {
         let mut found: Vec<(u64, ProcessEvent)> = Vec::with_capacity(answer.chunks.len() + 2);
         let mut previous = self.published();
@@ -257,14 +265,15 @@ impl ProcessState {
             }
             found.push((last, ProcessEvent::Closed));
         }
-        // What is closed has exited.
+        // A closed process has also exited.
         let exit = ((answer.exited || answer.closed) && !self.knows_exit())
             .then(|| ProcessEvent::Exited(answer.exit_code.unwrap_or(-1)));
         self.fill(&mut found, exit, last)?;
         Ok(found)
     }
 
-    /// Puts the exit, if its number is not known yet, where one number is missing. Any other that is missing is a gap.
+    /// Assigns the exit, if its number is not known yet, to the one missing number. Any other
+    /// missing number is a gap.
     fn fill(
         &self,
         found: &mut Vec<(u64, ProcessEvent)>,
@@ -286,12 +295,12 @@ impl ProcessState {
                 Err(Failure::Gap { next: self.published() + 1, last })
             }
             (Some(next), ..) => Err(Failure::Gap { next, last }),
-            // It exited, and there is no place for that.
+            // The process exited, but no number is left for the exit.
             (None, _, Some(_)) => Err(Failure::Contradiction),
         }
     }
 
-    /// The numbers up to `last` that neither wait nor were found.
+    /// Returns the numbers up to `last` that are neither waiting nor found.
     fn missing<'a>(
         &'a self,
         found: &'a [(u64, ProcessEvent)],
@@ -314,18 +323,18 @@ impl ProcessState {
         })
     }
 
-    /// It fails: its subscribers are told, once.
+    /// Fails the process: its subscribers get the failure once.
     pub(super) fn fail(&mut self, failure: Failure) {
         self.sequence.clear();
         self.behind_since = None;
         self.log.push(Event::Failed(failure));
     }
 
-    /// Its connection is gone, and with it what was being read.
+    /// Handles a lost connection: the read in flight is lost with it.
     pub(super) fn connection_lost(&mut self) {
         (self.reading, self.tries, self.dropped) = (Reading::Idle, 0, false);
         if defect!(CatchesUpFromReceived) {
-            self.sequence.clear(); // the buffer went with its connection, the cursor did not
+            self.sequence.clear(); // the defect drops the buffer, but not the cursor
         }
     }
 }

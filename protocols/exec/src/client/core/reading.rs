@@ -1,8 +1,10 @@
-//! The reads that fill holes: after a recovery of every process, and while connected of one that misses something.
+//! The reads that fetch missing events: after a recovery for every process, and while connected for
+//! a process with missing events.
 //!
-//! A read asks for everything after the last event that went out. It is repeated when it was refused for a reason that may
-//! pass, and when it brought less than is known to be there; so often only, with pauses that grow. What is missing then, is a
-//! gap.
+//! A read requests everything after the last published event. The client repeats it if the server
+//! refused it for a transient reason, or if it returned fewer events than are known to exist. The
+//! number of retries is limited, and the pauses grow. If events are still missing after the last
+//! retry, the process fails with a gap.
 
 use std::sync::Arc;
 
@@ -18,11 +20,11 @@ use crate::client::command::Key;
 use crate::wire::process::{ReadParams, ReadResult};
 use crate::wire::{ErrorBody, code, method, read};
 
-/// What a server says of a process that it does not have: the code is one for many things.
+/// The server's message for a process that it does not have. The error code alone is ambiguous.
 const UNKNOWN_PROCESS: &str = "unknown process";
 
 impl ProcessState {
-    /// Events were let go that will not come again by themselves.
+    /// Schedules a read, because events were dropped that the server will not resend.
     pub(super) fn read_again(&mut self, now: Instant) {
         match self.reading {
             Reading::Idle => self.reading = Reading::Again { at: now },
@@ -31,7 +33,7 @@ impl ProcessState {
         }
     }
 
-    /// When a read is to be sent, or an answer is overdue.
+    /// Returns when a read must be sent, or when its answer is overdue.
     fn due(&self, gap_wait: std::time::Duration) -> Option<Instant> {
         match self.reading {
             Reading::Idle => self
@@ -45,7 +47,7 @@ impl ProcessState {
 }
 
 impl Core {
-    /// The processes that are recovered.
+    /// Returns the running processes, which a recovery reads.
     pub(super) fn running(&self) -> impl Iterator<Item = Arc<str>> {
         self.processes
             .iter()
@@ -53,12 +55,12 @@ impl Core {
             .map(|(id, _)| id.clone())
     }
 
-    /// When the next read is due.
+    /// Returns when the next read is due.
     pub(super) fn reading_due(&self) -> Option<Instant> {
         self.processes.values().filter_map(|process| process.due(self.limits.gap_wait)).min()
     }
 
-    /// Sends the reads that are due. A process whose read was not answered at all fails.
+    /// Sends the reads that are due. Fails the processes whose read was not answered in time.
     pub(super) fn tend_readings(&mut self, now: Instant) {
         let gap_wait = self.limits.gap_wait;
         let is_due = |process: &ProcessState| process.due(gap_wait).is_some_and(|due| due <= now);
@@ -78,7 +80,8 @@ impl Core {
         }
     }
 
-    /// Asks for everything after the last event of a process that went out, unless that is asked already.
+    /// Requests everything after the last published event of a process, unless such a read is in
+    /// flight.
     pub(super) fn read_on(&mut self, id: &Arc<str>, now: Instant) {
         let until = now + self.limits.call_wait;
         let Some(process) = self.processes.get_mut(id) else { return };
@@ -96,7 +99,7 @@ impl Core {
         self.request(method::READ, &params, Flying::Reading(key));
     }
 
-    /// A read was answered.
+    /// Handles the answer of a read.
     pub(super) fn read_answered(
         &mut self,
         key: &Key,
@@ -132,7 +135,7 @@ impl Core {
         }
     }
 
-    /// Something is missing for good.
+    /// Fails a process because of a permanent gap or another failure of its read.
     fn hole(&mut self, id: &str, failure: Failure, now: Instant) {
         if let Failure::Gap { next, last } = failure {
             milestone!("exec.client.gap", process = id, next, last);
@@ -140,8 +143,9 @@ impl Core {
         self.fail_process(id, failure, now);
     }
 
-    /// A read brought everything that there was. Where something is still missing that was seen, it is read again: at once if
-    /// it was let go here; otherwise it may be on its way, and is waited for.
+    /// A read returned everything that the server had. If an event that was seen is still missing,
+    /// it is read again: at once if the client dropped it; otherwise it may be in flight, and the
+    /// client waits for it.
     fn look_again(&mut self, id: &str, dropped: bool, now: Instant) {
         let retries = self.limits.read_retries;
         let Some(process) = self.processes.get_mut(id) else { return };
@@ -160,7 +164,7 @@ impl Core {
         }
     }
 
-    /// A read was refused. Only what the server says for good is for good.
+    /// Handles a refused read. Only errors that are known to be permanent fail the process at once.
     fn read_refused(&mut self, key: &Key, error: ErrorBody, now: Instant) {
         milestone!("exec.client.read-refused", process = &*key.id, code = error.code);
         let unknown =

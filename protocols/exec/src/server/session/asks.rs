@@ -1,4 +1,4 @@
-//! What clients ask a session for, and what it sends them.
+//! The requests of clients to a session, and the events that it sends them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::server::refusal::Refusal;
 use crate::wire::process::{ReadResult, WriteStatus};
 
 impl Session {
-    /// A process is to be started: its id is taken from now on.
+    /// Registers the start of a process; its id is taken from now on.
     pub(in super::super) fn start(
         &mut self,
         by: ConnId,
@@ -34,21 +34,23 @@ impl Session {
         self.processes.insert(id.clone(), RetainedProcess::new(start, &self.limits));
         if let Some(owed) = self.attachment.owed_mut() {
             owed.cursors.insert(id.clone(), 1);
-            owed.unread.remove(id); // an older process of this id was not read to its end
+            owed.unread.remove(id); // an older process with this id may have unread output
             owed.starts.insert(start, None);
         }
         Ok(Run { id: id.clone(), start })
     }
 
-    /// What became of a start, once: `None` as long as it is not known. Only the connection that asked for it is told.
+    /// Returns the outcome of a start once, or `None` if it is not known yet. Only the connection
+    /// that requested the start gets it.
     pub(in super::super) fn outcome(&mut self, run: &Run) -> Option<Result<(), Refusal>> {
         let owed = self.attachment.owed_mut()?;
         owed.starts.get(&run.start)?.as_ref()?;
-        owed.news.insert(run.id.clone()); // what it has told meanwhile follows the answer
+        owed.news.insert(run.id.clone()); // its earlier events follow the answer
         owed.starts.remove(&run.start)?
     }
 
-    /// What is known of a process, or `None` where the reader may wait for more.
+    /// Reads the events of a process. Returns `None` if there is nothing new and the reader may
+    /// wait.
     pub(in super::super) fn read(
         &mut self,
         by: ConnId,
@@ -74,7 +76,7 @@ impl Session {
         Ok(Some(result))
     }
 
-    /// Queues bytes for the standard input of a process; `None` where there is no room.
+    /// Queues bytes for the standard input of a process. Returns `None` if there is no room.
     pub(in super::super) fn write(
         &mut self,
         by: ConnId,
@@ -94,14 +96,14 @@ impl Session {
         Ok(status)
     }
 
-    /// The second half of a write, for a defect.
+    /// For a defect: the second half of a write, which remembers its id.
     pub(in super::super) fn remember_write(&mut self, id: &ProcessId, write: Option<&str>) {
         if let Some(process) = self.processes.get_mut(id) {
             process.stdin.remember(write);
         }
     }
 
-    /// Has a process sent a signal.
+    /// Queues a signal for a process.
     pub(in super::super) fn signal(
         &mut self,
         by: ConnId,
@@ -113,8 +115,9 @@ impl Session {
         Ok(())
     }
 
-    /// Kills a process and all that it started; returns whether there was one. One that is being launched is killed as soon as
-    /// it is there, and its id is free at once.
+    /// Kills a process and all its child processes; returns whether it was starting or running. The
+    /// start of a process that is being launched is cancelled: its id is free at once, and its task
+    /// kills the child after the launch.
     pub(in super::super) fn terminate(
         &mut self,
         by: ConnId,
@@ -132,13 +135,14 @@ impl Session {
             return Ok(true);
         }
         if !process.closed() {
-            process.order(KILL); // also behind the exit: somebody whom it started may hold its output
+            process.order(KILL); // also after the exit: a child process may hold its output open
         }
         Ok(!process.log.exited())
     }
 
-    /// The next event that is to be sent: of each process one in turn. `None` when there is nothing to send. What a process tells is
-    /// sent behind the answer to its start: a client knows by that from which process of an id it comes.
+    /// Returns the next event to send, alternating between processes, or `None` if there is none.
+    /// The events of a process are sent after the answer to its start, so the client knows which
+    /// process with this id they belong to.
     pub(in super::super) fn pull(
         &mut self,
         by: ConnId,
@@ -170,7 +174,7 @@ impl Session {
     }
 }
 
-/// A process that was launched.
+/// Returns a process, if it was launched.
 fn launched<'a>(
     processes: &'a mut BTreeMap<ProcessId, RetainedProcess>,
     id: &ProcessId,
@@ -184,13 +188,13 @@ fn launched<'a>(
     }
 }
 
-/// What a read asks for.
+/// The parameters of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Reading {
-    /// What follows this number.
+    /// Read events after this number.
     pub(in super::super) after: u64,
-    /// No more bytes than this.
+    /// Return at most this many bytes.
     pub(in super::super) max: Option<u64>,
-    /// Whether the reader rather waits than hears that there is nothing.
+    /// Whether the reader waits if there is nothing new.
     pub(in super::super) may_wait: bool,
 }

@@ -1,4 +1,4 @@
-//! What the tasks of processes say to their session, and ask of it.
+//! The reports and queries of the tasks of processes.
 
 use bytes::Bytes;
 use reknit_seams::process::Exit;
@@ -12,25 +12,25 @@ use crate::server::process::{RetainedProcess, Run};
 use crate::server::refusal::Refusal;
 use crate::wire::process::OutputStream;
 
-/// Whether a process may be read from.
+/// Whether the task may read the output of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Room {
-    /// It may.
+    /// The task may read.
     Yes,
-    /// Not before its task is stirred, or this time has come.
+    /// The task must wait until it is woken, or until this time.
     NotYet(Option<Instant>),
-    /// It is not there any more.
+    /// The process was removed.
     Gone,
 }
 
 impl Session {
-    /// The process, if it still is this run of it.
+    /// Returns the process, if it still is the same run.
     fn of(&mut self, run: &Run) -> Option<&mut RetainedProcess> {
         self.processes.get_mut(&run.id).filter(|process| process.start == run.start)
     }
 
-    /// A start succeeded; returns what wakes the process's task. `None`: it was cancelled, and whoever launched it has to kill
-    /// it.
+    /// Records a successful launch; returns the receiver that wakes the task of the process.
+    /// Returns `None` if the start was cancelled: the task then has to kill the child.
     pub(in super::super) fn started(
         &mut self,
         run: &Run,
@@ -44,7 +44,7 @@ impl Session {
         Some(stir)
     }
 
-    /// A start failed: its id is free again, unless somebody else has it.
+    /// Records a failed launch: the id is free again, unless a newer start has taken it.
     pub(in super::super) fn start_failed(&mut self, run: &Run, why: String) {
         if self.of(run).is_some() {
             self.processes.remove(&run.id);
@@ -53,7 +53,8 @@ impl Session {
         }
     }
 
-    /// Whether a process may be read from now. One that had to wait has to find room for half of what there may be.
+    /// Whether the task may read the output of a process now. A paused process resumes only when
+    /// there is room for half of the limits.
     pub(in super::super) fn room(&mut self, run: &Run, now: Instant) -> Room {
         let Some(process) =
             self.processes.get(&run.id).filter(|process| process.start == run.start)
@@ -88,7 +89,7 @@ impl Session {
         if room { Room::Yes } else { Room::NotYet(until) }
     }
 
-    /// A process printed something.
+    /// Appends output of a process.
     pub(in super::super) fn produced(&mut self, run: &Run, stream: OutputStream, bytes: Bytes) {
         let attached = self.attached();
         let Some(process) = self.of(run).filter(|process| !process.closed()) else { return };
@@ -101,12 +102,12 @@ impl Session {
         self.notifies(&run.id);
     }
 
-    /// An output stream of a process ended.
+    /// Records the end of an output stream of a process.
     pub(in super::super) fn stream_ended(&mut self, run: &Run, now: Instant) {
         self.changed(run, |process| process.stream_ended(now));
     }
 
-    /// A process exited.
+    /// Records the exit of a process.
     pub(in super::super) fn exited(
         &mut self,
         run: &Run,
@@ -141,12 +142,13 @@ impl Session {
         self.notifies(&run.id);
     }
 
-    /// What the standard input of a process is to be given next.
+    /// Returns the next bytes for the standard input of a process.
     pub(in super::super) fn next_input(&mut self, run: &Run) -> Option<Bytes> {
         self.of(run)?.stdin.next()
     }
 
-    /// The process took so many bytes of that: whoever waits for room may find some.
+    /// Removes bytes that the process has taken, and wakes the connection, because a waiting write
+    /// may have room now.
     pub(in super::super) fn took_input(&mut self, run: &Run, count: usize) {
         if let Some(process) = self.of(run) {
             process.stdin.took(count);
@@ -154,7 +156,7 @@ impl Session {
         }
     }
 
-    /// Nobody reads the standard input of a process any more.
+    /// Closes the standard input of a process that no longer reads it.
     pub(in super::super) fn input_closed(&mut self, run: &Run) {
         if let Some(process) = self.of(run) {
             process.stdin.close();
@@ -162,18 +164,19 @@ impl Session {
         }
     }
 
-    /// The next signal that a process is to be sent.
+    /// Removes and returns the next signal for a process.
     pub(in super::super) fn next_order(&mut self, run: &Run) -> Option<i32> {
         self.of(run)?.take_order()
     }
 
-    /// Whether the task of a process has nothing to do any more.
+    /// Whether the process is closed or removed, so that its task can end.
     pub(in super::super) fn over(&mut self, run: &Run) -> bool {
         self.of(run).is_none_or(|process| process.closed())
     }
 }
 
-/// The number that stands for an end on the wire: that of the exit, or 128 and the signal's, as shells have it.
+/// Returns the exit code on the wire: the process's exit code, or, as in shells, 128 plus the
+/// signal number.
 pub fn exit_code(exit: Exit) -> i32 {
     match exit {
         Exit::Code(code) => code,

@@ -1,4 +1,5 @@
-//! A session by hand: connections come and go, processes speak, and time is what the test says.
+//! Tests that drive a session directly: the test attaches and detaches connections, produces
+//! events, and controls the time.
 
 use std::io;
 use std::time::Duration;
@@ -16,7 +17,7 @@ const TWO: ConnId = ConnId(2);
 const MS: Duration = Duration::from_millis(1);
 const ALL: Reading = Reading { after: 0, max: None, may_wait: false };
 
-/// A session that connection 1 opened, and a clock.
+/// A clock, and a session that connection 1 opened.
 struct Scene {
     session: Session,
     line: ClientConnection,
@@ -36,7 +37,7 @@ impl Scene {
         Self::with(ServerLimits::default())
     }
 
-    /// A process that runs, with both pipes and an input.
+    /// Starts a process with both output pipes and an input.
     fn running(&mut self, id: &str) -> Run {
         let by = self.session.attached_by().unwrap();
         let run = self.session.start(by, &id.into(), self.now).unwrap();
@@ -45,7 +46,7 @@ impl Scene {
         run
     }
 
-    /// A process that is over.
+    /// Starts and closes a process.
     fn closed(&mut self, id: &str) -> Run {
         let run = self.running(id);
         self.end(&run);
@@ -62,13 +63,13 @@ impl Scene {
         self.session.produced(run, Stdout, text.to_owned().into());
     }
 
-    /// Time passes, and the client lives.
+    /// Advances the time; the client gives a sign of life.
     fn later(&mut self, by: Duration) {
         self.now += by;
         self.signs.send_replace(self.now);
     }
 
-    /// Time passes, and the client says nothing.
+    /// Advances the time; the client is silent.
     fn silently(&mut self, by: Duration) {
         self.now += by;
     }
@@ -82,7 +83,7 @@ impl Scene {
         self.session.attach(by, self.line.clone(), self.now).unwrap();
     }
 
-    /// All that is to be sent, in order: `p1:1`.
+    /// Sends all pending events and returns them in order: `p1:1`.
     fn sent(&mut self) -> Vec<String> {
         let by = self.session.attached_by().unwrap();
         let next = || {
@@ -108,10 +109,10 @@ fn seqs(result: &ReadResult) -> Vec<u64> {
     result.chunks.iter().map(|chunk| chunk.seq).collect()
 }
 
-// -- events -------------------------------------------------------------------------------------------------------------
+// -- events ---------------------------------------------------------------------------------------
 
 #[test]
-fn events_are_sent_one_of_each_process_in_turn() {
+fn events_are_sent_alternating_between_processes() {
     let mut scene = Scene::new();
     let (p1, p2) = (scene.running("p1"), scene.running("p2"));
     (0..3).for_each(|_| scene.prints(&p1, "x"));
@@ -123,7 +124,7 @@ fn events_are_sent_one_of_each_process_in_turn() {
 }
 
 #[test]
-fn what_a_resume_finds_is_read_and_what_comes_after_it_is_sent() {
+fn earlier_events_are_read_and_events_after_a_resume_are_sent() {
     let mut scene = Scene::new();
     let p1 = scene.running("p1");
     scene.prints(&p1, "seen");
@@ -138,11 +139,11 @@ fn what_a_resume_finds_is_read_and_what_comes_after_it_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_between_a_look_and_a_wait_is_not_missed() {
+async fn an_event_between_a_check_and_a_wait_is_not_missed() {
     let mut scene = Scene::new();
     let p1 = scene.running("p1");
     assert_eq!(scene.sent(), Vec::<String>::new());
-    scene.line.wake.notified().await; // of the start
+    scene.line.wake.notified().await; // the permit of the start
     scene.prints(&p1, "x");
     scene.line.wake.notified().await;
 }
@@ -157,10 +158,10 @@ fn a_process_that_closed_before_a_resume_is_not_sent_again() {
     assert!(scene.read("p1").unwrap().closed);
 }
 
-// -- back-pressure ------------------------------------------------------------------------------------------------------
+// -- back-pressure --------------------------------------------------------------------------------
 
 #[test]
-fn a_process_is_not_read_from_while_too_many_of_its_events_wait() {
+fn the_output_of_a_process_is_not_read_while_too_many_of_its_events_wait() {
     let mut scene = Scene::with(ServerLimits { outbound_queue: 2, ..ServerLimits::default() });
     let (p1, p2) = (scene.running("p1"), scene.running("p2"));
     scene.prints(&p1, "x");
@@ -172,7 +173,7 @@ fn a_process_is_not_read_from_while_too_many_of_its_events_wait() {
 }
 
 #[test]
-fn nothing_goes_that_was_not_sent() {
+fn an_unsent_event_is_not_evicted() {
     let mut scene = Scene::with(ServerLimits { retained_bytes: 1, ..ServerLimits::default() });
     let p1 = scene.running("p1");
     scene.prints(&p1, "one");
@@ -184,7 +185,7 @@ fn nothing_goes_that_was_not_sent() {
 }
 
 #[test]
-fn a_detach_releases_a_process_that_was_held_back() {
+fn a_detach_resumes_a_paused_process() {
     let mut scene = Scene::with(ServerLimits { outbound_queue: 1, ..ServerLimits::default() });
     let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
     let mut stirred = scene.session.started(&run, 2, true).unwrap();
@@ -197,7 +198,7 @@ fn a_detach_releases_a_process_that_was_held_back() {
 }
 
 #[test]
-fn what_was_kept_through_an_outage_is_held_until_it_is_read() {
+fn output_retained_during_an_outage_is_held_until_it_is_read() {
     let mut scene = Scene::with(ServerLimits { retained_bytes: 10, ..ServerLimits::default() });
     let p1 = scene.running("p1");
     scene.detach();
@@ -210,7 +211,7 @@ fn what_was_kept_through_an_outage_is_held_until_it_is_read() {
 }
 
 #[test]
-fn a_client_that_never_reads_holds_nothing_for_longer_than_the_grace() {
+fn unread_output_is_held_no_longer_than_the_grace_period() {
     let mut scene = Scene::with(ServerLimits { retained_bytes: 10, ..ServerLimits::default() });
     let p1 = scene.running("p1");
     scene.detach();
@@ -222,10 +223,10 @@ fn a_client_that_never_reads_holds_nothing_for_longer_than_the_grace() {
     assert_eq!(scene.room(&p1), Room::Yes);
 }
 
-// -- attaching ----------------------------------------------------------------------------------------------------------
+// -- attaching ------------------------------------------------------------------------------------
 
 #[test]
-fn nothing_of_an_older_connection_happens_after_a_resume() {
+fn requests_of_an_older_connection_are_refused_after_a_resume() {
     let mut scene = Scene::new();
     scene.running("p1");
     scene.detach();
@@ -242,7 +243,7 @@ fn nothing_of_an_older_connection_happens_after_a_resume() {
 }
 
 #[test]
-fn a_session_is_over_when_it_was_alone_for_its_lifetime_and_not_before() {
+fn a_session_expires_after_its_detached_lifetime_and_not_before() {
     let mut scene = Scene::new();
     let lifetime = ServerLimits::default().detached_lifetime;
     scene.detach();
@@ -258,7 +259,7 @@ fn a_session_is_over_when_it_was_alone_for_its_lifetime_and_not_before() {
     assert_eq!(scene.session.attach(ONE, scene.line.clone(), scene.now), Err(Refused::Expired));
 }
 
-// -- starts -------------------------------------------------------------------------------------------------------------
+// -- starts ---------------------------------------------------------------------------------------
 
 #[test]
 fn an_id_is_taken_from_the_moment_of_the_start() {
@@ -279,7 +280,7 @@ fn an_id_is_taken_from_the_moment_of_the_start() {
 }
 
 #[test]
-fn a_start_that_was_terminated_is_cancelled_and_its_late_child_harms_no_namesake() {
+fn a_cancelled_start_does_not_affect_a_newer_process_with_the_same_id() {
     let mut scene = Scene::new();
     let p1 = ProcessId::from("p1");
     let first = scene.session.start(ONE, &p1, scene.now).unwrap();
@@ -297,7 +298,7 @@ fn a_start_that_was_terminated_is_cancelled_and_its_late_child_harms_no_namesake
 }
 
 #[test]
-fn a_launch_goes_on_while_nobody_is_there() {
+fn a_launch_continues_without_a_connection() {
     let mut scene = Scene::new();
     let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
     scene.detach();
@@ -309,7 +310,7 @@ fn a_launch_goes_on_while_nobody_is_there() {
 }
 
 #[test]
-fn what_a_process_tells_is_sent_behind_the_answer_to_its_start() {
+fn events_of_a_process_are_sent_after_the_answer_to_its_start() {
     let mut scene = Scene::new();
     let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
     scene.session.started(&run, 2, true).unwrap();
@@ -321,7 +322,7 @@ fn what_a_process_tells_is_sent_behind_the_answer_to_its_start() {
 }
 
 #[test]
-fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enough() {
+fn a_start_in_a_full_session_replaces_only_a_process_past_its_retention() {
     let mut scene = Scene::with(ServerLimits { processes: 2, ..ServerLimits::default() });
     scene.closed("p1");
     scene.running("p2");
@@ -338,10 +339,10 @@ fn a_start_in_a_full_session_finds_room_only_where_something_was_kept_long_enoug
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
 }
 
-// -- writes, signals, ends ----------------------------------------------------------------------------------------------
+// -- writes, signals, terminations ----------------------------------------------------------------
 
 #[test]
-fn a_repeated_write_is_accepted_and_written_once_also_over_a_resume() {
+fn a_repeated_write_is_accepted_and_written_once_even_after_a_resume() {
     let mut scene = Scene::new();
     let run = scene.running("p1");
     assert_eq!(
@@ -364,7 +365,7 @@ fn a_repeated_write_is_accepted_and_written_once_also_over_a_resume() {
 }
 
 #[test]
-fn terminate_says_whether_there_was_something_to_kill() {
+fn terminate_returns_whether_the_process_was_running() {
     let mut scene = Scene::new();
     let run = scene.running("p1");
     assert_eq!(scene.session.terminate(ONE, &"p9".into()), Ok(false));
@@ -385,7 +386,7 @@ fn terminate_says_whether_there_was_something_to_kill() {
 }
 
 #[test]
-fn a_process_that_cannot_be_waited_for_says_so() {
+fn a_process_that_cannot_be_waited_for_reports_a_failure() {
     let mut scene = Scene::new();
     let run = scene.running("p1");
     scene.session.produced(&run, Stderr, "oh".into());
@@ -395,7 +396,7 @@ fn a_process_that_cannot_be_waited_for_says_so() {
 }
 
 #[test]
-fn what_nobody_read_of_an_older_process_holds_nothing_back_of_the_next_one_of_its_id() {
+fn unread_output_of_an_older_process_does_not_pause_a_newer_one() {
     let mut scene = Scene::with(ServerLimits {
         retained_chunks: 1,
         closed_retention: MS,
@@ -414,7 +415,7 @@ fn what_nobody_read_of_an_older_process_holds_nothing_back_of_the_next_one_of_it
     assert_eq!(scene.room(&newer), Room::Yes);
 }
 
-// -- how long closed processes are kept ---------------------------------------------------------------------------------
+// -- retention of closed processes ----------------------------------------------------------------
 
 const RETENTION: Duration = Duration::from_secs(30);
 
@@ -440,7 +441,8 @@ fn a_closed_process_is_kept_for_its_retention_after_its_close_was_sent() {
     assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
 }
 
-/// Close at 1 s, in a cut that both ends notice after 16 s; the client comes back 25 s later.
+/// The process closes at 1 s, during a cut that both ends notice after 16 s. The client reconnects
+/// 25 s later.
 #[test]
 fn a_client_that_noticed_the_cut_late_still_finds_it() {
     let mut scene = Scene::new();
@@ -477,7 +479,8 @@ fn a_client_that_is_refused_until_the_server_notices_the_cut_still_finds_it() {
     assert!(scene.read("p1").unwrap().closed);
 }
 
-/// Close at 0 s. From then on the client hears nothing; it gives up after 16 s, and cannot come back before 31 s.
+/// The process closes at 0 s. From then on the client hears nothing. It gives up after 16 s, and
+/// cannot reconnect before 31 s.
 #[test]
 fn nothing_is_forgotten_over_a_connection_that_is_silent() {
     let doubtful = || {
@@ -510,7 +513,7 @@ fn nothing_is_forgotten_over_a_connection_that_is_silent() {
 }
 
 #[test]
-fn a_process_that_exited_is_kept_as_long_as_somebody_holds_its_output() {
+fn an_exited_process_is_kept_while_its_output_is_open() {
     let mut scene = Scene::new();
     let run = scene.running("p1");
     scene.session.exited(&run, Ok(Exit::Code(0)), scene.now);

@@ -1,4 +1,4 @@
-//! What goes by time alone: closed processes that were kept long enough.
+//! The timers of a session: the end of the retention of closed processes.
 
 use reknit_seams::defect;
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use super::Session;
 use crate::server::process::ProcessId;
 
 impl Session {
-    /// Forgets the closed processes that were kept long enough; returns which.
+    /// Removes the closed processes whose retention is over; returns their ids.
     pub(in super::super) fn forget(&mut self, now: Instant) -> Vec<ProcessId> {
         let is_due = |due: &Instant| *due <= now && !self.is_in_doubt(*due);
         let due: Vec<_> =
@@ -16,17 +16,20 @@ impl Session {
         due
     }
 
-    /// When the next thing is due by time alone, after this moment: a closed process that is forgotten, or the end of the session.
+    /// Returns when the next timer after `now` is due: the end of a process's retention, or the
+    /// expiry of the session.
     pub(in super::super) fn due(&self, now: Instant) -> Option<Instant> {
         let first = self.first_until.filter(|_| defect!(ExpiryTimerUnchecked) && !self.attached());
-        // What is kept in doubt is looked at again: until then the connection has given a sign of life, or is dead.
+        // A process kept because the connection is in doubt is checked again then: by that time,
+        // the connection has given a sign of life or is dead.
         let again = now + self.limits.wire.ping_interval;
         let kept = self.dues().map(|(_, due)| if due > now { due } else { again });
         kept.chain(self.attachment.until()).chain(first).filter(|due| *due > now).min()
     }
 
-    /// Whether the attached connection may have been dead at this moment: its client was silent for longer than one that lives. A client
-    /// that no longer hears the server speaks over the connection until it gives that up, and never again.
+    /// Whether the attached connection may have been dead at this moment: the client had been
+    /// silent for longer than a live client would be. A client that no longer hears the server
+    /// sends over the connection until it gives it up, and then never again.
     fn is_in_doubt(&self, at: Instant) -> bool {
         let wire = self.limits.wire;
         self.attachment
@@ -34,7 +37,7 @@ impl Session {
             .is_some_and(|owed| *owed.line.signs.borrow() + wire.ping_interval <= at)
     }
 
-    /// When each closed process is forgotten.
+    /// Returns when the retention of each closed process ends.
     fn dues(&self) -> impl Iterator<Item = (&ProcessId, Instant)> {
         let kept = self.limits.closed_retention;
         self.processes.iter().filter_map(move |(id, process)| {
@@ -50,7 +53,8 @@ impl Session {
         })
     }
 
-    /// Makes room for a process: of those whose close was sent, the one goes that closed first, if it was kept long enough.
+    /// Makes room for a process: removes the process that closed first among those whose close was
+    /// sent, if its retention is over. Returns whether it did.
     pub(super) fn forget_one(&mut self, now: Instant) -> bool {
         let is_sent = |id: &ProcessId| {
             self.attachment.owed().is_none_or(|owed| !owed.cursors.contains_key(id))

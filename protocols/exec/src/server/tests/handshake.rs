@@ -1,8 +1,8 @@
-//! Until a client has a session, and what ends a connection.
+//! Tests of the handshake, and of protocol errors that end a connection.
 
 use super::*;
 
-/// What the server answers to some HTTP.
+/// Returns the first line of the server's answer to an HTTP request.
 async fn http(house: &mut House, request: &str) -> String {
     let mut stream = house.knock();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -12,7 +12,7 @@ async fn http(house: &mut House, request: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_door_answers_http() {
+async fn the_server_answers_plain_http_requests() {
     let mut house = House::new();
     let websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n";
     for (request, status) in [
@@ -33,7 +33,7 @@ async fn the_door_answers_http() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_say_who_it_is_is_let_go_at_the_deadline() {
+async fn a_connection_without_handshake_is_closed_at_the_deadline() {
     let mut house = House::new();
     let mut mute = house.knock();
     let mut shy = house.peer().await;
@@ -46,7 +46,7 @@ async fn who_does_not_say_who_it_is_is_let_go_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_answered_before_the_handshake_is_over() {
+async fn requests_before_the_end_of_the_handshake_are_refused() {
     let mut house = House::new();
     let mut peer = house.peer().await;
     let read = json!({"processId": "p1"});
@@ -81,7 +81,7 @@ async fn a_handshake_that_failed_may_be_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn malformed_messages_are_answered_and_forgotten() {
+async fn malformed_messages_are_answered_with_an_error() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     for malformed in ["{", "[]", r#"{"id":1}"#, r#"{"id":1.5,"method":"m"}"#] {
@@ -106,7 +106,7 @@ async fn malformed_messages_are_answered_and_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_client_says_ends_the_connection_and_not_the_session() {
+async fn a_protocol_error_ends_the_connection_but_not_the_session() {
     let mut house = House::new();
     let mut early = house.peer().await;
     early.emit("initialized", json!({}));

@@ -1,4 +1,4 @@
-//! HTTP requests that a client has sent from where the server is.
+//! Tests of the HTTP requests that the server sends for a client.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn get(id: &str, url: &str, streams: bool) -> Value {
     json!({"method": "GET", "url": url, "headers": [{"name": "X-A", "value": "b"}], "requestId": id, "streamResponse": streams})
 }
 
-/// Asks, and makes sure that it was heard.
+/// Sends a request, and waits until the server has handled it.
 async fn ask(peer: &mut Peer, params: Value) -> i64 {
     let id = peer.ask("http/request", params);
     peer.is_heard().await;
@@ -22,7 +22,7 @@ async fn head(stream: &mut DuplexStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The next piece of a body: its number, its bytes, whether it is the last.
+/// Returns the next piece of a body: its number, its bytes, and whether it is the last.
 async fn piece(peer: &mut Peer) -> (u64, String, bool) {
     let (method, sent) = peer.event().await;
     assert_eq!((method.as_str(), &sent["requestId"]), ("http/request/bodyDelta", &json!("http-1")));
@@ -31,7 +31,7 @@ async fn piece(peer: &mut Peer) -> (u64, String, bool) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_not_streamed_comes_whole() {
+async fn an_answer_that_is_not_streamed_arrives_complete() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     let id = ask(
@@ -56,7 +56,7 @@ async fn an_answer_that_is_not_streamed_comes_whole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_body_comes_in_pieces_after_the_answer() {
+async fn a_streamed_body_arrives_in_pieces_after_the_answer() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     let id = ask(&mut peer, get("http-1", "http://a/", true)).await;
@@ -87,7 +87,7 @@ async fn a_body_of_unknown_length_ends_with_an_empty_piece() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_cut_says_so() {
+async fn the_last_piece_of_a_cut_body_has_an_error() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
@@ -102,7 +102,7 @@ async fn a_body_that_is_cut_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_says_why_and_leaves_the_id_free() {
+async fn a_failed_request_reports_why_and_frees_its_id() {
     let mut house = House::with(ServerLimits { http_body_bytes: 3, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;
     assert_eq!(
@@ -133,7 +133,7 @@ async fn what_fails_says_why_and_leaves_the_id_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_is_taken_as_long_as_its_body_comes() {
+async fn an_id_is_taken_until_its_body_has_ended() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
@@ -154,7 +154,7 @@ async fn an_id_is_taken_as_long_as_its_body_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_die_with_their_connection_and_not_with_others() {
+async fn requests_end_only_with_their_own_connection() {
     let mut house = House::new();
     let ((mut one, _), (mut two, _)) = (house.client().await, house.client().await);
     ask(&mut one, get("http-1", "http://a/", true)).await;
@@ -174,7 +174,7 @@ async fn requests_die_with_their_connection_and_not_with_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_takes_is_not_read() {
+async fn a_body_is_not_read_while_the_client_does_not_read() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
@@ -182,7 +182,7 @@ async fn a_body_that_nobody_takes_is_not_read() {
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\n").await.unwrap();
     let all = tokio::spawn(async move { site.write_all(&vec![b'x'; 4_000_000]).await });
-    sleep(ms(1000)).await; // and the client reads nothing
+    sleep(ms(1000)).await; // the client reads nothing
     assert!(!all.is_finished());
     let (mut total, mut done) = (0, false);
     while !done {

@@ -1,6 +1,8 @@
-//! The server over connections in memory, on paused time, with processes that do what the test says.
+//! Tests of the server over in-memory connections, on paused time, with processes that the test
+//! scripts.
 //!
-//! - here: the vocabulary. `handshake`, `processes`, `resume`, `http`: what is shown with it. `real`: without it.
+//! - this module: helpers. `handshake`, `processes`, `resume`, `http`: tests with these helpers.
+//!   `real`: tests with real sockets and processes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -31,21 +33,21 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-// -- processes ----------------------------------------------------------------------------------------------------------
+// -- processes ------------------------------------------------------------------------------------
 
-/// An operating system whose processes do what the test says. `missing` is no program; `slow` is launched when the test opens
-/// the gate.
+/// An operating system whose processes the test scripts. The program `missing` does not exist; the
+/// launch of `slow` waits until the test opens the gate.
 #[derive(Clone, Default)]
 struct Machine {
     born: Arc<Mutex<BTreeMap<String, Vec<Arc<Actor>>>>>,
     gate: Arc<Notify>,
 }
 
-/// A process, in the hands of the test.
+/// A process that the test controls.
 struct Actor {
     command: Command,
     body: Mutex<Body>,
-    /// As long as somebody holds the child.
+    /// Tracks whether the server still holds the child.
     held: Weak<()>,
 }
 
@@ -55,16 +57,16 @@ struct Body {
     signals: Vec<i32>,
 }
 
-/// How many bytes a pipe holds.
+/// The capacity of a pipe in bytes.
 const PIPE: usize = 1024;
 
 impl Machine {
-    /// The process that was launched last under this name.
+    /// Returns the process that was launched last under this name.
     fn actor(&self, name: &str) -> Arc<Actor> {
         self.born.lock().unwrap()[name].last().unwrap().clone()
     }
 
-    /// How many children are held by somebody.
+    /// Returns how many children the server holds.
     fn alive(&self) -> usize {
         let born = self.born.lock().unwrap();
         born.values().flatten().filter(|actor| actor.held.upgrade().is_some()).count()
@@ -108,7 +110,7 @@ impl Actor {
         self.body.lock().unwrap()
     }
 
-    /// Does something with one of its pipes, which nobody else uses meanwhile.
+    /// Writes to one of its pipes. No other task may use the pipe meanwhile.
     async fn with_pipe(&self, n: usize, text: &[u8]) {
         let mut pipe = self.body().pipes[n].take().unwrap();
         pipe.write_all(text).await.unwrap();
@@ -119,7 +121,7 @@ impl Actor {
         self.with_pipe(1, text.as_bytes()).await;
     }
 
-    /// Prints 3 MB, as fast as somebody takes them.
+    /// Prints 3 MB, as fast as the server reads them.
     fn floods(&self) {
         let mut pipe = self.body().pipes[1].take().unwrap();
         tokio::spawn(async move {
@@ -131,7 +133,7 @@ impl Actor {
         });
     }
 
-    /// Reads so many bytes of its input.
+    /// Reads this many bytes of its input.
     async fn reads(&self, count: usize) -> String {
         let mut pipe = self.body().pipes[0].take().unwrap();
         let mut bytes = vec![0; count];
@@ -140,14 +142,14 @@ impl Actor {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// Ends, and leaves its output to somebody whom it started.
+    /// Exits, but a child process still holds its output open.
     fn exits(&self, code: i32) {
         if let Some(exit) = self.body().exit.take() {
             let _ = exit.send(Exit::Code(code));
         }
     }
 
-    /// Nobody holds its pipes any more.
+    /// Closes its pipes.
     fn closes(&self) {
         self.body().pipes = [None, None, None];
     }
@@ -162,7 +164,7 @@ impl Actor {
     }
 }
 
-/// What the launcher holds of a process.
+/// The launcher's end of a process.
 struct Launched {
     pipes: [Option<DuplexStream>; 3],
     actor: Arc<Actor>,
@@ -219,13 +221,13 @@ impl Child for Launched {
     }
 }
 
-// -- other servers ------------------------------------------------------------------------------------------------------
+// -- other servers --------------------------------------------------------------------------------
 
 /// A network in which the test answers every connection that the server opens.
 #[derive(Clone, Default)]
 struct Web(Arc<Visits>);
 
-/// The connections that were opened and not answered yet.
+/// The connections that the server has opened and the test has not accepted yet.
 #[derive(Default)]
 struct Visits {
     waiting: Mutex<VecDeque<(Endpoint, DuplexStream)>>,
@@ -233,7 +235,7 @@ struct Visits {
 }
 
 impl Web {
-    /// The next connection, and where to.
+    /// Accepts the next connection; returns its target and its stream.
     async fn visit(&self) -> (Endpoint, DuplexStream) {
         loop {
             if let Some(visit) = self.0.waiting.lock().unwrap().pop_front() {
@@ -264,9 +266,9 @@ impl Network for Web {
     }
 }
 
-// -- the server and its clients -----------------------------------------------------------------------------------------
+// -- the server and its clients -------------------------------------------------------------------
 
-/// A server, and the machine that it runs on.
+/// A server and its machine.
 struct House {
     machine: Machine,
     web: Web,
@@ -310,7 +312,7 @@ impl House {
         Self::with(ServerLimits::default())
     }
 
-    /// A connection of which nothing is known yet.
+    /// Opens a connection without any handshake.
     fn knock(&mut self) -> Stream {
         self.connections += 1;
         let (near, far) = duplex(64 * 1024);
@@ -318,13 +320,13 @@ impl House {
         Stream::new(near, ConnId(self.connections))
     }
 
-    /// A connection that is a WebSocket.
+    /// Opens a connection with a WebSocket handshake.
     async fn peer(&mut self) -> Peer {
         let link = Link::connect(self.knock(), "server", WireLimits::default()).await.unwrap();
         Peer { link, asked: 0, answers: BTreeMap::new(), reported: VecDeque::new() }
     }
 
-    /// A client with a new session.
+    /// Connects a client with a new session.
     async fn client(&mut self) -> (Peer, String) {
         let mut peer = self.peer().await;
         let session = peer.call("initialize", json!({"clientName": "test"})).await.unwrap();
@@ -332,7 +334,7 @@ impl House {
         (peer, session["sessionId"].as_str().unwrap().to_owned())
     }
 
-    /// Tries to go on with a session.
+    /// Tries to resume a session.
     async fn resume(&mut self, session: &str) -> Result<Peer, i64> {
         let mut peer = self.peer().await;
         peer.call("initialize", json!({"clientName": "test", "resumeSessionId": session}))
@@ -343,7 +345,7 @@ impl House {
     }
 }
 
-/// A client that says what the test says.
+/// A client that the test scripts.
 struct Peer {
     link: Link,
     asked: i64,
@@ -362,18 +364,18 @@ impl Peer {
         self.link.send(&Message::notification(method, &params));
     }
 
-    /// The handshake is over, and the server knows.
+    /// Completes the handshake, and waits until the server has handled it.
     async fn is_ready(&mut self) {
         self.emit("initialized", json!({}));
         self.is_heard().await;
     }
 
-    /// The server has heard everything that was said.
+    /// Waits until the server has handled everything that was sent.
     async fn is_heard(&mut self) {
         self.call("process/terminate", json!({"processId": "nobody"})).await.unwrap();
     }
 
-    /// Hears one message; `false` when the connection is over.
+    /// Receives one message; returns `false` when the connection has ended.
     async fn hear(&mut self) -> bool {
         let frame = loop {
             match self.link.next().await {
@@ -410,7 +412,7 @@ impl Peer {
         self.answer(id).await
     }
 
-    /// The next notification.
+    /// Returns the next notification.
     async fn event(&mut self) -> (String, Value) {
         while self.reported.is_empty() {
             assert!(self.hear().await, "the connection is over");
@@ -418,7 +420,7 @@ impl Peer {
         self.reported.pop_front().unwrap()
     }
 
-    /// The next notification, as `output p1:3 text`.
+    /// Renders the next notification as `output p1:3 text`.
     async fn line(&mut self) -> String {
         let (method, sent) = self.event().await;
         let name = method.strip_prefix("process/").unwrap();
@@ -432,7 +434,7 @@ impl Peer {
             .to_owned()
     }
 
-    /// Whether the server closes the connection before it says anything else.
+    /// Whether the server closes the connection before it sends another message.
     async fn is_closed(&mut self) -> bool {
         !self.hear().await
     }
@@ -455,13 +457,13 @@ fn write(process: &str, id: &str, text: &str) -> Value {
     json!({"processId": process, "chunk": chunk, "writeId": id})
 }
 
-/// What a string in base64 says.
+/// Decodes a base64 string.
 fn text(chunk: &Value) -> String {
     let bytes: crate::wire::Base64 = serde_json::from_value(chunk.clone()).unwrap();
     String::from_utf8(bytes.0.to_vec()).unwrap()
 }
 
-/// All that a read says was printed.
+/// Returns all output in the answer of a read.
 fn printed(read: &Value) -> String {
     read["chunks"].as_array().unwrap().iter().map(|chunk| text(&chunk["chunk"])).collect()
 }

@@ -1,4 +1,4 @@
-//! Processes of one connection that lasts.
+//! Tests of processes over one connection without outages.
 
 use super::*;
 
@@ -55,7 +55,7 @@ async fn a_terminal_is_one_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_fails_leaves_its_id_free() {
+async fn a_failed_start_frees_its_id() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     assert_eq!(peer.call("process/start", start("p1", "missing")).await.unwrap_err().0, -32603);
@@ -65,7 +65,7 @@ async fn a_start_that_fails_leaves_its_id_free() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_starts_of_one_id_one_succeeds() {
+async fn only_one_of_two_starts_with_the_same_id_succeeds() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     let (first, second) = (
@@ -78,7 +78,7 @@ async fn of_two_starts_of_one_id_one_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_launch_that_takes_long_holds_nobody_up_and_can_be_cancelled() {
+async fn a_slow_launch_does_not_delay_requests_and_can_be_cancelled() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     let slow = peer.ask("process/start", start("p1", "slow"));
@@ -108,7 +108,7 @@ async fn a_launch_that_takes_long_holds_nobody_up_and_can_be_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_poll_ends_with_output_or_in_time_and_holds_nobody_up() {
+async fn a_long_poll_ends_with_output_or_at_its_deadline_and_delays_no_request() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
@@ -134,7 +134,7 @@ async fn a_long_poll_ends_with_output_or_in_time_and_holds_nobody_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_wait_that_can_be_said_is_no_trouble() {
+async fn the_longest_possible_wait_is_accepted() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
@@ -147,7 +147,7 @@ async fn the_longest_wait_that_can_be_said_is_no_trouble() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn writes_wait_for_room_in_order_and_hold_up_no_other_process() {
+async fn writes_wait_for_room_in_order_and_delay_no_other_process() {
     let mut house = House::with(ServerLimits { stdin_bytes: 8, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
@@ -155,7 +155,7 @@ async fn writes_wait_for_room_in_order_and_hold_up_no_other_process() {
     let big = "a".repeat(PIPE + 8);
     let accepted = json!({"status": "accepted"});
     assert_eq!(peer.call("process/write", write("p1", "1", &big)).await.unwrap(), accepted);
-    sleep(ms(1)).await; // its pipe is full
+    sleep(ms(1)).await; // until its pipe is full
     let (second, third) = (
         peer.ask("process/write", write("p1", "2", "bbb")),
         peer.ask("process/write", write("p1", "3", "c")),
@@ -171,7 +171,7 @@ async fn writes_wait_for_room_in_order_and_hold_up_no_other_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_waits_hears_that_nobody_reads_any_more() {
+async fn a_waiting_write_is_answered_when_the_input_closes() {
     let mut house = House::with(ServerLimits { stdin_bytes: 8, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
@@ -223,7 +223,7 @@ async fn signals_reach_the_process_and_terminate_kills_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_holds_up_neither_answers_nor_other_processes() {
+async fn a_flood_delays_neither_answers_nor_other_processes() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "yes").await;
@@ -247,13 +247,13 @@ async fn a_flood_holds_up_neither_answers_nor_other_processes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_of_a_flood_is_bounded_and_a_client_that_reads_nothing_stops_it() {
+async fn the_retained_output_of_a_flood_is_bounded_while_the_client_does_not_read() {
     let limits = ServerLimits { retained_bytes: 64 * 1024, ..ServerLimits::default() };
     let mut house = House::with(limits);
     let (mut peer, _) = house.client().await;
     peer.start("p1", "yes").await;
     house.machine.actor("yes").floods();
-    sleep(ms(1000)).await; // and the client reads nothing
+    sleep(ms(1000)).await; // the client reads nothing
     assert!(house.resources.counts().most_retained_bytes <= 64 * 1024);
     assert!(
         house.resources.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200,
@@ -265,7 +265,7 @@ async fn what_is_kept_of_a_flood_is_bounded_and_a_client_that_reads_nothing_stop
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_wait_are_bounded() {
+async fn the_number_of_waiting_requests_is_bounded() {
     let mut house = House::with(ServerLimits { waiting_requests: 2, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
@@ -281,7 +281,7 @@ async fn requests_that_wait_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn launches_that_were_cancelled_count_until_they_are_over() {
+async fn cancelled_launches_count_as_processes_until_they_end() {
     let mut house = House::with(ServerLimits { processes: 2, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;
     for _ in 0..2 {
@@ -299,7 +299,7 @@ async fn launches_that_were_cancelled_count_until_they_are_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_long_answers_are_given_as_fast_as_the_client_reads_them() {
+async fn many_long_answers_are_sent_as_fast_as_the_client_reads_them() {
     let wire = WireLimits { outbox_bytes: 512 * 1024, ..WireLimits::default() };
     let mut house = House::with(ServerLimits { wire, ..ServerLimits::default() });
     let (mut peer, _) = house.client().await;

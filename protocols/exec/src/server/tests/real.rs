@@ -1,8 +1,9 @@
-//! Real sockets, real processes: what connections in memory cannot show.
+//! Tests with real sockets and real processes, for behaviour that in-memory connections cannot
+//! show.
 
 use super::*;
 
-/// A server on loopback, and where it is.
+/// Starts a server on loopback; returns its endpoint.
 async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
@@ -20,7 +21,7 @@ async fn connect(env: &Env, at: &Endpoint, session: Option<&str>) -> (Peer, Stri
         let asked = json!({"clientName": "test", "resumeSessionId": session});
         match peer.call("initialize", asked).await {
             Ok(answer) => break answer["sessionId"].as_str().unwrap().to_owned(),
-            Err((-32010, _)) => tokio::task::yield_now().await, // the server has not read the end of the old connection yet
+            Err((-32010, _)) => tokio::task::yield_now().await, // old connection still attached
             Err(error) => panic!("{error:?}"),
         }
     };
@@ -76,7 +77,7 @@ async fn a_shell_outlives_its_connection() {
 }
 
 #[tokio::test]
-async fn terminate_kills_all_that_a_shell_started() {
+async fn terminate_kills_all_children_of_a_shell() {
     let (env, at, _, _serving) = serve().await;
     let (mut peer, _) = connect(&env, &at, None).await;
     peer.call("process/start", shell("p1", "sleep 1000 & echo started; wait")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Connections that are lost, and sessions that are not.
+//! Tests of sessions across lost connections.
 
 use super::*;
 
@@ -27,7 +27,7 @@ async fn a_session_and_its_processes_outlive_a_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_during_an_outage_is_found_at_its_place() {
+async fn an_exit_during_an_outage_is_read_in_order() {
     let mut house = House::new();
     let (mut peer, session) = house.client().await;
     peer.start("p1", "sh").await;
@@ -48,7 +48,7 @@ async fn an_exit_during_an_outage_is_found_at_its_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_attached_is_not_driven_out() {
+async fn a_session_is_not_taken_from_its_attached_connection() {
     let mut house = House::new();
     let (mut peer, session) = house.client().await;
     assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32010));
@@ -60,10 +60,10 @@ async fn who_is_attached_is_not_driven_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_is_dead_is_noticed_by_its_silence() {
+async fn a_dead_peer_is_detected_by_its_silence() {
     let mut house = House::new();
     let (peer, session) = house.client().await;
-    sleep(ms(15_990)).await; // nobody polls the peer: it answers no ping
+    sleep(ms(15_990)).await; // the peer is not polled, so it answers no ping
     assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32010));
     sleep(ms(20)).await;
     house.resume(&session).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_long_poll_does_not_delay_a_detach() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_is_over_after_its_lifetime_alone_and_its_processes_are_killed() {
+async fn a_detached_session_expires_and_its_processes_are_killed() {
     let mut house = House::new();
     let (mut peer, session) = house.client().await;
     peer.start("p1", "sh").await;
@@ -105,7 +105,7 @@ async fn a_session_is_over_after_its_lifetime_alone_and_its_processes_are_killed
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timer_of_an_earlier_outage_harms_no_later_attachment() {
+async fn the_timer_of_an_earlier_outage_does_not_affect_a_later_attachment() {
     let mut house = House::new();
     let (peer, session) = house.client().await;
     drop(peer);
@@ -118,7 +118,7 @@ async fn the_timer_of_an_earlier_outage_harms_no_later_attachment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disconnect_in_the_middle_of_a_launch_leaves_a_process_that_can_be_found() {
+async fn a_process_is_available_after_a_disconnect_during_its_launch() {
     let mut house = House::new();
     let (mut peer, session) = house.client().await;
     peer.ask("process/start", start("p1", "slow"));
@@ -137,7 +137,7 @@ async fn a_disconnect_in_the_middle_of_a_launch_leaves_a_process_that_can_be_fou
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_ends_in_the_middle_of_a_launch_leaves_no_child() {
+async fn a_session_that_expires_during_a_launch_leaves_no_child() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.ask("process/start", start("p1", "slow"));
@@ -150,7 +150,7 @@ async fn a_session_that_ends_in_the_middle_of_a_launch_leaves_no_child() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_held_back_goes_on_when_its_reader_is_lost() {
+async fn a_paused_process_continues_when_its_reader_is_lost() {
     let mut house = House::with(ServerLimits { outbound_queue: 4, ..ServerLimits::default() });
     let (mut peer, session) = house.client().await;
     peer.start("p1", "yes").await;
@@ -191,7 +191,7 @@ async fn a_write_that_is_repeated_after_an_outage_is_written_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sessions_do_not_see_each_other() {
+async fn sessions_are_isolated_from_each_other() {
     let mut house = House::new();
     let ((mut one, _), (mut two, _)) = (house.client().await, house.client().await);
     one.start("p1", "sh").await;
@@ -207,7 +207,7 @@ async fn sessions_do_not_see_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_are_as_many_sessions_as_may_be() {
+async fn the_number_of_sessions_is_bounded() {
     let mut house = House::with(ServerLimits { sessions: 1, ..ServerLimits::default() });
     let (_one, _) = house.client().await;
     let mut two = house.peer().await;
@@ -218,7 +218,7 @@ async fn there_are_as_many_sessions_as_may_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_processes_are_forgotten_and_nothing_stays() {
+async fn closed_processes_are_forgotten_after_their_retention() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;
@@ -237,7 +237,7 @@ async fn closed_processes_are_forgotten_and_nothing_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_drops_the_server_kills_everything() {
+async fn dropping_the_server_kills_every_process() {
     let mut house = House::new();
     let (mut peer, _) = house.client().await;
     peer.start("p1", "sh").await;

@@ -1,4 +1,4 @@
-//! Bodies at the edges of a connection: the core, driven by hand.
+//! Tests of bodies when connections are lost and restored; the tests drive the core directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,12 @@ impl Entropy for Zero {
     }
 }
 
-/// A core, and what its user holds.
+/// A core, and the handles of its user.
 struct Hand {
     core: Core,
     _state: watch::Receiver<State>,
     sent: Vec<(Generation, Message)>,
-    /// The connection that was opened last.
+    /// The most recently opened connection.
     newest: Option<Generation>,
 }
 
@@ -61,7 +61,7 @@ impl Hand {
         self.carry_out();
     }
 
-    /// The newest connection comes up, and is installed.
+    /// Completes the handshake of the newest connection, which is then installed.
     fn connect(&mut self) -> Generation {
         let generation = self.newest.expect("an attempt was begun");
         self.hear(generation, Report::Opened { conn: generation.attempt });
@@ -70,7 +70,7 @@ impl Hand {
         generation
     }
 
-    /// It is lost, and the pause before the next attempt passes.
+    /// Loses the connection, and passes the pause before the next attempt.
     async fn lose(&mut self, generation: Generation) {
         self.hear(generation, Report::Over(CloseReason::Malformed));
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -93,7 +93,7 @@ impl Hand {
         (answered, body)
     }
 
-    /// The id of the last HTTP request that was sent over a connection.
+    /// Returns the id of the last HTTP request sent over a connection.
     fn request(&self, over: Generation) -> Option<RequestId> {
         self.sent.iter().rev().find_map(|(generation, message)| match message {
             Message::Request { id, method, .. }
@@ -120,7 +120,7 @@ impl Hand {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_loss_fails_what_flows_and_what_is_in_flight_at_once() {
+async fn a_lost_connection_fails_open_bodies_and_requests_in_flight_at_once() {
     let mut hand = Hand::new();
     let first = hand.connect();
     let (mut answered, mut flowing) = hand.ask(1);
@@ -136,7 +136,7 @@ async fn a_loss_fails_what_flows_and_what_is_in_flight_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_asked_for_during_a_recovery_is_sent_after_it_and_outlives_the_loss_before() {
+async fn a_body_requested_during_a_recovery_is_not_failed_by_the_earlier_loss() {
     let mut hand = Hand::new();
     let first = hand.connect();
     hand.lose(first).await;
@@ -185,7 +185,7 @@ async fn a_body_that_is_dropped_is_forgotten_and_its_pieces_are_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_client_is_the_end_of_its_bodies() {
+async fn closing_the_client_fails_its_bodies() {
     let mut hand = Hand::new();
     let first = hand.connect();
     let (_answered, mut body) = hand.ask(1);

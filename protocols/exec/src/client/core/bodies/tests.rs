@@ -3,7 +3,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::client::body::{self, Body, BodyWindow};
 
-/// The bodies 1, 2, … of a connection, answered, with room for two pieces each.
+/// Creates the bodies 1 to `n` of a connection. Their requests are answered, and each body has room
+/// for two pieces.
 fn bodies(n: u64) -> (Bodies, Vec<Body>) {
     let (commands, _) = mpsc::unbounded_channel();
     let mut bodies = Bodies::default();
@@ -32,7 +33,7 @@ fn last(number: u64, seq: u64, text: &'static str) -> BodyDelta {
     BodyDelta { done: true, ..delta(number, seq, text) }
 }
 
-/// What a reader has been told so far, at once: bytes, and how it ended.
+/// Returns what a reader can read without waiting: the bytes, and the ending if there is one.
 async fn reported(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
     let (mut text, mut ending) = (String::new(), None);
     while ending.is_none() {
@@ -72,7 +73,7 @@ async fn a_piece_that_is_missing_or_repeated_is_a_gap_behind_those_before_it() {
 }
 
 #[tokio::test]
-async fn a_body_that_the_server_says_is_broken_keeps_what_came() {
+async fn a_body_that_the_server_reports_as_broken_keeps_earlier_pieces() {
     let (mut bodies, mut readers) = bodies(1);
     bodies.hear(delta(1, 1, "a")).unwrap();
     bodies.hear(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
@@ -95,7 +96,7 @@ async fn a_slow_reader_fails_alone_and_at_once() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_fails_all_of_its_bodies_and_none_that_comes_later() {
+async fn a_lost_connection_fails_its_bodies_and_no_later_body() {
     let (mut bodies, mut readers) = bodies(2);
     bodies.hear(delta(1, 1, "a")).unwrap();
     bodies.connection_lost();
@@ -111,7 +112,7 @@ async fn a_lost_connection_fails_all_of_its_bodies_and_none_that_comes_later() {
 }
 
 #[tokio::test]
-async fn what_comes_for_a_body_that_nobody_reads_is_for_nobody() {
+async fn pieces_of_unknown_and_forgotten_bodies_are_ignored() {
     let (mut bodies, mut readers) = bodies(2);
     bodies.forget(1);
     for delta in [

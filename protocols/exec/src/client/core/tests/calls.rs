@@ -1,9 +1,10 @@
-//! What becomes of calls: while there is no connection, when one dies, and when nobody waits for them any more.
+//! Tests of calls: without a connection, in flight when a connection dies, and abandoned by their
+//! callers.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn calls_wait_for_a_connection_and_go_out_in_the_order_of_asking() {
+async fn calls_wait_for_a_connection_and_are_sent_in_order() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.cut();
     let _answers = ["process/write", "process/signal", "process/read"]
@@ -19,7 +20,7 @@ async fn calls_wait_for_a_connection_and_go_out_in_the_order_of_asking() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_flight_reads_are_repeated_and_everything_else_fails() {
+async fn in_flight_reads_are_resent_and_other_calls_fail() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let mut read = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
     let mut others = [RetryPolicy::Write, RetryPolicy::Other]
@@ -40,7 +41,7 @@ async fn in_flight_reads_are_repeated_and_everything_else_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_sent_again_or_late_waits_for_the_rest_of_its_time() {
+async fn a_read_that_is_resent_or_sent_late_waits_for_its_remaining_time() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let mut read = lab.ask_to_read(&p1, millis(3_000));
     assert_eq!(lab.asked("process/read").1, json!({ "processId": "p1", "waitMs": 3_000 }));
@@ -72,7 +73,7 @@ async fn a_read_that_is_sent_again_or_late_waits_for_the_rest_of_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_flight_writes_are_repeated_in_order_where_the_limits_say_so() {
+async fn in_flight_writes_are_resent_in_order_if_the_limits_allow_it() {
     let mut lab = Lab::with(ClientLimits { retry_writes: true, ..ClientLimits::default() });
     lab.shake_hands();
     let _answers =
@@ -97,7 +98,7 @@ async fn a_reply_that_was_read_before_the_end_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_told_to_who_asked() {
+async fn a_refusal_is_returned_to_its_caller() {
     let mut lab = Lab::connected();
     let mut answer = lab.ask(RetryPolicy::Other, "process/signal", None);
     let (id, _) = lab.asked("process/signal");
@@ -108,7 +109,7 @@ async fn a_refusal_is_told_to_who_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_transport_ends_the_connection_and_is_not_asked_in_a_loop() {
+async fn a_closed_transport_ends_the_connection_and_is_retried_with_pauses() {
     let mut lab = Lab::connected();
     let mut answer = lab.ask(RetryPolicy::Read, "process/read", None);
     let begin = lab.now;
@@ -133,7 +134,7 @@ async fn a_closed_transport_ends_the_connection_and_is_not_asked_in_a_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_another_connection_has_is_one_recovery_and_no_end_of_processes() {
+async fn a_session_taken_by_another_connection_causes_one_recovery() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.cut();
     lab.shake_hands();
@@ -147,7 +148,7 @@ async fn a_session_that_another_connection_has_is_one_recovery_and_no_end_of_pro
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_without_an_answer_fails_in_time_and_the_connection_does_not() {
+async fn an_unanswered_call_fails_at_its_deadline_and_the_connection_stays() {
     let mut lab = Lab::connected();
     let mut answer = lab.ask(RetryPolicy::Read, "process/read", None);
     lab.pass(millis(59_999));
@@ -162,7 +163,7 @@ async fn a_call_without_an_answer_fails_in_time_and_the_connection_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_nobody_waits_for_do_not_fill_the_tables() {
+async fn abandoned_calls_do_not_fill_the_tables() {
     let mut lab = Lab::with(ClientLimits { calls: 4, ..ClientLimits::default() });
     for _ in 0..100 {
         drop(lab.ask(RetryPolicy::Read, "process/read", None));
@@ -177,7 +178,7 @@ async fn calls_that_nobody_waits_for_do_not_fill_the_tables() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_of_a_process_that_failed_fails_the_same_way_and_asks_nothing() {
+async fn a_call_for_a_failed_process_returns_the_same_failure_and_sends_nothing() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::closed("p1", 5));
     lab.hear(Lab::output("p1", 6, "x"));
@@ -191,7 +192,7 @@ async fn a_handle_of_a_process_that_failed_fails_the_same_way_and_asks_nothing()
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_of_the_server_are_refused_and_unknown_notifications_skipped() {
+async fn requests_from_the_server_are_refused_and_unknown_notifications_are_ignored() {
     let mut lab = Lab::connected();
     lab.hear(Lab::reported("network/policyDecision", &json!({ "any": 1 })));
     lab.hear(Report::Message(Message::request(9, "network/policy", &json!({}))));
@@ -210,7 +211,7 @@ async fn requests_of_the_server_are_refused_and_unknown_notifications_skipped() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_that_makes_no_sense_ends_the_connection_and_is_recovered_from() {
+async fn an_invalid_notification_ends_the_connection_and_the_client_recovers() {
     let mut lab = Lab::connected();
     lab.pass(millis(1000));
     lab.hear(Lab::reported("process/output", &json!({ "processId": "p1", "seq": -1 })));

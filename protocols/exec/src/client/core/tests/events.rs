@@ -1,8 +1,10 @@
-//! What a process tells, over one connection and several; holes, and what fills them.
+//! Tests of the events of a process, over one connection and several: missing events, and the reads
+//! that fetch them.
 
 use super::*;
 
-/// Cuts, and comes back up to the read of `p1`, which is to be asked after this event.
+/// Cuts the connection and reconnects up to the catch-up read of `p1`, which must start after this
+/// event.
 fn back_to_the_read(lab: &mut Lab, after: u64) -> RequestId {
     lab.cut();
     lab.pass(millis(1000));
@@ -11,7 +13,7 @@ fn back_to_the_read(lab: &mut Lab, after: u64) -> RequestId {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_told_in_order_whatever_the_order_of_arrival() {
+async fn events_are_published_in_order_whatever_their_order_of_arrival() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::closed("p1", 4));
     lab.hear(Lab::output("p1", 1, "a"));
@@ -25,7 +27,7 @@ async fn events_are_told_in_order_whatever_the_order_of_arrival() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_missed_is_read_and_told_once() {
+async fn missed_events_are_read_and_published_once() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p1", 1, "a"));
     lab.hear(Lab::output("p1", 3, "c"));
@@ -41,7 +43,7 @@ async fn what_was_missed_is_read_and_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exit_and_close_during_the_outage_are_told_at_their_places() {
+async fn an_exit_and_a_close_during_an_outage_are_published_in_order() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p1", 1, "a"));
     let id = back_to_the_read(&mut lab, 1);
@@ -65,7 +67,7 @@ async fn several_outages_lose_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gap_ends_its_process_alone_here_and_there() {
+async fn a_gap_fails_only_its_process_and_terminates_it_on_the_server() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     let id = back_to_the_read(&mut lab, 0);
     lab.reply(id, &answer(&[(3, "c")], 4, None, false));
@@ -82,7 +84,7 @@ async fn a_gap_ends_its_process_alone_here_and_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_refused_for_now_is_repeated_and_harms_nobody() {
+async fn a_read_refused_for_a_transient_reason_is_retried() {
     for refusal in
         [(code::INTERNAL, "too many requests"), (code::INVALID_REQUEST, "process p1 is starting")]
     {
@@ -100,7 +102,7 @@ async fn a_read_that_is_refused_for_now_is_repeated_and_harms_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_refused_again_and_again_fails_its_process() {
+async fn a_read_that_is_refused_repeatedly_fails_its_process() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let mut id = back_to_the_read(&mut lab, 0);
     for _ in 0..5 {
@@ -116,7 +118,7 @@ async fn a_read_that_is_refused_again_and_again_fails_its_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_the_server_no_longer_knows_fails_at_once() {
+async fn a_process_unknown_to_the_server_fails_at_once() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let id = back_to_the_read(&mut lab, 0);
     lab.refuse(id, code::INVALID_REQUEST, "unknown process id p1");
@@ -125,7 +127,7 @@ async fn a_process_that_the_server_no_longer_knows_fails_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_makes_no_sense_fails_its_process_and_nothing_else() {
+async fn an_invalid_answer_fails_only_its_process() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let id = back_to_the_read(&mut lab, 0);
     lab.reply(id, &json!({ "chunks": 7 }));
@@ -133,7 +135,7 @@ async fn an_answer_that_makes_no_sense_fails_its_process_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_could_not_watch_is_told_as_far_as_it_went() {
+async fn events_before_the_server_lost_the_process_are_published() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let id = back_to_the_read(&mut lab, 0);
     let mut watched = answer(&[(1, "a")], 2, None, false);
@@ -143,7 +145,7 @@ async fn what_the_server_could_not_watch_is_told_as_far_as_it_went() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_that_lasts_though_the_connection_lives_is_read() {
+async fn an_event_that_stays_missing_while_connected_is_read() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p1", 2, "b"));
     lab.pass(millis(999));
@@ -157,7 +159,7 @@ async fn a_hole_that_lasts_though_the_connection_lives_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hole_that_closes_by_itself_is_not_read() {
+async fn a_missing_event_that_arrives_in_time_is_not_read() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p1", 2, "b"));
     lab.pass(millis(999));
@@ -167,7 +169,7 @@ async fn a_hole_that_closes_by_itself_is_not_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_no_read_ever_brings_is_a_gap_after_a_few() {
+async fn an_event_that_several_reads_do_not_return_is_a_gap() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p1", u64::MAX, "far"));
     for _ in 0..6 {
@@ -180,7 +182,7 @@ async fn a_number_that_no_read_ever_brings_is_a_gap_after_a_few() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holes_that_were_filled_do_not_add_up_to_a_gap() {
+async fn missing_events_that_arrived_do_not_add_up_to_a_gap() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     for hole in 0..20 {
         let seq = 2 * hole + 1;
@@ -196,7 +198,7 @@ async fn holes_that_were_filled_do_not_add_up_to_a_gap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_early_events_than_there_is_room_for_are_read_again() {
+async fn early_events_beyond_the_bounds_are_read_again() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let id = back_to_the_read(&mut lab, 0);
     for seq in 2..=400 {
@@ -214,7 +216,7 @@ async fn more_early_events_than_there_is_room_for_are_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_overflow_while_connected_is_read_at_once() {
+async fn events_dropped_while_connected_are_read_at_once() {
     let mut lab = Lab::with(ClientLimits { reorder_events: 2, ..ClientLimits::default() });
     lab.shake_hands();
     let p1 = lab.started("p1");
@@ -227,7 +229,7 @@ async fn an_overflow_while_connected_is_read_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_processes_that_are_not_ours_are_skipped() {
+async fn events_of_unknown_processes_are_ignored() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.hear(Lab::output("p2", 1, "foreign"));
     lab.hear(Lab::closed("p2", 2));
@@ -235,7 +237,7 @@ async fn events_of_processes_that_are_not_ours_are_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_nobody_holds_is_no_longer_followed() {
+async fn a_process_without_handles_is_no_longer_followed() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.command(Command::Release(p1.key.clone()));
     lab.hear(Lab::output("p1", 1, "a"));

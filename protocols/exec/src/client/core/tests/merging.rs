@@ -1,4 +1,4 @@
-//! How the answer of a read, and what was heard live, become one sequence.
+//! Tests of the merge of read answers and live events into one sequence.
 
 use reknit_resume::Taken;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::client::log::Via;
 use crate::wire::process::{OutputStream, ReadResult};
 
-/// A process of its own.
+/// A single process without a core.
 struct Bench {
     process: ProcessState,
     seen: ObservedProcess,
@@ -61,7 +61,7 @@ fn gap(next: u64, last: u64) -> Result<(), Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exit_and_close_take_the_numbers_that_are_left() {
+async fn exit_and_close_take_the_remaining_numbers() {
     for (chunks, reported) in [
         ([(1, "a"), (2, "b")], "1=a 2=b 3=exit(7) 4=closed"),
         ([(1, "a"), (3, "b")], "1=a 2=exit(7) 3=b 4=closed"),
@@ -74,7 +74,7 @@ async fn exit_and_close_take_the_numbers_that_are_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_without_a_close_takes_the_last_number_or_one_between() {
+async fn an_exit_without_a_close_takes_the_missing_number() {
     let mut bench = Bench::new();
     assert_eq!(bench.merge(&[(1, "a")], 3, Some(0), false), Ok(()));
     assert_eq!(bench.reported(), "1=a 2=exit(0)");
@@ -83,7 +83,7 @@ async fn an_exit_without_a_close_takes_the_last_number_or_one_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_chunk_is_a_gap_and_nothing_of_what_follows_is_told() {
+async fn a_missing_chunk_is_a_gap_and_no_later_event_is_published() {
     let mut bench = Bench::new();
     bench.output(1, "a").unwrap();
     assert_eq!(bench.merge(&[(3, "c")], 4, None, false), gap(2, 3));
@@ -93,13 +93,13 @@ async fn a_missing_chunk_is_a_gap_and_nothing_of_what_follows_is_told() {
 #[tokio::test(start_paused = true)]
 async fn two_missing_numbers_are_never_taken_for_an_exit() {
     let mut bench = Bench::new();
-    // 1 and 3 are missing: one of them was output, and is gone.
+    // 1 and 3 are missing: one of them was output that the server no longer has.
     assert_eq!(bench.merge(&[(2, "b")], 5, Some(0), true), gap(1, 4));
     assert_eq!(bench.reported(), "", "no exit before the output that precedes it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_that_was_heard_fills_no_other_hole() {
+async fn an_exit_that_arrived_live_fills_no_missing_number() {
     let mut bench = Bench::new();
     bench.hear(3, ProcessEvent::Exited(0)).unwrap();
     assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), false), gap(2, 3));
@@ -110,14 +110,14 @@ async fn an_exit_that_was_heard_fills_no_other_hole() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_without_a_number_left_contradicts() {
+async fn an_exit_without_a_remaining_number_is_a_contradiction() {
     let mut bench = Bench::new();
     assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, Some(0), false), Err(Failure::Contradiction));
     assert_eq!(bench.reported(), "");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_heard_live_and_read_is_told_once() {
+async fn an_event_that_arrived_live_and_was_read_is_published_once() {
     let mut bench = Bench::new();
     bench.output(1, "a").unwrap();
     bench.output(3, "c").unwrap();
@@ -127,7 +127,7 @@ async fn what_was_heard_live_and_read_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_newer_than_the_answer_waits_for_what_is_between() {
+async fn an_event_newer_than_the_answer_waits_for_the_events_before_it() {
     let mut bench = Bench::new();
     bench.output(5, "e").unwrap();
     assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, None, false), Ok(()));
@@ -144,7 +144,7 @@ async fn what_is_newer_than_the_answer_waits_for_what_is_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_older_than_what_was_told_changes_nothing() {
+async fn an_answer_older_than_the_published_events_changes_nothing() {
     let mut bench = Bench::new();
     bench.output(1, "a").unwrap();
     bench.output(2, "b").unwrap();
@@ -154,7 +154,7 @@ async fn an_answer_that_is_older_than_what_was_told_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_that_came_early_waits_for_everything_before_it() {
+async fn an_early_close_waits_for_all_events_before_it() {
     let mut bench = Bench::new();
     bench.hear(4, ProcessEvent::Closed).unwrap();
     bench.output(1, "a").unwrap();
@@ -168,7 +168,7 @@ async fn a_close_that_came_early_waits_for_everything_before_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_mebibyte_of_tiny_chunks_is_merged_though_the_buffer_is_small() {
+async fn a_mebibyte_of_tiny_chunks_is_merged_with_a_small_buffer() {
     let mut bench = Bench::with(2, 2);
     bench.seen.log = Arc::new(Log::new(LogLimits { events: 100_000, bytes: 1 << 20 }));
     bench.process = ProcessState::new(1, bench.seen.log.clone(), Bounds { items: 2, weight: 2 });
@@ -180,7 +180,7 @@ async fn a_whole_mebibyte_of_tiny_chunks_is_merged_though_the_buffer_is_small() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_is_a_contradiction() {
+async fn inconsistent_events_are_a_contradiction() {
     for heard in [
         vec![(4, ProcessEvent::Closed)],
         vec![(3, ProcessEvent::Exited(0)), (4, ProcessEvent::Closed)],
@@ -232,7 +232,7 @@ async fn what_cannot_be_is_a_contradiction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_greatest_numbers_are_a_gap_and_no_overflow() {
+async fn the_greatest_numbers_cause_a_gap_without_overflow() {
     let mut bench = Bench::new();
     assert_eq!(bench.merge(&[], u64::MAX, None, false), gap(1, u64::MAX - 1));
     assert_eq!(bench.output(u64::MAX, "z"), Ok(Taken::Kept));
@@ -245,7 +245,7 @@ async fn the_greatest_numbers_are_a_gap_and_no_overflow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn early_events_beyond_the_bounds_are_let_go_from_the_far_end() {
+async fn early_events_beyond_the_bounds_are_dropped_highest_number_first() {
     let mut bench = Bench::with(2, 100);
     assert_eq!(bench.output(2, "b"), Ok(Taken::Kept));
     assert_eq!(bench.output(3, "c"), Ok(Taken::Kept));

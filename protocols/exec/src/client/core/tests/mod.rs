@@ -1,4 +1,5 @@
-//! The core, driven by hand: reports and commands go in, effects come out, and time is what a test says it is.
+//! Tests that drive the core directly: reports and commands are inputs, effects are outputs, and
+//! each test controls the time.
 
 use reknit_seams::Env;
 use serde_json::{Value, json};
@@ -18,30 +19,30 @@ mod starts;
 
 pub(super) type Answer = oneshot::Receiver<Result<Box<serde_json::value::RawValue>, Failure>>;
 
-/// A core, and what stands around it.
+/// A core and its environment.
 pub(super) struct Lab {
     pub(super) core: Core,
     pub(super) now: Instant,
     pub(super) state: watch::Receiver<State>,
-    /// What was sent, and not looked at.
+    /// The sent messages that the test has not examined yet.
     sent: VecDeque<Message>,
-    /// The connection that the core has.
+    /// The core's current connection.
     pub(super) wire: Option<Generation>,
-    /// How many connections it asked for.
+    /// How many connections the core has opened.
     pub(super) opened: u64,
-    /// Whether a connection that is to be installed lives.
+    /// Whether a connection is still alive when the core installs it.
     pub(super) alive: bool,
     serials: u64,
 }
 
-/// A process as a test sees it.
+/// A test's handle of a process.
 pub(super) struct ObservedProcess {
     pub(super) key: Key,
     pub(super) log: Arc<Log>,
 }
 
 impl ObservedProcess {
-    /// What it told, in short: `1=a 2=exit(7) 3=closed`.
+    /// Renders its events in short form: `1=a 2=exit(7) 3=closed`.
     pub(super) fn reported(&self) -> String {
         let events = (0..).map_while(|place| self.log.at(place)).map(|event| match event {
             Event::Output { seq, bytes, .. } => {
@@ -75,14 +76,14 @@ impl Lab {
         Self::with(ClientLimits::default())
     }
 
-    /// One that is connected, to the session `s`.
+    /// Creates a core that is connected to the session `s`.
     pub(super) fn connected() -> Self {
         let mut lab = Self::new();
         lab.shake_hands();
         lab
     }
 
-    /// One that is connected, with processes that run.
+    /// Creates a connected core with running processes.
     pub(super) fn running<const N: usize>(ids: [&str; N]) -> (Self, [ObservedProcess; N]) {
         let mut lab = Self::connected();
         let seen = ids.map(|id| lab.started(id));
@@ -113,9 +114,9 @@ impl Lab {
         }
     }
 
-    // -- time --------------------------------------------------------------------------------------------------------------
+    // -- time -------------------------------------------------------------------------------------
 
-    /// Time passes, and the core is woken whenever it wants to be.
+    /// Advances the time, and wakes the core whenever it is due.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self.core.due().filter(|due| *due <= end) {
@@ -131,7 +132,7 @@ impl Lab {
         self.now = end;
     }
 
-    // -- the server --------------------------------------------------------------------------------------------------------
+    // -- the server -------------------------------------------------------------------------------
 
     pub(super) fn hear_from(&mut self, generation: Generation, report: Report) {
         self.core.hear(generation, report, self.now);
@@ -142,18 +143,19 @@ impl Lab {
         self.hear_from(self.wire.expect("there is a connection"), report);
     }
 
-    /// The connection is open.
+    /// Reports that the connection is open.
     pub(super) fn open(&mut self) {
         self.hear(Report::Opened { conn: 7 });
     }
 
-    /// The connection, which has lived for a while, dies, and the core is told.
+    /// Reports the end of the connection after it has lived for a while.
     pub(super) fn cut(&mut self) {
         self.pass(millis(1000));
         self.hear(Report::Over(CloseReason::FoundDead));
     }
 
-    /// The next message that was sent: a request of this method. Its id, and its parameters.
+    /// Takes the next sent message, which must be a request of this method. Returns its id and its
+    /// parameters.
     pub(super) fn asked(&mut self, method: &str) -> (RequestId, Value) {
         match self.sent.pop_front() {
             Some(Message::Request { id, method: sent, params }) if sent == method => {
@@ -163,7 +165,7 @@ impl Lab {
         }
     }
 
-    /// Nothing was sent that was not looked at.
+    /// Whether no sent message is left to examine.
     pub(super) fn asked_nothing(&self) -> bool {
         self.sent.is_empty()
     }
@@ -176,7 +178,7 @@ impl Lab {
         self.hear(Report::Message(Message::error(id, code, message)));
     }
 
-    /// Opens, and answers the handshake. The processes are not caught up.
+    /// Opens the connection and answers the handshake, but not the catch-up reads.
     pub(super) fn shake_hands(&mut self) {
         self.open();
         let (id, _) = self.asked("initialize");
@@ -207,14 +209,14 @@ impl Lab {
         Self::reported("process/closed", &json!({ "processId": id, "seq": seq }))
     }
 
-    /// The next message asks what this process told after this event.
+    /// Takes the next sent message, which must be a read of this process after this event.
     pub(super) fn asked_to_read(&mut self, process: &str, after: u64) -> RequestId {
         let (id, params) = self.asked("process/read");
         assert_eq!(params, json!({ "processId": process, "afterSeq": after }));
         id
     }
 
-    // -- the user ----------------------------------------------------------------------------------------------------------
+    // -- the user ---------------------------------------------------------------------------------
 
     pub(super) fn ask(
         &mut self,
@@ -231,7 +233,7 @@ impl Lab {
         answered
     }
 
-    /// Asks for a read of a process that may wait so long.
+    /// Makes a read of a process that may wait for `wait`.
     pub(super) fn ask_to_read(&mut self, process: &ObservedProcess, wait: Duration) -> Answer {
         let (answer, answered) = oneshot::channel();
         let params = ReadParams {
@@ -260,7 +262,7 @@ impl Lab {
         self.carry_out();
     }
 
-    /// Asks for the start of a process.
+    /// Requests the start of a process.
     pub(super) fn start(&mut self, id: &str) -> (ObservedProcess, Answer) {
         self.serials += 1;
         let room =
@@ -273,7 +275,7 @@ impl Lab {
         (seen, answer)
     }
 
-    /// Starts a process, and answers that it was started.
+    /// Requests the start of a process and answers the request.
     pub(super) fn started(&mut self, id: &str) -> ObservedProcess {
         let (seen, mut answer) = self.start(id);
         let (request, _) = self.asked("process/start");
@@ -287,12 +289,12 @@ impl Lab {
     }
 }
 
-/// How a call ended; `None` where it waits.
+/// Returns the outcome of a call, or `None` if it is pending.
 pub(super) fn ended(answer: &mut Answer) -> Option<Result<String, Failure>> {
     answer.try_recv().ok().map(|outcome| outcome.map(|result| result.get().to_owned()))
 }
 
-/// The answer to a read, with chunks as `(seq, text)`.
+/// Creates the answer to a read, with chunks as `(seq, text)`.
 pub(super) fn answer(
     chunks: &[(u64, &str)],
     next_seq: u64,

@@ -1,14 +1,14 @@
-//! From a lost connection to an installed one: deadlines, attempts, errors, and what older connections still say.
+//! Tests of the recovery: deadlines, attempts, errors, and reports of older connections.
 
 use super::*;
 
-/// One attempt that comes to nothing at once.
+/// Fails an attempt at once.
 fn nobody_there(lab: &mut Lab) {
     lab.hear(Report::Over(CloseReason::Unconnected));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_connection_asks_for_a_new_session_and_the_next_for_the_same() {
+async fn the_first_connection_opens_a_session_and_the_next_resumes_it() {
     let mut lab = Lab::new();
     assert_eq!((lab.state(), lab.opened), (State::Recovering, 1));
     lab.open();
@@ -86,7 +86,7 @@ async fn the_deadline_holds_for_every_stage_of_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_arrives_in_the_millisecond_of_the_deadline_is_too_late_in_both_orders() {
+async fn an_answer_in_the_millisecond_of_the_deadline_is_too_late() {
     for woken_first in [false, true] {
         let mut lab = Lab::connected();
         lab.started("p1");
@@ -133,7 +133,7 @@ async fn a_connection_that_does_not_open_or_does_not_answer_is_given_up_after_10
 }
 
 #[tokio::test(start_paused = true)]
-async fn still_attached_is_tried_again_and_passes() {
+async fn a_still_attached_session_is_retried_until_it_is_free() {
     let mut lab = Lab::connected();
     lab.cut();
     for _ in 0..3 {
@@ -148,7 +148,7 @@ async fn still_attached_is_tried_again_and_passes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_closed_transport_behind_the_server_is_tried_again() {
+async fn a_closed_transport_behind_the_server_is_retried() {
     let mut lab = Lab::connected();
     lab.cut();
     lab.open();
@@ -160,7 +160,7 @@ async fn a_closed_transport_behind_the_server_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_would_not_change_is_not_tried_again() {
+async fn permanent_errors_are_not_retried() {
     type Refusal = fn(&mut Lab, RequestId);
     let refusals: [(Refusal, &str); 4] = [
         (
@@ -195,7 +195,7 @@ async fn what_would_not_change_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_the_end_every_reason_is_the_first_one() {
+async fn after_a_failure_every_call_returns_the_same_failure() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let mut in_flight = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
     lab.cut();
@@ -212,7 +212,7 @@ async fn after_the_end_every_reason_is_the_first_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_older_connections_say_changes_nothing() {
+async fn reports_of_older_connections_change_nothing() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     let old = lab.wire.unwrap();
     let mut read = lab.ask(RetryPolicy::Read, "process/read", Some(&p1));
@@ -237,7 +237,7 @@ async fn what_older_connections_say_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_was_given_up_is_an_older_connection_too() {
+async fn reports_of_an_abandoned_attempt_are_ignored() {
     let mut lab = Lab::new();
     let first = lab.wire.unwrap();
     lab.open();
@@ -251,7 +251,7 @@ async fn an_attempt_that_was_given_up_is_an_older_connection_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_died_before_it_was_installed_is_not() {
+async fn a_connection_that_died_before_its_installation_is_not_installed() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.cut();
     lab.shake_hands();
@@ -274,7 +274,7 @@ async fn a_connection_that_died_before_it_was_installed_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_found_dead_is_recovered_before_it_reports() {
+async fn a_connection_found_dead_is_recovered_before_its_report_arrives() {
     let mut lab = Lab::connected();
     lab.pass(millis(1000));
     let dead = lab.wire.unwrap();
@@ -286,7 +286,7 @@ async fn a_connection_that_is_found_dead_is_recovered_before_it_reports() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_comes_and_goes_at_once_is_not_a_storm() {
+async fn connections_that_die_at_once_do_not_cause_a_reconnect_storm() {
     let mut lab = Lab::connected();
     let begin = lab.now;
     for _ in 0..20 {
@@ -324,7 +324,7 @@ async fn every_process_catches_up_before_the_connection_is_installed_and_all_at_
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_read_that_is_never_answered_does_not_prevent_the_recovery_of_others() {
+async fn an_unanswered_read_does_not_prevent_the_recovery_of_other_processes() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.cut();
     lab.shake_hands();
@@ -342,7 +342,7 @@ async fn one_read_that_is_never_answered_does_not_prevent_the_recovery_of_others
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_not_answered_at_all_fails_its_process_alone() {
+async fn an_unanswered_read_fails_only_its_process() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.cut();
     lab.shake_hands();
@@ -357,7 +357,7 @@ async fn a_read_that_is_not_answered_at_all_fails_its_process_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn notifications_before_the_end_of_the_handshake_are_told_after_it() {
+async fn notifications_during_the_handshake_are_published_after_it() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.cut();
     lab.open();
@@ -380,7 +380,7 @@ async fn notifications_before_the_end_of_the_handshake_are_told_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_early_notification_that_makes_no_sense_costs_one_attempt() {
+async fn an_invalid_early_notification_fails_one_attempt() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.cut();
     lab.open();
@@ -397,7 +397,7 @@ async fn an_early_notification_that_makes_no_sense_costs_one_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_catch_up_ends_with_a_process_that_is_let_go_or_ends() {
+async fn the_catch_up_does_not_wait_for_released_or_closed_processes() {
     let (mut lab, [p1, p2]) = Lab::running(["p1", "p2"]);
     lab.cut();
     lab.shake_hands();

@@ -1,9 +1,9 @@
-//! Starts: whose outcome is known, whose is not, and whose caller has gone.
+//! Tests of starts: with a known outcome, with an unknown outcome, and with a dropped caller.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn events_that_come_before_the_answer_are_read_behind_it() {
+async fn events_before_the_answer_are_read_after_it() {
     let mut lab = Lab::connected();
     let (p1, mut started) = lab.start("p1");
     let (id, _) = lab.asked("process/start");
@@ -22,7 +22,7 @@ async fn events_that_come_before_the_answer_are_read_behind_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_an_older_process_are_not_those_of_the_next_one_of_its_id() {
+async fn events_of_an_older_process_are_not_published_for_a_newer_one() {
     let (mut lab, [older]) = Lab::running(["p1"]);
     lab.command(Command::Release(older.key));
     let (newer, _started) = lab.start("p1");
@@ -52,7 +52,7 @@ async fn an_id_is_taken_by_a_start_and_free_after_its_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_in_flight_at_the_cut_fails_and_what_was_started_is_ended() {
+async fn a_start_in_flight_at_a_cut_fails_and_the_process_is_terminated() {
     let mut lab = Lab::connected();
     let (p1, mut started) = lab.start("p1");
     lab.cut();
@@ -71,7 +71,7 @@ async fn a_start_in_flight_at_the_cut_fails_and_what_was_started_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_asked_for_until_it_is_answered() {
+async fn a_termination_is_requested_until_it_is_answered() {
     let mut lab = Lab::connected();
     let (_p1, _started) = lab.start("p1");
     for _ in 0..3 {
@@ -105,7 +105,7 @@ async fn a_start_that_was_not_sent_waits_and_is_sent_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_goes_away_before_the_start_was_sent_leaves_nothing() {
+async fn a_start_whose_caller_is_dropped_before_it_is_sent_is_never_sent() {
     let mut lab = Lab::new();
     let (p1, started) = lab.start("p1");
     drop(started);
@@ -116,7 +116,7 @@ async fn whoever_goes_away_before_the_start_was_sent_leaves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_goes_away_while_the_start_is_in_flight_leaves_no_process() {
+async fn a_start_whose_caller_is_dropped_in_flight_leaves_no_process() {
     let mut lab = Lab::connected();
     let (p1, started) = lab.start("p1");
     drop(started);
@@ -130,7 +130,7 @@ async fn whoever_goes_away_while_the_start_is_in_flight_leaves_no_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_goes_away_with_the_answer_in_its_hands_leaves_no_process() {
+async fn a_start_whose_caller_is_dropped_after_the_answer_leaves_no_process() {
     let (mut lab, [p1]) = Lab::running(["p1"]);
     lab.command(Command::Abandon(p1.key.clone()));
     lab.asked("process/terminate");
@@ -139,7 +139,7 @@ async fn whoever_goes_away_with_the_answer_in_its_hands_leaves_no_process() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_without_an_answer_fails_in_time_and_is_ended() {
+async fn an_unanswered_start_fails_at_its_deadline_and_is_terminated() {
     let mut lab = Lab::connected();
     let (_p1, mut started) = lab.start("p1");
     lab.asked("process/start");
@@ -149,7 +149,7 @@ async fn a_start_without_an_answer_fails_in_time_and_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_runs_is_caught_up() {
+async fn only_running_processes_are_caught_up() {
     let (mut lab, [_p1]) = Lab::running(["p1"]);
     let (_p2, _started) = lab.start("p2");
     lab.cut();
@@ -162,7 +162,7 @@ async fn only_what_runs_is_caught_up() {
     lab.asked("process/start");
 }
 
-/// `p1`, started and over; it is held on.
+/// Creates a connected core with `p1` started and closed. The test still holds `p1`.
 fn over() -> (Lab, ObservedProcess) {
     let mut lab = Lab::connected();
     let older = lab.started("p1");
@@ -172,7 +172,7 @@ fn over() -> (Lab, ObservedProcess) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_holds_a_process_is_never_answered_for_a_newer_one_of_its_id() {
+async fn a_handle_of_an_older_process_never_reaches_a_newer_one() {
     let (mut lab, older) = over();
     let newer = lab.started("p1");
     lab.hear(Lab::exited("p1", 1, 0));
