@@ -122,7 +122,7 @@ fn unruly() -> Result<(), String> {
             "the client's own fault",
             "no_residue",
             "20 schedules",
-            "3 schedules broke",
+            "3 schedules with violations",
         ];
         hunt(&place, "", jobs)?.says(1, &reported)?;
         let kept = std::fs::read_dir(place.0.join("scenarios/found"))
@@ -144,7 +144,7 @@ fn no_folder() -> Result<(), String> {
     let place = Place::new("no-folder")?;
     std::fs::write(place.0.join("scenarios"), "in the way").map_err(|error| error.to_string())?;
     let done = hunt(&place, "", "2")?;
-    done.says(1, &["3 schedules broke", "-----BEGIN REKNIT SCENARIO-----"])?;
+    done.says(1, &["3 schedules with violations", "-----BEGIN REKNIT SCENARIO-----"])?;
     done.complains("its text is printed instead")
 }
 
@@ -154,7 +154,7 @@ const FULL: &str = "trap '' XFSZ; ulimit -f 0; ";
 fn full_disk() -> Result<(), String> {
     let place = Place::new("full-disk")?;
     let done = hunt(&place, FULL, "2")?;
-    done.says(1, &["3 schedules broke", "-----BEGIN REKNIT SCENARIO-----"])?;
+    done.says(1, &["3 schedules with violations", "-----BEGIN REKNIT SCENARIO-----"])?;
     done.complains("its text is printed instead")?;
     let left =
         std::fs::read_dir(place.0.join("scenarios/found")).map_err(|error| error.to_string())?;
@@ -205,7 +205,7 @@ fn ctrl_c() -> Result<(), String> {
     // From a seed on where nothing goes wrong.
     let before = format!("python3 {} ", script.display());
     let args = ["hunt", "unruly", "--seed", "100", "--runs", "100000000", "--jobs", "2"];
-    place.command(&before, &args, "")?.says(0, &["schedules a second", "nothing broke"])
+    place.command(&before, &args, "")?.says(0, &["schedules a second", "no violation"])
 }
 
 /// A folder of its own for a test, in which the command is started.

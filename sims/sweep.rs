@@ -48,7 +48,7 @@ fn row(out: &str, fault: &str) -> [u64; 5] {
 fn holds(name: &str) {
     let done = sweep(&plain(name));
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{}", done.out);
-    assert!(done.out.ends_with("nothing broke\n"), "{}", done.out);
+    assert!(done.out.ends_with("no violation\n"), "{}", done.out);
     assert!(
         !done.out.contains("found nothing to do"),
         "each fault is tried where it makes sense: {}",
@@ -121,6 +121,6 @@ fn defects_are_found_at_the_faults_that_show_them() {
 fn a_swarm_is_not_swept() {
     let file = "scenarios/exec/swarm-default.toml";
     let done = sweep(file);
-    let wants = "this file is a swarm; a sweep wants a schedule, which is a file with steps";
+    let wants = "this file is a swarm; a sweep needs a schedule, which is a file with steps";
     assert_eq!((done.status, done.err), (Some(2), format!("reknit: {file}: {wants}\n")));
 }

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use crate::frontend::{Github, answer, scenario_files};
-use crate::hunt::{self, Checks, Fresh, Pool, ScenarioTally, plans};
+use crate::hunt::{self, Checks, Fresh, Pool, ScenarioTally, plans as hunted};
 use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::Plan;
 use crate::schedule::profile::Profile;
@@ -33,8 +33,11 @@ use crate::subject::DynSubject;
 
 use diary::Diary;
 
+pub use self::proptest::{check, plans};
+
 mod diary;
 mod failure;
+mod proptest;
 pub mod runner;
 mod trials;
 
@@ -168,10 +171,10 @@ impl Suite {
         let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
         let run = || {
             let mut scenario = scenario.clone();
-            if plans::is_swarm(&scenario) {
-                plans::with_seeds(&mut scenario, self.asked.seed, self.asked.runs);
+            if hunted::is_swarm(&scenario) {
+                hunted::with_seeds(&mut scenario, self.asked.seed, self.asked.runs);
             }
-            let plans = plans::of(&scenario, &self.subject);
+            let plans = hunted::of(&scenario, &self.subject);
             self.run(&scenario, plans, self.checks(&scenario)).map(Arc::new)
         };
         file.tally.get_or_init(run).clone()

@@ -222,6 +222,12 @@ pub struct Replay {
     /// Omit everything after this virtual time, such as `3.4s`
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
+    /// Omit everything before this virtual time
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Print the short story, without routine events
+    #[arg(long)]
+    pub brief: bool,
     /// Also print the subject's log
     #[arg(long)]
     pub log: bool,

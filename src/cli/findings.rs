@@ -276,13 +276,13 @@ impl Findings {
     /// saved earlier. `noun` is the word for a run.
     pub fn summary(&self, broke: u64, noun: &str) -> String {
         if broke == 0 {
-            return "nothing broke\n".to_owned();
+            return "no violation\n".to_owned();
         }
         let properties: Vec<_> =
             self.broke.iter().map(|(property, runs)| format!("{property} in {runs}")).collect();
         let before = self.before.iter().map(|path| format!("already saved: {}\n", path.display()));
         format!(
-            "{} violations ({}): {} saved, {} duplicates\n{}",
+            "{} with violations ({}): {} saved, {} duplicates\n{}",
             phrases::count(broke, noun),
             properties.join(", "),
             self.saved.len(),

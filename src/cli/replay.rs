@@ -26,7 +26,8 @@ pub fn replay(
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
 ) -> Result<bool, Stop> {
-    let until = args.until.as_deref().map(read_until).transpose()?;
+    let until = args.until.as_deref().map(|text| read_time("--until", text)).transpose()?;
+    let from = args.from.as_deref().map(|text| read_time("--from", text)).transpose()?;
     let (scenario, subject) = wanted(args, subjects, page)?;
     let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
@@ -46,8 +47,8 @@ pub fn replay(
             until.map_or((&judged.history, &judged.broken[..]), |_| (&shown.0, &shown.1));
         output.write(&html(&Picture { plan: &plan, history, broken, replay }))?;
     }
-    let telling = RenderOptions { until, packets: args.packets };
-    page.print(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
+    let options = RenderOptions { brief: args.brief, from, until, packets: args.packets };
+    page.print(&story::run(&plan, &judged.history, &judged.broken, options, page.width))?;
     if let Some(out) = &args.html {
         page.print(&format!("\n  picture  {}\n", out.display()))?;
     }
@@ -84,11 +85,11 @@ fn wanted(
 /// Returns the time at the start of a log line.
 fn logged_at(line: &str) -> Option<Time> {
     let (time, _) = line.trim_start().split_once(" s ")?;
-    read_until(&format!("{time}s")).ok()
+    read_time("", &format!("{time}s")).ok()
 }
 
 /// Parses a time as stories print it (`3.412 s`), or a duration as files write it (`3412ms`).
-fn read_until(text: &str) -> Result<Time, Stop> {
+fn read_time(option: &str, text: &str) -> Result<Time, Stop> {
     let seconds =
         text.strip_suffix('s').map(str::trim_end).and_then(|number| number.split_once('.'));
     let millis = seconds.and_then(|(whole, part)| {
@@ -98,7 +99,7 @@ fn read_until(text: &str) -> Result<Time, Stop> {
         whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
     });
     let read = || {
-        read_duration(text).map(Time::from).map_err(|why| Stop(format!("--until {text}: {why}")))
+        read_duration(text).map(Time::from).map_err(|why| Stop(format!("{option} {text}: {why}")))
     };
     millis.map_or_else(read, |millis| Ok(Time(millis)))
 }
@@ -123,13 +124,13 @@ mod tests {
 
     #[test]
     fn a_time_is_parsed_as_in_stories_and_as_in_files() {
-        let read = |text| read_until(text).unwrap();
+        let read = |text| read_time("--until", text).unwrap();
         assert_eq!(
             ["3.4s", "3.412 s", "3412ms", "2m"].map(read),
             [Time(3400), Time(3412), Time(3412), Time(120_000)]
         );
         for wrong in ["3.4", "3.4123s", "x", "3.-1s", ""] {
-            assert!(read_until(wrong).is_err(), "{wrong}");
+            assert!(read_time("--until", wrong).is_err(), "{wrong}");
         }
     }
 

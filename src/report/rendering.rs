@@ -20,6 +20,10 @@ use super::phrases;
 /// Options of a story.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RenderOptions {
+    /// Renders the short story: without routine entries.
+    pub brief: bool,
+    /// Leaves out everything before this time.
+    pub from: Option<Time>,
     /// Leaves out everything after this time.
     pub until: Option<Time>,
     /// Also shows every segment that the history contains.
@@ -35,7 +39,7 @@ pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryL
     let (most, head, tail) = SHORT;
     let last = broken.iter().map(|broken| broken.at).max().unwrap_or(history.end);
     let mut lines = StoryRenderer::new(plan, history, true)
-        .render(broken, RenderOptions { until: Some(last), packets: false });
+        .render(broken, RenderOptions { until: Some(last), ..RenderOptions::default() });
     if lines.len() > most {
         let left_out = lines.len() - head - tail;
         let gap = StoryLine {
@@ -57,7 +61,9 @@ pub fn whole(
     broken: &[Violation],
     rendering: RenderOptions,
 ) -> Vec<StoryLine> {
-    StoryRenderer::new(plan, history, false).render(broken, rendering)
+    let lines = StoryRenderer::new(plan, history, rendering.brief).render(broken, rendering);
+    let shown = |line: &StoryLine| rendering.from.is_none_or(|from| line.at >= from);
+    lines.into_iter().filter(shown).collect()
 }
 
 /// Renders one entry.

@@ -306,7 +306,7 @@ pub(crate) mod tests {
     #[test]
     fn the_whole_story_ends_with_the_verdict() {
         let (plan, history, _) = a_gap();
-        let rendering = RenderOptions { until: Some(Time(1000)), packets: false };
+        let rendering = RenderOptions { until: Some(Time(1000)), ..RenderOptions::default() };
         insta::assert_snapshot!(plain(&run(&plan, &history, &[], rendering, 110)), @r"
         counter, 3 steps, seed 1
 
@@ -316,6 +316,16 @@ pub(crate) mod tests {
           4.231 s, 0 segments, digest cbf29ce484222325
           all held
         ");
+    }
+
+    #[test]
+    fn a_story_can_begin_later_and_be_brief() {
+        let (plan, history, broken) = a_gap();
+        let lines = |rendering| run(&plan, &history, &broken, rendering, 110).lines().count();
+        let whole = lines(RenderOptions::default());
+        let from = Some(Time(1000));
+        assert_eq!(lines(RenderOptions { from, ..RenderOptions::default() }), whole - 1);
+        assert!(lines(RenderOptions { brief: true, ..RenderOptions::default() }) < whole);
     }
 
     #[test]

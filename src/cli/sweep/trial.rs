@@ -32,8 +32,8 @@ pub(super) fn summarize(
     let case = JudgedRun { subject, plan: &plan, expect: &Expect::default() };
     let judged = judge(case, &Options { detail: Detail::Full, ..Options::default() }, |_| true)?;
     page.print(&format!("{}\n", position::trial(&swept, trial)))?;
-    let telling = RenderOptions { until: None, packets: false };
-    page.print(&story::run(&plan, &judged.history, &judged.broken, telling, page.width))?;
+    let options = RenderOptions::default();
+    page.print(&story::run(&plan, &judged.history, &judged.broken, options, page.width))?;
     if let (Some(output), Some(path)) = (output, &args.html) {
         let replay = &format!(
             "{} --trial {number}",

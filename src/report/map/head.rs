@@ -31,7 +31,7 @@ pub fn head(map: &Map<'_>) -> String {
     let Map { swept, title, again, .. } = map;
     let verdict = match (swept.broke, swept.trials.is_empty()) {
         (0, true) => "<b>nothing was swept</b>".to_owned(),
-        (0, false) => "<b class=\"held\">nothing broke</b>".to_owned(),
+        (0, false) => "<b class=\"held\">no violation</b>".to_owned(),
         (broke, _) => format!("<b class=\"fail\">{} broke</b>", phrases::count(broke, "run")),
     };
     let subject = escaped(&swept.plan.subject);

@@ -32,7 +32,7 @@ const STYLE: &str = include_str!("map.css");
 pub fn html(map: &Map<'_>) -> String {
     let Map { swept, .. } = map;
     let title = match swept.broke {
-        0 => format!("{}: a sweep of {} runs, nothing broke", swept.plan.subject, swept.done),
+        0 => format!("{}: a sweep of {} runs, no violation", swept.plan.subject, swept.done),
         broke => format!("{}: a sweep of {} runs, {broke} broke", swept.plan.subject, swept.done),
     };
     let mut body = head::head(map);

@@ -63,7 +63,7 @@ fn each_position_is_a_row_and_each_run_a_cell() {
         );
     }
     for part in [
-        "nothing broke",
+        "no violation",
         "counter: Three &lt;numbers&gt;",
         ">client</text>",
         "1st counter.client.connected on client",

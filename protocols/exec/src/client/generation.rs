@@ -58,7 +58,7 @@ pub(super) enum CloseReason {
     #[error("{0}")]
     Lost(LinkError),
     /// The server sent a message that is invalid in this protocol.
-    #[error("the server sent what is not a message")]
+    #[error("the server sent an invalid message")]
     Malformed,
     /// The server reports that the transport behind it is closed, or that another connection has
     /// the session.

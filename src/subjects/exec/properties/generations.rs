@@ -54,7 +54,7 @@ kinds! {
 }
 
 /// Why a client gives up a connection that lives.
-const LIVES: [&str; 2] = ["the server calls it closed", "the server sent what is not a message"];
+const LIVES: [&str; 2] = ["the server calls it closed", "the server sent an invalid message"];
 
 /// An event of a client's that is about one of its connections.
 struct Told<'a> {
