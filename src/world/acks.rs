@@ -1,16 +1,17 @@
-//! Acknowledgements: what may be left out of them, and what an old one says.
+//! Rules for acknowledgements: which ones can be dropped, and how an overtaken one is updated.
 
 use rustc_hash::FxHashMap;
 use turmoil_net::{Packet, TcpSegment, Transport};
 
 use super::conns::Direction;
 
-/// Whether a segment only acknowledges.
+/// Returns whether a segment is a bare acknowledgement: an ACK without payload, SYN, FIN or RST.
 pub(super) fn bare(tcp: &TcpSegment) -> bool {
     tcp.payload.is_empty() && !tcp.flags.syn && !tcp.flags.fin && !tcp.flags.rst
 }
 
-/// An acknowledgement that was overtaken by a newer one says what the newer one said.
+/// Updates an acknowledgement that a newer one has overtaken: it gets the ack number and the window
+/// of the newer one.
 pub(super) fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
     if !tcp.flags.ack {
         return;
@@ -21,11 +22,14 @@ pub(super) fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
     }
 }
 
-/// More segments of the usual size than this do not fit into a window.
+/// The number of bare acknowledgements of one end above which [`thin_out`] merges them. A window
+/// holds fewer segments of the usual size.
 pub(super) const MOST_ACKS: usize = 64;
 
-/// A kernel acknowledges every segment. Where a slow link makes them small, and thousands come in one moment, one acknowledgement says what
-/// all say; so of more than [`MOST_ACKS`] that leave an end together the last is kept.
+/// Keeps only the last acknowledgement if more than [`MOST_ACKS`] leave an end together.
+///
+/// A kernel acknowledges every segment. A slow link makes segments small, so thousands can arrive
+/// at the same moment. The last acknowledgement then covers all of them.
 pub(super) fn thin_out(packets: &mut Vec<Packet>) {
     let end = |packet: &Packet| match &packet.payload {
         Transport::Tcp(tcp) if bare(tcp) => {
@@ -76,9 +80,10 @@ mod tests {
             .collect()
     }
 
-    /// An end that acknowledges 65 segments at once does so once; one that acknowledges 64 is left alone, and so is data.
+    /// 65 acknowledgements of one end are reduced to one. 64 acknowledgements stay as they are, and
+    /// so does data.
     #[test]
-    fn of_too_many_acknowledgements_the_last_is_kept() {
+    fn the_last_of_too_many_acknowledgements_is_kept() {
         let many = MOST_ACKS as u32;
         let mut packets: Vec<_> =
             (0..=many).flat_map(|n| [packet(1, n, b""), packet(2, n, b"")]).collect();

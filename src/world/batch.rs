@@ -1,7 +1,7 @@
-//! Trains of segments: what follows each other in one direction, and is alike.
+//! Segment batches: consecutive segments of one direction with equal headers.
 //!
-//! Where a slow link makes segments small, tens of thousands of them are on their way, or held, at once. A train has the bytes of
-//! all of them, and says the rest once.
+//! A slow link makes segments small, so tens of thousands of them can be in flight, or held, at
+//! once. A batch stores the bytes of all its segments, and their common header once.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,33 @@ use turmoil_net::TcpSegment;
 
 use super::acks::bare;
 
-/// Segments that follow each other, taken off the front one by one.
+/// Consecutive segments. The iterator takes them off the front one by one.
 #[derive(Clone, Debug)]
 pub(super) struct SegmentBatch {
-    /// All that are left, as one.
+    /// The remaining segments, joined into one.
     left: Option<TcpSegment>,
-    /// So many bytes are in each; the last may have fewer.
+    /// The number of bytes per segment. The last segment may have fewer.
     each: usize,
 }
 
 impl SegmentBatch {
-    /// A segment alone.
+    /// Creates a batch of a single segment.
     pub fn alone(segment: TcpSegment) -> Self {
         Self::cut(segment, usize::MAX)
     }
 
-    /// A segment in pieces of `each` bytes.
+    /// Creates a batch that cuts a segment into pieces of `each` bytes.
     pub fn cut(whole: TcpSegment, each: usize) -> Self {
         Self { left: Some(whole), each: each.max(1) }
     }
 
-    /// All that are left, as one segment.
+    /// Returns the remaining segments, joined into one.
     pub fn left(&self) -> Option<&TcpSegment> {
         self.left.as_ref()
     }
 
-    /// Takes off what is behind so many segments, if there is any.
+    /// Splits off everything after the first `many` segments, or returns `None` if there is nothing
+    /// after them.
     pub fn split_off(&mut self, many: usize) -> Option<Self> {
         let first = self.left.as_mut()?;
         let at = self.each.saturating_mul(many);
@@ -66,14 +67,17 @@ impl Iterator for SegmentBatch {
 
 impl ExactSizeIterator for SegmentBatch {}
 
-/// Sorts trains of one direction, each with the number of its first segment where it has one, as their segments would be sorted: by
-/// sequence number, from `base` on; of one number acknowledgements come first, then what came first before. So a train is split where
-/// another begins amid it: an RST may have any number.
+/// Sorts batches of one direction in the order in which their segments would be sorted.
+///
+/// A batch comes with the number of its first segment, if it has one. The order is by sequence
+/// number, starting at `base`. For equal sequence numbers, acknowledgements come first, and the
+/// previous order is kept otherwise. A batch is split where another one begins inside it, because
+/// an RST may have any sequence number.
 pub(super) fn by_sequence(
     batches: Vec<(Option<u64>, SegmentBatch)>,
     base: u32,
 ) -> Vec<(Option<u64>, SegmentBatch)> {
-    let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
+    let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN is at 0, before the first byte
     let place =
         |index, batch: &SegmentBatch| batch.left().map(|tcp| (begins(tcp), !bare(tcp), index));
     let batches = batches.into_iter().enumerate();
@@ -137,7 +141,8 @@ mod tests {
         assert_eq!(SegmentBatch::alone(last(5, "")).len(), 1);
     }
 
-    /// By sequence number, as single segments would be: what begins amid a train comes amid it.
+    /// The order is by sequence number, as for single segments: a batch that begins inside another
+    /// one splits it.
     #[test]
     fn sorted_by_sequence() {
         let mut reset = segment(103, "");

@@ -1,4 +1,5 @@
-//! The connections of a world: who opened them, what each direction carries, and what each end knows.
+//! The connections of a world: who opened them, the state of each direction, and the state of each
+//! end.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,35 +16,40 @@ use super::engine::RawSocket;
 use super::held::HeldSegments;
 use super::local::HostIx;
 
-/// What an end of a connection shares with the stream that its user holds.
+/// The state that an end of a connection shares with the stream of its user.
 pub(super) struct Endpoint {
-    /// The socket; gone once its user dropped the stream.
+    /// The socket, or `None` after the user has dropped the stream.
     pub socket: Option<Box<dyn RawSocket>>,
-    /// Bytes that had arrived, unread, when the connection was reset: they are read before the error is.
+    /// Bytes that had arrived but were unread when the connection was reset. The user reads them
+    /// before the error.
     pub rescued: BytesMut,
-    /// What arrived before anybody accepted the connection: a reset would throw it away, too.
+    /// Bytes that arrived before the server accepted the connection. A reset would discard these,
+    /// too.
     pub early: BytesMut,
-    /// The error that the connection ended with. Linux reports it once, and an end of stream from then on.
+    /// The error that ended the connection. Linux reports it once, and an end of stream from then
+    /// on.
     pub error: Option<std::io::ErrorKind>,
-    /// Whether the user has been told of the error.
+    /// Whether the error was reported to the user.
     pub reported: bool,
     /// Whether the user has dropped its stream.
     pub dropped: bool,
-    /// Which connection it belongs to, once that is known.
+    /// The connection of this end, once it is known.
     pub conn: Option<ConnIndex>,
-    /// Wakes whoever waits for the connection to be opened.
+    /// Wakes the task that waits for the connection to open.
     pub opener: Option<Waker>,
-    /// Wakes whoever waits for something to read, where the engine's sockets need not be asked.
+    /// Wakes the task that waits for data, if the world wakes readers itself instead of the
+    /// engine's socket.
     pub reader: Option<Waker>,
-    /// Wakes whoever waits for room to write, where the engine's sockets have no windows.
+    /// Wakes the task that waits for room to write, if the engine's sockets have no windows.
     pub writer: Option<Waker>,
-    /// Payload bytes that the socket was given, and that were read from it.
+    /// Number of payload bytes that were delivered to the socket (`received`) and read from it
+    /// (`read`).
     pub received: u64,
     pub read: u64,
 }
 
 impl Endpoint {
-    /// Wakes whoever waits for it.
+    /// Wakes all tasks that wait for this end.
     pub fn wake(&mut self) {
         if let Some(socket) = &mut self.socket {
             socket.wake();
@@ -55,13 +61,13 @@ impl Endpoint {
     }
 }
 
-/// A handle of an [`Endpoint`]: the user's stream has one, the world has another. One thread uses both; the lock is what lets a
-/// stream be `Send`.
+/// A handle to an [`Endpoint`]. The user's stream and the world each have one. Only one thread uses
+/// them; the lock makes the stream `Send`.
 #[derive(Clone)]
 pub(super) struct SharedEnd(Arc<Mutex<Endpoint>>);
 
 impl SharedEnd {
-    /// A new end, without a socket yet.
+    /// Creates an end that has no socket yet.
     pub fn new() -> Self {
         let end = Endpoint {
             socket: None,
@@ -80,63 +86,70 @@ impl SharedEnd {
         SharedEnd(Arc::new(Mutex::new(end)))
     }
 
-    /// Whether both are handles of one end.
+    /// Returns whether both handles belong to the same end.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The end.
+    /// Locks the end.
     pub fn lock(&self) -> MutexGuard<'_, Endpoint> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One direction of a connection, named by the end that sends.
+/// One direction of a connection, identified by the end that sends.
 #[derive(Default)]
 pub(super) struct Direction {
-    /// How many segments were sent: the key of the next draw.
+    /// Number of segments sent. It is also the key of the next draw.
     pub sent: u64,
     /// The sequence number of the first payload byte.
     pub base: u32,
-    /// The sequence number after all that was sent, the newest acknowledgement and window that were sent along.
+    /// The next sequence number, and the newest ack number and window that were sent.
     pub next: u32,
     pub ack: u32,
     pub window: u16,
-    /// The arrival of the last segment that occupies sequence space: none of these overtakes another.
+    /// The arrival time of the last segment that occupies sequence space. Such segments never
+    /// overtake each other.
     pub last_arrival: Time,
-    /// Until when a slow link is busy with what was sent before, in microseconds.
+    /// The time until which earlier segments occupy a slow link, in microseconds.
     pub busy_until: u64,
-    /// What faults hold, and when the first of it was lost.
+    /// The segments that faults hold, and the time when the first of them was lost.
     pub held: HeldSegments,
     pub lost_since: Option<Time>,
-    /// Payload bytes written by the user, and given to the receiver.
+    /// Number of payload bytes that the user wrote (`written`), and that were delivered to the
+    /// receiver (`delivered`).
     pub written: u64,
     pub delivered: u64,
-    /// Where the world keeps the windows: what waits for room, the payload bytes that have left and that were acknowledged, and the
-    /// receiver's window as the sender was told it; a SYN tells the largest.
+    /// Used only if the world keeps the windows: the segments that wait for room, the number of
+    /// payload bytes that have left and that were acknowledged, and the receiver's window as last
+    /// advertised to the sender. A SYN advertises the largest window.
     pub unsent: VecDeque<TcpSegment>,
     pub left: u64,
     pub acked: u64,
     pub room: Option<u64>,
-    /// The newest acknowledgement and window that the receiver of this direction was given, with the number of their segment.
+    /// The newest ack number and window that were delivered to the receiver of this direction, with
+    /// the number of their segment.
     pub seen_ack: Option<(u64, u32, u16)>,
-    /// The newest acknowledgement that has come, where the receiver's kernel was not given it: nobody there could notice.
+    /// The newest acknowledgement that has arrived but was not yet passed to the receiver's kernel.
+    /// The delay has no visible effect.
     pub owed: Option<TcpSegment>,
     /// Whether a FIN was sent.
     pub closed: bool,
-    /// Whether the sender's user dropped its stream with bytes unread: an RST is sent in the place of a FIN.
+    /// Whether the sender's user dropped its stream with unread bytes. The end then sends an RST
+    /// instead of a FIN.
     pub aborts: bool,
-    /// Whether the sender's kernel was made to forget it, with its FIN sent: the world answers in its place.
+    /// Whether the world made the sender's kernel forget the connection after its FIN was sent. The
+    /// world then answers for that end.
     pub forgotten: bool,
-    /// Whether a FIN was given to the receiver.
+    /// Whether a FIN was delivered to the receiver.
     pub finished: bool,
-    /// Reads what is written, where somebody wants to know of messages; from the first byte on.
+    /// Reads all written bytes, from the first one on, if the run counts messages.
     pub dissector: Option<Box<dyn Dissector>>,
-    /// Where messages end.
+    /// The positions at which messages end.
     pub messages: Vec<MessageSent>,
 }
 
-/// A message that was written to a direction.
+/// A message that was written in a direction.
 pub(super) struct MessageSent {
     pub end: u64,
     pub delivered: Option<Time>,
@@ -146,45 +159,47 @@ pub(super) struct MessageSent {
 pub(super) struct ConnState {
     pub client: HostIx,
     pub server: HostIx,
-    /// Ports of the two ends.
+    /// The ports of the two ends.
     pub ports: (u16, u16),
-    /// Its number among those of its host, and among those of its label.
+    /// The connection's number among the connections of its host, and among those with its label.
     pub number: u32,
     pub label: Option<&'static str>,
     pub number_of_label: u32,
     pub generation: Option<u64>,
-    /// The client that it was installed by, where that has a name.
+    /// The name of the client that installed the connection, if that client has a name.
     pub of: Option<String>,
-    /// Whether packets of it pass no more (it was cut).
+    /// Whether the connection was cut: its packets no longer pass.
     pub dead: bool,
-    /// Whether both ends are sockets of stock turmoil's own, which the world was not asked for: it cannot end them.
+    /// Whether both ends are sockets of stock turmoil that the subject opened without the world.
+    /// The world cannot end such a connection.
     pub foreign: bool,
-    /// Whether a middleman plays the server's part (accept-then-close).
+    /// Whether a middlebox answers instead of the server (accept-then-close).
     pub middleman: bool,
-    /// Whether the SYN was handed to the server's kernel. Before that, the server's end does not exist.
+    /// Whether the SYN reached the server's kernel. Before that, the server's end does not exist.
     pub arrived: bool,
-    /// Whether a newer generation is installed: its segments are stale, and dropped in a twin run.
+    /// Whether a newer generation is installed. The segments of this connection are then stale; a
+    /// control run drops them.
     pub stale: bool,
     ends: [SharedEnd; 2],
     pub directions: [Direction; 2],
-    /// How each end was over.
+    /// How each end was closed, or `None` while it is open.
     pub over: [Option<ConnEnd>; 2],
     /// Whether each end is established.
     pub up: [bool; 2],
 }
 
 impl ConnState {
-    /// The direction in which an end sends.
+    /// Returns the direction in which an end sends.
     pub fn from(&mut self, side: Side) -> &mut Direction {
         &mut self.directions[side as usize]
     }
 
-    /// What an end shares with its user's stream.
+    /// Returns the state that an end shares with its user's stream.
     pub fn end(&self, side: Side) -> &SharedEnd {
         &self.ends[side as usize]
     }
 
-    /// The host of an end.
+    /// Returns the host of an end.
     pub fn host(&self, side: Side) -> HostIx {
         match side {
             Side::Client => self.client,
@@ -192,7 +207,7 @@ impl ConnState {
         }
     }
 
-    /// The port of an end.
+    /// Returns the port of an end.
     pub fn port(&self, side: Side) -> u16 {
         match side {
             Side::Client => self.ports.0,
@@ -200,7 +215,7 @@ impl ConnState {
         }
     }
 
-    /// The end on a host, if it has one there.
+    /// Returns the end on a host, if there is one.
     pub fn side_on(&self, host: HostIx) -> Option<Side> {
         if host == self.client {
             Some(Side::Client)
@@ -209,28 +224,30 @@ impl ConnState {
         }
     }
 
-    /// Whether an end is established.
+    /// Returns whether an end is established.
     pub fn is_up(&self, side: Side) -> bool {
         self.up[side as usize]
     }
 
-    /// Whether the user at the other end still has it, toward which an end sends: what nobody waits for any more makes no fault last longer.
+    /// Returns whether the receiver of the segments sent by `from` still has the connection open. A
+    /// fault does not wait for segments whose receiver has closed.
     pub fn is_waited_for(&self, from: Side) -> bool {
         self.over[from.other() as usize].is_none()
     }
 
-    /// Whether the server's host has no part in it yet: its SYN is on its way, and nobody has answered in the place of the server.
+    /// Returns whether the SYN is still in flight: the server's host does not know the connection,
+    /// and no fault answered the SYN for the server.
     pub fn is_unheard(&self) -> bool {
         !self.arrived && self.over[Side::Server as usize].is_none()
     }
 
-    /// Whether both ends are over.
+    /// Returns whether both ends are closed.
     pub fn is_over(&self) -> bool {
         self.over.iter().all(Option::is_some)
     }
 }
 
-/// All connections, by number and by address.
+/// All connections, by index and by address.
 #[derive(Default)]
 pub(super) struct Conns {
     all: Vec<ConnState>,
@@ -238,7 +255,7 @@ pub(super) struct Conns {
 }
 
 impl Conns {
-    /// A new connection from a port of `client` to a port of `server`.
+    /// Adds a connection from a port of `client` to a port of `server`.
     pub fn open(
         &mut self,
         client: HostIx,
@@ -278,7 +295,7 @@ impl Conns {
         index
     }
 
-    /// The connection, and the end that sends, of a segment.
+    /// Returns the connection of a segment, and the end that sent it.
     pub fn of_segment(&self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
         let find = |a: (HostIx, u16), b: (HostIx, u16)| {
             self.by_address.get(&(a.0, a.1, b.0, b.1)).copied()
@@ -288,27 +305,27 @@ impl Conns {
             .or_else(|| find(to, from).map(|conn| (conn, Side::Server)))
     }
 
-    /// The connection of this index.
+    /// Returns the connection with this index, mutably.
     pub fn get(&mut self, index: ConnIndex) -> &mut ConnState {
         &mut self.all[index.0]
     }
 
-    /// The same, to look at.
+    /// Returns the connection with this index.
     pub fn look(&self, index: ConnIndex) -> &ConnState {
         &self.all[index.0]
     }
 
-    /// All of them.
+    /// Iterates over all connections.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (ConnIndex, &ConnState)> {
         self.all.iter().enumerate().map(|(n, conn)| (ConnIndex(n), conn))
     }
 
-    /// All indices.
+    /// Iterates over the indices of all connections.
     pub fn indices(&self) -> impl Iterator<Item = ConnIndex> + use<> {
         (0..self.all.len()).map(ConnIndex)
     }
 
-    /// Whether a name of a schedule means this connection, as things stand.
+    /// Returns whether a name from the schedule currently refers to this connection.
     pub fn is_named(&self, index: ConnIndex, host: HostIx, name: &Conn) -> bool {
         let conn = self.look(index);
         let labelled = |label: &String| conn.label == Some(label.as_str());
@@ -322,7 +339,7 @@ impl Conns {
             }
     }
 
-    /// The connection that a host opened last (of a label).
+    /// Returns the connection that a host opened last, with the given label if there is one.
     pub fn newest(&self, host: HostIx, label: Option<&str>) -> Option<ConnIndex> {
         let of_label = |conn: &ConnState| label.is_none() || conn.label == label;
         self.iter()
@@ -331,7 +348,7 @@ impl Conns {
             .map(|(index, _)| index)
     }
 
-    /// What the history says of a connection when it is opened.
+    /// Returns the history's description of a newly opened connection.
     pub fn describe(
         &self,
         index: ConnIndex,

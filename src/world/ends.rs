@@ -1,9 +1,13 @@
-//! How an end of a connection dies, closes, or is answered for: the places where the world is a better kernel than the simulated one.
+//! How an end of a connection dies, closes, or is answered for. In these cases the world corrects
+//! the simulated kernel to match Linux:
 //!
-//! - A reset throws delivered, unread bytes away there; here they are rescued first ([`World::kill`]).
-//! - Bytes that a process wrote before it dropped a stream with bytes unread are thrown away there; here they go first ([`World::abort`]).
-//! - A host that starts again cannot bind a port there whose connections still say goodbye; here it can ([`World::forget_orphans`]).
-//! - Somebody in the middle answers in the place of a server ([`World::refuse`], [`World::accept_and_close`]).
+//! - The simulated kernel discards delivered but unread bytes on a reset. The world rescues them
+//!   first ([`World::kill`]).
+//! - The simulated kernel discards bytes that a process wrote before it dropped a stream with
+//!   unread bytes. The world sends them first ([`World::abort`]).
+//! - In the simulated kernel, a restarted host cannot bind a port whose old connections are still
+//!   closing. In the world it can ([`World::forget_orphans`]).
+//! - A middlebox can answer instead of a server ([`World::refuse`], [`World::accept_and_close`]).
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -18,10 +22,12 @@ use super::local::{self, HostIx, NOBODY};
 use super::state::World;
 
 impl World {
-    /// An end of a connection gets an error, and its kernel forgets the connection. What had arrived is still read first.
+    /// Ends one end of a connection with an error, and makes its kernel forget the connection. The
+    /// user can still read the bytes that had arrived.
     pub(super) fn kill(&mut self, conn: ConnIndex, side: Side, kind: ErrorKind) {
         let state = self.conns.look(conn);
-        // Linux: in CLOSE_WAIT a reset is a broken pipe to writers, and nothing to readers.
+        // As on Linux: in CLOSE_WAIT, writers see a reset as a broken pipe, and readers do not see
+        // it.
         let finished = state.directions[side.other() as usize].finished;
         let kind = if finished { ErrorKind::BrokenPipe } else { kind };
         let fresh = state.end(side).lock().error.is_none();
@@ -37,7 +43,8 @@ impl World {
         }
     }
 
-    /// Takes what has arrived at an end out of its kernel, and `more` after it: its user reads that first.
+    /// Takes the bytes that arrived at an end out of its kernel, and appends `more`. The user reads
+    /// them before the error.
     pub(super) fn rescue(&mut self, conn: ConnIndex, side: Side, more: &[u8]) {
         let (from, to) = (self.address(conn, side.other()), self.address(conn, side));
         let late = self.stack.take_back(from, to);
@@ -60,7 +67,8 @@ impl World {
         }
     }
 
-    /// One end of a connection is over for its user. The first word counts.
+    /// Records how one end of a connection was closed for its user. Only the first call has an
+    /// effect.
     pub(super) fn over(&mut self, conn: ConnIndex, side: Side, how: ConnEnd) {
         let now = self.now();
         let state = self.conns.get(conn);
@@ -79,15 +87,17 @@ impl World {
         self.close_faults_of(conn);
     }
 
-    /// An end's user dropped its stream.
+    /// Handles that the user of an end dropped its stream.
     pub(super) fn dropped(&mut self, conn: ConnIndex, side: Side) {
         self.over(conn, side, ConnEnd::Closed);
         self.purge_if_over(conn);
     }
 
-    /// An end's user dropped its stream with bytes unread: the connection ends with an RST, after what the user had written.
+    /// Handles that the user of an end dropped its stream with unread bytes: an RST ends the
+    /// connection, after the data that the user had written.
     ///
-    /// The stack would throw away what was written in the same turn, which on Linux has left already.
+    /// The stack would discard data that was written in the same turn. On Linux that data has
+    /// already left.
     pub(super) fn abort(&mut self, conn: ConnIndex, side: Side) {
         self.conns.get(conn).from(side).aborts = true;
         self.aborting.push((conn, side));
@@ -100,7 +110,8 @@ impl World {
         }
     }
 
-    /// A connection that was cut has nobody left to close it with: the kernels of ends whose users are gone forget it.
+    /// Cleans up a connection that was cut: the kernels of ends whose streams were dropped forget
+    /// it, because no close can arrive any more.
     pub(super) fn purge_if_over(&mut self, conn: ConnIndex) {
         if !self.conns.look(conn).dead {
             return;
@@ -112,10 +123,11 @@ impl World {
         }
     }
 
-    /// Has the kernel of an end forget the connection: it is handed an RST.
+    /// Delivers an RST to the kernel of an end, so that it forgets the connection.
     ///
-    /// A server's end that never came up stays with its listener, and goes with it: of an RST the stack would make a socket
-    /// that nobody can close, and that holds the port for ever.
+    /// Does nothing at a server's end that was never established. That end is removed with its
+    /// listener. An RST would make the stack create a socket that cannot be closed and that keeps
+    /// the port occupied.
     pub(super) fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
         if side == Side::Server && !self.conns.look(conn).is_up(Side::Server) {
             return;
@@ -125,13 +137,13 @@ impl World {
         self.stack.reset(rst);
     }
 
-    /// The address and port of an end.
+    /// Returns the address and port of an end.
     pub(super) fn address(&self, conn: ConnIndex, side: Side) -> SocketAddr {
         let state = self.conns.look(conn);
         SocketAddr::new(self.hosts.get(state.host(side)).ip, state.port(side))
     }
 
-    /// Sends an RST from an end, after what it sent before.
+    /// Sends an RST from an end, after the segments that it has already sent.
     pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
         self.conns.get(conn).from(from).unsent.clear();
         let rst =
@@ -139,14 +151,14 @@ impl World {
         self.send(conn, from, rst);
     }
 
-    /// A segment of an end, as kernels hand it on.
+    /// Wraps a segment of an end in a packet, as a kernel sends it.
     pub(super) fn packet(&self, conn: ConnIndex, from: Side, tcp: TcpSegment) -> Packet {
         let [src, dst] =
             [from, from.other()].map(|side| self.hosts.get(self.conns.look(conn).host(side)).ip);
         Packet { src, dst, ttl: 64, payload: Transport::Tcp(tcp) }
     }
 
-    /// Makes a segment without payload, as the kernel of `from` would.
+    /// Creates a segment without payload, as the kernel of `from` would.
     pub(super) fn make(
         &mut self,
         conn: ConnIndex,
@@ -168,7 +180,8 @@ impl World {
         segment
     }
 
-    /// Answers data that nobody will read with an RST, unless one is on its way: they stay in order, and a second would say nothing new.
+    /// Answers data that has no reader with an RST, unless an RST is already in flight or held. A
+    /// second RST would add nothing, because resets stay in order.
     pub(super) fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
         let held = self.conns.look(conn).directions[from as usize].held.has_reset();
         let on_the_way = self.queue.iter().filter_map(|(_, segment)| segment);
@@ -178,7 +191,7 @@ impl World {
         }
     }
 
-    /// A middleman answers a SYN with an RST.
+    /// Answers a SYN with an RST from a middlebox.
     pub(super) fn refuse(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let rst = self.make(conn, Side::Server, |segment| {
             segment.ack = syn.seq.wrapping_add(1);
@@ -188,7 +201,7 @@ impl World {
         self.send(conn, Side::Server, rst);
     }
 
-    /// A middleman accepts a connection, and closes it at once.
+    /// Accepts a connection and closes it at once, as a middlebox would.
     pub(super) fn accept_and_close(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let ack = syn.seq.wrapping_add(1);
         self.conns.get(conn).middleman = true;
@@ -206,7 +219,8 @@ impl World {
         self.conns.get(conn).from(Side::Server).next = 2;
     }
 
-    /// Answers what comes on a connection in the place of an end that has closed it: a FIN with its acknowledgement, data with an RST.
+    /// Answers a segment for an end that has already closed the connection: a FIN with an ACK, data
+    /// with an RST.
     pub(super) fn answer_in_place(&mut self, conn: ConnIndex, of: Side, tcp: &TcpSegment) {
         let after = tcp.seq.wrapping_add(tcp.payload.len() as u32);
         if !tcp.payload.is_empty() {
@@ -220,7 +234,8 @@ impl World {
         }
     }
 
-    /// Has the kernel of a host forget the connections at a port that nobody holds any more. The world says goodbye in its place.
+    /// Makes the kernel of a host forget the connections at a port whose streams were dropped. If
+    /// such a connection has not sent a FIN yet, the world sends an RST for it.
     pub(super) fn forget_orphans(&mut self, host: HostIx, port: u16) {
         for conn in self.conns.indices() {
             let state = self.conns.look(conn);
@@ -241,7 +256,8 @@ impl World {
     }
 }
 
-/// Resets a connection from the end that holds `stream`, as a process does that closes it with a linger time of zero.
+/// Resets a connection from the end that holds `stream`, like a process that closes it with a
+/// linger time of zero.
 pub(super) fn reset_by_hand(stream: &Stream) {
     let host = local::current();
     local::with(|world| {

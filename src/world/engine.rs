@@ -1,10 +1,13 @@
-//! What an engine is to a world: something that runs tasks of hosts, a clock, and the kernels of the hosts.
+//! The interface between an engine and a world. An engine runs the tasks of the hosts, and provides
+//! a clock and the kernels of the hosts.
 //!
-//! The world itself is the same on both: hosts, connections, steps, faults, the link model, and the history. An engine is in two
-//! parts, because nothing that runs product code may be inside the world: the [`Machine`] runs the hosts' tasks and lives beside
-//! the world; the [`Stack`] is what the world can ask of the hosts' kernels, and lives in it.
+//! The world is the same on both engines: hosts, connections, steps, faults, the link model, and
+//! the history. An engine has two parts, because product code must not run inside the world. The
+//! [`Machine`] runs the tasks of the hosts, and lives beside the world. The [`Stack`] gives the
+//! world access to the hosts' kernels, and lives inside the world.
 //!
-//! Segments are `turmoil_net`'s packets on both engines: the world's own notes, faults and history speak of them.
+//! Both engines represent segments as packets of `turmoil_net`. The world's notes, faults and
+//! history refer to these packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -23,19 +26,21 @@ use crate::subject::Root;
 use super::local::HostIx;
 use super::{Engine, RunError, event, turmoil};
 
-/// What runs the tasks of a world. Dropping it drops them.
+/// Runs the tasks of a world. Dropping the machine drops the tasks.
 pub(super) trait Machine {
-    /// The hosts' kernels and the clock, for hosts of these names, and the hosts' addresses. Is asked for once.
+    /// Returns the hosts' kernels and the clock, and the addresses of the hosts with these names.
+    /// Called once.
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>);
 
-    /// Runs the world that is entered on this thread until `until`, and to its end, with its last words.
+    /// Runs the world that is entered on this thread until `until`, and then through its closing
+    /// phases to the end.
     ///
     /// # Errors
-    /// If the engine itself gives up. What goes wrong with the subject is in the history.
+    /// If the engine itself gives up. Errors of the subject are in the history.
     fn drive(&mut self, until: Time) -> Result<(), RunError>;
 }
 
-/// The machine of an engine.
+/// Creates the machine of an engine.
 pub(super) fn machine(engine: Engine, seed: u64) -> Result<Box<dyn Machine>, RunError> {
     Ok(match engine {
         Engine::Event => Box::new(
@@ -45,72 +50,76 @@ pub(super) fn machine(engine: Engine, seed: u64) -> Result<Box<dyn Machine>, Run
     })
 }
 
-/// The hosts' kernels, and the clock. Runs no product code.
+/// The hosts' kernels and the clock. Runs no product code.
 pub(super) trait Stack {
-    /// How much virtual time has passed.
+    /// Returns the virtual time that has passed.
     fn passed(&self) -> Duration;
 
-    /// Makes a host the one whose sockets are touched; between polls that is `nobody`.
+    /// Sets the host whose sockets are used now. Between polls, this is the host `nobody`.
     fn set_current(&self, host: HostIx);
 
-    /// Takes what the hosts' kernels sent since it was asked last, in order, into `packets`.
+    /// Moves the packets that the hosts' kernels have sent since the last call into `packets`, in
+    /// order.
     fn egress(&mut self, packets: &mut Vec<Packet>);
 
-    /// Hands a segment to the kernel of its receiver; `held` is whether anybody there holds that end, or may still come to.
+    /// Delivers a segment to the kernel of its receiver. `held` is whether that end has a user, or
+    /// can still get one.
     fn deliver(&mut self, packet: Packet, held: bool) -> Handed;
 
-    /// Hands an RST to the kernel of its receiver, which forgets the connection.
+    /// Delivers an RST to the kernel of its receiver, which forgets the connection.
     fn reset(&mut self, rst: Packet);
 
-    /// Takes back the bytes that were handed to the kernel of `to` and have not reached the socket of `from` and `to` yet.
+    /// Takes back the bytes that were delivered to the kernel of `to` but have not yet reached the
+    /// socket of the connection between `from` and `to`.
     fn take_back(&mut self, from: SocketAddr, to: SocketAddr) -> Vec<Bytes>;
 
-    /// Opens a connection from the current host, with the first poll.
+    /// Opens a connection from the current host. The first poll starts it.
     fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>>;
 
-    /// Listens at a port of the current host, on all its addresses.
+    /// Listens on a port of the current host, on all its addresses.
     fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>>;
 
     /// Starts the root of a host.
     fn start(&mut self, host: HostIx, root: Root);
 
-    /// Stops the root of a host, and drops it: soon, and not while the world is held.
+    /// Stops the root of a host, and drops it soon, at a time when the world is not borrowed.
     fn stop(&mut self, host: HostIx);
 
-    /// The sockets that belong to no host, as far as the engine can tell.
+    /// Returns the sockets that belong to no host, if the engine can detect them.
     fn strays(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a kernel did with a segment.
+/// The result of delivering a segment to a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Handed {
-    /// It took it.
+    /// The kernel accepted the segment.
     Taken,
-    /// There is nobody to take it: its sender is to be told so.
+    /// The socket is closed. The sender must get an RST.
     Closed,
-    /// It can take the segment whole or not at all: what is left of it goes to the reader by another way.
+    /// The kernel accepts only whole segments, and this one was shortened. The world passes the
+    /// remaining bytes to the reader directly.
     Part(Bytes),
 }
 
 /// A socket of an engine.
 pub(super) trait RawSocket: AsyncRead + AsyncWrite + Send + Unpin {
-    /// Takes what has arrived, and waits for nothing.
+    /// Takes the bytes that have arrived, without waiting.
     fn drain(&mut self, into: &mut BytesMut);
 
-    /// Wakes whoever waits for it, where handing an RST to the kernel does not.
+    /// Wakes the tasks that wait for the socket, if an RST to the kernel does not wake them.
     fn wake(&mut self) {}
 }
 
 /// A listening socket of an engine.
 pub(super) trait RawListener: Send {
-    /// Takes the next connection.
+    /// Accepts the next connection.
     fn poll_accept(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<(Box<dyn RawSocket>, SocketAddr)>>;
 
-    /// The port.
+    /// Returns the port.
     fn port(&self) -> u16;
 }

@@ -1,17 +1,20 @@
-//! The event engine: one paused tokio runtime a world, `turmoil-net`'s socket stack, and virtual time that jumps to the next
-//! thing that happens.
+//! The event engine: one paused tokio runtime per world, the socket stack of `turmoil-net`, and
+//! virtual time that jumps to the next event.
 //!
-//! Two places drive a world. The [`Driver`] is the future that the runtime blocks on: it sleeps until the next thing is due,
-//! and does it. [`park`] is called when nothing is ready, which is the end of a turn: it has what is counted looked at, writes what
-//! was noted, carries out what that triggers, and lets packets leave their hosts. tokio's paused clock then jumps by itself. Sockets
-//! and kernels are in [`stack`].
+//! Two pieces of code drive a world. The [`Driver`] is the future that the runtime blocks on: it
+//! sleeps until the next event is due, and handles it. [`park`] runs when no task is ready, which
+//! is the end of a turn: it samples the resource counts, writes the notes of the turn, runs the
+//! steps that they trigger, and lets packets leave their hosts. Then tokio's paused clock jumps by
+//! itself. The sockets and kernels are in [`stack`].
 //!
-//! Within a millisecond either packets or timers come first, as drawn. Packets come after timers by waiting for the end of the
-//! turn in which the timers fire, where any did; they come before by stopping the clock a nanosecond short of the millisecond.
+//! Within a millisecond, either packets or timers come first, as drawn. If timers come first, the
+//! packets wait for the end of the turn in which the timers fire. If packets come first, the clock
+//! stops a nanosecond before the millisecond.
 //!
-//! Each time that tokio parks costs about as much as a poll, so what nobody could notice is done without it: the director goes on
-//! at once where no task is ready, the clock takes its last nanosecond at the end of the turn, packets that change nothing wait for
-//! the next thing that happens ([`quiet`]), and the director's own timer is set once a turn.
+//! Each park of tokio costs about as much as a poll. The engine therefore avoids parks that have no
+//! visible effect: the driver continues at once if no task is ready, the clock takes its last
+//! nanosecond at the end of the turn, packets that change nothing wait for the next event
+//! ([`quiet`]), and the driver sets its own timer once per turn.
 
 use std::future::Future;
 use std::io;
@@ -38,13 +41,13 @@ mod stack;
 
 use stack::EventStack;
 
-/// A paused runtime of one thread, with the hooks of a world.
+/// A paused single-threaded runtime with the hooks of a world.
 pub(super) struct EventMachine {
     runtime: Runtime,
 }
 
 impl EventMachine {
-    /// A machine whose `select!` is drawn from `seed`.
+    /// Creates a machine that seeds `select!` with `seed`.
     pub fn new(seed: u64) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_time()
@@ -76,21 +79,22 @@ impl Machine for EventMachine {
         self.runtime.block_on(async {
             local::with(World::begin_run);
             Driver::new(until).await;
-            // Outside of its runtime, tokio's clock is the real one.
+            // Outside of the runtime, tokio's clock is the real one.
             super::finish();
         });
         Ok(())
     }
 }
 
-/// Polls in one instant of virtual time that are taken for a livelock.
+/// The number of polls in one instant of virtual time that counts as a livelock.
 const MOST_POLLS: u64 = 300_000;
 
-/// After so many things that were done in one turn, before anybody ran in it, what kernels answered is taken before its end: over a slow
-/// link, tens of thousands of segments may arrive at once, and each is acknowledged.
+/// The number of events after which the driver collects the packets that the kernels sent in
+/// response, if no task has been polled in the turn. Over a slow link, tens of thousands of
+/// segments can arrive at once, and each is acknowledged.
 const AT_ONCE: u32 = 4096;
 
-/// Rounds of triggers in one instant of virtual time that are taken for a livelock.
+/// The number of rounds of triggers in one instant of virtual time that counts as a livelock.
 const MOST_ROUNDS: u32 = 100;
 
 fn stop_spinning() {
@@ -100,7 +104,7 @@ fn stop_spinning() {
     });
 }
 
-/// The end of a turn: nothing is ready.
+/// Ends a turn: no task is ready.
 fn park() {
     local::progress(1);
     let Some(ran) = local::try_with(World::ran) else { return };
@@ -126,52 +130,57 @@ fn park() {
     }
 }
 
-/// What a world keeps from one turn to the next.
+/// The state that a world keeps between turns.
 #[derive(Default)]
 pub(super) struct Turns {
     notes: Vec<local::TurnNote>,
-    /// What tasks reached in the turn, in order.
+    /// The milestones and points that tasks reached in the turn, in order.
     reached: Vec<Reached>,
-    /// The moment of the last turn, and how many rounds of triggers there were in it.
+    /// The time of the last turn, and the number of rounds of triggers at that time.
     last: Time,
     rounds: u32,
     moment: Moment,
-    /// tokio's moment at which the run began.
+    /// The tokio instant at which the run began.
     origin: Option<Instant>,
-    /// What the director sleeps with, and until when.
+    /// The timer of the driver, and the time at which it fires.
     alarm: Option<Pin<Box<Sleep>>>,
     look: Time,
-    /// When the run is over, as far as is known.
+    /// The end of the run, as far as it is known.
     until: Time,
-    /// Which knows whether tasks are ready.
+    /// Metrics of the runtime. They show whether tasks are ready.
     runtime: Option<RuntimeMetrics>,
-    /// How many polls there had been at the end of the last turn, and whether the director has done anything since.
+    /// The number of polls up to the end of the last turn, and whether the driver has done anything
+    /// since.
     polls: u64,
     acted: bool,
 }
 
-/// How far a millisecond is: which of its packets and timers have come.
+/// The progress within a millisecond: which of its packets and timers have been handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Moment {
-    /// What is due is done as it comes.
+    /// Due events are handled as they come.
     #[default]
     Open,
-    /// Its timers fire in this turn; what else is due waits for the turn's end.
+    /// The timers of the millisecond fire in this turn. Other due events wait for the end of the
+    /// turn.
     Timers,
-    /// Its timers have fired: what else is due comes now.
+    /// The timers of the millisecond have fired. The other due events come now.
     TimersDone,
-    /// The turn before it is over: the clock may stop a nanosecond short of it.
+    /// The turn before the millisecond is over. The clock may now stop a nanosecond before the
+    /// millisecond.
     Before(Time),
-    /// The clock stands a nanosecond short of it: what is due in it is done, its timers have not fired.
+    /// The clock is a nanosecond before the millisecond. Due events have been handled; the timers
+    /// have not fired.
     Packets(Time),
-    /// Its packets have come, and what they brought about is due in it, too: the clock moves on to it, and then that is done.
+    /// The packets have arrived, and caused more events in the same millisecond. The clock moves to
+    /// the millisecond, and then these events are handled.
     PacketsDone,
-    /// Its packets have come: the clock moves on to it.
+    /// The packets have arrived. The clock moves to the millisecond.
     MovesOn,
 }
 
 impl World {
-    /// Whether anything ran in this turn; otherwise there is nothing to take from anybody.
+    /// Returns whether anything ran in this turn. If not, there are no notes or packets to collect.
     fn ran(&mut self) -> bool {
         let now = self.now();
         if self.turns.last != now {
@@ -182,12 +191,13 @@ impl World {
         std::mem::take(&mut self.turns.acted) || before != self.turns.polls
     }
 
-    /// The end of a turn in which something ran.
+    /// Ends a turn in which something ran.
     fn end_turn(&mut self) {
         if self.read_notes() {
             self.turns.rounds += 1;
             if self.turns.rounds < MOST_ROUNDS {
-                // What was triggered may have made tasks ready: they run in this same instant, before anything leaves.
+                // A triggered step may have made tasks ready. They run in the same instant, before
+                // any packet leaves.
                 return self.next_round();
             }
             self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
@@ -196,21 +206,25 @@ impl World {
         self.finish_deaths();
         self.after_start();
         self.egress();
-        // What the world itself saw meanwhile is of this turn, too.
+        // Notes that the world itself made in the meantime belong to this turn, too.
         if self.read_notes() {
             return self.next_round();
         }
         self.plan_wake(self.now());
     }
 
-    /// The turn goes on, even if what was triggered moved nobody: what tasks wrote before has not left yet.
+    /// Continues the turn, even if the triggered steps woke no task: data that tasks wrote before
+    /// has not left yet.
     fn next_round(&mut self) {
         self.turns.acted = true;
         self.wake_driver();
     }
 
-    /// Writes what was noted in this turn, and then carries out what that triggers; returns whether it triggered anything. All of it
-    /// happened before: what a task recorded behind the milestone at which its host dies is true of the living host.
+    /// Writes the notes of this turn to the history, and then runs the steps that they trigger.
+    /// Returns whether a step was triggered.
+    ///
+    /// All notes come before the triggered steps. So a note that a task makes after the milestone
+    /// that kills its host still belongs to the living host.
     pub(super) fn read_notes(&mut self) -> bool {
         let mut notes = std::mem::take(&mut self.turns.notes);
         local::drain(&mut notes);
@@ -225,7 +239,8 @@ impl World {
         acted
     }
 
-    /// Has the director go on before the clock jumps, if it has something to do first; or else sleep until it has.
+    /// Wakes the driver before the clock jumps, if it has something to do first. Otherwise puts it
+    /// to sleep until it has.
     fn plan_wake(&mut self, now: Time) {
         let next = self.queue.next();
         self.turns.moment = match self.turns.moment {
@@ -251,7 +266,7 @@ impl World {
         self.wake_driver();
     }
 
-    /// The next millisecond, where something is due in it that comes before its timers.
+    /// Returns the next millisecond, if an event is due in it that comes before its timers.
     fn packets_are_next(&self, now: Time) -> Option<Time> {
         let next = Time(now.0 + 1);
         let is_next = self.queue.next()? <= next && self.next_noticed()? == next;
@@ -259,7 +274,8 @@ impl World {
             .then_some(next)
     }
 
-    /// The next millisecond, where nothing at all comes before its packets: no end of a turn has to be waited for.
+    /// Returns the next millisecond, if its packets are the very next event. The driver then does
+    /// not have to wait for the end of the turn.
     fn packets_are_all(&self) -> Option<Time> {
         let now = self.now();
         let goes_on =
@@ -267,7 +283,8 @@ impl World {
         if goes_on && self.is_still() { self.packets_are_next(now) } else { None }
     }
 
-    /// Whether nothing has happened since the end of the last turn, and no task is ready: waiting for the end of this one changes nothing.
+    /// Returns whether nothing has happened since the end of the last turn and no task is ready.
+    /// Waiting for the end of this turn would then change nothing.
     fn is_still(&self) -> bool {
         let Turns { acted, polls, runtime, .. } = &self.turns;
         let nobody_is_ready =
@@ -275,7 +292,8 @@ impl World {
         !acted && *polls == local::polls() && nobody_is_ready()
     }
 
-    /// Has the director sleep until a virtual time, without waking it to be told.
+    /// Makes the driver sleep until a virtual time. Sets its timer directly, without waking the
+    /// driver.
     fn sleep_until(&mut self, look: Time) {
         let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns
         else {
@@ -284,7 +302,8 @@ impl World {
         if std::mem::replace(before, look) != look {
             alarm.as_mut().reset(*origin + Duration::from_millis(look.0));
         }
-        // Polling a timer runs no product code. A director that is awake already comes here by itself.
+        // Polling a timer runs no product code. A driver that is already awake comes here by
+        // itself.
         if self
             .driver
             .as_ref()
@@ -295,22 +314,23 @@ impl World {
     }
 }
 
-/// The grain of virtual time, and how far the clock is moved to stop short of the next.
+/// The resolution of virtual time, and the step that moves the clock to just before the next
+/// millisecond.
 const MILLISECOND: Duration = Duration::from_millis(1);
 const JUST_BEFORE: Duration = Duration::from_nanos(999_999);
 
 /// Moves the paused clock.
 fn advance(by: Duration) {
     let mut moved = std::pin::pin!(tokio::time::advance(by));
-    // Its first poll moves the clock; what comes after it only yields.
+    // The first poll moves the clock. Later polls only yield.
     let _ = moved.as_mut().poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// The future that a run blocks on: does what is due, when it is due, until the end.
+/// The future that a run blocks on. Handles events when they are due, until the end of the run.
 pub(super) struct Driver(());
 
 impl Driver {
-    /// A director that stops at `until`. Must be made inside the runtime.
+    /// Creates a driver that stops at `until`. Must be called inside the runtime.
     pub fn new(until: Time) -> Self {
         local::with(|world| {
             world.turns.until = until;
@@ -321,7 +341,7 @@ impl Driver {
         Self(())
     }
 
-    /// Does all that is due; returns whether the run is over.
+    /// Handles everything that is due. Returns whether the run is over.
     fn act(cx: &Context<'_>) -> bool {
         let moment = local::with(|world| {
             world.driver.get_or_insert_with(|| cx.waker().clone());
@@ -376,7 +396,7 @@ impl Driver {
             if moment == Moment::TimersDone {
                 world.turns.moment = Moment::Open;
             }
-            // Where something was done, the end of this turn says when the director looks again.
+            // If something was done, the end of this turn sets the timer of the driver.
             if !world.turns.acted {
                 world.sleep_until(world.next_look(now));
             }
@@ -386,12 +406,13 @@ impl Driver {
 }
 
 impl World {
-    /// Whether something is due now that must let the timers of its millisecond go first.
+    /// Returns whether an event is due now that must wait for the timers of its millisecond.
     fn timers_first(&self, now: Time) -> bool {
         self.queue.next() == Some(now) && !packets_first(self.seed(), self.plan.order, now)
     }
 
-    /// When the director looks again: when the next thing is due, or a millisecond before if it comes before the timers.
+    /// Returns the time of the driver's next check: the time of the next event, or a millisecond
+    /// earlier if the event comes before the timers.
     fn next_look(&self, now: Time) -> Time {
         let until = self.turns.until;
         let next =

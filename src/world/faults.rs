@@ -1,7 +1,8 @@
-//! Faults as they come into force and go: what each starts, what it touches, and when it is over.
+//! Faults: how each one starts, which traffic it affects, and when it is over.
 //!
-//! What a fault in force does to a segment is the [link model](super::link)'s; here is what it does by itself: killing a
-//! connection, taking a host down, holding nothing back any more when it ends.
+//! The [link model](super::link) applies active faults to segments. This module contains the other
+//! effects of faults: it kills a connection, takes a host down, and releases held segments when a
+//! fault ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,34 +17,34 @@ use super::local::HostIx;
 use super::queue::Due;
 use super::state::World;
 
-/// A fault in force.
+/// An active fault.
 pub(super) struct ActiveFault {
     pub number: usize,
     pub target: Target,
-    /// Only what goes toward this host is touched.
+    /// If set, the fault affects only traffic toward this host.
     pub toward: Option<HostIx>,
     pub kind: FaultAction,
-    /// When its time is up, where that is known beforehand.
+    /// The time at which the fault expires, if it is known beforehand.
     pub until: Option<Time>,
 }
 
-/// What a fault touches.
+/// The target of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The connection of this name, of this host: also one that is yet to come.
+    /// The connection of this host with this name. It may not exist yet.
     Named(HostIx, Conn),
     /// This connection.
     Conn(ConnIndex),
-    /// All that passes between two hosts.
+    /// All traffic between two hosts.
     Link(HostIx, HostIx),
-    /// All that passes to or from a host.
+    /// All traffic to or from a host.
     Host(HostIx),
 }
 
-/// What a fault does to what it touches.
+/// The effect of a fault on its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FaultAction {
-    /// Nothing passes.
+    /// No segment passes.
     Block,
     Delay(Duration),
     DelayClose(Duration),
@@ -51,23 +52,24 @@ pub(super) enum FaultAction {
     Refuse,
     Hang,
     AcceptThenClose,
-    /// The connection dies when so many bytes, or messages, have arrived.
+    /// The connection dies when this number of bytes or messages has arrived.
     CutAfter(TrafficCount),
-    /// The connection is dead, or the host is down: the fault is over when both ends know.
+    /// The connection is dead, or the host is down. The fault is over when both ends have detected
+    /// it.
     Dead,
     /// A task is held.
     Hold,
 }
 
 impl ActiveFault {
-    /// Whether a segment of `conn` toward a host is touched.
+    /// Returns whether the fault affects a segment of `conn` toward a host.
     pub fn touches(&self, conns: &Conns, conn: ConnIndex, toward: HostIx) -> bool {
         self.toward.is_none_or(|host| host == toward) && self.target.holds(conns, conn)
     }
 }
 
 impl Target {
-    /// Whether a connection is in it.
+    /// Returns whether the target contains a connection.
     pub fn holds(&self, conns: &Conns, index: ConnIndex) -> bool {
         let conn = conns.look(index);
         match self {
@@ -83,16 +85,17 @@ impl Target {
 #[derive(Default)]
 pub(super) struct ActiveFaults {
     pub active: Vec<ActiveFault>,
-    /// When each end of a connection that will be cut learns of it, by the number of the fault.
+    /// When each end of a connection detects a cut that is still to come, by the number of the
+    /// fault.
     learns: BTreeMap<usize, BTreeMap<Host, Learns>>,
     begun: usize,
 }
 
-/// Why a fault did nothing.
+/// The reason why a fault had no effect.
 type Missed = String;
 
 impl World {
-    /// Brings a fault into force, for a step.
+    /// Starts a fault for a step.
     pub(super) fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
         if self.is_healed() && !matches!(fault, Fault::Restart { .. }) {
             return Err("the network is healed for the rest of the run".into());
@@ -267,7 +270,7 @@ impl World {
         Ok(conn)
     }
 
-    /// A connection whose ends can be told that it is over.
+    /// Returns a connection whose ends the world can close with an error.
     fn that_can_be_reported(&self, name: &Conn) -> Result<ConnIndex, Missed> {
         let conn = self.existing(name)?;
         match self.conns.look(conn).foreign {
@@ -278,7 +281,8 @@ impl World {
         }
     }
 
-    /// The target of a fault that lasts. `#last` means the connection that is the newest now.
+    /// Returns the target of a fault with a duration. `#last` means the connection that is the
+    /// newest now.
     fn named(&self, name: &Conn) -> Result<Target, Missed> {
         let host = self.host(&name.host)?;
         Ok(match name.which {
@@ -297,7 +301,7 @@ impl World {
         }
     }
 
-    /// Writes that a fault came into force, and returns its number.
+    /// Records the start of a fault, and returns the number of the fault.
     pub(super) fn declare(
         &mut self,
         step: usize,
@@ -331,7 +335,7 @@ impl World {
         number
     }
 
-    /// How many bytes of payload are on their way where this target is.
+    /// Returns the number of payload bytes in flight within this target.
     fn in_flight(&self, target: &Target) -> u32 {
         let on_the_way = self
             .queue
@@ -377,7 +381,7 @@ impl World {
         Ok(())
     }
 
-    /// A fault of new connections to a host.
+    /// Starts a fault that affects new connections to a host.
     fn at_the_door(
         &mut self,
         step: usize,
@@ -401,7 +405,8 @@ impl World {
         self.schedule(until, 0, Due::Expire(number));
     }
 
-    /// The time of a fault is up: what it held is tried again, and when that has arrived, and what it made late, the fault is over.
+    /// Handles that the time of a fault is up: held segments are retransmitted. The fault is over
+    /// when these segments, and the segments that it delayed, have arrived.
     pub(super) fn expire(&mut self, number: usize) {
         let Some(at) = self.faults.active.iter().position(|fault| fault.number == number) else {
             return;
@@ -411,7 +416,7 @@ impl World {
         self.schedule(arrived, u32::MAX, Due::Settled(number));
     }
 
-    /// When the last has arrived of what a fault made late.
+    /// Returns the arrival time of the last segment that a fault delayed.
     fn late_by(&self, fault: &ActiveFault) -> Time {
         if !matches!(
             fault.kind,
@@ -429,18 +434,19 @@ impl World {
         waited_for.max().unwrap_or_default()
     }
 
-    /// When the healed tail begins, if there is one.
+    /// Returns the start of the healed tail, if the plan has one.
     pub(super) fn healed_from(&self) -> Option<Time> {
         let heal = self.plan.heal;
         (!heal.is_zero()).then(|| self.plan.horizon.saturating_sub(heal).into())
     }
 
-    /// Whether the healed tail has begun.
+    /// Returns whether the healed tail has begun.
     pub(super) fn is_healed(&self) -> bool {
         self.healed_from().is_some_and(|tail| self.now() >= tail)
     }
 
-    /// The healed tail begins: whatever is in force is over, tasks go on, hosts are up. A connection that was cut stays dead.
+    /// Begins the healed tail: all active faults expire, held tasks continue, and hosts that are
+    /// down restart. A connection that was cut stays dead.
     pub(super) fn heal(&mut self) {
         self.release_all();
         for host in
@@ -453,13 +459,13 @@ impl World {
         in_force.into_iter().for_each(|fault| self.expire(fault));
     }
 
-    /// Writes that a fault is over.
+    /// Records that a fault is over.
     pub(super) fn end_fault(&mut self, number: usize) {
         self.faults.active.retain(|fault| fault.number != number);
         self.record(None, EventKind::FaultEnded { fault: number });
     }
 
-    /// A connection dies: nothing of it passes any more, and each end learns of it in its own time.
+    /// Cuts a connection: no segment passes any more, and each end detects the cut at its own time.
     fn cut(&mut self, conn: ConnIndex, number: usize) {
         let now = self.now();
         let state = self.conns.get(conn);
@@ -482,7 +488,8 @@ impl World {
         self.purge_if_over(conn);
     }
 
-    /// Somebody in the middle resets a connection: an RST goes to each end, after what was sent there before.
+    /// Resets a connection from a middlebox: an RST goes to each end, after the segments that were
+    /// already sent to it.
     fn reset(&mut self, conn: ConnIndex, toward: Option<HostIx>) {
         for side in [Side::Client, Side::Server] {
             let host = self.conns.look(conn).host(side);
@@ -492,7 +499,7 @@ impl World {
         }
     }
 
-    /// Cuts the connections in which as much has arrived as a `cut-after` lets pass.
+    /// Cuts the connections that have reached the limit of a `cut-after` fault.
     pub(super) fn cut_what_is_over(&mut self) {
         for at in (0..self.faults.active.len()).rev() {
             let FaultAction::CutAfter(count) = self.faults.active[at].kind else { continue };
@@ -515,7 +522,8 @@ impl World {
         }
     }
 
-    /// How many bytes of a direction a `cut-after` lets pass, as far as that is known yet, and which end sends them.
+    /// Returns how many bytes of a direction a `cut-after` lets pass, as far as that is known yet,
+    /// and which end sends them.
     fn cut_position(
         &self,
         conn: ConnIndex,
@@ -534,7 +542,8 @@ impl World {
         }
     }
 
-    /// How many more bytes may arrive from an end before a `cut-after` kills the connection.
+    /// Returns how many more bytes from an end may arrive before a `cut-after` kills the
+    /// connection.
     pub(super) fn allowance(&self, conn: ConnIndex, from: Side) -> Option<u64> {
         let delivered = self.conns.look(conn).directions[from as usize].delivered;
         self.faults
@@ -550,7 +559,8 @@ impl World {
             .min()
     }
 
-    /// Tries again what faults held and no fault holds any more; returns when the last of it arrives.
+    /// Retransmits held segments that are no longer held by any fault. Returns the arrival time of
+    /// the last one.
     pub(super) fn release_held(&mut self) -> Time {
         let mut last = self.now();
         for conn in self.conns.indices() {
@@ -564,7 +574,8 @@ impl World {
         last
     }
 
-    /// An end of a connection is over for its user: a fault that killed the connection is over when both are.
+    /// Handles that one end of a connection is closed. A fault that killed the connection is over
+    /// when both ends are closed.
     pub(super) fn close_faults_of(&mut self, conn: ConnIndex) {
         if !self.conns.look(conn).is_over() {
             return;
@@ -579,10 +590,11 @@ impl World {
         over.into_iter().for_each(|number| self.end_fault(number));
     }
 
-    /// What the faults in force do to a segment.
+    /// Returns the combined effects of the active faults on a segment.
     pub(super) fn effects(&self, segment: link::Segment) -> link::Effects {
         let mut effects = link::effects(&self.faults.active, &self.conns, segment);
-        // What had left a host before it lost its power still arrives; nothing reaches it while it is dark.
+        // Segments that left a host before its power loss still arrive. Nothing reaches the host
+        // while it is down.
         effects.blocked |=
             self.hosts.get(self.conns.look(segment.conn).host(segment.from.other())).dark;
         effects

@@ -1,6 +1,8 @@
-//! How a world hears milestones: one `tracing` dispatcher a worker thread, whose layer only appends to the inbox.
+//! Receives milestones: one `tracing` dispatcher per worker thread, whose layer only appends to the
+//! inbox.
 //!
-//! A dispatcher a run would rebuild the interest of every call site; anything more in the layer would re-enter the world.
+//! A dispatcher per run would rebuild the interest of every call site. A layer that does more would
+//! re-enter the world.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
@@ -16,20 +18,21 @@ use crate::schedule::MilestoneValue;
 
 use super::local::{self, Noted};
 
-/// The target of what turmoil says of itself, which is not of the subject.
+/// The target of turmoil's own tracing events, which are not events of the subject.
 const TURMOIL: &str = "turmoil";
 
 thread_local! {
     static HEARING: RefCell<Option<Hearing>> = const { RefCell::new(None) };
 }
 
-/// What a thread hears with.
+/// The tracing state of a thread.
 struct Hearing {
     dispatch: Dispatch,
     logs: bool,
 }
 
-/// Has this thread hear milestones, and with `logs` all that the subject says, until the guard is dropped.
+/// Makes this thread record milestones until the guard is dropped. With `logs`, it also records all
+/// other tracing events of the subject.
 pub(super) fn listen(logs: bool) -> DefaultGuard {
     HEARING.with_borrow_mut(|hearing| {
         if hearing.as_ref().is_none_or(|hearing| hearing.logs != logs) {
@@ -43,7 +46,7 @@ pub(super) fn listen(logs: bool) -> DefaultGuard {
     })
 }
 
-/// The layer.
+/// The tracing layer.
 struct Ear {
     logs: bool,
 }
@@ -135,7 +138,7 @@ impl Visit for Fields {
     }
 }
 
-/// Writes an event as a line.
+/// Formats an event as a line.
 struct Line(String);
 
 impl Visit for Line {

@@ -1,4 +1,5 @@
-//! What faults hold in a direction, as trains: a stall may hold tens of thousands of small segments.
+//! The segments of a direction that faults hold, stored as batches. A stall can hold tens of
+//! thousands of small segments.
 
 use bytes::BytesMut;
 use turmoil_net::TcpSegment;
@@ -6,16 +7,18 @@ use turmoil_net::TcpSegment;
 use super::acks::bare;
 use super::batch::SegmentBatch;
 
-/// How many trains, from the newest on, a segment may join: of what is held where it arrives, of what is held where it leaves, and an
-/// acknowledgement behind them.
+/// How many of the newest batches a segment may join. There can be three: segments held at arrival,
+/// segments held at departure, and an acknowledgement after them.
 const MAY_GROW: usize = 3;
 
-/// What faults hold in a direction, in the order in which the first segment of each train was held.
+/// The segments of a direction that faults hold, ordered by when the first segment of each batch
+/// was held.
 #[derive(Default)]
 pub(super) struct HeldSegments(Vec<Joining>);
 
 impl HeldSegments {
-    /// Holds one more segment. It joins no train that an RST came behind: that has the sequence number of what its sender writes next.
+    /// Holds one more segment. It does not join a batch that is followed by an RST, because the RST
+    /// has the sequence number of the sender's next data.
     pub fn push(&mut self, tcp: TcpSegment) {
         let newest =
             self.0.iter_mut().rev().take(MAY_GROW).take_while(|batch| !batch.first.flags.rst);
@@ -24,43 +27,47 @@ impl HeldSegments {
         }
     }
 
-    /// Lets go of acknowledgements.
+    /// Drops the held acknowledgements.
     pub fn forget_acks(&mut self) {
         self.0.retain(|batch| !bare(&batch.first));
     }
 
-    /// The segment that its receiver misses first: the lowest from `base` on of those that must stay in order, or any where none must.
-    /// What was on its way is held when it would have arrived, so what left behind it may have been held before it.
+    /// Returns the segment that the receiver misses first: among the segments that must stay in
+    /// order, the one with the lowest sequence number from `base` on. If there are none, considers
+    /// all segments.
+    ///
+    /// A segment in flight is held at its arrival time, so a segment that left after it may have
+    /// been held before it.
     pub fn lowest(&self, base: u32, in_order: impl Fn(&TcpSegment) -> bool) -> Option<&TcpSegment> {
-        let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN, before the first byte, at 0
+        let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN is at 0, before the first byte
         self.0
             .iter()
             .map(|batch| &batch.first)
             .min_by_key(|first| (!in_order(first), begins(first)))
     }
 
-    /// How many bytes of payload are held.
+    /// Returns the number of held payload bytes.
     pub fn bytes(&self) -> usize {
         self.0.iter().map(Joining::bytes).sum()
     }
 
-    /// Whether an RST is held.
+    /// Returns whether an RST is held.
     pub fn has_reset(&self) -> bool {
         self.0.iter().any(|batch| batch.first.flags.rst)
     }
 
-    /// Lets go of all.
+    /// Drops everything that is held.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Hands all on.
+    /// Takes out all batches.
     pub fn take(&mut self) -> impl Iterator<Item = SegmentBatch> + use<> {
         std::mem::take(&mut self.0).into_iter().map(Joining::closed)
     }
 }
 
-/// A train that grows.
+/// A batch that can still grow.
 struct Joining {
     first: TcpSegment,
     joined: BytesMut,
@@ -71,7 +78,8 @@ impl Joining {
         self.first.payload.len() + self.joined.len()
     }
 
-    /// Takes a segment in, if it follows the last, and says nothing else than the first. A FIN stays alone. Returns whether it did.
+    /// Appends a segment if it follows the last one and has the same header as the first. A FIN
+    /// stays alone. Returns whether the segment was appended.
     fn join(&mut self, next: &TcpSegment) -> bool {
         let (each, len) = (self.first.payload.len(), next.payload.len());
         let follows = next.seq == self.first.seq.wrapping_add(self.bytes() as u32);
@@ -121,7 +129,7 @@ mod tests {
         tcp
     }
 
-    /// The trains that are made of these, each as its segments.
+    /// Holds these segments, and returns the resulting batches, each as a list of its segments.
     fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
         let mut held = HeldSegments::default();
         segments.into_iter().for_each(|tcp| held.push(tcp));
@@ -131,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_joins_and_comes_out_as_it_went_in() {
+    fn consecutive_segments_join_and_are_taken_out_unchanged() {
         let batches =
             held([segment(u32::MAX, "ab"), segment(1, "cd"), segment(3, "e"), segment(4, "fg")]);
         assert_eq!(batches[0], [(u32::MAX, "ab".into()), (1, "cd".into()), (3, "e".into())]);
@@ -140,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_alike_does_not_join() {
+    fn segments_with_different_headers_do_not_join() {
         let next = || segment(12, "cd");
         let others = [
             segment(13, "cd"),
@@ -163,9 +171,10 @@ mod tests {
         );
     }
 
-    /// What comes out of a slow link and what goes into it are held in turns, and acknowledgements between them.
+    /// Segments that come out of a slow link and segments that go into it are held alternately,
+    /// with acknowledgements between them.
     #[test]
-    fn two_trains_grow_at_once() {
+    fn two_batches_grow_at_once() {
         let turns = (0..100).flat_map(|n| [segment(n, "a"), segment(1_000 + n, "b")]);
         assert_eq!(held(turns.clone()).len(), 2);
         let mut held = HeldSegments::default();
@@ -178,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_is_missed_first_whenever_it_was_held() {
+    fn the_lowest_segment_is_missed_first_regardless_of_when_it_was_held() {
         let lowest = |base, segments: &[TcpSegment]| {
             let mut held = HeldSegments::default();
             segments.iter().for_each(|tcp| held.push(tcp.clone()));

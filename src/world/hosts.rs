@@ -15,37 +15,37 @@ pub(super) struct HostState {
     pub role: Role,
     /// Whether it is up.
     pub up: bool,
-    /// Whether nothing leaves or reaches it (a power loss).
+    /// Whether no packet leaves or reaches the host (a power loss).
     pub dark: bool,
-    /// Whether what it has before its first connection was counted.
+    /// Whether the resources that the host has before its first connection were counted.
     pub counted: bool,
-    /// How often it was started.
+    /// How often the host was started.
     pub starts: u64,
-    /// How far its wall clock is off, in milliseconds.
+    /// The offset of the host's wall clock, in milliseconds.
     pub clock_off: i64,
-    /// How many sockets its tasks hold: streams, and listeners.
+    /// Number of sockets that the host's tasks hold: streams and listeners.
     pub sockets: u64,
-    /// The operating system that runs its processes, if it is one that launches any.
+    /// The simulated operating system that runs the host's processes, if the host can launch any.
     pub processes: Option<Processes>,
-    /// Whether its processes outlive its death.
+    /// Whether the host's processes survive its death.
     pub orphans: Orphans,
-    /// What outlives it.
+    /// The storage that survives the host's death.
     pub disk: Disk,
 }
 
-/// What a host runs.
+/// The role of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Nothing: it is the host of tasks that belong to none.
+    /// Runs nothing: the host of tasks that belong to no host.
     Nobody,
     Server,
     Client,
-    /// The world outside: the processes of all hosts live there.
+    /// The outside world: the processes of all hosts run there.
     Outside,
 }
 
 impl HostState {
-    /// A host that was not started yet.
+    /// Creates a host that was not started yet.
     pub fn new(name: Host, ip: IpAddr, role: Role) -> Self {
         Self {
             name,
@@ -64,53 +64,54 @@ impl HostState {
     }
 }
 
-/// All hosts, by number and by name. The first is [`NOBODY`]; where there are processes, the last is the world outside.
+/// All hosts, by number and by name. The first is [`NOBODY`]. If there are processes, the last is
+/// the outside world.
 pub(super) struct Hosts(Vec<HostState>);
 
 impl Hosts {
-    /// The hosts of a world; the first must be `nobody`.
+    /// Creates the hosts of a world. The first must be `nobody`.
     pub fn new(hosts: Vec<HostState>) -> Self {
         debug_assert!(matches!(hosts.first(), Some(HostState { role: Role::Nobody, .. })));
         Self(hosts)
     }
 
-    /// How many there are, with `nobody` and the world outside.
+    /// Returns the number of hosts, including `nobody` and the outside world.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The host of this number.
+    /// Returns the host with this number.
     pub fn get(&self, host: HostIx) -> &HostState {
         &self.0[host.0]
     }
 
-    /// The same, to change.
+    /// Returns the host with this number, mutably.
     pub fn get_mut(&mut self, host: HostIx) -> &mut HostState {
         &mut self.0[host.0]
     }
 
-    /// The host of this name.
+    /// Returns the host with this name.
     pub fn named(&self, name: &Host) -> Option<HostIx> {
         self.iter().find(|(_, host)| host.name == *name).map(|(index, _)| index)
     }
 
-    /// The host of this address.
+    /// Returns the host with this address.
     pub fn at(&self, ip: IpAddr) -> Option<HostIx> {
         self.iter().find(|(_, host)| host.ip == ip).map(|(index, _)| index)
     }
 
-    /// The subject's: all but `nobody` and the world outside.
+    /// Iterates over the hosts of the subject: all except `nobody` and the outside world.
     pub fn iter(&self) -> impl Iterator<Item = (HostIx, &HostState)> {
         self.indices().map(|host| (host, self.get(host)))
     }
 
-    /// The numbers of the same.
+    /// Iterates over the numbers of the subject's hosts.
     pub fn indices(&self) -> impl Iterator<Item = HostIx> + use<> {
         let end = self.outside().map_or(self.0.len(), |outside| outside.0);
         (NOBODY.0 + 1..end).map(HostIx)
     }
 
-    /// The world outside, if there is anything in it.
+    /// Returns the outside world, if the plan has processes.
     pub fn outside(&self) -> Option<HostIx> {
         let last = self.0.last().filter(|host| host.role == Role::Outside);
         last.map(|_| HostIx(self.0.len() - 1))

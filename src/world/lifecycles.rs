@@ -1,9 +1,16 @@
-//! The lives of hosts: starting them, taking them down, starting them again; and the end of the run.
+//! The lifecycles of hosts: starting them, taking them down, restarting them; and the end of the
+//! run.
 //!
-//! A host dies in this order: its links go dark (`power-loss`) or not (`crash`); its root is dropped; one turn for its tasks to drop,
-//! their milestones and effects ignored; then its connections are reset under whatever still holds one, and its simulated processes
-//! are killed, unless the step says that they live on. Tasks that outlive their host are a leak of the subject. A host that starts
-//! again has a fresh operating system: processes that lived on are not its own.
+//! A host dies in these steps:
+//!
+//! 1. On a `power-loss` its links are cut off. On a `crash` they are not.
+//! 2. Its root is dropped.
+//! 3. Its tasks get one turn to drop. Their milestones and effects are ignored.
+//! 4. Its connections that are still held by a user are reset.
+//! 5. Its simulated processes are killed, unless the step lets them survive.
+//!
+//! Tasks that outlive their host are a leak of the subject. A restarted host has a fresh operating
+//! system: the surviving processes do not belong to it.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -25,22 +32,22 @@ use super::puppet;
 use super::queue::Due;
 use super::state::{Phase, World};
 
-/// How long the clients are given to close, once their users have gone.
+/// The time that the clients get to close after their users have stopped.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// How a host dies.
 pub(super) struct Death<'f> {
     pub host: &'f Host,
-    /// It starts again after this.
+    /// The host restarts after this time, or stays down.
     pub lasts: Option<Duration>,
     /// Whether its kernel dies with it.
     pub kernel: bool,
-    /// What becomes of its processes.
+    /// Whether the host's processes survive.
     pub orphans: Orphans,
 }
 
 impl World {
-    /// Starts all hosts: the world outside, servers, clients.
+    /// Starts all hosts: the outside world, then the servers, then the clients.
     pub(super) fn start_all(&mut self) {
         if let (Some(outside), Some(root)) = (self.hosts.outside(), self.outside.take()) {
             self.stack.start(outside, root);
@@ -62,7 +69,7 @@ impl World {
         self.stack.start(host, root);
     }
 
-    /// What a host runs.
+    /// Creates the root of a host.
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
         let (name, role, env) =
@@ -102,7 +109,7 @@ impl World {
         }
     }
 
-    /// Takes a host down, for a step: a `crash` or a `power-loss`.
+    /// Takes a host down for a step: a `crash` or a `power-loss`.
     pub(super) fn take_down(
         &mut self,
         step: usize,
@@ -134,7 +141,7 @@ impl World {
         Ok(())
     }
 
-    /// The turn in which the tasks of dying hosts were dropped is over.
+    /// Finishes the deaths of hosts, after the turn in which their tasks were dropped.
     pub(super) fn finish_deaths(&mut self) {
         for host in local::buried() {
             let tasks = local::tasks_of(host);
@@ -158,9 +165,9 @@ impl World {
         self.conns.iter().filter_map(ends).collect()
     }
 
-    /// The host of an end has died: whoever still holds the end gets an error, and after a power loss its kernel forgets it.
-    ///
-    /// A SYN that has not arrived yet is none of its business: the next life of the host may accept it.
+    /// Handles that the host of an end has died. If a user still holds the end, it gets an error.
+    /// After a power loss, the kernel forgets the connection. A SYN that has not arrived is not
+    /// affected: the next incarnation of the host may accept it.
     fn end_dies(&mut self, conn: ConnIndex, side: Side) {
         if side == Side::Server && self.conns.look(conn).is_unheard() {
             return;
@@ -171,7 +178,7 @@ impl World {
             self.send_reset(conn, side);
         }
         if dark {
-            // With the kernel dies what it would have sent again.
+            // The data that the kernel would have retransmitted is lost with the kernel.
             let direction = self.conns.get(conn).from(side);
             direction.held.clear();
             direction.unsent.clear();
@@ -184,14 +191,14 @@ impl World {
         self.over(conn, side, ConnEnd::Closed);
     }
 
-    /// A host that is down starts again; with the fault that took it down, where that is known.
+    /// Restarts a host that is down. `fault` is the fault that took it down, if known.
     pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
         let is_over = |fault| !self.faults.active.iter().any(|active| active.number == fault);
         if self.hosts.get(host).up || fault.is_some_and(is_over) {
             return;
         }
         if local::is_dying(host) {
-            // Its tasks have not had their turn to drop yet.
+            // Its tasks have not yet had their turn to drop.
             return self.schedule(
                 self.now() + Duration::from_millis(1),
                 0,
@@ -213,12 +220,13 @@ impl World {
         }
     }
 
-    /// The first turn is over.
+    /// Handles the end of the first turn.
     pub(super) fn after_start(&mut self) {
         self.phase = self.phase.max(Phase::Running);
     }
 
-    /// The run has reached the time until which it was to go. Returns until when it goes on, or `None` when it is over.
+    /// Moves to the next closing phase when the run has reached its planned end. Returns the new
+    /// end, or `None` if the run is over.
     pub(super) fn at_end(&mut self) -> Option<Time> {
         let now = self.now();
         match self.phase {

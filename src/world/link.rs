@@ -1,8 +1,10 @@
-//! The link model: what the faults in force and the draws make of one segment. A function over data: it decides, and does nothing.
+//! The link model: a function that computes the fate of one segment from the active faults and the
+//! draws. It only decides; it has no side effects.
 //!
-//! It is the TCP of a bad network. A segment that cannot pass is not lost to its stream: a real TCP retransmits, so it is held
-//! until the way is free, and then comes with the next retransmission. Segments that occupy sequence space (payload, SYN, FIN)
-//! and resets stay in order in their direction; a bare acknowledgement overtakes them.
+//! It models TCP on a bad network. A segment that cannot pass is not lost to its stream, because a
+//! real TCP retransmits it. The segment is held until the link is free, and then arrives with the
+//! next retransmission. Segments that occupy sequence space (payload, SYN, FIN) and resets stay in
+//! order within their direction. A bare acknowledgement can overtake them.
 
 use std::time::Duration;
 
@@ -13,47 +15,49 @@ use super::conns::Conns;
 use super::faults::{ActiveFault, FaultAction};
 use super::local::HostIx;
 
-/// What is to be decided about.
+/// The properties of a segment that the link model uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     pub conn: ConnIndex,
     pub from: Side,
     pub flags: Flags,
     pub len: usize,
-    /// Whether it is the acknowledgement that completes the handshake: data that overtook it would be thrown away.
+    /// Whether it is the acknowledgement that completes the handshake. It must not be overtaken:
+    /// the receiver would discard data that comes before it.
     pub completes: bool,
 }
 
 impl Segment {
-    /// Whether it must stay in order in its direction: it occupies sequence space, or ends the connection.
+    /// Returns whether the segment must stay in order within its direction: it occupies sequence
+    /// space, completes the handshake, or resets the connection.
     pub fn in_order(&self) -> bool {
         self.len > 0 || self.completes || self.flags.syn || self.flags.fin || self.flags.rst
     }
 
-    /// Whether it opens a connection.
+    /// Returns whether the segment opens a connection.
     pub fn opens(&self) -> bool {
         self.flags.syn && !self.flags.ack
     }
 }
 
-/// What the faults in force do to a segment, all together.
+/// The combined effects of the active faults on a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects {
-    /// It cannot pass.
+    /// Whether the segment cannot pass.
     pub blocked: bool,
-    /// It takes so much longer.
+    /// The additional latency.
     pub extra: Duration,
-    /// So many bytes pass in a second.
+    /// The bandwidth in bytes per second.
     pub bandwidth: Option<u64>,
-    /// So many bytes fit into a segment.
+    /// The largest segment, in bytes.
     pub segment: Option<u64>,
-    /// What the receiver of the opposite direction advertises at most.
+    /// The largest window that the receiver of the opposite direction may advertise.
     pub window: Option<u64>,
-    /// What becomes of a new connection.
+    /// The fate of a new connection.
     pub opening: SynFate,
 }
 
-/// What becomes of a SYN.
+/// The fate of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SynFate {
     #[default]
@@ -66,7 +70,7 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.into_iter().chain(b).min()
 }
 
-/// What the faults in force do to a segment.
+/// Computes the combined effects of the active faults on a segment.
 pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -> Effects {
     let mut effects = Effects::default();
     let conn = conns.look(segment.conn);
@@ -95,8 +99,10 @@ pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -
     effects
 }
 
-/// When the last byte of a segment is through a link that was free at `starts`, both in microseconds: what waits in front of a
-/// slow link goes on at full speed when the fault's time is up.
+/// Returns the time at which the last byte of a segment has passed a link that was free at
+/// `starts`. Both times are in microseconds.
+///
+/// When the fault expires, the rest of a segment on a slow link continues at full speed.
 pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, starts: u64) -> u64 {
     let toward = conns.look(segment.conn).host(segment.from.other());
     let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(
@@ -108,7 +114,7 @@ pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, s
             _ => None,
         },
     );
-    // In millionths of a byte, so that a rate a second is a rate a microsecond.
+    // The unit is a millionth of a byte, so a rate per second is also a rate per microsecond.
     let (mut at, mut left) = (starts, segment.len as u64 * 1_000_000);
     loop {
         let still = slow.clone().filter(|(_, until)| *until > at);
@@ -126,7 +132,7 @@ pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, s
     }
 }
 
-/// The latency of the n-th segment of a direction, between the two ends of the plan's range.
+/// Draws the latency of the n-th segment of a direction from the plan's range.
 pub(super) fn latency(
     seed: u64,
     range: (Duration, Duration),
@@ -143,12 +149,13 @@ pub(super) fn latency(
     Duration::from_millis((least + drawn).max(1))
 }
 
-/// The rank of a direction's arrivals in a millisecond: links come in a drawn order, and each stays in order in itself.
+/// Returns the rank of a direction's arrivals within a millisecond. The order of the links is
+/// drawn; each link stays in order.
 pub(super) fn rank(seed: u64, conn: ConnIndex, from: Side, at: Time) -> u32 {
     1 + (keyed::mixed(seed, "rank", &[conn.0 as u64, from as u64, at.0]) & 0xffff) as u32
 }
 
-/// Whether, in a millisecond, packets come before timers.
+/// Returns whether packets come before timers in a millisecond.
 pub(super) fn packets_first(seed: u64, order: crate::schedule::TieOrder, at: Time) -> bool {
     use crate::schedule::TieOrder;
     match order {
@@ -158,13 +165,15 @@ pub(super) fn packets_first(seed: u64, order: crate::schedule::TieOrder, at: Tim
     }
 }
 
-/// After how long the first retransmission of a lost segment, and of a lost SYN, is tried; each further one after twice as long.
+/// The delay of the first retransmission, in milliseconds: of a lost segment, and of a lost SYN.
+/// Each further delay is twice as long.
 const FIRST_RETRY: (u64, u64) = (200, 1_000);
 
-/// The longest time between two retransmissions.
+/// The longest delay between two retransmissions, in milliseconds.
 const LONGEST_RETRY: u64 = 120_000;
 
-/// The moment at which TCP tries again what was first lost at `lost`, at `now` or next after it.
+/// Returns the time of the next retransmission, at `now` or later, of a segment that was first lost
+/// at `lost`.
 pub(super) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
     let mut wait = if opening { FIRST_RETRY.1 } else { FIRST_RETRY.0 };
     let mut at = lost.0 + wait;
@@ -175,13 +184,13 @@ pub(super) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
     Time(at)
 }
 
-/// How long TCP tries before it gives a connection up: 15 retransmissions of a segment, 6 of a SYN (`tcp_retries2` and
-/// `tcp_syn_retries` of Linux).
+/// Returns how long TCP retransmits before it gives up a connection: 15 retransmissions of a
+/// segment, 6 of a SYN (`tcp_retries2` and `tcp_syn_retries` of Linux).
 pub(super) fn patience(opening: bool) -> Duration {
     Duration::from_millis(if opening { 127_000 } else { 924_600 })
 }
 
-/// The pair of hosts of a link, in either order.
+/// Returns whether two pairs of hosts are the same link, in either order.
 pub(super) fn same_link(a: (HostIx, HostIx), b: (HostIx, HostIx)) -> bool {
     a == b || a == (b.1, b.0)
 }

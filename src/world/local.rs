@@ -1,7 +1,8 @@
-//! What belongs to the thread that runs a world: the world itself, the inbox of its turn, and whose task is being polled.
+//! The state of the thread that runs a world: the world itself, the inbox of the current turn, and
+//! the host whose task is being polled.
 //!
-//! They are apart, because product code may log, record and drop sockets at any moment: the inbox and the current host are
-//! touched without the world, so that nothing re-enters it.
+//! These are separate because product code may log, record and drop sockets at any time. It
+//! accesses the inbox and the current host without the world, so it never re-enters the world.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use super::state::World;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct HostIx(pub usize);
 
-/// The host of what belongs to none: a task, a milestone or a socket there is a bug, and is told as such.
+/// The host of tasks, milestones and sockets that belong to no host. Each of these is a bug, and is
+/// reported.
 pub(super) const NOBODY: HostIx = HostIx(0);
 
 /// Something that happened during a turn, in order.
@@ -28,7 +30,7 @@ pub(super) struct TurnNote {
     pub what: Noted,
 }
 
-/// What happened.
+/// The content of a note.
 pub(super) enum Noted {
     /// An entry for the history.
     Entry(EventKind),
@@ -38,40 +40,40 @@ pub(super) enum Noted {
     Point { name: &'static str, fields: Arc<[(&'static str, MilestoneValue)]>, hold: Option<usize> },
     /// A line of the subject's own tracing output.
     Log(String),
-    /// Something belongs to no host.
+    /// A thing that belongs to no host.
     Stray(String),
 }
 
-/// The tasks of a world, and whose they are.
+/// The tasks of a world, with the host of each task.
 #[derive(Default)]
 struct Tasks {
     owner: FxHashMap<Id, HostIx>,
     hosts: Vec<TasksOf>,
-    /// Polls since virtual time last moved; all polls.
+    /// Number of polls since virtual time last moved, and of all polls.
     spins: u64,
     polls: u64,
-    /// All polls, when it was last asked whether there were any.
+    /// The total number of polls at the last call of [`count_polls`].
     seen: u64,
 }
 
 /// The tasks of one host.
 #[derive(Clone, Default)]
 struct TasksOf {
-    /// How many there are.
+    /// Number of live tasks.
     count: u64,
-    /// How often they were polled, with those that are gone.
+    /// Number of polls of all tasks, including those that have ended.
     polls: u64,
 }
 
-/// The runtime of one host alone.
+/// The runtime of a single host.
 struct OwnRuntime {
     handle: Handle,
     host: HostIx,
-    /// How many polls on it are counted.
+    /// Number of polls on this runtime that were already counted.
     polls: u64,
 }
 
-/// Who is told that a world goes on, and how many turns were since.
+/// The callback that reports progress, and the number of turns since its last call.
 type Pulse = (Option<fn()>, u32);
 
 thread_local! {
@@ -85,13 +87,13 @@ thread_local! {
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks::default());
 }
 
-/// Has `pulse` called now and then while a world of this thread makes progress: a watchdog outside that hears nothing knows
-/// that a poll does not end.
+/// Sets a callback that runs from time to time while a world on this thread makes progress. If the
+/// calls stop, an outside watchdog knows that a poll does not return.
 pub fn on_progress(pulse: fn()) {
     PULSE.set((Some(pulse), 0));
 }
 
-/// A turn is over, which took as long as so many usually do.
+/// Counts a finished turn. `worth` is its cost in turns of the usual length.
 pub(super) fn progress(worth: u32) {
     let (pulse, turns) = PULSE.get();
     let turns = turns + worth;
@@ -101,7 +103,7 @@ pub(super) fn progress(worth: u32) {
     }
 }
 
-/// How many turns there are to a pulse: a turn takes microseconds.
+/// Number of turns per call of the callback. A turn takes microseconds.
 const TURNS_A_PULSE: u32 = 1 << 12;
 
 /// Enters a world on this thread, with an open and empty inbox.
@@ -124,73 +126,75 @@ pub(super) fn leave() -> Option<Box<World>> {
     WORLD.with(|slot| slot.borrow_mut().take())
 }
 
-/// Closes the inbox: what product code still says while it is torn down is not history.
+/// Closes the inbox: notes that product code makes during teardown are not part of the history.
 pub(super) fn seal() {
     OPEN.set(false);
 }
 
-/// Does something with the world of this thread.
+/// Calls `f` with the world of this thread.
 ///
-/// Nothing that `f` calls may run product code: wake a task, yes; poll or drop one, no.
+/// `f` must not run product code: it may wake a task, but must not poll or drop one.
 pub(super) fn with<R>(f: impl FnOnce(&mut World) -> R) -> R {
     WORLD.with(|slot| f(slot.borrow_mut().as_mut().expect("a world is entered on this thread")))
 }
 
-/// As [`with`], and nothing if no world is entered any more.
+/// Like [`with`], but returns `None` if no world is entered any more.
 pub(super) fn try_with<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
     WORLD.with(|slot| slot.borrow_mut().as_mut().map(|world| f(world)))
 }
 
-/// Whether a world is entered and listens.
+/// Returns whether a world is entered and its inbox is open.
 pub(super) fn listening() -> bool {
     OPEN.get()
 }
 
-/// Notes something about the host whose task is being polled.
+/// Adds a note about the host whose task is being polled.
 pub(super) fn note(what: Noted) {
     note_on(current(), what);
 }
 
-/// Notes something about a host, unless it is dying.
+/// Adds a note about a host, unless the host is dying.
 pub(super) fn note_on(host: HostIx, what: Noted) {
     if !is_dying(host) {
         note_of_world(host, what);
     }
 }
 
-/// Notes what the world itself sees on a host, in its place among what the host's tasks say.
+/// Adds an observation that the world makes about a host, in order with the notes of the host's
+/// tasks.
 pub(super) fn note_of_world(host: HostIx, what: Noted) {
     if OPEN.get() {
         INBOX.with_borrow_mut(|inbox| inbox.push(TurnNote { host, what }));
     }
 }
 
-/// Notes something that belongs to no host.
+/// Adds a note about a thing that belongs to no host.
 pub(super) fn note_stray(what: String) {
     note_of_world(NOBODY, Noted::Stray(what));
 }
 
-/// A host dies: what its tasks say from now on, while they are dropped, is ignored.
+/// Marks a host as dying: notes that its tasks make while they are dropped are ignored.
 pub(super) fn dies(host: HostIx) {
     DYING.with_borrow_mut(|dying| dying.push(host));
 }
 
-/// Whether a host dies, and its tasks may not be gone yet.
+/// Returns whether a host is dying: its tasks may not be dropped yet.
 pub(super) fn is_dying(host: HostIx) -> bool {
     DYING.with_borrow(|dying| dying.contains(&host))
 }
 
-/// The tasks of all hosts that were dying are gone: what comes from these hosts is of their next lives.
+/// Returns the hosts that were dying, and clears the list: their tasks are dropped. Later notes of
+/// these hosts belong to their next incarnations.
 pub(super) fn buried() -> Vec<HostIx> {
     DYING.take()
 }
 
-/// Takes what was noted since the last time, into `notes`.
+/// Moves the notes since the last call into `notes`.
 pub(super) fn drain(notes: &mut Vec<TurnNote>) {
     INBOX.with_borrow_mut(|inbox| std::mem::swap(inbox, notes));
 }
 
-/// The host whose task is being polled.
+/// Returns the host whose task is being polled.
 pub(super) fn current() -> HostIx {
     match CURRENT.get() {
         NOBODY => by_runtime(),
@@ -198,7 +202,7 @@ pub(super) fn current() -> HostIx {
     }
 }
 
-/// The host whose runtime runs, where each has its own.
+/// Returns the host of the current runtime, if each host has its own runtime.
 fn by_runtime() -> HostIx {
     RUNTIMES.with_borrow(|runtimes| {
         let id = if runtimes.is_empty() {
@@ -211,7 +215,7 @@ fn by_runtime() -> HostIx {
     })
 }
 
-/// From now on a host has the runtime of its own that runs now.
+/// Registers the current runtime as the host's own runtime.
 pub(super) fn on_runtime(host: HostIx) {
     RUNTIMES.with_borrow_mut(|runtimes| {
         runtimes.retain(|of| of.host != host);
@@ -219,7 +223,8 @@ pub(super) fn on_runtime(host: HostIx) {
     });
 }
 
-/// Counts the polls of tasks on runtimes of their own, which have no hooks. Returns whether anything was polled since it was asked last.
+/// Counts the polls on the hosts' own runtimes, which have no hooks. Returns whether any task was
+/// polled since the last call.
 pub(super) fn count_polls() -> bool {
     RUNTIMES.with_borrow_mut(|runtimes| {
         for of in runtimes {
@@ -237,16 +242,18 @@ fn count_polls_of(host: HostIx, polls: u64) {
     });
 }
 
-/// The root of a host with a runtime of its own is polled: it is no task of that runtime.
+/// Counts a poll of the root of a host that has its own runtime. The root is not a task of that
+/// runtime.
 pub(super) fn polls_root() {
     count_polls_of(current(), 1);
 }
 
-/// The root of a host with a runtime of its own, for as long as it lives: it is counted among the host's tasks.
+/// Counts the root of a host with its own runtime as one of the host's tasks, until this value is
+/// dropped.
 pub(super) struct RootLives(HostIx);
 
 impl RootLives {
-    /// The root of the host whose runtime runs.
+    /// Counts the root of the host whose runtime is current.
     pub fn here() -> Self {
         let host = current();
         TASKS.with_borrow_mut(|tasks| tasks.hosts[host.0].count += 1);
@@ -260,7 +267,7 @@ impl Drop for RootLives {
     }
 }
 
-/// Polls or spawns something as a host.
+/// Calls `f` as a host, so that it polls or spawns tasks of that host.
 pub(super) fn as_host<R>(host: HostIx, f: impl FnOnce() -> R) -> R {
     let before = CURRENT.replace(host);
     let result = f();
@@ -268,7 +275,7 @@ pub(super) fn as_host<R>(host: HostIx, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// How many tasks a host has.
+/// Returns the number of tasks of a host.
 pub(super) fn tasks_of(host: HostIx) -> u64 {
     let on_runtime = |of: &OwnRuntime| {
         if of.host == host { of.handle.metrics().num_alive_tasks() as u64 } else { 0 }
@@ -277,22 +284,22 @@ pub(super) fn tasks_of(host: HostIx) -> u64 {
     on_its_own + TASKS.with_borrow(|tasks| tasks.hosts[host.0].count)
 }
 
-/// How often tasks of a host were polled.
+/// Returns how often tasks of a host were polled.
 pub(super) fn polls_of(host: HostIx) -> u64 {
     TASKS.with_borrow(|tasks| tasks.hosts[host.0].polls)
 }
 
-/// How many polls there were in all.
+/// Returns the total number of polls.
 pub(super) fn polls() -> u64 {
     TASKS.with_borrow(|tasks| tasks.polls)
 }
 
-/// Virtual time moved: what spins, spins anew.
+/// Resets the count of polls that detects livelocks, because virtual time has moved.
 pub(super) fn time_moved() {
     TASKS.with_borrow_mut(|tasks| tasks.spins = 0);
 }
 
-/// The runtime's hook: a task is spawned, by a task of the current host.
+/// Runtime hook: a task of the current host spawns a task.
 pub(super) fn spawned(id: Id) {
     let host = CURRENT.get();
     if host == NOBODY {
@@ -304,7 +311,8 @@ pub(super) fn spawned(id: Id) {
     });
 }
 
-/// The runtime's hook: a task is about to be polled. Returns how often tasks were polled since virtual time moved.
+/// Runtime hook: a task is about to be polled. Returns the number of polls since virtual time last
+/// moved.
 pub(super) fn before_poll(id: Id) -> u64 {
     TASKS.with_borrow_mut(|tasks| {
         let host = tasks.owner.get(&id).copied().unwrap_or(NOBODY);
@@ -316,12 +324,12 @@ pub(super) fn before_poll(id: Id) -> u64 {
     })
 }
 
-/// The runtime's hook: a task was polled.
+/// Runtime hook: a task was polled.
 pub(super) fn after_poll() {
     CURRENT.set(NOBODY);
 }
 
-/// The runtime's hook: a task is over.
+/// Runtime hook: a task has ended.
 pub(super) fn terminated(id: Id) {
     TASKS.with_borrow_mut(|tasks| {
         if let Some(host) = tasks.owner.remove(&id) {

@@ -1,18 +1,23 @@
-//! One simulated run: a virtual clock, hosts, a network, faults, all on one thread.
+//! One simulated run: a virtual clock, hosts, a network and faults, all on one thread.
 //!
-//! [`run`] carries a [`Plan`] out and returns its [`History`]; it judges nothing. A reader starts at `event`, the engine: what a
-//! turn is, and how virtual time moves. Then
-//! - `engine`: what an engine is to a world. `turmoil`: the second one, which checks the first.
-//! - `state`: all that a world knows. `local`: what belongs to its thread. `queue`: what is still to come.
-//! - `hosts`, `lifecycles`: hosts, and how they start, die and start again. `resources`: what is counted on them.
-//! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code holds them; the journey of a segment; what becomes of one.
-//!   `acks`, `windows`: acknowledgements, and the room that they tell of. `batch`, `held`: segments by the thousand, and those that wait.
-//! - `ends`, `tap`: how ends die and are answered for; what is taken down of it all.
-//! - `steps`, `faults`, `puppet`: the schedule as it is carried out.
-//! - `hearing`, `prober`, `outside`: how product code is heard, held, and given its environment.
+//! [`run`] runs a [`Plan`] and returns its [`History`]; it does not check properties. Start reading
+//! at `event`, the engine: it defines a turn, and how virtual time moves. The other modules:
+//! - `engine`: the interface between an engine and a world. `turmoil`: the second engine, which
+//!   checks the first.
+//! - `state`: the state of a world. `local`: the state of its thread. `queue`: future events.
+//! - `hosts`, `lifecycles`: hosts, and how they start, die and restart. `resources`: their resource
+//!   counts.
+//! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code uses them; the
+//!   path of a segment; and its fate. `acks`, `windows`: acknowledgements and the windows that they
+//!   advertise. `batch`, `held`: batches of segments, and held segments.
+//! - `ends`, `tap`: how ends die and are answered for; the records of segments and messages.
+//! - `steps`, `faults`, `puppet`: running the schedule.
+//! - `hearing`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
+//!   the environment of product code.
 //! - [`process`]: scripted processes.
 //!
-//! What it does not do: datagrams, connections of a host to itself, name resolution beyond its hosts' names, real files.
+//! Not supported: datagrams, connections from a host to itself, name resolution beyond the names of
+//! the hosts, real files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -61,33 +66,33 @@ use hosts::{HostState, Hosts, Role};
 use process::Script;
 use state::{Phase, World};
 
-/// How a run is carried out. Nothing of it changes what happens, but `control` and `engine`.
+/// Options of a run. Only `control` and `engine` change what happens in the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// How much is kept in the history.
+    /// How much detail the history contains.
     pub detail: Detail,
-    /// What carries the segments.
+    /// The engine that carries the segments.
     pub engine: Engine,
-    /// Whether packets of an older generation are dropped once a newer one is installed.
+    /// Whether packets of an older generation are dropped after a newer one is installed.
     pub control: bool,
-    /// Whether the subject's own tracing output is collected.
+    /// Whether to collect the subject's own tracing output.
     pub log: bool,
 }
 
-/// How much of a run is kept in its history.
+/// How much detail of a run its history contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
-    /// What properties need.
+    /// Everything that the properties need.
     #[default]
     Verdict,
-    /// Every packet and message, too.
+    /// All packets and messages, too.
     Full,
 }
 
-/// What carries the segments of a run.
+/// The engine that carries the segments of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// Event-driven, on `turmoil-net`: virtual time jumps to the next thing that happens.
+    /// Event-driven, on `turmoil-net`: virtual time jumps to the next event.
     #[default]
     Event,
     /// Stock `turmoil`, in ticks.
@@ -95,46 +100,47 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Stock `turmoil` in its usual ticks, of a millisecond.
+    /// Stock `turmoil` with its usual ticks of one millisecond.
     pub const TURMOIL: Self = Self::Turmoil(Tick::LEAST);
 
-    /// Whether both are the same, whatever their ticks.
+    /// Returns whether both are the same engine, regardless of the tick.
     pub fn is_like(self, other: Self) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 }
 
-/// How far the clock of stock `turmoil` moves at once: whole milliseconds, up to a second.
+/// The step of stock `turmoil`'s clock: whole milliseconds, up to a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick(u16);
 
 impl Tick {
-    /// A millisecond.
+    /// One millisecond.
     pub const LEAST: Self = Self(1);
 
-    /// The tick of this length; `None` where it is shorter than a millisecond, longer than a second, or none of whole milliseconds.
+    /// Creates a tick of this length. Returns `None` if it is shorter than a millisecond, longer
+    /// than a second, or not a whole number of milliseconds.
     pub fn of(length: Duration) -> Option<Self> {
         let millis =
             u16::try_from(length.as_millis()).ok().filter(|millis| (1..=1_000).contains(millis))?;
         (Duration::from_millis(millis.into()) == length).then_some(Self(millis))
     }
 
-    /// How long it is.
+    /// Returns the length of the tick.
     pub fn length(self) -> Duration {
         Duration::from_millis(self.0.into())
     }
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// The record.
+    /// The history of the run.
     pub history: History,
-    /// The subject's own tracing output, with virtual times and hosts, where it was asked for.
+    /// The subject's own tracing output, with virtual times and hosts, if it was requested.
     pub log: Vec<String>,
 }
 
-/// Why a run could not be carried out.
+/// The reason why a run could not be performed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// Milestones do not arrive.
@@ -143,36 +149,36 @@ pub enum RunError {
          take it out"
     )]
     Deaf,
-    /// The plan names something that the subject does not have.
+    /// The plan uses a name that the subject does not have.
     #[error("{0}")]
     Plan(String),
-    /// The engine itself gave up midway.
+    /// The engine itself gave up during the run.
     #[error("the engine stopped the run at {at}: {why}")]
     Engine {
-        /// When.
+        /// The virtual time.
         at: Time,
-        /// What it says.
+        /// The engine's error message.
         why: String,
     },
-    /// The driver recorded what no protocol can bring about, so nothing can be judged.
+    /// The driver recorded something that no protocol can cause, so the run cannot be checked.
     #[error(
         "{mistake}, in the run with seed {seed}; see `What a driver must record` in the docs of the trait `Subject`"
     )]
     Recording {
         /// The seed of the run.
         seed: u64,
-        /// What the driver must not record, and what to do instead.
+        /// The record that the driver must not make, and the correct alternative.
         mistake: String,
     },
-    /// The operating system gave no runtime.
+    /// The operating system could not provide a runtime.
     #[error("no runtime: {0}")]
     Runtime(String),
 }
 
-/// Runs a plan. Properties are not checked here.
+/// Runs a plan. Does not check properties.
 ///
 /// # Errors
-/// If the run could not be carried out at all; see [`RunError`].
+/// If the run could not be performed at all; see [`RunError`].
 ///
 /// # Panics
 /// If the world itself is broken. A panic of the subject is an entry of the history.
@@ -187,7 +193,7 @@ pub fn run(
     carry_out(subject, plan, options, scripts.as_ref(), machine)
 }
 
-/// Runs a plan that was checked.
+/// Runs a plan that was already checked.
 fn carry_out(
     subject: &Arc<dyn DynSubject>,
     plan: &Plan,
@@ -206,7 +212,8 @@ fn carry_out(
         }
         machine.drive(plan.horizon.into())
     }));
-    // The order matters: tasks first, then what the subject left with the world, then the socket stack.
+    // The order matters: drop the tasks first, then the subject's values in the world, then the
+    // socket stack.
     local::seal();
     drop(catch_unwind(AssertUnwindSafe(|| drop(machine))));
     drop(local::try_with(|world| std::mem::take(&mut world.gauges)));
@@ -217,7 +224,7 @@ fn carry_out(
     }
 }
 
-/// Whether the plan is one for the subject.
+/// Checks that the plan fits the subject.
 fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(), RunError> {
     for step in &plan.steps {
         if let Action::Operation(operation) = &step.action {
@@ -258,7 +265,7 @@ fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(
     Ok(())
 }
 
-/// Whether a milestone arrives.
+/// Returns whether milestones are received.
 fn hears() -> bool {
     crate::milestone!("reknit.world.hears");
     let mut notes = Vec::new();
@@ -266,7 +273,7 @@ fn hears() -> bool {
     !notes.is_empty()
 }
 
-/// The last words of a run: what is left is counted, if all is over, and everything that was said is written.
+/// Finishes a run: if it is complete, counts the remaining resources. Writes the remaining notes.
 fn finish() {
     if local::with(|world| world.phase) == Phase::Over {
         resources::close();
@@ -274,7 +281,7 @@ fn finish() {
     local::with(World::seal);
 }
 
-/// A new world, in which nothing has happened.
+/// Creates a world at the start of its run.
 fn new(
     subject: &Arc<dyn DynSubject>,
     plan: &Plan,
@@ -338,13 +345,13 @@ fn new(
 }
 
 impl World {
-    /// The first thing that happens: steps wait for their time, and hosts start.
+    /// Begins the run: schedules the steps, and starts the hosts.
     fn begin_run(&mut self) {
         self.arm();
         self.start_all();
     }
 
-    /// Writes the last words of the history.
+    /// Writes the last entries of the history.
     fn seal(&mut self) {
         self.read_notes();
         if let Some(what) = self.livelock.take() {
@@ -355,7 +362,7 @@ impl World {
         self.note_deliveries();
     }
 
-    /// Tells each message of a detailed history when it was delivered.
+    /// Adds the delivery time to each message of a detailed history.
     fn note_deliveries(&mut self) {
         let mut seen = BTreeMap::new();
         for event in &mut self.history.events {

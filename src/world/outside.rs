@@ -1,8 +1,9 @@
-//! The world's side of what product code takes from outside besides connections: processes, wall clock, randomness, and the
-//! journal.
+//! The world's side of the other inputs of product code, besides connections: processes, the wall
+//! clock, randomness, and the journal.
 //!
-//! [`Processes`] live on a host of their own, the world outside, in one root ([`live`]): it is in no census, it dies with no host,
-//! and what it says of a host ([`Truth`]) is heard while that host dies, too.
+//! [`Processes`] run on a separate host, the outside world, in one root ([`live`]). This host is
+//! not part of the resource counts, and it never dies. Its records about a host ([`Truth`]) are
+//! kept even while that host dies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use super::process::{Processes, Script};
 use super::resources::Counters;
 use super::stream::WorldNet;
 
-/// What the wall clocks of a world show at its start: 2026-01-01 00:00 UTC, in seconds since 1970.
+/// The start of the wall clocks of a world: 2026-01-01 00:00 UTC, in seconds since 1970.
 const START: u64 = 1_767_225_600;
 
-/// The environment of a host, and what launches its processes.
+/// Creates the environment of a host. `processes` launches its processes.
 pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
     let launch: Arc<dyn Launch> = match processes {
         Some(processes) => Arc::new(processes.clone()),
@@ -41,7 +42,7 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
     }
 }
 
-/// The wall clock of a host: virtual time, and how far it has jumped.
+/// The wall clock of a host: virtual time plus the jumps of the clock.
 struct Clock(HostIx);
 
 impl WallClock for Clock {
@@ -52,18 +53,19 @@ impl WallClock for Clock {
     }
 }
 
-/// The randomness of a host, from its start on.
+/// The random numbers of a host, from its start on.
 struct Dice(HostIx);
 
 impl Entropy for Dice {
     fn fill(&self, bytes: &mut [u8]) {
-        // A task that is torn down after its world gets zeros: nobody sees them.
+        // A task that is dropped after its world gets zeros. They have no effect.
         bytes.fill(0);
         local::try_with(|world| world.entropy[self.0.0].fill_bytes(bytes));
     }
 }
 
-/// Gives every server an operating system that knows these scripts. Returns what the world outside runs: all that they launch.
+/// Gives every server an operating system with these scripts. Returns the root of the outside
+/// world, which runs all launched processes.
 pub(super) fn processes<'h>(
     hosts: impl Iterator<Item = &'h mut HostState>,
     scripts: &BTreeMap<String, Script>,
@@ -78,13 +80,14 @@ pub(super) fn processes<'h>(
     Box::pin(live(lifecycles))
 }
 
-/// Lives the lives of all processes.
+/// Runs all processes.
 async fn live(lifecycles: Vec<BoxFuture<'static, ()>>) {
     let mut lifecycles: JoinSet<()> = lifecycles.into_iter().collect();
     while lifecycles.join_next().await.is_some() {}
 }
 
-/// Where processes write: what they say is true, whatever becomes of the tasks of their host.
+/// The journal of processes. Its records are ground truth, and are kept even if the tasks of the
+/// host are dying.
 struct Truth;
 
 impl Journal for Truth {
@@ -94,11 +97,11 @@ impl Journal for Truth {
         }
     }
 
-    /// Processes count nothing: the world counts them.
+    /// Does nothing: the world counts the processes itself.
     fn gauges(&self, _: &Host, _: Gauges) {}
 }
 
-/// Where recorders of a world write.
+/// The journal of the recorders of a world.
 pub(super) struct WorldJournal;
 
 impl Journal for WorldJournal {

@@ -1,4 +1,4 @@
-//! How a world answers for points and defects, and hears panics.
+//! Implements points and defects for a world, and records panics.
 
 use std::panic::{set_hook, take_hook};
 use std::sync::{Arc, Once};
@@ -36,7 +36,8 @@ impl Prober for WorldProber {
     }
 }
 
-/// Has panics of tasks in a world written into its history; others are reported as before.
+/// Installs a hook that records panics of tasks in a world in the world's history. Other panics are
+/// reported as before.
 pub(super) fn hear_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -54,7 +55,8 @@ pub(super) fn hear_panics() {
                     message: format!("{message}{at}"),
                 }));
             }
-            // It may be the world itself that panics, whose history nobody will read.
+            // The panic may come from the world itself, whose history is then never read. So it is
+            // reported as before.
             if of_nobody || !local::listening() {
                 before(info);
             }

@@ -1,27 +1,34 @@
-//! The simulated side of [`process`]: processes that play a [`Script`], and whose every byte is ground truth.
+//! The simulated side of [`process`]: processes that play a [`Script`]. Every byte of their input
+//! and output is recorded as ground truth.
 //!
-//! A server launches them through [`Launch`], by the name of a script in the place of a program. What they really write, what
-//! really reaches their standard input, and how they really end goes into the history, by their own hand: no word of the
-//! server's is needed. All of it is on `tokio::time`, so it needs no world, only a runtime.
+//! A server launches processes through [`Launch`], with the name of a script as the program. The
+//! processes themselves write to the history: what they print, what reaches their standard input,
+//! and how they end. The history does not depend on the server for this. All of it uses
+//! `tokio::time`, so it needs only a runtime and no world.
 //!
-//! The processes do not live in the tasks of whoever launches them, but in one future of the world's ([`Processes::new`]
-//! hands it out): they are the outside world, and their tasks are no residue of the subject. Dropping that future is the end of
-//! the machine.
+//! The processes do not run in the tasks of their launcher, but in one future of the world, which
+//! [`Processes::new`] returns. They are part of the outside world, and their tasks are not counted
+//! as a leak of the subject. Dropping that future ends the machine.
 //!
-//! A world gives them to each server of a plan that has a table `process` ([`Setup`]). They die with their
-//! host, once its tasks are gone, unless the step says that they live on; those that are left when all is over are counted.
+//! A world gives processes to each server if the plan has a table `process` ([`Setup`]). The
+//! processes die with their host, after its tasks are dropped, unless the step lets them survive.
+//! The processes that remain at the end of the run are counted.
 //!
-//! In the history, the script `p1` is the stream `p1` (its end is the process's: `exit 7`, `signal 9`), and its pipes are
-//! `p1/stdout`, `p1/stderr` (their end, `closed`, comes when everybody who holds them has gone) and `p1/stdin` (what it
-//! read). Launched again, it is `p1~2`, `p1~3`, … The glue of a subject can give it another name, and say which call asked for
-//! it or for a line of its input ([`calls`]): then the launching and the reading of the line are effects of that call.
+//! In the history, the script `p1` is the stream `p1`. This stream ends with the process: `exit 7`,
+//! `signal 9`. Its pipes are `p1/stdout`, `p1/stderr` and `p1/stdin`. An output pipe ends with
+//! `closed` when all its holders have closed it. The stream `p1/stdin` contains what the process
+//! read. Later launches are `p1~2`, `p1~3`, … The glue of a subject can give the process another
+//! name. It can also name the call that launched the process, or that wrote a line of its input
+//! ([`calls`]): the launch, or the reading of the line, is then an effect of that call.
 //!
-//! With a terminal, all that it prints is one stream, `p1/pty`, whose lines still say which of the two they came from. Its
-//! input ends with Ctrl-D. The hang-up (signal 1) comes to whoever prints to a terminal that nobody reads any more, and, when
-//! the process ends, to whom it started: late output comes only where that signal is ignored.
+//! With a terminal, all output is one stream, `p1/pty`; its lines still name their pipe. The input
+//! ends with Ctrl-D. The hang-up (signal 1) goes to a process that prints to a terminal without a
+//! reader. When the process ends, it also goes to the processes that it started, so late output
+//! appears only if they ignore that signal.
 //!
-//! What it does not do: working directories, environments and sizes of terminals (they are accepted, and change nothing);
-//! what a terminal does to the bytes (no echo, no `\r\n`, no signal for Ctrl-C); real signal handlers.
+//! Not supported: working directories, environments and sizes of terminals (they are accepted, and
+//! have no effect); the byte processing of a terminal (no echo, no `\r\n`, no signal for Ctrl-C);
+//! real signal handlers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -48,16 +55,16 @@ pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
 use signals::SignalReceiver;
 
-/// How many bytes a pipe holds before its writer has to wait: as on Linux.
+/// The capacity of a pipe in bytes, as on Linux. A writer waits while the pipe is full.
 pub const PIPE: usize = 65_536;
 
-/// The number of the first process of a host.
+/// The pid of the first process of a host.
 const FIRST_PID: u32 = 1000;
 
-/// The signal that comes of writing to a pipe that nobody reads any more.
+/// The signal for a process that writes to a pipe without a reader.
 const BROKEN_PIPE: i32 = 13;
 
-/// The simulated operating system of one host, as far as it runs processes.
+/// The simulated operating system of one host. It only runs processes.
 #[derive(Clone)]
 pub struct Processes {
     scripts: Arc<BTreeMap<String, Script>>,
@@ -66,20 +73,20 @@ pub struct Processes {
     births: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
 }
 
-/// What the operating system knows.
+/// The state of the operating system.
 #[derive(Default)]
 struct Table {
-    /// Who lives, by pid: the process, or somebody whom it started and who holds its pipes.
+    /// The live processes by pid. An entry also lives while a child of the process holds its pipes.
     alive: BTreeMap<u32, Arc<SignalReceiver>>,
-    /// How many were ever launched.
+    /// Number of processes ever launched.
     launched: u32,
-    /// How many times each script was launched.
+    /// Number of launches of each script.
     runs: BTreeMap<String, u32>,
-    /// Whether the host is down: nothing is launched, and whoever drops a child kills nobody.
+    /// Whether the host is down: no process is launched, and dropping a child kills no process.
     down: bool,
 }
 
-/// The entry of a process in the table, for as long as it lives.
+/// The entry of a process in the table. Dropping it removes the entry.
 struct Registered {
     table: Arc<Mutex<Table>>,
     pid: u32,
@@ -96,8 +103,8 @@ fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 }
 
 impl Processes {
-    /// An operating system that knows these scripts, by name, and the future in which its processes live. It writes the
-    /// truth with `record`.
+    /// Creates an operating system with these scripts, by name, and returns it with the future in
+    /// which its processes run. Writes ground truth with `record`.
     pub fn new(
         scripts: BTreeMap<String, Script>,
         record: Recorder,
@@ -106,24 +113,25 @@ impl Processes {
         (Self { scripts: Arc::new(scripts), record, table: Arc::default(), births }, host(born))
     }
 
-    /// How many processes live. One that has exited counts as long as somebody whom it started holds its pipes.
+    /// Returns the number of live processes. A process that has exited counts while one of its
+    /// children holds its pipes.
     pub fn alive(&self) -> u64 {
         self.table().alive.len() as u64
     }
 
-    /// Kills all of them, and all that they started. They are gone at the end of the next turn.
+    /// Kills all processes and their children. They end in the next turn.
     pub fn kill_all(&self) {
         self.table().alive.values().for_each(|signals| signals.kill(KILL));
     }
 
-    /// The host dies: from now on nothing is launched, and whoever drops a child kills nobody. What becomes of its processes
-    /// is for the one to say who has it die.
+    /// Handles that the host dies: from now on no process is launched, and dropping a child kills
+    /// no process. The caller decides what happens to the host's processes.
     pub fn go_down(&self) {
         self.table().down = true;
     }
 
-    /// The host starts again, with a fresh operating system: whoever still lives is of another time, and is counted no more.
-    /// Names and pids are not used twice in a run.
+    /// Handles that the host restarts with a fresh operating system: surviving processes belong to
+    /// the previous one, and are no longer counted. Names and pids are not reused within a run.
     pub fn come_up(&self) {
         let mut table = self.table();
         table.alive.clear();
@@ -134,7 +142,7 @@ impl Processes {
         locked(&self.table)
     }
 
-    /// Starts a process: registers it, and hands its life to the future in which all live.
+    /// Starts a process: registers it, and sends it to the future that runs all processes.
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
@@ -169,7 +177,7 @@ impl Processes {
         }))
     }
 
-    /// A pid for the next process, and its name in the history.
+    /// Assigns a pid and a name in the history to the next process.
     fn register(
         &self,
         program: &str,
@@ -195,11 +203,11 @@ fn is_down() -> io::Error {
     io::Error::other("the machine is down")
 }
 
-/// Where processes live until they end, or until this is dropped.
+/// Runs processes until they end, or until this future is dropped.
 async fn host(mut born: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
     let mut lifecycles = JoinSet::new();
     while let Some(signals) = born.recv().await {
-        while lifecycles.try_join_next().is_some() {} // those who ended leave nothing behind
+        while lifecycles.try_join_next().is_some() {} // discards the results of finished processes
         lifecycles.spawn(signals);
     }
     while lifecycles.join_next().await.is_some() {}
@@ -211,7 +219,7 @@ impl Launch for Processes {
     }
 }
 
-/// What the one who launched a process holds of it.
+/// The launcher's handle of a process.
 struct Scripted {
     pid: u32,
     signals: Arc<SignalReceiver>,
@@ -220,7 +228,7 @@ struct Scripted {
     exit: Waited,
 }
 
-/// What is known of the end.
+/// The state of the end of the process, as the launcher knows it.
 enum Waited {
     Not(oneshot::Receiver<Exit>),
     Ended(Exit),

@@ -1,4 +1,5 @@
-//! Plays the script of a puppet: a raw peer on a host of a world.
+//! Plays the script of a puppet: a scripted peer on a host of a world, without a protocol
+//! implementation.
 
 use std::io;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use crate::schedule::{Puppet, PuppetStep};
 
 mod peer;
 
-/// How long a puppet client waits before it connects again, and before it tries again where it could not.
+/// How long a puppet client waits before it opens the next connection, and before it retries a
+/// failed one.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Plays a server's part.
+/// Plays the part of a server.
 pub(super) async fn serve(net: Net, at: Endpoint, puppet: Puppet, reset: fn(&Stream)) {
     let Ok(mut listener) = net.listen(&at).await else { return };
     let mut playing = JoinSet::new();
@@ -33,7 +35,7 @@ pub(super) async fn serve(net: Net, at: Endpoint, puppet: Puppet, reset: fn(&Str
     while playing.join_next().await.is_some() {}
 }
 
-/// Plays a client's part.
+/// Plays the part of a client.
 pub(super) async fn connect(net: Net, to: Endpoint, puppet: Puppet, reset: fn(&Stream)) {
     for number in 1..=puppet.connections.unwrap_or(1) {
         let stream = loop {
@@ -49,7 +51,7 @@ pub(super) async fn connect(net: Net, to: Endpoint, puppet: Puppet, reset: fn(&S
     }
 }
 
-/// Plays the script on one connection; an error of the connection ends it.
+/// Plays the script on one connection. A connection error ends it.
 async fn play(mut peer: Peer, script: &[PuppetStep], number: u64, reset: fn(&Stream)) {
     let mut read = Vec::new();
     for step in script {
@@ -97,7 +99,7 @@ async fn act(
     }
 }
 
-/// Reads until `wanted` has come, and takes what was read up to and with it.
+/// Reads until `wanted` has arrived, and removes everything up to its end from `read`.
 async fn expect(peer: &mut Peer, wanted: &[u8], read: &mut Vec<u8>) -> io::Result<()> {
     loop {
         let found = read.windows(wanted.len().max(1)).position(|window| window == wanted);

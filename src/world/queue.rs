@@ -1,4 +1,4 @@
-//! What is still to come, by time.
+//! The queue of future events, ordered by time.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,38 +11,39 @@ use super::batch::SegmentBatch;
 use super::local::HostIx;
 use super::state::World;
 
-/// Something that is to happen at a time.
+/// A future event.
 #[derive(Debug)]
 pub(super) enum Due {
     /// A step of the schedule.
     Step(usize),
     /// A segment arrives: the n-th of its direction.
     Packet { conn: ConnIndex, from: Side, n: u64, tcp: TcpSegment },
-    /// An end of a connection that was cut learns of it.
+    /// One end of a cut connection detects the cut.
     Learn { conn: ConnIndex, side: Side },
     /// The healed tail begins.
     Heal,
     /// The time of a fault is up.
     Expire(usize),
-    /// What a fault held has arrived.
+    /// The segments that a fault held or delayed have arrived.
     Settled(usize),
-    /// A task that is held at a point goes on: the hold of this number.
+    /// A task that is held at a point continues. Contains the number of the hold's fault.
     Release(usize),
-    /// A host that is down starts again; the fault that took it down.
+    /// A host that is down restarts. Contains the fault that took it down, if known.
     Restart(HostIx, Option<usize>),
-    /// What an end sent stays unacknowledged for too long; with the moment when it was first lost.
+    /// Data of an end has been unacknowledged for too long. `since` is the time when it was first
+    /// lost.
     GiveUp { conn: ConnIndex, side: Side, since: Time },
 }
 
-/// A train that has not arrived.
+/// A segment batch in flight.
 #[derive(Debug)]
 pub(super) struct OnTheWay {
     pub conn: ConnIndex,
     pub from: Side,
-    /// The number of the first of its segments in their direction.
+    /// The number of its first segment in its direction.
     pub first: u64,
     pub batch: SegmentBatch,
-    /// When each arrives, and with which rank: the last comes first.
+    /// The arrival time and rank of each segment, in reverse order.
     pub arrivals: Vec<(Time, u32)>,
 }
 
@@ -56,14 +57,15 @@ impl OnTheWay {
     }
 }
 
-/// What waits in the queue.
+/// An entry of the queue.
 enum Entry {
     One(Due),
-    /// The next segment of a train.
+    /// The next segment of a batch.
     Train(Box<OnTheWay>),
 }
 
-/// All that is due, in order: by time, then within a millisecond by rank, then in the order of being asked for.
+/// All future events, ordered by time, then by rank within a millisecond, then by the order in
+/// which they were added.
 #[derive(Default)]
 pub(super) struct Queue {
     due: BTreeMap<(Time, u32, u64), Entry>,
@@ -71,12 +73,12 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Has something happen at a time. Within one millisecond, lower ranks come first.
+    /// Adds an event. Within one millisecond, lower ranks come first.
     pub fn push(&mut self, at: Time, rank: u32, due: Due) {
         self.insert(at, rank, Entry::One(due));
     }
 
-    /// Has the segments of a train arrive, each at its time.
+    /// Adds the arrivals of a batch's segments, each at its own time.
     pub fn push_batch(&mut self, mut coming: OnTheWay) {
         match coming.arrivals[..] {
             [] => {}
@@ -90,7 +92,7 @@ impl Queue {
         self.due.insert((at, rank, self.asked), entry);
     }
 
-    /// The segments that are on their way; what is left of a train as one.
+    /// Iterates over the segments in flight. The rest of a batch is one segment.
     pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &TcpSegment)> {
         self.due.values().filter_map(|entry| match entry {
             Entry::One(Due::Packet { conn, tcp, .. }) => Some((*conn, tcp)),
@@ -99,7 +101,8 @@ impl Queue {
         })
     }
 
-    /// Takes segments of a direction off their way, each with the number of its first. A train is taken if its next segment is chosen.
+    /// Takes back segments of a direction that are in flight, each batch with the number of its
+    /// first segment. A batch is taken if the predicate accepts its next segment.
     pub fn take_packets(
         &mut self,
         conn: ConnIndex,
@@ -124,7 +127,8 @@ impl Queue {
         taken.collect()
     }
 
-    /// When all is due, in order, and whose segment it is, where one arrives whole.
+    /// Iterates over the times of all events, in order. An arrival of a single segment comes with
+    /// that segment.
     pub fn iter(&self) -> impl Iterator<Item = (Time, Option<(ConnIndex, Side, &TcpSegment)>)> {
         self.due.iter().map(|(key, entry)| match entry {
             Entry::One(Due::Packet { conn, from, tcp, .. }) => (key.0, Some((*conn, *from, tcp))),
@@ -132,12 +136,12 @@ impl Queue {
         })
     }
 
-    /// When the next thing is due.
+    /// Returns the time of the next event.
     pub fn next(&self) -> Option<Time> {
         self.due.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// Takes the next thing that is due by `now`.
+    /// Takes the next event that is due by `now`.
     pub fn pop(&mut self, now: Time) -> Option<Due> {
         let first = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         let ((_, _, asked), mut coming) = match first.remove_entry() {
@@ -153,7 +157,7 @@ impl Queue {
 }
 
 impl World {
-    /// Does what is due.
+    /// Handles an event that is due.
     pub(super) fn act(&mut self, due: Due) {
         match due {
             Due::Step(step) => self.step(step),
@@ -186,7 +190,8 @@ mod tests {
         }
     }
 
-    /// Numbers 5 to 8 of a direction: `ab`, `cd`, `ef`, `g`, a millisecond apart.
+    /// Returns segments 5 to 8 of a direction, `ab`, `cd`, `ef` and `g`, which arrive a millisecond
+    /// apart.
     fn coming() -> OnTheWay {
         let arrivals = (10..14).rev().map(|at| (Time(at), 1)).collect();
         let batch = SegmentBatch::cut(segment(100, b"abcdefg"), 2);
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_arrives_piece_by_piece_among_what_else_is_due() {
+    fn the_segments_of_a_batch_arrive_between_other_events() {
         let mut queue = Queue::default();
         queue.push_batch(coming());
         queue.push(Time(11), 2, Due::Heal);
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_train_is_taken_off_its_way_together() {
+    fn the_rest_of_a_batch_is_taken_back_together() {
         let mut queue = Queue::default();
         queue.push_batch(coming());
         assert_eq!(popped(&mut queue, 11), ["5: 100 ab", "6: 102 cd"]);
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn by_time_then_rank_then_asking() {
+    fn events_are_ordered_by_time_then_rank_then_insertion() {
         let mut queue = Queue::default();
         for (at, rank, step) in [(2, 0, 0), (1, 7, 1), (1, 3, 2), (1, 7, 3)] {
             queue.push(Time(at), rank, Due::Step(step));

@@ -1,8 +1,9 @@
-//! The census: what is counted on the hosts, at the end of each turn and when all is over.
+//! Resource counts (leak check): counts the resources of the hosts at the end of each turn and at
+//! the end of the run.
 //!
-//! A counter of the subject's is product code. It may log, record, look at the wall clock: all that the world has to hear. So
-//! counters are asked while nobody holds the world, as the host that they belong to, and what they say is noted like anything
-//! else that is said in a turn.
+//! A counter of the subject is product code. It may log, record, and read the wall clock, and each
+//! of these needs the world. So counters are called while the world is not borrowed, as a task of
+//! their host, and their notes are handled like all other notes of a turn.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,33 +14,34 @@ use crate::subject::Gauges;
 use super::local::{self, HostIx, Noted};
 use super::state::World;
 
-/// Counters of the subject's census that are asked together.
+/// Counters of the subject that are called together.
 pub(super) struct Counters {
     host: HostIx,
     gauges: Gauges,
-    /// What they counted last, and the most that each counted.
+    /// The last value and the highest value of each counter.
     counts: Vec<u64>,
     highest: Vec<u64>,
-    /// How often their host's tasks had been polled when they were looked at last: only these change what they count. 0 where
-    /// polls are not counted.
+    /// The number of polls of the host's tasks at the last call. Only polls can change the counts.
+    /// 0 if polls are not counted.
     polls: u64,
-    /// Whether they belong to the current life of their host.
+    /// Whether the counters belong to the current incarnation of their host.
     alive: bool,
 }
 
 impl Counters {
-    /// Counters of a host that is up.
+    /// Creates the counters of a host that is up.
     pub fn new(host: HostIx, gauges: Gauges) -> Self {
         let none = vec![0; gauges.names.len()];
         Self { host, gauges, counts: none.clone(), highest: none, polls: 0, alive: true }
     }
 
-    /// Their host dies: they are not asked any more.
+    /// Disables the counters if this is their host, because it dies.
     pub fn dies_with(&mut self, host: HostIx) {
         self.alive &= self.host != host;
     }
 
-    /// Has them count. A panic of theirs is in the history by then, and counts as nothing.
+    /// Calls the counters. If they panic, the panic is already in the history, and all values are
+    /// 0.
     fn ask(&mut self) {
         let Self { host, gauges, counts, .. } = self;
         let counted =
@@ -49,12 +51,12 @@ impl Counters {
         }
     }
 
-    /// What they counted last, by name.
+    /// Returns the last value of each counter, by name.
     fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.gauges.names.iter().copied().zip(self.counts.iter().copied())
     }
 
-    /// Notes what is above all that was counted before.
+    /// Records the values that exceed all earlier ones.
     fn note_highest(&mut self) {
         for ((name, value), highest) in
             self.gauges.names.iter().zip(&self.counts).zip(&mut self.highest)
@@ -70,7 +72,8 @@ impl Counters {
     }
 }
 
-/// Has `each` look at the counters of every host that lives, with the world not held. What is added meanwhile is asked next time.
+/// Calls `each` with the counters of every live host, while the world is not borrowed. Counters
+/// that are added meanwhile are called next time.
 fn ask(mut each: impl FnMut(&mut Counters)) {
     let mut gauges = local::with(|world| std::mem::take(&mut world.gauges));
     gauges.iter_mut().filter(|counters| counters.alive).for_each(&mut each);
@@ -80,8 +83,8 @@ fn ask(mut each: impl FnMut(&mut Counters)) {
     });
 }
 
-/// The end of a turn: notes what rose above what it had been before in the run; and of hosts whose first turn it was, all that
-/// they have.
+/// Samples the counters at the end of a turn: records each new highest value of the run. Records
+/// all resources of the hosts that had their first turn.
 pub(super) fn look() {
     ask(|counters| {
         let polls = local::polls_of(counters.host);
@@ -97,7 +100,8 @@ pub(super) fn look() {
     }
 }
 
-/// All is over: notes what is left on the hosts, and on none.
+/// Records the remaining resources at the end of a run: of each host, and those that belong to no
+/// host.
 pub(super) fn close() {
     let (hosts, strays) =
         local::with(|world| (world.hosts.indices().collect::<Vec<_>>(), world.stack.strays()));
@@ -105,7 +109,7 @@ pub(super) fn close() {
     strays.into_iter().for_each(local::note_stray);
 }
 
-/// Notes what hosts have.
+/// Records the resource counts of hosts.
 fn count(hosts: &[HostIx], baseline: bool) {
     let mut counted: BTreeMap<HostIx, BTreeMap<String, u64>> = BTreeMap::new();
     local::with(|world| counted.extend(hosts.iter().map(|host| (*host, world.count(*host)))));
@@ -121,7 +125,7 @@ fn count(hosts: &[HostIx], baseline: bool) {
 }
 
 impl World {
-    /// The hosts that are up and were not counted yet.
+    /// Returns the hosts that are up and were not counted yet.
     fn first_turns(&mut self) -> Vec<HostIx> {
         let mut first = Vec::new();
         for host in self.hosts.indices() {
@@ -133,7 +137,7 @@ impl World {
         first
     }
 
-    /// What the world itself knows of a host.
+    /// Returns the resources of a host that the world itself counts.
     fn count(&self, host: HostIx) -> BTreeMap<String, u64> {
         let state = self.hosts.get(host);
         let processes = state.processes.as_ref().map(|processes| ("processes", processes.alive()));

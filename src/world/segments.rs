@@ -1,13 +1,18 @@
-//! A segment's journey: out of a host's kernel, through the link model, into the other host's kernel.
+//! The path of a segment: out of a host's kernel, through the link model, into the other host's
+//! kernel.
 //!
-//! Kernels hand packets out, and are handed packets. In between, what there is of one is its segment, and of which connection it is:
-//! over a slow link, tens of thousands may be on their way at once.
+//! The world exchanges packets with the kernels. In between it stores only the segment and its
+//! connection, because tens of thousands of segments may be in flight over a slow link.
 //!
-//! On its way the world mends what `turmoil-net` does otherwise than Linux (more of that stands in `ends`):
-//! - a write to a peer that has closed is not answered there; here it is, with an RST ([`World::arrive`]);
-//! - no window update comes when a slow reader makes room in small steps; here it does (`windows`);
-//! - an old acknowledgement can widen the window again; here it is replaced by the newest ([`freshen`]);
-//! - thousands of small segments that come at once are acknowledged one by one there; here the last is ([`thin_out`]).
+//! On the way, the world corrects some behavior of `turmoil-net` to match Linux (see also `ends`):
+//! - `turmoil-net` does not answer a write to a peer that has closed. The world answers with an RST
+//!   ([`World::arrive`]).
+//! - `turmoil-net` sends no window update when a slow reader makes room in small steps. The world
+//!   does (`windows`).
+//! - In `turmoil-net`, an old acknowledgement can widen the window again. The world replaces it
+//!   with the newest one ([`freshen`]).
+//! - `turmoil-net` acknowledges thousands of small segments that arrive at once one by one. The
+//!   world keeps the last acknowledgement ([`thin_out`]).
 
 use std::io::ErrorKind;
 use std::task::Waker;
@@ -33,7 +38,8 @@ fn flags_of(segment: &TcpSegment) -> Flags {
 }
 
 impl World {
-    /// The end of a turn: what the hosts' kernels send is put on its way, and what else is to leave.
+    /// Sends everything that leaves at the end of a turn: the packets of the hosts' kernels,
+    /// waiting segments, resets, and window updates.
     pub(super) fn egress(&mut self) {
         self.take_sent();
         self.send_what_waits();
@@ -41,7 +47,7 @@ impl World {
         self.update_windows();
     }
 
-    /// Takes what the hosts' kernels send, and puts it on its way.
+    /// Collects and sends the packets of the hosts' kernels.
     pub(super) fn take_sent(&mut self) {
         let mut packets = std::mem::take(&mut self.outbound);
         self.stack.egress(&mut packets);
@@ -52,7 +58,7 @@ impl World {
         self.outbound = packets;
     }
 
-    /// A kernel sent a segment.
+    /// Handles a segment that a kernel sent.
     fn sent(&mut self, packet: Packet) {
         let Packet { src, dst, payload: Transport::Tcp(tcp), .. } = packet else { return };
         let (Some(from), Some(to)) = (self.hosts.at(src), self.hosts.at(dst)) else {
@@ -69,7 +75,7 @@ impl World {
         let found = if opens { self.opened(from, to) } else { self.conns.of_segment(from, to) };
         let Some((conn, from)) = found else { return };
         if self.conns.look(conn).end(from).lock().error.is_some() {
-            // Its kernel was to forget the connection.
+            // The connection has ended with an error, so its kernel should have forgotten it.
             return;
         }
         if tcp.flags.fin && self.conns.get(conn).from(from).aborts {
@@ -86,7 +92,7 @@ impl World {
         if waits { self.leave_in_turn(conn, from, tcp) } else { self.transmit(conn, from, tcp) }
     }
 
-    /// A client's kernel sent a SYN: a connection is opened.
+    /// Handles a SYN that a client's kernel sent: opens a connection.
     fn opened(&mut self, from: (HostIx, u16), to: (HostIx, u16)) -> Option<(ConnIndex, Side)> {
         let asked =
             self.opening.iter().position(|(host, opening)| *host == from.0 && opening.to == to);
@@ -104,7 +110,7 @@ impl World {
         self.history.conns.push(described);
         self.record(Some(from.0), EventKind::ConnOpened { conn });
         if self.conns.look(conn).end(Side::Client).lock().dropped {
-            // Whoever asked for it went away before its SYN had left.
+            // The user stopped waiting before the SYN had left.
             self.over(conn, Side::Client, ConnEnd::Closed);
         }
         Some((conn, Side::Client))
@@ -124,12 +130,12 @@ impl World {
         }
         direction.closed |= flags.fin;
         if !flags.rst && !flags.fin {
-            // A FIN may come late: what it says of the window does not count as said.
+            // A FIN may arrive late, so its window does not count as advertised.
             direction.window = segment.window;
         }
     }
 
-    /// What the link model is told of a segment.
+    /// Returns the properties of a segment that the link model uses.
     pub(super) fn facts(&self, conn: ConnIndex, from: Side, tcp: &TcpSegment) -> Segment {
         let flags = flags_of(tcp);
         let state = self.conns.look(conn);
@@ -140,7 +146,7 @@ impl World {
         Segment { conn, from, flags, len: tcp.payload.len(), completes }
     }
 
-    /// Puts a segment on its way, in pieces where a slow link wants them small.
+    /// Sends a segment, in pieces if a slow link limits the segment size.
     pub(super) fn transmit(&mut self, conn: ConnIndex, from: Side, mut whole: TcpSegment) {
         let most =
             self.effects(self.facts(conn, from, &whole)).segment.filter(|_| !self.keeps_windows());
@@ -148,7 +154,7 @@ impl World {
         else {
             return self.send(conn, from, whole);
         };
-        // They leave in one moment, one behind the other: all of them are on their way, or none is.
+        // The pieces leave at the same moment, in order. Either all of them are in flight, or none.
         let first = self.conns.get(conn).from(from).sent + 1;
         let mut arrivals = Vec::new();
         for piece in SegmentBatch::cut(whole.clone(), each) {
@@ -163,14 +169,15 @@ impl World {
         self.schedule_batch(conn, from, first, SegmentBatch::cut(whole, each), arrivals);
     }
 
-    /// Puts a segment on its way.
+    /// Sends a segment.
     pub(super) fn send(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
         if let Some((arrival, tcp)) = self.decide(conn, from, tcp) {
             self.schedule_arrival(conn, from, arrival, tcp);
         }
     }
 
-    /// The link model decides a segment's fate, and it is carried out; returns when it arrives, and as what, if it is on its way.
+    /// Applies the link model's decision about a segment. Returns the arrival time and the segment
+    /// as it arrives, if it is in flight.
     fn decide(
         &mut self,
         conn: ConnIndex,
@@ -204,7 +211,7 @@ impl World {
         Some((arrival, tcp))
     }
 
-    /// A SYN that arrives at a door which a fault has closed is answered there. Returns whether it was.
+    /// Answers a SYN if a fault refuses new connections at its host. Returns whether it did.
     fn turned_away(&mut self, segment: Segment, opening: SynFate, syn: &TcpSegment) -> bool {
         let answer = match opening {
             SynFate::Passes => return false,
@@ -216,12 +223,12 @@ impl World {
         true
     }
 
-    /// Whether nothing of a connection passes because it is stale.
+    /// Returns whether the segments of a connection are dropped because it is stale.
     pub(super) fn is_dropped(&self, conn: ConnIndex) -> bool {
         self.options.control && self.conns.look(conn).stale
     }
 
-    /// When a segment arrives that leaves at `leaves`.
+    /// Computes the arrival time of a segment that leaves at `leaves`.
     fn arrival(&mut self, segment: Segment, effects: link::Effects, leaves: Time) -> Time {
         let (seed, range) = (self.seed(), self.plan.latency);
         let direction = self.conns.get(segment.conn).from(segment.from);
@@ -244,14 +251,15 @@ impl World {
         direction.last_arrival
     }
 
-    /// The newest segment of its direction is on its way.
+    /// Schedules the arrival of the newest segment of its direction.
     fn schedule_arrival(&mut self, conn: ConnIndex, from: Side, arrival: Time, tcp: TcpSegment) {
         let n = self.conns.get(conn).from(from).sent;
         let rank = self.rank(conn, from, arrival);
         self.schedule(arrival, rank, Due::Packet { conn, from, n, tcp });
     }
 
-    /// The segments of a train are on their way, from the `first` of their direction on.
+    /// Schedules the arrivals of a batch, whose first segment has the number `first` in its
+    /// direction.
     fn schedule_batch(
         &mut self,
         conn: ConnIndex,
@@ -271,7 +279,7 @@ impl World {
         link::rank(self.seed(), conn, from, arrival)
     }
 
-    /// A slow link has the sender of this segment advertise a small window.
+    /// Reduces the window that this segment advertises to the limit of a slow link.
     fn narrow_window(&self, segment: Segment, tcp: &mut TcpSegment) {
         let reverse = Segment { from: segment.from.other(), ..segment };
         if let Some(most) = self.effects(reverse).window {
@@ -279,7 +287,8 @@ impl World {
         }
     }
 
-    /// A segment cannot pass now. Of bare acknowledgements only the newest is kept: they are not retransmitted.
+    /// Holds a segment that cannot pass now. Of bare acknowledgements only the newest is kept,
+    /// because they are not retransmitted.
     fn hold_back(&mut self, segment: Segment, tcp: TcpSegment) {
         let now = self.now();
         let direction = self.conns.get(segment.conn).from(segment.from);
@@ -293,8 +302,10 @@ impl World {
         self.conns.get(segment.conn).from(segment.from).held.push(tcp);
     }
 
-    /// What faults held in a direction goes out with the next retransmission, if the way is free now. What is behind it on the way already,
-    /// its receiver keeps until it has what is missing. Returns when the last of it arrives.
+    /// Sends the segments of a direction that faults held, at the next retransmission, if the link
+    /// is free now. Later segments that are already in flight arrive after them, because the
+    /// receiver keeps those until it has the missing segments. Returns the arrival time of the last
+    /// held segment.
     pub(super) fn retransmit(&mut self, conn: ConnIndex, from: Side) -> Option<Time> {
         let now = self.now();
         let direction = &self.conns.look(conn).directions[from as usize];
@@ -331,7 +342,8 @@ impl World {
         Some(last)
     }
 
-    /// What was held leaves at `leaves`; but an acknowledgement now. Returns when the last arrives.
+    /// Sends held segments at `leaves`, except acknowledgements, which leave now. Returns the last
+    /// arrival time.
     fn send_again(
         &mut self,
         conn: ConnIndex,
@@ -361,8 +373,8 @@ impl World {
         last
     }
 
-    /// Takes back what is on its way in a direction and must stay in order behind this sequence number, each train with the number of its
-    /// first.
+    /// Takes back the segments in flight that must stay in order after this sequence number. Each
+    /// batch comes with the number of its first segment.
     fn take_behind(&mut self, conn: ConnIndex, from: Side, seq: u32) -> Vec<(u64, SegmentBatch)> {
         let mut queue = std::mem::take(&mut self.queue);
         let is_behind = |tcp: &TcpSegment| {
@@ -373,7 +385,8 @@ impl World {
         behind
     }
 
-    /// What an end sent stayed unacknowledged for too long: its kernel gives the connection up.
+    /// Makes the kernel of an end give up the connection, because its data has been unacknowledged
+    /// for too long.
     pub(super) fn give_up(&mut self, conn: ConnIndex, side: Side, since: Time) {
         let direction = self.conns.get(conn).from(side);
         if direction.lost_since == Some(since) {
@@ -383,7 +396,7 @@ impl World {
         }
     }
 
-    /// A segment arrives.
+    /// Handles the arrival of a segment.
     pub(super) fn arrive(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
         let segment = self.facts(conn, from, &tcp);
         let to = from.other();
@@ -415,7 +428,8 @@ impl World {
             (end.dropped, end.error.is_some(), end.socket.is_none() && !foreign)
         };
         if segment.flags.fin && to == Side::Client && unseen && !dropped && !broken {
-            // To the stack, a close that comes before its client has seen that the connection is up is a refusal.
+            // If a close arrives before its client has noticed that the connection is up, the stack
+            // treats it as a refusal.
             let later = self.now() + Duration::from_millis(1);
             self.conns.get(conn).from(from).last_arrival = later;
             return self.schedule_arrival(conn, from, later, tcp);
@@ -431,7 +445,8 @@ impl World {
         }
     }
 
-    /// Lets only so much of a segment arrive as a `cut-after` allows. Returns whether the connection dies of it.
+    /// Shortens a segment to the length that a `cut-after` lets pass. Returns whether the
+    /// connection dies of it.
     fn shorten(&mut self, conn: ConnIndex, from: Side, tcp: &mut TcpSegment) -> bool {
         let Some(allowed) = self.allowance(conn, from) else { return false };
         let dies = tcp.payload.len() as u64 >= allowed;
@@ -442,14 +457,14 @@ impl World {
         dies
     }
 
-    /// Hands a segment to the kernel of its receiver.
+    /// Delivers a segment to the kernel of its receiver.
     fn deliver(&mut self, segment: Segment, n: u64, mut tcp: TcpSegment) {
         let (conn, from, to) = (segment.conn, segment.from, segment.from.other());
         let now = self.now();
         let len = tcp.payload.len() as u64;
         let direction = self.conns.get(conn).from(from);
         freshen(direction, n, &mut tcp);
-        direction.owed = None; // it says so, too
+        direction.owed = None; // this segment carries that acknowledgement, too
         direction.delivered += len;
         direction.finished |= tcp.flags.fin;
         let delivered = direction.delivered;
@@ -496,18 +511,20 @@ impl World {
             self.acknowledge(conn, to);
         }
         if foreign && segment.flags.syn {
-            // Nobody tells when it is accepted.
+            // The world is not notified when the connection is accepted.
             self.comes_up(conn, Side::Server);
             self.comes_up(conn, Side::Client);
         }
     }
 
-    /// Whether who reads at an end is told when there is something to read: its kernel need not be asked before, nor told who waits.
+    /// Returns whether the world wakes readers at this end itself. The reader's socket then does
+    /// not have to be polled before, and does not have to store its waker.
     pub(super) fn wakes_readers(&self, conn: ConnIndex, at: Side) -> bool {
         !self.keeps_windows() && !self.conns.look(conn).directions[at.other() as usize].finished
     }
 
-    /// An end is up: it is attached to a stream, or its kernel has been told.
+    /// Marks an end as established: it is attached to a stream, or its kernel has received the SYN
+    /// of a connection that the world did not open.
     pub(super) fn comes_up(&mut self, conn: ConnIndex, side: Side) {
         let state = self.conns.get(conn);
         if !std::mem::replace(&mut state.up[side as usize], true) {

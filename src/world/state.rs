@@ -1,4 +1,4 @@
-//! The state of a world, and its history as it is written.
+//! The state of a world, and the writing of its history.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -30,9 +30,9 @@ pub(super) struct World {
     pub plan: Arc<Plan>,
     pub subject: Arc<dyn DynSubject>,
     pub options: Options,
-    /// How much virtual time has passed in this turn, once somebody asked for it.
+    /// The virtual time that has passed, cached until the clock moves.
     pub clock: Cell<Option<Duration>>,
-    /// Packets on their way out of the kernels, between turns.
+    /// A reused buffer for the packets that the kernels send.
     pub outbound: Vec<Packet>,
     /// The kernels of all hosts, and the clock.
     pub stack: Box<dyn Stack>,
@@ -42,69 +42,69 @@ pub(super) struct World {
     pub steps: StepRunner,
     pub queue: Queue,
     pub history: History,
-    /// What the world outside runs, until it is started.
+    /// The root of the outside world, until it is started.
     pub outside: Option<Root>,
     /// The lines of the subject's own tracing output.
     pub log: Vec<String>,
     pub turns: Turns,
-    /// Wakes the director.
+    /// Wakes the driver.
     pub driver: Option<Waker>,
-    /// The most that is still to be waited for when the clients are closed.
+    /// How long the run continues at most after the clients are closed.
     pub settle: Duration,
     pub phase: Phase,
-    /// Connections that were asked for and whose SYN has not been seen yet, in order, by host.
+    /// Connection attempts whose SYN has not been seen yet, in order, by host.
     pub opening: Vec<(HostIx, PendingConnect)>,
-    /// Directions in which kernels sent something in this turn, where the world keeps the windows.
+    /// Directions in which kernels sent segments in this turn, if the world keeps the windows.
     pub leaving: Vec<(ConnIndex, crate::history::Side)>,
-    /// Ends that have room again after their window had been below a segment.
+    /// Ends whose window was smaller than a segment and that have room again.
     pub reopened: Vec<(ConnIndex, crate::history::Side)>,
-    /// Ends whose users dropped their streams with bytes unread, in this turn.
+    /// Ends whose users dropped their streams with unread bytes in this turn.
     pub aborting: Vec<(ConnIndex, crate::history::Side)>,
-    /// Where the operations of each client's user go.
+    /// The channel for the operations of each client's user.
     pub users: Vec<(HostIx, UnboundedSender<(Call, Operation)>)>,
     pub calls: u64,
-    /// The counters of the subject's census.
+    /// The counters of the subject's resources.
     pub gauges: Vec<Counters>,
-    /// What was said of things that belong to no host: each is said once.
+    /// Reports of things that belong to no host. Each is reported once.
     pub strays: BTreeSet<String>,
     pub entropy: Vec<ChaCha8Rng>,
-    /// The run must stop now: time stands still.
+    /// Set if the run must stop now, because virtual time does not move. Contains the reason.
     pub livelock: Option<String>,
-    /// Whether messages are counted in this run.
+    /// Whether this run counts messages.
     pub dissects: bool,
 }
 
-/// A connection that was asked for.
+/// A connection attempt.
 pub(super) struct PendingConnect {
-    /// The server, and its port.
+    /// The server and its port.
     pub to: (HostIx, u16),
     pub label: Option<&'static str>,
     pub end: SharedEnd,
 }
 
-/// How far a run is.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Before the first turn is over.
     Starting,
     /// The schedule runs.
     Running,
-    /// The users have gone: the clients close.
+    /// The users have stopped, and the clients close.
     Closing,
-    /// The clients are gone; what is left is given time to go.
+    /// The clients are closed, and the remaining resources get time to be released.
     Settling,
-    /// It is over, and what is left is to be counted.
+    /// The run is over, and the remaining resources are counted.
     Over,
 }
 
 impl World {
-    /// The virtual time, rounded up to whole milliseconds.
+    /// Returns the virtual time, rounded up to whole milliseconds.
     pub fn now(&self) -> Time {
         let passed = self.passed();
         Time(passed.as_secs() * 1_000 + u64::from(passed.subsec_nanos().div_ceil(1_000_000)))
     }
 
-    /// Whether the clock stands at a whole millisecond.
+    /// Returns whether the clock is at a whole millisecond.
     pub fn is_whole(&self) -> bool {
         self.passed().subsec_nanos().is_multiple_of(1_000_000)
     }
@@ -115,12 +115,12 @@ impl World {
         passed
     }
 
-    /// The clock is about to move.
+    /// Clears the cached time, because the clock is about to move.
     pub fn forget_time(&self) {
         self.clock.set(None);
     }
 
-    /// Writes an entry.
+    /// Writes an entry to the history.
     pub fn record(&mut self, host: Option<HostIx>, what: EventKind) {
         let at = self.now();
         digest(&mut self.history, at, host, &what);
@@ -128,30 +128,30 @@ impl World {
         self.history.events.push(Event { at, host, what });
     }
 
-    /// Whether a task of the subject panicked.
+    /// Returns whether a task of the subject panicked.
     pub fn has_panicked(&self) -> bool {
         self.history.events.iter().any(|event| matches!(event.what, EventKind::Panicked { .. }))
     }
 
-    /// Has something happen at a time; within one millisecond, lower ranks come first.
+    /// Schedules an event. Within one millisecond, lower ranks come first.
     pub fn schedule(&mut self, at: Time, rank: u32, due: Due) {
         self.queue.push(at, rank, due);
     }
 
-    /// Has the director look at the queue again.
+    /// Makes the driver check the queue again.
     pub fn wake_driver(&mut self) {
         if let Some(waker) = self.driver.take() {
             waker.wake();
         }
     }
 
-    /// The seed of this world's draws.
+    /// Returns the seed of this world's draws.
     pub fn seed(&self) -> u64 {
         self.plan.seed
     }
 }
 
-/// Chains an entry to the digest. What detailed histories alone hold is left out.
+/// Adds an entry to the digest. Leaves out entries that only detailed histories contain.
 fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &EventKind) {
     let chain = &mut history.digest;
     let mut head = |kind: u64| {
@@ -195,7 +195,7 @@ fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &EventKin
             chain.bytes(name.as_bytes());
             chain.number(*value);
         }
-        // Rare entries: a text that has every field, in order.
+        // These entries are rare, so they are digested as a text with all their fields in order.
         EventKind::Answered { call, answer } => {
             head(7);
             chain.bytes(format!("Answered {{ call: {call:?}, result: {answer:?} }}").as_bytes());

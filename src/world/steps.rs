@@ -1,4 +1,4 @@
-//! The schedule as it is carried out: steps at their time, triggers, and tasks held at points.
+//! Running the schedule: steps at their times, triggers, and tasks held at points.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,23 +16,23 @@ use super::local::{HostIx, Noted};
 use super::queue::Due;
 use super::state::{Phase, World};
 
-/// The field by which milestones and points name their connection.
+/// The field in which milestones and points name their connection.
 const CONN: &str = "conn";
 
-/// The field by which a client that installs a generation may name itself.
+/// The field in which a client that installs a generation may name itself.
 const CLIENT: &str = "client";
 
-/// The steps of a run, and what each waits for.
+/// The steps of a run that wait for a trigger, and the held tasks.
 #[derive(Default)]
 pub(super) struct StepRunner {
-    /// Steps that wait for their trigger, with how often it matched.
+    /// Steps that wait for their trigger, with the number of matches so far.
     waiting: Vec<(usize, u64)>,
     /// Tasks that are held.
     holds: Vec<HeldTask>,
 }
 
 impl StepRunner {
-    /// Whether a step or a held task waits for a milestone or point.
+    /// Returns whether a step or a held task waits for a milestone or point.
     fn wait(&self) -> bool {
         !self.waiting.is_empty() || !self.holds.is_empty()
     }
@@ -51,12 +51,12 @@ struct HeldTask {
     fault: usize,
     host: HostIx,
     name: &'static str,
-    /// What lets it go on, and how often that matched.
+    /// The trigger that releases the task, with the number of matches so far.
     until: Option<(Trigger, u64)>,
     gate: Arc<Gate>,
 }
 
-/// What a held task waits at.
+/// The gate at which a held task waits.
 #[derive(Default)]
 struct Gate(std::sync::Mutex<(bool, Option<Waker>)>);
 
@@ -83,7 +83,7 @@ impl Gate {
 }
 
 impl World {
-    /// Puts every step where it waits.
+    /// Schedules every step with a time, and adds every step with a trigger to the waiting list.
     pub(super) fn arm(&mut self) {
         let plan = self.plan.clone();
         if let Some(tail) = self.healed_from() {
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// Carries a step out.
+    /// Runs a step.
     pub(super) fn step(&mut self, index: usize) {
         let plan = self.plan.clone();
         let missed = match &plan.steps[index].action {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// Has the user of a client ask for an operation.
+    /// Sends an operation to the user of a client.
     fn ask(&mut self, operation: &Operation) -> Result<(), String> {
         let host = self
             .hosts
@@ -139,7 +139,7 @@ impl World {
         user.send((call, operation.clone())).map_err(|_| format!("{} is down", operation.client))
     }
 
-    /// Whether a trigger means what was reached on a host.
+    /// Returns whether a trigger matches a milestone or point that was reached on a host.
     fn matches(
         &self,
         trigger: &Trigger,
@@ -164,7 +164,8 @@ impl World {
             })
     }
 
-    /// A milestone or a point was reached: steps whose trigger it is happen now, or in a while. Returns whether any happened now.
+    /// Handles a milestone or point that was reached: runs the steps that it triggers, now or after
+    /// their delay. Returns whether a step ran now.
     pub(super) fn reached(&mut self, reached: &Reached) -> bool {
         let Reached { is_point: point, host, name, fields } = reached;
         let (point, host) = (*point, *host);
@@ -174,7 +175,7 @@ impl World {
         for at in 0..self.steps.waiting.len() {
             let (index, seen) = self.steps.waiting[at];
             let When::After(trigger) = &plan.steps[index].when else { continue };
-            // Holds act where the point is, not at the end of the turn.
+            // Holds take effect at the point itself, not at the end of the turn.
             let holds = matches!(plan.steps[index].action, Action::Fault(Fault::Hold { .. }));
             if !holds && self.matches(trigger, point, host, name, fields) {
                 self.steps.waiting[at].1 = seen + 1;
@@ -195,7 +196,7 @@ impl World {
         acted
     }
 
-    /// A task is at a point: the step that holds it there, if there is one.
+    /// Returns the step that holds a task at this point, if there is one.
     pub(super) fn holds(
         &mut self,
         host: HostIx,
@@ -225,7 +226,7 @@ impl World {
         holding
     }
 
-    /// Holds the task that is at a point, for a step.
+    /// Holds a task at a point, for a step.
     pub(super) fn hold(&mut self, step: usize, host: HostIx, name: &'static str) -> Hold {
         let plan = self.plan.clone();
         let Action::Fault(fault @ Fault::Hold { end }) = &plan.steps[step].action else {
@@ -244,7 +245,8 @@ impl World {
         Box::pin(gate.passed())
     }
 
-    /// Lets the tasks go on that were held until this was reached. Returns whether any did at once.
+    /// Releases the tasks that were held until this milestone or point was reached. Returns whether
+    /// any was released at once.
     fn let_go(
         &mut self,
         point: bool,
@@ -279,7 +281,7 @@ impl World {
         at_once
     }
 
-    /// A held task goes on.
+    /// Releases a held task.
     pub(super) fn release(&mut self, fault: usize) {
         let Some(at) = self.steps.holds.iter().position(|held| held.fault == fault) else { return };
         let held = self.steps.holds.remove(at);
@@ -288,13 +290,13 @@ impl World {
         self.end_fault(fault);
     }
 
-    /// All tasks that are held go on.
+    /// Releases all held tasks.
     pub(super) fn release_all(&mut self) {
         let held: Vec<_> = self.steps.holds.iter().map(|held| held.fault).collect();
         held.into_iter().for_each(|fault| self.release(fault));
     }
 
-    /// A host dies: the tasks that are held there die with it.
+    /// Removes the holds of a host that dies, with their tasks.
     pub(super) fn drop_holds_of(&mut self, host: HostIx) {
         let held: Vec<_> = self
             .steps
@@ -307,7 +309,8 @@ impl World {
         held.into_iter().for_each(|fault| self.end_fault(fault));
     }
 
-    /// Writes what was noted in a turn. Returns the milestone or point that it is, if a step or a held task waits for any.
+    /// Writes a note of the turn to the history. Returns the milestone or point that it contains,
+    /// if a step or a held task waits for one.
     pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> Option<Reached> {
         let of = (host != super::local::NOBODY).then_some(host);
         match what {
@@ -350,8 +353,9 @@ impl World {
         None
     }
 
-    /// A client says which generation a connection carries. Where it says its own name, too, the connections of another one on the
-    /// same host, as of the window before it was loaded again, are none of its older generations.
+    /// Handles a milestone in which a client installs a generation on a connection. The client may
+    /// also name itself. Then only its own older connections on the same host are stale, and not
+    /// those of a client with another name, such as the same window before a reload.
     fn install_generation(
         &mut self,
         host: HostIx,
@@ -379,7 +383,8 @@ impl World {
     }
 }
 
-/// Whether an entry is about the truth or the user: once the clients are closed, neither counts any more.
+/// Returns whether an entry is about ground truth or the user. Such entries no longer count after
+/// the clients are closed.
 fn is_of_user(entry: &EventKind) -> bool {
     matches!(
         entry,

@@ -1,7 +1,8 @@
-//! The world's side of [`net`](crate::net): streams, listeners and connectors that know their host.
+//! The world's side of [`net`](crate::net): streams, listeners and connectors that are bound to
+//! their host.
 //!
-//! Each sets the current host of the socket stack around every poll *and* in its drop, so that no socket's correctness depends on
-//! which task touches it. Between polls the current host is `nobody`.
+//! Each of them sets the current host of the socket stack around every poll *and* in its drop, so
+//! that a socket works correctly in any task. Between polls the current host is `nobody`.
 
 use std::future::Future;
 use std::io;
@@ -21,10 +22,10 @@ use super::local::{self, HostIx, NOBODY};
 use super::state::PendingConnect;
 use super::tap;
 
-/// When so much waits to be read, reading may have to update the window.
+/// The number of unread bytes from which a read may require a window update.
 const NEARLY_FULL: u64 = 60 * 1024;
 
-/// Makes a host the current one of the socket stack, until it is dropped.
+/// Sets the current host of the socket stack, until it is dropped.
 struct OnHost;
 
 impl OnHost {
@@ -40,13 +41,13 @@ impl Drop for OnHost {
     }
 }
 
-/// The network as one host of a world sees it.
+/// The network as seen from one host of a world.
 pub(super) struct WorldNet {
     pub host: HostIx,
 }
 
 impl WorldNet {
-    /// Where an endpoint is: its host, if it is one of the world's.
+    /// Resolves an endpoint to a host of the world and an address.
     fn resolve(&self, to: &Endpoint) -> io::Result<(HostIx, SocketAddr)> {
         local::with(|world| {
             let by_name = world.hosts.named(&to.host().into());
@@ -85,9 +86,10 @@ impl Connect for WorldNet {
 /// A connection that is being opened.
 struct Connecting {
     host: HostIx,
-    /// Gone when it is over.
+    /// `None` after the attempt has finished.
     socket: Option<BoxFuture<'static, io::Result<Box<dyn RawSocket>>>>,
-    /// What the world is told before the first poll, with which the SYN leaves.
+    /// The attempt, which is registered in the world before the first poll, because that poll sends
+    /// the SYN.
     opening: Option<PendingConnect>,
     end: SharedEnd,
 }
@@ -175,10 +177,11 @@ impl Network for WorldNet {
                 local::with(|world| world.stack.bind(at.port()))
             };
             let binding = match bind() {
-                // Linux lets a server come back while its old connections still say goodbye; the stack does not.
+                // Linux lets a server listen again while its old connections are still closing. The
+                // stack does not.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     local::with(|world| world.forget_orphans(self.host, at.port()));
-                    // The stack clears away what it was made to forget when this turn is over.
+                    // The stack removes the forgotten connections at the end of this turn.
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                     bind()?
                 }
@@ -193,7 +196,7 @@ impl Network for WorldNet {
 
 struct Listening {
     host: HostIx,
-    /// Gone only while it is dropped.
+    /// `None` only while it is dropped.
     binding: Option<Box<dyn RawListener>>,
     at: Endpoint,
 }
@@ -246,7 +249,7 @@ struct WorldStream {
 }
 
 impl WorldStream {
-    /// Gives an end its socket, and its user a stream.
+    /// Attaches a socket to an end, and returns the stream for its user.
     fn attach(
         host: HostIx,
         conn: ConnIndex,
@@ -288,7 +291,8 @@ impl AsyncRead for WorldStream {
             return Poll::Ready(Ok(()));
         }
         if let Some(kind) = end.error {
-            // Linux reports an error once, and then an end of stream; a broken pipe is nothing to readers.
+            // Linux reports an error once, and then an end of stream. Readers do not see a broken
+            // pipe.
             let reported = std::mem::replace(&mut end.reported, true);
             return Poll::Ready(if reported || kind == io::ErrorKind::BrokenPipe {
                 Ok(())
@@ -392,7 +396,8 @@ impl Drop for WorldStream {
         end.reader = None;
         end.rescued.clear();
         drop(end);
-        // In which order tasks are dropped when all is over, is their runtime's affair: no history.
+        // At the end of the run, the runtime drops the tasks in an arbitrary order. That order is
+        // not part of the history.
         if !local::listening() {
             return;
         }
@@ -406,11 +411,11 @@ impl Drop for WorldStream {
 }
 
 impl super::state::World {
-    /// A connection could not be opened, or was reset while it was being opened.
+    /// Handles that a connection could not be opened, or was reset during its handshake.
     pub(super) fn not_opened(&mut self, conn: ConnIndex, kind: io::ErrorKind) {
         self.conns.get(conn).end(Side::Client).lock().dropped = true;
         self.over(conn, Side::Client, ConnEnd::NotOpened(kind));
-        // Nobody will ever be told on the other side, unless somebody accepted the connection there.
+        // The server's end is never notified, unless the server has accepted the connection.
         let far = self.conns.look(conn).end(Side::Server).lock();
         let accepted = far.socket.is_some() || far.dropped;
         drop(far);

@@ -1,4 +1,5 @@
-//! What is taken down of segments and messages: for the digest, for detailed histories, for faults that count messages.
+//! Records of segments and messages: for the digest, for detailed histories, and for faults that
+//! count messages.
 
 use crate::history::{ConnIndex, EventKind, Fate, Flags, Side, Time};
 use crate::net::ConnId;
@@ -10,8 +11,8 @@ use super::link::Segment;
 use super::local;
 use super::state::World;
 
-/// The user of an end wrote bytes: where messages are counted, their ends are noted. A dissector is the subject's code, so nobody
-/// holds the world while it reads.
+/// Handles bytes that the user of an end wrote. If the run counts messages, finds the ends of the
+/// messages. The dissector is code of the subject, so it is called while the world is not borrowed.
 pub(super) fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
     let reading = local::with(|world| {
         let direction = world.conns.get(conn).from(from);
@@ -25,7 +26,7 @@ pub(super) fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
 }
 
 impl World {
-    /// A dissector found messages in what was written.
+    /// Stores the messages that a dissector found.
     fn read(
         &mut self,
         conn: ConnIndex,
@@ -53,7 +54,7 @@ impl World {
         }
     }
 
-    /// The connection of a number that product code knows.
+    /// Returns the connection with a number that product code uses.
     pub(super) fn index_of(&self, id: ConnId) -> Option<ConnIndex> {
         let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
         (index < self.history.conns.len()).then_some(ConnIndex(index))

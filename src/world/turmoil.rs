@@ -1,31 +1,35 @@
-//! The second engine: the same world on stock `turmoil`, in ticks. It is slow; it checks the first one, and shows
-//! that a protocol which lives in turmoil sees the same.
+//! The second engine: the same world on stock `turmoil`, in ticks. It is slow. It checks the first
+//! engine, and shows that a protocol written for turmoil behaves the same.
 //!
-//! All of turmoil's links are held, so that turmoil decides nothing. After each tick the world looks at the segments that wait on
-//! the links: new ones get their fate from the link model, as on the event engine, and those whose arrival has come are handed
-//! over before the next tick. A segment that is lost waits there for ever. What the world does with a segment in between is not
-//! written twice: [`links`] tells of each as a packet of the event engine.
+//! All links of turmoil are held, so turmoil makes no decisions. After each tick the world checks
+//! the segments that wait on the links. New segments get their fate from the link model, as on the
+//! event engine. Segments whose arrival time has come are delivered before the next tick. A lost
+//! segment stays on its link. The code that handles segments exists only once: [`links`] converts
+//! each segment to a packet of the event engine.
 //!
-//! What cannot be said on a held link (an RST, a part of a segment) is enforced where product code holds its end of a connection:
-//! an end that was killed gets its error there, whatever turmoil's own socket still believes, and what that socket says afterwards
-//! is dropped.
+//! A held link cannot carry an RST or a part of a segment. The world enforces these at the stream
+//! of the user: an end that was killed returns its error there, regardless of the state of
+//! turmoil's socket, and later data of that socket is dropped.
 //!
-//! A turn is a tick. In it run its timers first, then what arrived in it, in the order of the hosts; what a
-//! milestone triggers acts at its end. What happens in a tick is told with its beginning: where ticks are longer than a
-//! millisecond, the world is coarser, and quicker. Every host has a runtime of its own, by whose number the world tells whose task speaks.
+//! A turn is a tick. In a tick, the timers run first, then the tasks that received segments, in the
+//! order of the hosts. Steps that a milestone triggers run at the end of the tick. Everything that
+//! happens in a tick is recorded with the time of its beginning: with ticks longer than a
+//! millisecond, the world is coarser and faster. Every host has its own runtime. The world uses the
+//! runtime's id to find the host of a note.
 //!
-//! What differs from the event engine, because stock turmoil has no words for it:
-//! - a connection is up when the server's user accepts it, and its client knows at once: a SYN-ACK takes no time, cannot be lost,
-//!   and there is no third segment; a SYN to a port where nobody listens is refused without a way back; a SYN that comes after its client has given up reaches nobody, so
-//!   that the server's end of that connection is never told to be over;
-//! - a segment is one write of at most [`SEGMENT`] bytes, and cannot be split on its way. Acknowledgements and windows are the
-//!   world's own there ([`windows`](super::windows));
-//! - `accept-then-close` is refused: its middleman would have to invent a SYN-ACK;
-//! - the order of packets and timers within a millisecond is fixed, whatever the plan wants;
-//! - there are no task hooks: tasks and polls are counted by the runtimes' own metrics, and a task that spins hangs the run, where
-//!   the event engine tells of a livelock;
-//! - a panic of a task that is not the root ends its whole run: turmoil shuts the runtime down. What else turmoil gives up for is an
-//!   error of the run.
+//! Differences from the event engine, because stock turmoil cannot express some behavior:
+//! - A connection is up when the server's user accepts it, and its client knows this at once: a
+//!   SYN-ACK takes no time and cannot be lost, and there is no third segment. A SYN to a port
+//!   without a listener is refused without a way back. The listener skips a SYN whose client has
+//!   given up, so the server's end of that connection is never notified that it is over.
+//! - A segment is one write of at most [`SEGMENT`] bytes, and cannot be split on its way. The world
+//!   provides the acknowledgements and windows itself ([`windows`](super::windows)).
+//! - `accept-then-close` is refused: its middlebox would have to create a SYN-ACK.
+//! - The order of packets and timers within a millisecond is fixed, regardless of the plan.
+//! - There are no task hooks. Tasks and polls are counted with the metrics of the runtimes. A task
+//!   that spins hangs the run; the event engine reports a livelock.
+//! - A panic of a task other than the root ends the whole run, because turmoil shuts the runtime
+//!   down. If turmoil gives up for another reason, that is an error of the run.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -51,17 +55,17 @@ mod stack;
 
 use stack::{MachineOrder, Shared, TickStack};
 
-/// The largest segment, as that of the event engine.
+/// The largest segment, the same as in the event engine.
 const SEGMENT: usize = 1_460;
 
-/// How many segments of a direction may be on their way or unread, and how many connections may wait to be accepted: more than the
-/// windows let pass, even of a byte each.
+/// The limit on the segments of a direction that are in flight or unread, and on the connections
+/// that wait to be accepted. The windows allow fewer, even with segments of one byte.
 const SEGMENTS: usize = 1 << 18;
 
-/// What a tick costs, in turns of the event engine.
+/// The cost of a tick, in turns of the event engine.
 const TURNS_A_TICK: u32 = 64;
 
-/// Why a fault cannot be carried out on this engine, if so.
+/// Returns the reason why this engine does not support a fault, or `None` if it does.
 pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
     match fault {
         Fault::AcceptThenClose { .. } => {
@@ -71,7 +75,7 @@ pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
     }
 }
 
-/// A simulation of turmoil, and what runs in it.
+/// A turmoil simulation and its hosts.
 pub(super) struct TickMachine {
     sim: Sim<'static>,
     hosts: Vec<SimHost>,
@@ -82,14 +86,14 @@ pub(super) struct TickMachine {
 /// A host of the simulation.
 struct SimHost {
     ip: IpAddr,
-    /// The root that it starts with next.
+    /// The root for the next start.
     next: Rc<Cell<Option<Root>>>,
-    /// Whether turmoil knows it already.
+    /// Whether the host is already registered in turmoil.
     known: bool,
 }
 
 impl TickMachine {
-    /// A machine whose `select!` is drawn from `seed`.
+    /// Creates a machine that seeds `select!` with `seed`.
     pub fn new(seed: u64, tick: Tick) -> Self {
         let sim = Builder::new()
             .tick_duration(tick.length())
@@ -100,7 +104,7 @@ impl TickMachine {
         Self { sim, hosts: Vec::new(), shared: Rc::default(), tick }
     }
 
-    /// Does what is due, and what the world has ordered. Returns whether there was anything.
+    /// Handles the events that are due and the orders of the world. Returns whether there were any.
     fn catch_up(&mut self) -> bool {
         let mut acted = self.carry_out();
         while let Some(due) = local::with(|world| world.queue.pop(world.now())) {
@@ -111,7 +115,7 @@ impl TickMachine {
         acted
     }
 
-    /// Starts and stops hosts as ordered. Returns whether any were.
+    /// Starts and stops hosts as ordered. Returns whether there were any orders.
     fn carry_out(&mut self) -> bool {
         let orders = std::mem::take(&mut self.shared.borrow_mut().orders);
         let any = !orders.is_empty();
@@ -120,7 +124,8 @@ impl TickMachine {
                 MachineOrder::Start(host, root) => self.start(host, root),
                 MachineOrder::Stop(host) if self.hosts[host.0].known => {
                     local::as_host(host, || self.sim.crash(self.hosts[host.0].ip));
-                    // What dropped tasks still say is read, and ignored, while the host dies.
+                    // Notes of dropped tasks are read now, while the host is dying, so that they
+                    // are ignored.
                     local::with(World::read_notes);
                 }
                 MachineOrder::Stop(_) => {}
@@ -146,7 +151,7 @@ impl TickMachine {
         self.hosts[index.0].known = true;
     }
 
-    /// A tick in which all hosts run; `acted` is whether the world did anything before it.
+    /// Runs a tick of all hosts. `acted` is whether the world did anything before it.
     fn tick(&mut self, acted: bool) -> Result<(), Stop> {
         self.shared.borrow_mut().links.hand_over(&self.sim);
         let stepped = match catch_unwind(AssertUnwindSafe(|| self.sim.step())) {
@@ -162,7 +167,7 @@ impl TickMachine {
         stepped
     }
 
-    /// The end of a tick in which something ran.
+    /// Ends a tick in which something ran.
     fn end_turn(&mut self) {
         resources::look();
         while local::with(World::read_notes) {
@@ -180,15 +185,16 @@ impl TickMachine {
     }
 }
 
-/// Why there is no next tick.
+/// The reason why there is no next tick.
 enum Stop {
-    /// turmoil says so.
+    /// turmoil returned an error.
     Error(String),
-    /// Somebody panicked, and turmoil went down with it.
+    /// Code in the simulation panicked, and turmoil stopped.
     Panic(Box<dyn Any + Send>),
 }
 
-/// What a host runs: its root; then nothing, but for the tasks that it left behind. A panic of the root is the root's end.
+/// Runs the root of a host, and then stays pending so that the tasks that the root spawned can
+/// continue. A panic of the root ends it.
 async fn live(mut root: Root) -> ::turmoil::Result {
     let lifecycles = local::RootLives::here();
     std::future::poll_fn(|cx| {
@@ -223,7 +229,7 @@ impl Machine for TickMachine {
             let acted = self.catch_up();
             match self.tick(acted) {
                 Ok(()) => {}
-                // Where it is a task of the subject, the history says so, and ends here.
+                // A panic of a task of the subject is in the history, and the history ends here.
                 Err(Stop::Panic(_)) if local::with(|world| world.has_panicked()) => break,
                 Err(Stop::Panic(panic)) => resume_unwind(panic),
                 Err(Stop::Error(why)) => {

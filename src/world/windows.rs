@@ -1,13 +1,16 @@
-//! Windows, where the engine's sockets have none, or do not tell of them.
+//! Windows, for engines whose sockets have none, or whose sockets send no window updates.
 //!
-//! Stock turmoil's know neither acknowledgements nor windows of bytes. The world is both kernels then. A segment leaves when its
-//! receiver has room for it ([`World::leave_in_turn`]); what was delivered is acknowledged by a segment that goes through the link
-//! model as any other ([`World::acknowledge`]); and a user writes no more than a send buffer holds ([`World::may_write`]). So a window
-//! a round trip is what passes, on both engines.
+//! The sockets of stock turmoil have neither acknowledgements nor byte windows. With this engine,
+//! the world does the work of both kernels. A segment leaves when its receiver has room for it
+//! ([`World::leave_in_turn`]). Delivered data is acknowledged by a segment that passes the link
+//! model like any other ([`World::acknowledge`]). A user can write only as much as a send buffer
+//! holds ([`World::may_write`]). So at most one window passes per round trip, on both engines.
 //!
-//! Segments cannot be split on that engine: a write is a segment. Where a link wants them small, writes are.
+//! Segments cannot be split on that engine: one write is one segment. If a link limits the segment
+//! size, the world limits the size of writes.
 //!
-//! The other engine's sockets have windows, and do not say that one has opened again: the world does ([`World::update_windows`]).
+//! The sockets of the other engine have windows, but do not announce that a window has opened
+//! again. The world does this ([`World::update_windows`]).
 
 use bytes::BytesMut;
 use turmoil_net::{TcpFlags, TcpSegment};
@@ -26,12 +29,12 @@ const SEGMENT: u16 = 1_460;
 const SEND_BUFFER: u64 = 64 * 1024;
 
 impl World {
-    /// Whether the windows are the world's to keep.
+    /// Returns whether the world keeps the windows.
     pub(super) fn keeps_windows(&self) -> bool {
         self.options.engine.is_like(Engine::TURMOIL)
     }
 
-    /// How much the user of an end may write now.
+    /// Returns how many bytes the user of an end may write now.
     pub(super) fn may_write(&self, conn: ConnIndex, from: Side) -> usize {
         if !self.keeps_windows() {
             return usize::MAX;
@@ -48,8 +51,9 @@ impl World {
             as usize
     }
 
-    /// A kernel sent a segment: it leaves after those before it, when there is room for it. What is written in one turn, and what
-    /// waits, leaves in segments as large as may be.
+    /// Queues a segment that a kernel sent: it leaves after those before it, when there is room for
+    /// it. Data that is written in one turn, and data that waits, is merged into segments that are
+    /// as large as possible.
     pub(super) fn leave_in_turn(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
         let most = self
             .effects(plain(conn, from))
@@ -65,7 +69,7 @@ impl World {
         }
     }
 
-    /// The turn in which kernels sent segments is over.
+    /// Sends the waiting segments that fit, at the end of the turn in which kernels sent segments.
     pub(super) fn send_what_waits(&mut self) {
         for (conn, from) in std::mem::take(&mut self.leaving) {
             self.send_what_fits(conn, from);
@@ -79,7 +83,7 @@ impl World {
                 return;
             };
             let in_flight = direction.left - direction.acked;
-            // A segment that is larger than a small window goes alone: it cannot be split.
+            // A segment that is larger than a small window goes alone, because it cannot be split.
             let room = direction.room.unwrap_or(u16::MAX.into());
             let fits = len == 0 || in_flight + len <= room || in_flight == 0 && room > 0;
             let Some(tcp) = fits.then(|| direction.unsent.pop_front()).flatten() else { return };
@@ -88,12 +92,12 @@ impl World {
         }
     }
 
-    /// Acknowledges what was delivered to an end.
+    /// Acknowledges the data that was delivered to an end.
     pub(super) fn acknowledge(&mut self, conn: ConnIndex, of: Side) {
         let state = self.conns.look(conn);
         let unread = {
             let end = state.end(of).lock();
-            // How much was read of a socket that nobody told the world of, nobody knows.
+            // The world does not know how much was read from a socket that it did not open.
             if state.foreign { 0 } else { end.received.saturating_sub(end.read) }
         };
         let far = &state.directions[of.other() as usize];
@@ -108,7 +112,7 @@ impl World {
         self.send(conn, of, ack);
     }
 
-    /// An acknowledgement by an end has arrived: there may be room again.
+    /// Handles an acknowledgement from an end: there may be room for more segments.
     pub(super) fn acknowledged(&mut self, conn: ConnIndex, by: Side, tcp: &TcpSegment) {
         let from = by.other();
         let direction = self.conns.get(conn).from(from);
@@ -122,7 +126,8 @@ impl World {
         }
     }
 
-    /// Receivers that have room again, after they had advertised less than a segment, say so: the persist timer of a real TCP.
+    /// Sends a window update for each receiver that had advertised less than a segment and has room
+    /// again. In a real TCP, the persist timer solves this.
     pub(super) fn update_windows(&mut self) {
         for (conn, side) in std::mem::take(&mut self.reopened) {
             let waiting = {
@@ -142,7 +147,7 @@ impl World {
         }
     }
 
-    /// The user of an end read while little room was left: the window may have to be updated.
+    /// Handles a read by the user of an end that had little room: its window may need an update.
     pub(super) fn made_room(&mut self, conn: ConnIndex, side: Side) {
         if self.conns.get(conn).from(side).window < SEGMENT
             && !self.reopened.contains(&(conn, side))
@@ -152,12 +157,13 @@ impl World {
     }
 }
 
-/// A segment of a direction, as the link model sees one that carries bytes.
+/// Returns a segment of a direction that carries data, for the link model.
 fn plain(conn: ConnIndex, from: Side) -> Segment {
     Segment { conn, from, flags: Flags::default(), len: 1, completes: false }
 }
 
-/// Puts a segment behind the one before it, if both fit into one of `most` bytes. Returns whether it did.
+/// Appends a segment to the one before it, if both together fit into `most` bytes. Returns whether
+/// they were merged.
 fn merge(last: &mut TcpSegment, next: &TcpSegment, most: usize) -> bool {
     if last.flags.fin || last.payload.len() + next.payload.len() > most {
         return false;

@@ -1,22 +1,25 @@
-//! A chat log that clients follow across reconnects, in plain tokio; [`subject`] puts it into a world.
-//! A client says which line it wants, from 0; the server answers with the number of its log, and the line if it comes in a second.
+//! A chat log that clients follow across reconnects, in plain tokio. [`subject`] runs it in a
+//! world.
+//!
+//! A client requests a line by its number, from 0. The server answers with the id of its log, and
+//! with the line if it is written within a second.
 use reknit_seams::net::{Endpoint, Net, Stream};
 use std::{convert::Infallible, io, time::Duration};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::{sync::watch, task::JoinSet, time::Instant, time::sleep, time::timeout};
 #[cfg(feature = "sim")]
 pub mod subject;
-const SILENCE: Duration = Duration::from_secs(3); // after which the other end is taken for dead
+const SILENCE: Duration = Duration::from_secs(3); // after which the peer counts as dead
 const PAUSE: Duration = Duration::from_millis(250); // between two connections
-const PATIENCE: Duration = Duration::from_secs(20); // for which a client does without an answer
+const PATIENCE: Duration = Duration::from_secs(20); // after which a client without an answer gives up
 
-/// What was said so far, under a number that no other log has.
+/// The lines written so far, with an id that no other log has.
 pub struct Log {
     pub id: u64,
     pub lines: Vec<String>,
 }
 
-/// Serves a log until it is dropped.
+/// Serves a log until the future is dropped.
 pub async fn serve(net: &Net, at: &Endpoint, log: watch::Receiver<Log>) -> io::Result<Infallible> {
     let (mut listener, mut followers) = (net.listen(at).await?, JoinSet::new());
     loop {
@@ -35,7 +38,8 @@ async fn attend(stream: Stream, mut log: watch::Receiver<Log>) -> io::Result<Inf
     }
 }
 
-/// Follows a log until it cannot be any longer. `reported` gets each line, with the count of connections so far.
+/// Follows a log until that is no longer possible. Calls `reported` with the number of connections
+/// so far and each line.
 pub async fn follow(
     net: &Net,
     server: &Endpoint,
@@ -57,14 +61,14 @@ pub async fn follow(
                 next += line.iter().count();
                 answered = Instant::now();
             }
-            next += usize::from(cfg!(feature = "bug")); // takes the line that was on its way for read
+            next += usize::from(cfg!(feature = "bug")); // treats a line in flight as received
         }
         sleep(PAUSE).await;
     }
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Says a line, unless it is empty, and hears one. What has no end of line was cut off.
+/// Sends a line, unless it is empty, and reads one. A line without a line end was cut off.
 async fn exchange(stream: &mut BufReader<Stream>, line: String) -> io::Result<String> {
     stream.write_all(line.as_bytes()).await?;
     let mut heard = String::new();

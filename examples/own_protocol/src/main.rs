@@ -1,4 +1,4 @@
-//! The whole command line, for this protocol: `cargo run --features cli -- run`.
+//! The whole command line tool for this protocol: `cargo run --features cli -- run`.
 fn main() -> std::process::ExitCode {
     reknit::cli::main(vec![std::sync::Arc::new(own_protocol::subject::Chat)])
 }

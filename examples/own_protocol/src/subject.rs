@@ -1,4 +1,5 @@
-//! The chat in a world: 80 lines are said, and the user of each client follows them, under a name that is the client's own.
+//! The chat in a world: the server writes 80 lines, and the user of each client follows them. The
+//! client records them under its own name.
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Call, Class, Stream};
 use reknit::schedule::{Host, Limits, Plan};
@@ -9,7 +10,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Operation {
-    /// To follow the log.
+    /// Follows the log.
     Follow {},
 }
 
@@ -43,7 +44,7 @@ impl Subject for Chat {
         Some("chat.client.connected")
     }
     fn guarantees(&self, _: &Limits) -> Guarantees {
-        let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // to connect, and to be answered
+        let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // connect, and get an answer
         let (recovery, back_off) = (crate::PATIENCE - detection, crate::PAUSE + attempt);
         Guarantees { attempt, back_off, ..Guarantees::recovering(detection, recovery) }
     }

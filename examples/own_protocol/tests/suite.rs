@@ -1,2 +1,2 @@
-//! The whole test suite: every scenario file, random schedules, and the same runs again.
+//! The whole test suite: every scenario file, random schedules, and repeated runs.
 reknit::tests!(own_protocol::subject::Chat);

@@ -1,8 +1,9 @@
-//! A ticker whose clients follow it across reconnects, written against `turmoil::net` and for no other harness: `tests/plain.rs`
-//! runs it in a `turmoil::Sim`. [`subject`] puts the same code, as it is, under reknit's faults and properties.
+//! A ticker whose clients follow it across reconnects. It is written only for `turmoil::net`:
+//! `tests/plain.rs` runs it in a `turmoil::Sim`. [`subject`] runs the same code, unchanged, under
+//! reknit's faults and properties.
 //!
-//! A client says which number it wants; the server answers with the name of its count, and with all from that number on, if one comes
-//! in a second.
+//! A client requests a number. The server answers with the name of its count, and with all numbers
+//! from that one on, if there is one within a second.
 use std::{convert::Infallible, io, time::Duration};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::{sync::watch, task::JoinSet, time::Instant, time::sleep, time::timeout};
@@ -10,17 +11,17 @@ use turmoil::net::{TcpListener, TcpStream};
 pub mod subject;
 
 const PORT: u16 = 80;
-const SILENCE: Duration = Duration::from_secs(3); // after which the other end is taken for dead
+const SILENCE: Duration = Duration::from_secs(3); // after which the peer counts as dead
 const PAUSE: Duration = Duration::from_millis(250); // between two connections
-const PATIENCE: Duration = Duration::from_secs(20); // for which a client does without an answer
+const PATIENCE: Duration = Duration::from_secs(20); // after which a client without an answer gives up
 
-/// How far a count is, under a name that no other count has.
+/// The progress of a count, with a name that no other count has.
 pub struct Count {
     pub name: u64,
     pub reached: u64,
 }
 
-/// Serves a count until it is dropped.
+/// Serves a count until the future is dropped.
 pub async fn serve(count: watch::Receiver<Count>) -> io::Result<Infallible> {
     let (listener, mut followers) = (TcpListener::bind(("0.0.0.0", PORT)).await?, JoinSet::new());
     loop {
@@ -41,8 +42,9 @@ async fn tell(stream: TcpStream, mut count: watch::Receiver<Count>) -> io::Resul
     }
 }
 
-/// Follows a count until it cannot be any longer. `reported` gets the count's name, how many connections there were so far, and each number.
-/// A client that is `hasty` takes what was on its way when a connection broke for read.
+/// Follows a count until that is no longer possible. Calls `reported` with the name of the count,
+/// the number of connections so far, and each number. A `hasty` client treats a number that was in
+/// flight when a connection broke as received.
 pub async fn follow(
     server: &str,
     hasty: bool,
@@ -71,7 +73,7 @@ pub async fn follow(
     Err(io::ErrorKind::TimedOut.into())
 }
 
-/// Says a line, unless it is empty, and hears one. What has no end of line was cut off.
+/// Sends a line, unless it is empty, and reads one. A line without a line end was cut off.
 async fn exchange(stream: &mut BufReader<TcpStream>, line: String) -> io::Result<String> {
     stream.write_all(line.as_bytes()).await?;
     let mut heard = String::new();

@@ -1,9 +1,9 @@
-//! The ticker in a world: it counts to 80, and the user of each client follows it. Its sockets are turmoil's, so it lives on stock
-//! turmoil only.
+//! The ticker in a world: it counts to 80, and the user of each client follows it. It uses
+//! turmoil's sockets, so it runs only on stock turmoil.
 //!
-//! What turmoil lets a test do to its links, reknit's faults do to such sockets: partitions, stalls, delays, slow links, hosts that
-//! die and come back. No end of such a connection can be told that it is over: `cut` and `reset` find nothing to do, and a refused
-//! connection hangs.
+//! reknit can apply to such sockets the faults that turmoil offers for its links: partitions,
+//! stalls, delays, slow links, and hosts that die and restart. The world cannot close an end of
+//! such a connection: `cut` and `reset` have no effect, and a refused connection hangs.
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Call, Class, Stream};
 use reknit::property::Guarantees;
@@ -14,7 +14,7 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Operation {
-    /// To follow the count.
+    /// Follows the count.
     Follow {},
 }
 
@@ -29,7 +29,7 @@ impl Operations for Operation {
 
 #[derive(Default)]
 pub struct Ticker {
-    /// Whether its clients are: that is a bug.
+    /// Whether the clients are hasty. This is a bug.
     pub hasty: bool,
 }
 
@@ -42,7 +42,7 @@ impl Subject for Ticker {
         "a ticker that clients follow across reconnects, over turmoil::net"
     }
     fn guarantees(&self, _: &Limits) -> Guarantees {
-        let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // to connect, and to be answered
+        let (detection, attempt) = (crate::SILENCE, crate::SILENCE * 2); // connect, and get an answer
         let (recovery, back_off) = (crate::PATIENCE - detection, crate::PAUSE + attempt);
         Guarantees { attempt, back_off, ..Guarantees::recovering(detection, recovery) }
     }

@@ -1,4 +1,4 @@
-//! The ticker under reknit's faults and properties, on stock turmoil.
+//! Runs the ticker under reknit's faults and properties, on stock turmoil.
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ fn ticker(hasty: bool) -> Arc<dyn DynSubject> {
     Arc::new(Ticker { hasty })
 }
 
-/// The properties that a run breaks, each with its sentence; nothing where stock turmoil has no word for something in the plan.
+/// Returns the violations of a run as `property: sentence`, or `None` if stock turmoil does not
+/// support the plan.
 fn broken(subject: &Arc<dyn DynSubject>, plan: &Plan, expect: &Expect) -> Option<Vec<String>> {
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     match judge(JudgedRun { subject, plan, expect }, &options, |_| false) {
@@ -30,7 +31,7 @@ fn broken(subject: &Arc<dyn DynSubject>, plan: &Plan, expect: &Expect) -> Option
     }
 }
 
-/// What a scenario file breaks.
+/// Returns the violations of a scenario file.
 fn of_file(name: &str, hasty: bool) -> Vec<String> {
     let (path, subject) = (Path::new("scenarios/ticker").join(name), ticker(hasty));
     let scenario = ScenarioFile::load(&path, std::slice::from_ref(&subject)).unwrap();
@@ -39,7 +40,7 @@ fn of_file(name: &str, hasty: bool) -> Vec<String> {
 }
 
 #[test]
-fn a_server_that_is_out_of_reach_for_a_while_costs_no_number() {
+fn an_outage_of_the_server_loses_no_number() {
     assert_eq!(of_file("out-of-reach.toml", false), [""; 0]);
 }
 
@@ -53,7 +54,7 @@ fn a_client_that_is_hasty_misses_a_number() {
 }
 
 #[test]
-fn a_server_that_starts_again_has_another_count() {
+fn a_restarted_server_has_another_count() {
     assert_eq!(of_file("another-count.toml", false), [""; 0]);
 }
 

@@ -1,9 +1,9 @@
-//! The ticker in a simulation of turmoil's own, without reknit.
+//! Runs the ticker in a turmoil simulation, without reknit.
 use tokio::sync::watch;
 use turmoil_ticker::{Count, follow, serve};
 
 #[test]
-fn a_client_follows_the_count_in_a_simulation_of_turmoils() -> turmoil::Result {
+fn a_client_follows_the_count_in_a_turmoil_simulation() -> turmoil::Result {
     let mut sim = turmoil::Builder::new().build();
     sim.host("server", || async {
         let (_counted, count) = watch::channel(Count { name: 7, reached: 3 });

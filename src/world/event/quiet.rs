@@ -1,11 +1,13 @@
-//! Packets that nobody could notice: nothing is woken for them.
+//! Quiet packets: packets without a visible effect, for which the engine wakes no task.
 //!
-//! Every segment with data is answered by a bare acknowledgement, and most of these change nothing that a task could see: nobody
-//! waits for room, and nothing waits to be sent. The director sleeps past them. They arrive in their place all the same: before a task
-//! is polled after their time, and before anything that is due later.
+//! Every data segment is answered by a bare acknowledgement. Most of these have no effect that a
+//! task could see: no task waits for room, and no data waits to be sent. The driver sleeps past
+//! them. They still arrive in order: before a task is polled after their time, and before any event
+//! that is due later.
 //!
-//! Nor need the receiver's kernel be given them then: it owes them until its user writes, and could notice how much room there is. What
-//! comes behind an acknowledgement in its direction mostly comes before that, and says the same: then the kernel is spared it.
+//! Their delivery to the receiver's kernel is deferred until the receiver's user writes, because
+//! only then the available room is visible. A later segment of the same direction usually arrives
+//! first and carries the same acknowledgement. The kernel then never gets the earlier one.
 
 use std::cell::Cell;
 
@@ -18,18 +20,20 @@ use crate::world::local;
 use crate::world::queue::Due;
 use crate::world::state::World;
 
-/// With fewer bytes than this on their way, the sender's buffer has room left: it is four times as large.
+/// With fewer bytes than this in flight, the sender's buffer has room, because it is four times as
+/// large.
 const FEW: u32 = 16 * 1024;
 
-/// How many packets the director sleeps past at most: each is looked at whenever it goes to sleep.
+/// The largest number of packets that the driver sleeps past. All of them are checked each time it
+/// goes to sleep.
 const MOST: usize = 4;
 
 thread_local! {
-    /// Whether there may be packets that the director has slept past.
+    /// Whether there may be packets that the driver has slept past.
     static SLEEPS_PAST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A task is about to be polled: what has come in the meantime is there.
+/// Delivers the packets that have arrived in the meantime, because a task is about to be polled.
 pub(super) fn before_poll() {
     if SLEEPS_PAST.replace(false) {
         local::try_with(World::deliver_passed);
@@ -37,7 +41,7 @@ pub(super) fn before_poll() {
 }
 
 impl World {
-    /// When the next thing is due that somebody could notice.
+    /// Returns the time of the next event that has a visible effect.
     pub(super) fn next_noticed(&self) -> Option<Time> {
         for (n, (at, segment)) in self.queue.iter().enumerate() {
             if n == MOST || !self.is_quiet(segment) {
@@ -48,7 +52,7 @@ impl World {
         None
     }
 
-    /// Has what the director has slept past arrive.
+    /// Handles the arrival of the packets that the driver has slept past.
     pub(super) fn deliver_passed(&mut self) {
         let now = self.now();
         while let Some(quiet) = self.has_passed(now) {
@@ -59,14 +63,17 @@ impl World {
         }
     }
 
-    /// Whether the next thing is quiet, if it was due before this moment, or in it and before its timers.
+    /// Returns whether the next event is a quiet packet, or `None` if that event is not overdue. An
+    /// event is overdue if it was due before now. A quiet packet that is due now is also overdue if
+    /// packets come before timers.
     fn has_passed(&self, now: Time) -> Option<bool> {
         let (at, segment) = self.queue.iter().next().filter(|(at, _)| *at <= now)?;
         let quiet = self.is_quiet(segment);
         (at < now || quiet && packets_first(self.seed(), self.plan.order, now)).then_some(quiet)
     }
 
-    /// An acknowledgement arrives, which its receiver's kernel need not be given yet. One that was overtaken says nothing.
+    /// Stores an acknowledgement that arrives now and whose delivery to the kernel is deferred.
+    /// Ignores one that a newer acknowledgement has overtaken.
     fn owe(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
         let dropped = self.is_dropped(conn);
         let direction = self.conns.get(conn).from(from);
@@ -77,8 +84,9 @@ impl World {
         }
     }
 
-    /// The user of an end writes, or closes: its kernel is given what it is owed. It knows the connection still: where it was made to
-    /// forget it, the end has an error or no user.
+    /// Delivers the deferred acknowledgement to the kernel of an end, because its user writes or
+    /// closes. The kernel still knows the connection: if it had been made to forget it, the end
+    /// would have an error or no user.
     pub(in crate::world) fn settle(&mut self, conn: ConnIndex, at: Side) {
         if let Some(tcp) = self.conns.get(conn).from(at.other()).owed.take() {
             let packet = self.packet(conn, at.other(), tcp);
@@ -86,15 +94,17 @@ impl World {
         }
     }
 
-    /// Whether nobody could notice what is due: a bare acknowledgement, and no more than that.
+    /// Returns whether a future event has no visible effect: it is the arrival of a bare
+    /// acknowledgement that changes nothing.
     fn is_quiet(&self, segment: Option<(ConnIndex, Side, &TcpSegment)>) -> bool {
         segment.is_some_and(|(conn, from, tcp)| {
             !self.facts(conn, from, tcp).in_order() && self.is_at_ease(conn, from)
         })
     }
 
-    /// Whether an acknowledgement from an end changes nothing at the other: no fault has to do with the connection, which is open,
-    /// and all that was written there has left, and has room.
+    /// Returns whether an acknowledgement from an end changes nothing at the other end: no fault
+    /// targets the connection, the connection is open, and all data that was written there has left
+    /// and has room.
     fn is_at_ease(&self, conn: ConnIndex, from: Side) -> bool {
         let (state, to) = (self.conns.look(conn), from.other());
         let [behind, ahead] = [from, to].map(|side| &state.directions[side as usize]);

@@ -1,4 +1,4 @@
-//! What the world can ask of `turmoil-net`: its sockets, and the kernels of all hosts.
+//! The world's access to `turmoil-net`: its sockets, and the kernels of all hosts.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -49,23 +49,24 @@ impl RawListener for Binding {
     }
 }
 
-/// The kernels, and the clock of tokio.
+/// The kernels of all hosts, and tokio's clock.
 pub(super) struct EventStack {
     net: EnterGuard,
-    /// The hosts' numbers there, `nobody` first.
+    /// The ids of the hosts in `turmoil-net`, `nobody` first.
     ids: Vec<HostId>,
     /// The address of `nobody`.
     nobody: IpAddr,
-    /// The hosts' roots, while they run.
+    /// The running roots of the hosts.
     roots: Vec<Option<JoinHandle<()>>>,
     started: Instant,
-    /// Whether any socket was used, or given anything, since the kernels were asked last what they send.
+    /// Whether any socket was used, or received a segment, since packets were last collected from
+    /// the kernels.
     touched: Cell<bool>,
 }
 
 impl EventStack {
-    /// Kernels of these hosts, whose clock starts now. Must be made inside the runtime. Its own retransmission, which counts passes, is
-    /// off.
+    /// Creates the kernels of these hosts. Their clock starts now. Must be called inside the
+    /// runtime. Turns off the retransmission of `turmoil-net`, which counts passes.
     pub fn new(hosts: &[Host]) -> (Self, Vec<IpAddr>) {
         let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
         let (ids, ips): (_, Vec<_>) = hosts
@@ -98,7 +99,8 @@ impl Stack for EventStack {
         turmoil_net::set_current(self.ids[host.0]);
     }
 
-    /// `turmoil-net` looks at every socket of every host each time. Where none was touched, none has anything to send.
+    /// Skips the call if no socket was touched: there is nothing to send then, and `turmoil-net`
+    /// would check every socket of every host.
     fn egress(&mut self, packets: &mut Vec<Packet>) {
         if self.touched.take() {
             self.net.egress_all(packets);
@@ -125,7 +127,7 @@ impl Stack for EventStack {
     }
 
     fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>> {
-        // The stack's `bind` is async in form only.
+        // The stack's `bind` never waits, although it is async.
         let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
         let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         else {

@@ -1,22 +1,23 @@
-//! How the outside world knows which operation asked for what a process is or reads: the glue of a subject says so where only
-//! the process sees it.
+//! Assigns process launches and input lines to calls. The glue of a subject marks them, because
+//! only the process itself sees them.
 
 use crate::history::Call;
 use crate::history::content::PADDING;
 use crate::process::Command;
 
-/// The variable in a process's environment that says what the history calls it.
+/// The environment variable that contains the name of the process in the history.
 pub const NAME: &str = "REKNIT_NAME";
 
-/// The variable in a process's environment that says which call asked for it.
+/// The environment variable that contains the call that launched the process.
 pub const CALL: &str = "REKNIT_CALL";
 
-/// A variable of a command, if it is there.
+/// Returns a variable of a command, if it is set.
 pub(super) fn variable<'c>(command: &'c Command, name: &str) -> Option<&'c str> {
     command.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The line that a call writes to the standard input of a process, `bytes` long where that is enough: `#12 ......`.
+/// Returns the line that a call writes to the standard input of a process: `#12 ......`. It is
+/// `bytes` long, or longer if the number needs more.
 pub fn line(call: Call, bytes: usize) -> Vec<u8> {
     let mut line = format!("#{} ", call.0).into_bytes();
     line.resize(bytes.saturating_sub(1).max(line.len()), PADDING);
@@ -24,17 +25,17 @@ pub fn line(call: Call, bytes: usize) -> Vec<u8> {
     line
 }
 
-/// The longest begin of a line in which a call may stand.
+/// The length of the start of a line in which the call number is searched.
 const HEAD: usize = 24;
 
-/// Finds the lines of calls in what a process reads.
+/// Finds the lines of calls in the input of a process.
 #[derive(Debug, Default)]
 pub(super) struct CallLines {
     head: Vec<u8>,
 }
 
 impl CallLines {
-    /// The calls whose lines end in these bytes.
+    /// Returns the calls whose lines end in these bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Call> {
         let mut calls = Vec::new();
         for byte in bytes {
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_its_call_when_all_of_it_has_come() {
+    fn a_complete_line_names_its_call() {
         let mut lines = CallLines::default();
         let long = line(Call(12), 100);
         assert_eq!(long.len(), 100);
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_no_effect() {
+    fn other_lines_are_not_calls() {
         assert_eq!(CallLines::default().feed(b"hello\n#\n#x 1\n\n12\n"), []);
     }
 }

@@ -1,4 +1,5 @@
-//! Both ends of what a process reads from and prints to: pipes, or a terminal. The process's own end writes down the truth.
+//! Both ends of the input and output of a process: pipes, or a terminal. The process's own end
+//! records ground truth.
 
 use std::future::pending;
 use std::io;
@@ -16,18 +17,19 @@ use crate::history::{ProcessOutcome, Stream};
 use crate::process::{Stdio, Streams};
 use crate::subject::Recorder;
 
-/// What ends the input of a terminal: Ctrl-D.
+/// The byte that ends the input of a terminal: Ctrl-D.
 const END_OF_INPUT: u8 = 4;
 
 /// The process's ends.
 pub(super) struct Far {
     pub(super) stdin: DuplexStream,
     pub(super) stdout: DuplexStream,
-    /// None where it has a terminal, which is one with the standard output.
+    /// `None` for a terminal, whose standard error is the same as its standard output.
     pub(super) stderr: Option<DuplexStream>,
 }
 
-/// What was asked for: the launcher's ends, and the process's. Where nobody is to write to it, its input has ended already.
+/// Creates the launcher's ends and the process's ends. If the launcher wants no standard input, the
+/// input of the process is already closed.
 pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
     let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] =
         std::array::from_fn(|_| duplex(PIPE));
@@ -40,17 +42,17 @@ pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
     (near, Far { stdin: stdin_far, stdout: stdout_far, stderr: (!terminal).then_some(stderr_far) })
 }
 
-/// The process's ends, as it uses them.
+/// The process's ends, in the form in which the process uses them.
 pub(super) struct ProcessPipes<'a> {
     pub(super) stdin: Reader<'a>,
     pub(super) stdout: Pen<'a>,
     pub(super) stderr: Pen<'a>,
-    /// Whether all three are a terminal.
+    /// Whether all three are one terminal.
     pub(super) terminal: bool,
 }
 
 impl Far {
-    /// The ends of the process of this name in the history.
+    /// Returns the ends of the process with this name in the history.
     pub(super) fn held<'a>(self, name: &str, record: &'a Recorder) -> ProcessPipes<'a> {
         let terminal = self.stderr.is_none();
         let stream = |end: &str| Stream::from(format!("{name}/{end}").as_str());
@@ -77,18 +79,19 @@ impl Far {
     }
 }
 
-/// What a process reads from.
+/// The input of a process.
 pub(super) struct Reader<'a> {
     from: DuplexStream,
     stream: Stream,
     record: &'a Recorder,
-    /// Whether it is a terminal: one that nobody writes to any more has not ended.
+    /// Whether the input is a terminal. A terminal does not end when its writer is dropped.
     terminal: bool,
     lines: CallLines,
 }
 
 impl Reader<'_> {
-    /// Reads the standard input to its end, writes down what came, and echoes it where there is an echo.
+    /// Reads the standard input to its end, records the bytes, and writes them to `echo` if there
+    /// is one.
     pub(super) async fn read(&mut self, echo: Option<&Pen<'_>>) -> io::Result<()> {
         let mut buffer = [0; 4096];
         loop {
@@ -115,14 +118,14 @@ impl Reader<'_> {
     }
 }
 
-/// What a process prints with: to a pipe, or, two of them, to the one terminal.
+/// The output of a process: one per pipe, or two that share a terminal.
 pub(super) struct Pen<'a> {
-    /// What its lines say of where they belong.
+    /// The name of the pipe, as its lines contain it.
     pub(super) source: String,
-    /// What the history calls it.
+    /// The name of the stream in the history.
     stream: Stream,
     record: &'a Recorder,
-    /// An echo and a line do not mix.
+    /// Locked for each item, so that an echo and a line do not mix.
     to: Arc<Turns<DuplexStream>>,
 }
 
@@ -137,8 +140,9 @@ impl Pen<'_> {
         Ok(())
     }
 
-    /// Writes bytes as one item, or in pieces where the pipe is full. Each piece is written down in the same poll in which
-    /// the pipe takes it: nobody can read what is not in the history yet, and whoever is killed midway wrote no more.
+    /// Writes bytes as one item, or in pieces if the pipe is full. Each piece is recorded in the
+    /// same poll in which the pipe accepts it. So a reader never sees bytes before the history has
+    /// them, and a process that is killed midway has recorded exactly what it wrote.
     pub(super) async fn log(&self, mut bytes: Bytes) -> io::Result<()> {
         let mut pipe = self.to.lock().await;
         while !bytes.is_empty() {
@@ -148,7 +152,8 @@ impl Pen<'_> {
         Ok(())
     }
 
-    /// Puts it down; the last one closes the pipe. The truth is written before the reader can see it.
+    /// Closes the output; the last one closes the pipe. Records the end before the reader can see
+    /// it.
     pub(super) fn close(self) {
         let Some(pipe) = Arc::into_inner(self.to) else { return };
         self.record.ended(&self.stream, ProcessOutcome::Closed);

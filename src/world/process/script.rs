@@ -1,4 +1,4 @@
-//! Scripts: what a simulated process does, as data.
+//! Scripts: the behavior of a simulated process, as data.
 
 use std::time::Duration;
 
@@ -8,44 +8,47 @@ use crate::history::content::PADDING;
 use crate::history::{Digest, ProcessOutcome};
 use crate::process::Exit;
 
-/// What a process does: it prints, and reads, and when it has printed everything, it ends.
+/// The behavior of a process: it prints and reads, and ends after it has printed everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// What it prints to its standard output.
+    /// The output to its standard output.
     pub stdout: Print,
-    /// What it prints to its standard error, meanwhile.
+    /// The output to its standard error, printed at the same time.
     pub stderr: Print,
-    /// What it does with its standard input.
+    /// How it handles its standard input.
     pub stdin: Stdin,
-    /// How it ends, once it has printed everything.
+    /// How it ends after it has printed everything.
     pub end: ProcessEnd,
-    /// Somebody whom it started holds its pipes for so long after its end, and then prints a last line to its standard output.
-    /// On a terminal, only where they ignore signal 1.
+    /// If set, a child of the process holds its pipes for this long after its end, and then prints
+    /// a last line to its standard output. On a terminal, this happens only if the script ignores
+    /// signal 1.
     pub late_output: Option<Duration>,
-    /// The signals that it ignores, 9 excepted; every other one ends it.
+    /// The signals that the process ignores. Signal 9 cannot be ignored. Every other signal ends
+    /// the process.
     pub ignores: Vec<i32>,
 }
 
 /// Lines that are printed at a steady pace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Print {
-    /// How many.
+    /// The number of lines.
     pub lines: u64,
-    /// How long before each of them.
+    /// The pause before each line.
     pub every: Duration,
-    /// How many bytes each has, its end included; as many as its text needs where none is given.
+    /// The length of each line in bytes, including its line end. By default, as long as its text
+    /// needs.
     pub bytes: Option<u64>,
 }
 
-/// What a process does with its standard input.
+/// How a process handles its standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// It reads what comes.
+    /// It reads its input.
     #[default]
     Reads,
-    /// It reads what comes and prints it, and does not end before its input does.
+    /// It reads its input and prints it, and does not end before its input ends.
     Echoes,
-    /// It never reads: the pipe fills up, and whoever writes waits.
+    /// It never reads: the pipe fills up, and its writer waits.
     Ignores,
 }
 
@@ -56,7 +59,7 @@ pub enum ProcessEnd {
     Code(i32),
     /// It kills itself with this signal.
     Signal(i32),
-    /// It stays until somebody ends it.
+    /// It runs until a signal ends it.
     Never,
 }
 
@@ -67,8 +70,9 @@ impl Default for ProcessEnd {
 }
 
 impl Print {
-    /// The n-th line, from 1, of the pipe of this name (`p1/stdout`). It tells where it belongs, if that fits; where it does
-    /// not, it is made of letters that are a function of the same, so that no two pipes say the same for long.
+    /// Returns the n-th line, from 1, of the pipe with this name (`p1/stdout`). The line contains
+    /// its number and its pipe, if they fit. Otherwise it consists of letters that are computed
+    /// from both, so that two pipes soon differ.
     pub fn line(&self, pipe: &str, n: u64) -> Bytes {
         let text = format!("{n} {pipe}\n");
         let Some(bytes) = self.bytes.map(|bytes| bytes as usize) else { return text.into() };
@@ -78,7 +82,7 @@ impl Print {
         let mut line = text.into_bytes();
         if bytes >= line.len() {
             line.pop();
-            // The history keeps a short one as it is: it has no room to spare.
+            // The history keeps short lines without a copy, so they should have no spare capacity.
             line.reserve_exact(bytes - line.len());
             line.resize(bytes - 1, PADDING);
             line.push(b'\n');
@@ -94,7 +98,7 @@ impl Print {
     }
 }
 
-/// How the history tells of an end: `exit 7`, `signal 9`.
+/// Returns the outcome in the form of the history: `exit 7`, `signal 9`.
 pub(super) fn outcome(exit: Exit) -> ProcessOutcome {
     match exit {
         Exit::Code(code) => ProcessOutcome::Exit(code),

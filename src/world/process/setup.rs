@@ -1,4 +1,4 @@
-//! `[process.NAME]`: a script as a person writes it in a scenario file.
+//! `[process.NAME]`: a script as users write it in a scenario file.
 //!
 //! ```toml
 //! [process.p1]
@@ -6,8 +6,9 @@
 //! exit = 7
 //! ```
 //!
-//! A subject offers the table by one line in its [`setup`](crate::subject::Subject::setup), `(process::TABLE, process::schema())`;
-//! where a plan has the table, every server host can launch what it names. In a swarm every value may be a choice, as in any other table.
+//! A subject supports the table with one line in its [`setup`](crate::subject::Subject::setup):
+//! `(process::TABLE, process::schema())`. If a plan has the table, every server host can launch the
+//! processes that it names. In a swarm every value may be a choice, as in any other table.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,70 +21,72 @@ use crate::process::KILL;
 use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
 
-/// The key of the table: `process`, of `[process.p1]`.
+/// The key of the table: `process`, as in `[process.p1]`.
 pub const TABLE: &str = "process";
 
-/// The JSON schema of one entry.
+/// Returns the JSON schema of one entry.
 pub fn schema() -> Schema {
     schema_for!(Setup)
 }
 
-/// One entry: what the process of this name does.
+/// One entry: the behavior of the process with this name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = prints(20, 50, 0), example = prints(200, 5, 7), example = prints(3, 10_000, 0), example = echoes())]
 pub struct Setup {
-    /// What it prints to its standard output; nothing where it is left out.
+    /// The output to its standard output. By default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub print: Option<PrintedLines>,
-    /// What it prints to its standard error, meanwhile; nothing where it is left out.
+    /// The output to its standard error, printed at the same time. By default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<PrintedLines>,
-    /// What it does with its standard input.
+    /// How it handles its standard input.
     pub stdin: Input,
-    /// The code with which it exits when it has printed everything; `"signal"` where it dies of signal 9; `"never"` where it
-    /// stays until somebody ends it.
+    /// The code with which it exits after it has printed everything; `"signal"` if it dies of
+    /// signal 9; `"never"` if it runs until a signal ends it.
     pub exit: Ends,
-    /// Whether somebody whom it started holds its pipes after its end.
+    /// Whether a child of the process holds its pipes after its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_output: Option<Late>,
-    /// The signals that it ignores, 9 excepted.
+    /// The signals that it ignores. Signal 9 cannot be ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ignores: Vec<u8>,
 }
 
-/// Lines that a process prints, each of which says where it belongs: `12 p1/stdout`.
+/// Lines that a process prints. Each line contains its number and its pipe: `12 p1/stdout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PrintedLines {
-    /// How many.
+    /// The number of lines.
     pub lines: u64,
-    /// How long before each of them; not at all where it is left out.
+    /// The pause before each line. By default none.
     #[serde(default)]
     pub every: WrittenDuration,
-    /// How many bytes each has, its end included; as many as its text needs where it is left out.
+    /// The length of each line in bytes, including its line end. By default, as long as its text
+    /// needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
 }
 
-/// What a process does with its standard input.
+/// How a process handles its standard input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Input {
-    /// It reads what comes.
+    /// It reads its input.
     #[default]
     Read,
-    /// It reads what comes and prints it, and does not end before its input does.
+    /// It reads its input and prints it, and does not end before its input ends.
     Echo,
-    /// It never reads: the pipe fills up, and whoever writes waits.
+    /// It never reads: the pipe fills up, and its writer waits.
     Ignore,
 }
 
-/// Somebody whom the process started holds its pipes after its end, and then prints a last line to its standard output.
+/// A child of the process holds its pipes after its end, and then prints a last line to its
+/// standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Late {
-    /// How long after its end.
+    /// How long after the end of the process.
     pub after: WrittenDuration,
 }
 
@@ -91,7 +94,7 @@ pub struct Late {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends(pub ProcessEnd);
 
-/// The words that stand in the place of a code.
+/// The words that can be written instead of a code.
 const WORDS: [(&str, ProcessEnd); 2] =
     [("signal", ProcessEnd::Signal(KILL)), ("never", ProcessEnd::Never)];
 
@@ -177,10 +180,10 @@ impl From<&Setup> for Script {
     }
 }
 
-/// The scripts of a plan, by name; `None` where it has no table of processes.
+/// Returns the scripts of a plan, by name, or `None` if the plan has no table of processes.
 ///
 /// # Errors
-/// If an entry is none of a process, in one sentence.
+/// If an entry is not a valid process. The message is one sentence.
 pub fn scripts(plan: &Plan) -> Result<Option<BTreeMap<String, Script>>, String> {
     let Some(table) = plan.setup.get(TABLE) else { return Ok(None) };
     let entries =
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_a_script() {
+    fn an_entry_converts_to_a_script() {
         let script = read(json!({
             "print": { "lines": 200, "every": "50ms", "bytes": "64KiB" },
             "stderr": { "lines": 3 },
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_says_where_it_is_and_what_would_be_right() {
+    fn an_error_names_its_place_and_the_valid_values() {
         let wrong = |entry| read(entry).unwrap_err();
         assert_eq!(
             wrong(json!({ "exit": 256 })),

@@ -1,4 +1,5 @@
-//! The life of one simulated process: it plays its script until the script or a signal ends it, and writes down the truth.
+//! The lifecycle of one simulated process: it plays its script until the script or a signal ends
+//! it, and records ground truth.
 
 use std::future::pending;
 use std::io;
@@ -14,10 +15,11 @@ use crate::history::Stream;
 use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
 
-/// The signal that comes of a terminal that nobody reads any more, or whose first process has ended.
+/// The signal for a process whose terminal has no reader any more, or whose terminal's first
+/// process has ended.
 const HANG_UP: i32 = 1;
 
-/// Where the signals for a process, and for those whom it started, arrive.
+/// Receives the signals for a process and its children.
 #[derive(Default)]
 pub(super) struct SignalReceiver {
     pending: Mutex<Vec<i32>>,
@@ -25,13 +27,14 @@ pub(super) struct SignalReceiver {
 }
 
 impl SignalReceiver {
-    /// Sends a signal. It acts when the process is polled next.
+    /// Sends a signal. It takes effect at the next poll of the process.
     pub(super) fn kill(&self, number: i32) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         self.arrived.notify_one();
     }
 
-    /// Waits for a signal that ends a process that ignores these. The number 0 only asks whether there is a process.
+    /// Waits for a signal that ends a process that ignores these signals. The number 0 only checks
+    /// whether the process exists.
     async fn fatal(&self, ignores: &[i32]) -> i32 {
         loop {
             let arrived =
@@ -45,7 +48,7 @@ impl SignalReceiver {
     }
 }
 
-/// A process that is about to live.
+/// A process that was not started yet.
 pub(super) struct Process {
     pub(super) name: String,
     pub(super) script: Script,
@@ -55,7 +58,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Plays the script to the end, tells the end to whoever waits for it, and holds the pipes as long as the script says.
+    /// Plays the script to the end, reports the end to its waiter, and holds the pipes as long as
+    /// the script requires.
     pub(super) async fn live(self, ended: oneshot::Sender<Exit>) {
         let Self { name, script, record, signals, ends } = self;
         let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.held(&name, &record);
@@ -67,7 +71,7 @@ impl Process {
             }
         };
         record.ended(&Stream::from(name.as_str()), outcome(exit));
-        let _ = ended.send(exit); // nobody has to wait for it
+        let _ = ended.send(exit); // the launcher may not wait for the end
         drop(stdin);
 
         let hung_up = terminal && !script.ignores.contains(&HANG_UP);
@@ -83,10 +87,10 @@ impl Process {
     }
 }
 
-/// What a process does until it ends by itself.
+/// Plays the script of a process until it ends by itself.
 ///
 /// # Errors
-/// Where it prints, and nobody reads any more.
+/// If it prints and there is no reader any more.
 async fn play(
     script: &Script,
     stdin: &mut Reader<'_>,
@@ -108,7 +112,7 @@ async fn play(
         Stdin::Reads => tokio::select! {
             biased;
             printed = printing => printed?,
-            // Its input may end before it does.
+            // The input may end before the process does.
             never = async { let _ = stdin.read(None).await; pending().await } => never,
         },
     }
@@ -119,9 +123,9 @@ async fn play(
     })
 }
 
-/// Whom the process started prints one line more, and goes.
+/// Prints the last line of a child of the process.
 async fn last_words(after: std::time::Duration, n: u64, out: &Pen<'_>) {
     sleep(after).await;
     let line = Print { bytes: None, ..Print::default() }.line(&out.source, n);
-    let _ = out.log(line).await; // where nobody reads, nobody misses it
+    let _ = out.log(line).await; // a line without a reader is lost
 }

@@ -1,4 +1,4 @@
-//! What a server sees of a simulated process, and what the history says of it.
+//! Tests how a server sees a simulated process, and what the history records of it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::process::{Size, Stdio};
 use crate::schedule::Host;
 use crate::subject::{Gauges, Journal};
 
-/// A history of one machine: what happened, with milliseconds.
+/// The history of one machine: the events with their times in milliseconds.
 #[derive(Default)]
 struct Notes(Mutex<Vec<(u64, EventKind)>>, Option<Instant>);
 
@@ -32,7 +32,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// A machine that knows one script, `p1`.
+    /// Creates a machine with one script, `p1`.
     fn with(script: Script) -> Self {
         let notes = Arc::new(Notes(Mutex::default(), Some(Instant::now())));
         let record = Recorder::new("server".into(), notes.clone());
@@ -44,7 +44,7 @@ impl Machine {
         self.processes.launch(&run("p1")).await.unwrap()
     }
 
-    /// What was really written to a pipe.
+    /// Returns the bytes that were recorded as written to a pipe.
     fn produced(&self, pipe: &str) -> Vec<u8> {
         let bytes = |what: &EventKind| match what {
             EventKind::Produced { stream, bytes } if *stream == pipe.into() => {
@@ -55,7 +55,7 @@ impl Machine {
         self.notes.0.lock().unwrap().iter().flat_map(|(_, what)| bytes(what)).collect()
     }
 
-    /// Which calls took effect, on what.
+    /// Returns the calls that took effect, with the stream of each.
     fn effects(&self) -> Vec<String> {
         let line = |what: &EventKind| match what {
             EventKind::Effect { call, target } => Some(format!("{call} on {target}")),
@@ -64,7 +64,7 @@ impl Machine {
         self.notes.0.lock().unwrap().iter().filter_map(|(_, what)| line(what)).collect()
     }
 
-    /// What really ended, when, and how.
+    /// Returns the recorded ends: the stream, the time, and the outcome.
     fn endings(&self) -> Vec<String> {
         let line = |(at, what): &(u64, EventKind)| match what {
             EventKind::Ended { stream, outcome } => Some(format!("{at} {stream}: {outcome}")),
@@ -97,7 +97,7 @@ async fn all(mut pipe: Output) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_printed_arrives_and_stands_in_the_history() {
+async fn printed_lines_arrive_and_are_recorded() {
     let machine = Machine::with(Script {
         stdout: lines(3, 50),
         stderr: lines(1, 70),
@@ -144,7 +144,7 @@ async fn pids_are_the_same_in_every_run_and_a_second_launch_has_its_own_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn glue_can_say_what_the_history_calls_a_process_and_which_calls_reach_it() {
+async fn glue_can_set_the_name_and_the_calls_of_a_process() {
     let script = Script { stdin: Stdin::Reads, end: ProcessEnd::Never, ..Script::default() };
     let machine = Machine::with(script);
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -170,7 +170,7 @@ async fn an_unknown_program_is_not_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_reaches_the_standard_input_is_written_down_and_echoed() {
+async fn standard_input_is_recorded_and_echoed() {
     let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
     let mut child = machine.launch().await;
     let mut stdin = child.stdin().unwrap();
@@ -198,7 +198,7 @@ async fn a_process_that_never_reads_makes_its_writer_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pipe_that_nobody_reads_stops_the_process_and_only_what_it_took_was_written() {
+async fn a_full_pipe_blocks_the_process_and_only_accepted_bytes_are_recorded() {
     let size = 100_000;
     let machine = Machine::with(Script {
         stdout: Print { lines: 1, every: ms(0), bytes: Some(size) },
@@ -220,7 +220,7 @@ async fn a_pipe_that_its_reader_dropped_kills_the_writer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grandchild_keeps_the_pipe_and_has_the_last_word() {
+async fn a_grandchild_keeps_the_pipe_open_and_prints_the_last_line() {
     let script = Script {
         stdout: lines(1, 50),
         late_output: Some(ms(4000)),
@@ -241,7 +241,7 @@ async fn a_grandchild_keeps_the_pipe_and_has_the_last_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_ends_it_with_all_that_it_started() {
+async fn a_signal_ends_a_process_and_its_children() {
     let machine = Machine::with(Script {
         end: ProcessEnd::Never,
         late_output: Some(ms(9000)),
@@ -262,7 +262,7 @@ async fn a_signal_ends_it_with_all_that_it_started() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
+async fn a_process_can_ignore_signal_15_but_not_signal_9() {
     let machine =
         Machine::with(Script { end: ProcessEnd::Never, ignores: vec![15, 9], ..Script::default() });
     let mut child = machine.launch().await;
@@ -273,7 +273,7 @@ async fn a_signal_that_is_ignored_is_followed_by_one_that_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
+async fn dropping_a_child_kills_it_unless_the_host_dies() {
     let machine = Machine::with(Script { end: ProcessEnd::Never, ..Script::default() });
     drop(machine.launch().await);
     sleep(ms(1)).await;
@@ -295,7 +295,7 @@ async fn whoever_drops_a_child_kills_it_unless_the_host_dies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_starts_again_knows_nothing_of_those_who_live_on() {
+async fn a_restarted_host_does_not_count_surviving_processes() {
     let machine = Machine::with(Script { end: ProcessEnd::Never, ..Script::default() });
     let mut survivor = machine.launch().await;
     machine.processes.go_down();
@@ -331,7 +331,7 @@ impl Machine {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standard_input_that_nobody_asked_for_is_empty() {
+async fn a_standard_input_that_was_not_requested_is_empty() {
     let machine = Machine::with(Script { stdin: Stdin::Echoes, ..Script::default() });
     let command = Command { stdio: Stdio::Pipes { stdin: false }, ..run("p1") };
     let mut child = machine.processes.launch(&command).await.unwrap();
@@ -372,7 +372,7 @@ async fn the_input_of_a_terminal_ends_with_ctrl_d_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_terminal_that_nobody_reads_any_more_hangs_up() {
+async fn a_terminal_without_a_reader_hangs_up() {
     let machine = Machine::with(Script { stdout: lines(9, 10), ..Script::default() });
     let mut child = machine.launch_on_a_terminal().await;
     drop(child.stdout());
@@ -380,7 +380,7 @@ async fn a_terminal_that_nobody_reads_any_more_hangs_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal_unless_they_ignore_it() {
+async fn the_end_of_a_process_hangs_up_its_children_on_the_terminal_unless_they_ignore_it() {
     let script = Script { late_output: Some(ms(4000)), ..Script::default() };
     let machine = Machine::with(script.clone());
     assert_eq!(all(machine.launch_on_a_terminal().await.stdout().unwrap()).await, "");
@@ -391,7 +391,7 @@ async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal_unless_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_end_within_the_grace_is_killed() {
+async fn a_process_that_does_not_end_within_the_grace_period_is_killed() {
     let machine =
         Machine::with(Script { end: ProcessEnd::Never, ignores: vec![15], ..Script::default() });
     let mut child = machine.launch().await;
@@ -401,7 +401,7 @@ async fn whoever_does_not_end_within_the_grace_is_killed() {
 }
 
 #[test]
-fn a_line_is_as_long_as_it_is_asked_to_be_and_says_where_it_belongs() {
+fn a_line_has_the_requested_length_and_names_its_pipe() {
     let line = |bytes, n| Print { bytes, ..Print::default() }.line("p1/stdout", n);
     assert_eq!(line(None, 12), "12 p1/stdout\n");
     assert_eq!(line(Some(20), 12), "12 p1/stdout.......\n");

@@ -1,4 +1,5 @@
-//! One connection of a puppet, as a place where texts go out and come in: bytes as they are, or messages of a WebSocket.
+//! One connection of a puppet, which sends and receives texts: as raw bytes, or as WebSocket
+//! messages.
 
 use std::io;
 
@@ -19,7 +20,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    /// A connection that was opened to it.
+    /// Wraps a connection that the puppet accepted.
     pub(super) async fn accepted(stream: Stream, speaks: Speaks) -> io::Result<Self> {
         match speaks {
             Speaks::Bytes => Ok(Self::Bytes(stream)),
@@ -27,7 +28,7 @@ impl Peer {
         }
     }
 
-    /// A connection that it opened.
+    /// Wraps a connection that the puppet opened.
     pub(super) async fn connected(stream: Stream, speaks: Speaks) -> io::Result<Self> {
         match speaks {
             Speaks::Bytes => Ok(Self::Bytes(stream)),
@@ -42,7 +43,7 @@ impl Peer {
         }
     }
 
-    /// Sends a text; one message, where there are messages.
+    /// Sends a text. On a WebSocket it is one message.
     pub(super) async fn log(&mut self, text: String) -> io::Result<()> {
         match self {
             Self::Bytes(stream) => stream.write_all(text.as_bytes()).await,
@@ -50,7 +51,8 @@ impl Peer {
         }
     }
 
-    /// Appends what comes next to `read`, and says how much that is: 0 when nothing comes any more.
+    /// Receives the next bytes, and appends them to `read`. Returns their number: 0 at the end of
+    /// the connection.
     pub(super) async fn hear(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
         match self {
             Self::Bytes(stream) => stream.read_buf(read).await,

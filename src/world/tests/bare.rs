@@ -1,4 +1,4 @@
-//! A subject that is nothing but two functions, and words to say what they saw.
+//! A test subject that consists of two functions, and helpers that log and read what they see.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::subject::{
 };
 use crate::world::{Options, process, run};
 
-/// A root.
+/// The function that creates a root.
 pub type Play = Arc<dyn Fn(HostContext) -> Root + Send + Sync>;
 
-/// A subject of bare roots.
+/// A subject with two plain roots.
 #[derive(Clone)]
 pub struct Bare {
     serve: Play,
@@ -71,7 +71,7 @@ impl Subject for Bare {
     }
 }
 
-/// Reads lines, and asks the world something meanwhile.
+/// A dissector that reads lines and checks for a defect while it reads.
 struct Curious(LineMessages);
 
 impl Dissector for Curious {
@@ -81,7 +81,7 @@ impl Dissector for Curious {
     }
 }
 
-/// A subject of two async functions.
+/// Creates a subject from two async functions.
 pub fn bare<S, SF, C, CF>(serve: S, drive: C) -> Arc<dyn DynSubject>
 where
     S: Fn(HostContext) -> SF + Send + Sync + 'static,
@@ -95,7 +95,7 @@ where
     })
 }
 
-/// A plan of faults at times in milliseconds.
+/// Creates a plan with faults at these times in milliseconds.
 pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     let at = |(ms, fault)| crate::schedule::Step {
         when: When::At(Duration::from_millis(ms)),
@@ -106,22 +106,22 @@ pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     plan
 }
 
-/// A crash with which the host's processes die.
+/// Creates a crash that also kills the processes of the host.
 pub fn crash(host: &str, lasts: Option<Duration>) -> Fault {
     Fault::Crash { host: host.into(), lasts, processes: Orphans::Die }
 }
 
-/// A plan of one fault after a trigger.
+/// Creates a plan with one fault after a trigger.
 pub fn plan_after(trigger: Trigger, fault: Fault) -> Plan {
     Plan::new("bare").step(When::After(trigger), Action::Fault(fault))
 }
 
-/// Runs it.
+/// Runs a plan, and returns its history.
 pub fn history(subject: &Arc<dyn DynSubject>, plan: &Plan) -> History {
     run(subject, plan, &Options::default()).unwrap().history
 }
 
-/// The sentences of what breaks a generic property.
+/// Returns the violations of a generic property, as sentences.
 pub fn broken(
     subject: &Arc<dyn DynSubject>,
     plan: &Plan,
@@ -141,7 +141,7 @@ pub fn broken(
     (property.check)(&cx).iter().map(crate::report::sentence).collect()
 }
 
-/// What the hosts said, as `client 12: text`, without times if `timed` is false.
+/// Returns the log lines of the hosts as `client 12: text`, without times if `timed` is false.
 pub fn story(history: &History, timed: bool) -> Vec<String> {
     let line = |event: &Event| match &event.what {
         EventKind::Delivered { bytes, .. } => {
@@ -160,22 +160,22 @@ pub fn story(history: &History, timed: bool) -> Vec<String> {
     history.events.iter().filter_map(line).collect()
 }
 
-/// Says something, for the test to hear.
+/// Logs a line, which the test reads later.
 pub fn log(host: &HostContext, text: impl Into<String>) {
     host.record.delivered(&Name::from("said"), text.into().into_bytes(), None);
 }
 
-/// Where the server listens.
+/// Returns the address of the server.
 pub fn server() -> Endpoint {
     Endpoint::tcp("server", 80)
 }
 
-/// Connects, again and again until it works.
+/// Connects, and retries until it succeeds.
 pub async fn connect(host: &HostContext) -> Stream {
     host.env.net.connect(&server()).await.unwrap()
 }
 
-/// What comes next on a connection: text, `eof`, or the kind of an error.
+/// Reads from a connection: returns text, `eof`, or the kind of an error.
 pub async fn hear(stream: &mut Stream) -> String {
     let mut buffer = vec![0; 1 << 16];
     match stream.read(&mut buffer).await {
@@ -185,7 +185,7 @@ pub async fn hear(stream: &mut Stream) -> String {
     }
 }
 
-/// A server that answers every byte with itself, and says how each connection ended.
+/// Runs a server that echoes every byte, and logs how each connection ended.
 pub async fn echo(host: HostContext) {
     let mut listener = host.env.net.listen(&server()).await.unwrap();
     let mut tasks = tokio::task::JoinSet::new();
@@ -210,7 +210,7 @@ pub async fn echo(host: HostContext) {
     }
 }
 
-/// Sends `hello` every second and says what comes back, until the connection ends.
+/// Sends `hello` every second and logs the reply, until the connection ends.
 pub async fn ask_every_second(host: HostContext) {
     let mut stream = connect(&host).await;
     let start = Instant::now();

@@ -1,4 +1,5 @@
-//! What the engine promises: time is free, and every run is the same to the packet.
+//! The guarantees of the engine: idle time costs nothing, and every run is reproducible to the
+//! packet.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ fn an_echo_a_second_for_most_of_a_minute() {
     assert!(history.packets > 150, "{}", history.packets);
 }
 
-/// The same plan gives the same digest, another seed another one.
+/// The same plan gives the same digest, and another seed gives another digest.
 #[test]
 fn the_seed_decides_all() {
     let subject = bare(echo, ask_every_second);
@@ -28,7 +29,8 @@ fn the_seed_decides_all() {
     assert_ne!(digest(1), digest(2));
 }
 
-/// A packet and a timer in the same millisecond come in the order of the plan, also for two tasks.
+/// A packet and a timer in the same millisecond come in the order that the plan sets, also for two
+/// tasks.
 #[test]
 fn packets_and_timers_of_one_millisecond_come_in_either_order() {
     let subject = bare(
@@ -65,7 +67,7 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
     assert_eq!(run(TieOrder::TimersFirst), ["server 1005: timer", "server 1005: packet"]);
 }
 
-/// A partition holds, and what it held comes with a retransmission.
+/// A partition holds segments, which arrive with a retransmission.
 #[test]
 fn a_partition_that_heals_loses_nothing() {
     let subject = bare(echo, ask_every_second);

@@ -1,4 +1,4 @@
-//! The same plans on both engines: what the users saw is the same, apart from times.
+//! Runs the same plans on both engines: the users see the same, apart from times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,14 +25,15 @@ fn on(engine: Engine, subject: &std::sync::Arc<dyn DynSubject>, plan: &Plan) -> 
     run(subject, plan, &Options { engine, ..Options::default() }).unwrap().history
 }
 
-/// What every host said, each in its order.
+/// Returns the log lines of each host, in order.
 fn by_host(history: &History) -> Vec<String> {
     let mut story = story(history, false);
     story.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
     story
 }
 
-/// What was said on the second engine, and its history: every host said the same on the first.
+/// Runs a plan on both engines, and checks that the hosts log the same lines and that the
+/// connections end in the same way. Returns the log lines and the history of the second engine.
 fn on_both(
     subject: &std::sync::Arc<dyn DynSubject>,
     faults: impl IntoIterator<Item = (u64, Fault)>,
@@ -45,7 +46,7 @@ fn on_both(
     (story(&ticks, true), ticks)
 }
 
-/// How each end of each connection was over.
+/// Returns how each end of each connection was closed.
 fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
     let of = |wanted: usize| {
         let of_conn = |event: &crate::history::Event| match event.what {
@@ -61,7 +62,7 @@ fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
     (0..history.conns.len()).map(of).collect()
 }
 
-/// The moment of the first line that ends so, in milliseconds.
+/// Returns the time of the first line with this ending, in milliseconds.
 fn when(story: &[String], ends: &str) -> u64 {
     let line = story
         .iter()
@@ -70,12 +71,12 @@ fn when(story: &[String], ends: &str) -> u64 {
     line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
 }
 
-/// A plan of half a minute: turmoil's ticks are dear.
+/// Creates a plan of half a minute, because turmoil's ticks are slow.
 fn short_plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     Plan { horizon: secs(30), ..plan(faults) }
 }
 
-/// Sends `hello` so many times and says what comes back, until it is something else.
+/// Sends `hello` this many times and logs each reply. Stops at a different reply.
 async fn ask(host: &HostContext, stream: &mut Stream, times: usize, pause: Duration) {
     for _ in 0..times {
         let heard = match stream.write_all(b"hello").await {
@@ -90,13 +91,13 @@ async fn ask(host: &HostContext, stream: &mut Stream, times: usize, pause: Durat
     }
 }
 
-/// Asks ten times over one connection.
+/// Sends ten requests over one connection.
 async fn ask_ten_times(host: HostContext) {
     let mut stream = connect(&host).await;
     ask(&host, &mut stream, 10, secs(1)).await;
 }
 
-/// Asks five times over each of eight connections, as far as they come up and live.
+/// Tries to open eight connections, and sends up to five requests over each.
 async fn ask_again(host: HostContext) {
     for _ in 0..8 {
         sleep(secs(1)).await;
@@ -155,7 +156,7 @@ fn a_partition_that_heals_loses_nothing() {
     let times: Vec<u64> =
         story.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
     let pause = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
-    // Lost at about 4 s, tried again after 200, 600, 1,400, 3,000, 6,200 and 12,600 ms.
+    // Lost at about 4 s, retransmitted after 200, 600, 1,400, 3,000, 6,200 and 12,600 ms.
     assert!((6_200..14_000).contains(&pause), "{story:?}");
     assert_eq!(story.last().unwrap().split(": ").nth(1), Some("1 eof"));
 }
@@ -173,22 +174,22 @@ fn a_crash_and_a_restart() {
 }
 
 #[test]
-fn a_client_that_crashes_says_goodbye() {
+fn a_crashing_client_closes_its_connections() {
     let crash = crash("client", Some(secs(2)));
     let (story, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
     assert!((5_500..5_600).contains(&when(&story, "1 eof")), "{story:?}");
 }
 
 #[test]
-fn a_power_loss_is_not_heard_of_until_the_restart() {
+fn a_power_loss_is_not_detected_until_the_restart() {
     let loss = Fault::PowerLoss { host: "server".into(), lasts: Some(secs(4)) };
     let (story, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
-    // Lost at about 4.6 s, and tried again at 10.8 s.
+    // Lost at about 4.6 s, retransmitted at 10.8 s.
     assert!((8_500..12_000).contains(&when(&story, "ConnectionReset")), "{story:?}");
 }
 
 #[test]
-fn refuse_is_an_error_at_once_and_passes() {
+fn a_refused_connection_fails_at_once_until_the_fault_ends() {
     let refuse = Fault::Refuse { host: "server".into(), lasts: Some(ms(3_500)) };
     let (story, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
     let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
@@ -231,9 +232,9 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
     assert!(story[0].ends_with("123456789\n123456789\n12345 Err(ConnectionReset)"), "{story:?}");
 }
 
-/// A reply that arrived, unread, is read before the reset that came after it.
+/// A reply that had arrived but was unread is read before the reset that came after it.
 #[test]
-fn a_reset_throws_nothing_away_that_had_arrived() {
+fn a_reset_discards_no_delivered_data() {
     let subject = bare(echo, |host| async move {
         let mut stream = connect(&host).await;
         stream.write_all(b"hello").await.unwrap();
@@ -249,7 +250,8 @@ fn a_reset_throws_nothing_away_that_had_arrived() {
     assert_eq!(by_host(&history)[..3], ["client: hello", "client: ConnectionReset", "client: eof"]);
 }
 
-/// Data is delayed, the reset after it is not, and waits for it: both arrive in the same millisecond, and the data is read first.
+/// The data is delayed. The reset after it is not, but waits for the data. Both arrive in the same
+/// millisecond, and the data is read first.
 #[test]
 fn last_words_are_read_before_the_reset_that_came_with_them() {
     let subject = bare(
@@ -259,7 +261,7 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
             tokio::io::AsyncReadExt::read_u8(&mut stream).await.unwrap();
             stream.write_all(b"bye").await.unwrap();
             sleep(ms(500)).await;
-            // What it has not read makes this close a reset.
+            // Because of unread bytes, this close is a reset.
             drop(stream);
             std::future::pending().await
         },
@@ -283,7 +285,7 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
 }
 
 #[test]
-fn a_connection_that_is_given_up_while_it_opens_is_none() {
+fn a_cancelled_connection_attempt_opens_no_connection() {
     let subject = bare(echo, |host| async move {
         for _ in 0..5 {
             match tokio::time::timeout(ms(500), connect(&host)).await {
@@ -316,7 +318,7 @@ fn the_same_plan_twice_is_the_same_on_turmoil() {
     assert_ne!(digest(1), digest(2));
 }
 
-/// With longer ticks the same is said, and all that happens is told with the beginning of a tick.
+/// With longer ticks the log is the same, and every entry has the time of the beginning of a tick.
 #[test]
 fn longer_ticks_are_a_coarser_clock() {
     let subject = bare(echo, ask_ten_times);
@@ -363,7 +365,7 @@ fn a_panic_of_a_root_is_an_entry_and_another_one_ends_the_run() {
 }
 
 #[test]
-fn what_turmoil_cannot_express_is_refused() {
+fn plans_that_turmoil_cannot_express_are_refused() {
     let plan = plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]);
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     let refused = run(&bare(echo, ask_ten_times), &plan, &options).unwrap_err();

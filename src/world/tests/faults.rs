@@ -1,4 +1,4 @@
-//! Each fault of a connection or a link: what both sides see, and when.
+//! Tests each fault of a connection or a link: what both sides see, and when.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,13 +29,13 @@ fn learns(client: Learns, server: Learns) -> BTreeMap<Host, Learns> {
     BTreeMap::from([("client".into(), client), ("server".into(), server)])
 }
 
-/// The moment of the first line that ends so, in milliseconds.
+/// Returns the time of the first line with this ending, in milliseconds.
 fn when(story: &[String], ends: &str) -> Option<u64> {
     let line = story.iter().find(|line| line.ends_with(ends))?;
     line.split([' ', ':']).nth(1)?.parse().ok()
 }
 
-/// An idle connection of each side, whose end each side tells.
+/// Opens a connection and keeps it idle. Logs how it ends.
 async fn idle(host: HostContext) {
     let mut stream = connect(&host).await;
     let heard = hear(&mut stream).await;
@@ -47,7 +47,7 @@ fn fault_on_idle(fault: Fault) -> Vec<String> {
     story(&history(&bare(echo, idle), &plan([(1_000, fault)])), true)
 }
 
-/// The faults of a run that were over before the clients were closed.
+/// Returns the number of faults that were over before the clients were closed.
 fn over(history: &History) -> usize {
     history
         .events
@@ -57,7 +57,7 @@ fn over(history: &History) -> usize {
 }
 
 #[test]
-fn cut_each_end_learns_in_its_own_time() {
+fn each_end_detects_a_cut_at_its_own_time() {
     let fault =
         Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
     assert_eq!(
@@ -67,14 +67,14 @@ fn cut_each_end_learns_in_its_own_time() {
 }
 
 #[test]
-fn cut_a_host_that_is_not_named_learns_at_once_and_never_is_never() {
+fn a_host_without_a_learning_time_detects_a_cut_at_once() {
     let fault =
         Fault::Cut { conn: first(), learns: BTreeMap::from([("server".into(), Learns::Never)]) };
     assert_eq!(fault_on_idle(fault), ["client 1000: ConnectionReset"]);
 }
 
 #[test]
-fn cut_is_over_when_both_ends_know() {
+fn a_cut_is_over_when_both_ends_have_detected_it() {
     let fault =
         Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
@@ -96,7 +96,7 @@ fn a_fault_that_lasts_longer_than_the_run_does_not_end_in_it() {
 }
 
 #[test]
-fn cut_loses_what_is_in_flight() {
+fn a_cut_loses_segments_in_flight() {
     let fault = Fault::Cut { conn: first(), learns: learns(Learns::Never, Learns::Never) };
     let subject = bare(echo, |host| async move {
         let mut stream = connect(&host).await;
@@ -113,7 +113,7 @@ fn cut_loses_what_is_in_flight() {
 }
 
 #[test]
-fn a_cut_of_no_connection_does_nothing_and_says_so() {
+fn a_cut_without_a_connection_does_nothing_and_reports_it() {
     let fault = Fault::Cut { conn: Conn::number("client", 7), learns: BTreeMap::new() };
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
     let note = history.events.iter().find_map(|event| match &event.what {
@@ -123,7 +123,7 @@ fn a_cut_of_no_connection_does_nothing_and_says_so() {
     assert_eq!(note.unwrap(), "there is no client#7 yet");
 }
 
-/// Sends ten bytes every 100 ms, and tells how much of it the server had.
+/// Sends ten bytes every 100 ms until a write fails.
 async fn send_tens(host: HostContext) {
     let mut stream = connect(&host).await;
     while stream.write_all(b"123456789\n").await.is_ok() {
@@ -147,7 +147,7 @@ async fn count_bytes(host: HostContext) {
 }
 
 #[test]
-fn cut_after_bytes_lets_exactly_so_many_arrive() {
+fn cut_after_bytes_delivers_exactly_that_many_bytes() {
     let count = TrafficCount::Bytes(25);
     let fault =
         Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
@@ -156,7 +156,7 @@ fn cut_after_bytes_lets_exactly_so_many_arrive() {
 }
 
 #[test]
-fn cut_after_messages_lets_nothing_of_the_next_arrive() {
+fn cut_after_messages_delivers_nothing_of_the_next_message() {
     let count = TrafficCount::Messages(3);
     let fault =
         Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
@@ -178,9 +178,10 @@ fn reset_reaches_both_ends_or_one() {
     assert!(one[0].starts_with("client 10") && one[0].ends_with("ConnectionReset"), "{one:?}");
 }
 
-/// The sequence number of a reset is that of what its end writes next: the reset comes before that, also where a partition held both.
+/// A reset has the sequence number of its sender's next data, and arrives before that data, even if
+/// a partition held both.
 #[test]
-fn a_reset_that_was_held_comes_before_what_was_written_after_it() {
+fn a_held_reset_arrives_before_later_data() {
     let hosts = (Host::from("client"), Host::from("server"));
     let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(5)) };
     let reset = Fault::Reset { conn: first(), toward: Some("server".into()) };
@@ -196,12 +197,12 @@ fn a_reset_that_was_held_comes_before_what_was_written_after_it() {
     assert!(story.iter().any(|line| line.ends_with("10 bytes, ConnectionReset")), "{story:?}");
 }
 
-/// Says each second what it hears, over one connection.
+/// Runs a client that sends a request every second over one connection. Returns its log lines.
 fn asked(fault: Fault) -> Vec<String> {
     story(&history(&bare(echo, ask_every_second), &plan([(3_500, fault)])), true)
 }
 
-/// The longest pause between two lines of the client, in milliseconds.
+/// Returns the longest pause between two lines of the client, in milliseconds.
 fn longest_pause(story: &[String]) -> u64 {
     let times: Vec<u64> = story
         .iter()
@@ -217,7 +218,7 @@ fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
         let story =
             asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
         let pause = longest_pause(&story);
-        // The segment is lost at about 4 s, so it is tried again at 10.4 s at the latest.
+        // The segment is lost at about 4 s, so it is retransmitted at 10.4 s at the latest.
         assert!((5_000..=7_600).contains(&pause), "{toward}: {pause}");
         assert!(!story.iter().any(|line| line.contains("Conn")), "{story:?}");
     }
@@ -232,8 +233,9 @@ fn partition_one_way_holds_one_way() {
 }
 
 #[test]
-fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
-    // The last segment of the handshake is lost, and the first with data, that comes right behind, is not; and so is one of two with data.
+fn segments_after_a_lost_one_wait_for_its_retransmission() {
+    // The last segment of the handshake is lost, and the data segment directly after it is not.
+    // Later, one of two data segments is lost.
     for (at, lasts) in [(3, 1), (4, 1), (4, 2), (1_003, 1), (1_004, 1)] {
         let fault = Fault::Partition {
             hosts: ("client".into(), "server".into()),
@@ -263,10 +265,10 @@ fn what_arrives_before_a_lost_segment_is_sent_again_is_kept_for_it() {
     }
 }
 
-/// Over a long link a short partition holds what leaves in it before what was on its way arrives in it; what left between the two arrives
-/// after it.
+/// Over a long link, a short partition holds segments at departure before it holds earlier segments
+/// at arrival. Segments that left before the partition and arrive after it must stay in order, too.
 #[test]
-fn what_left_before_a_short_partition_is_kept_in_order_behind_what_it_held() {
+fn segments_around_a_short_partition_stay_in_order() {
     let subject = bare(echo, |host| async move {
         let mut stream = connect(&host).await;
         for n in 0..20_u8 {
@@ -295,7 +297,7 @@ fn what_left_before_a_short_partition_is_kept_in_order_behind_what_it_held() {
 }
 
 #[test]
-fn a_door_answers_only_whom_the_way_lets_through() {
+fn a_host_answers_only_a_syn_that_passes_the_link() {
     let hosts = || (Host::from("client"), Host::from("server"));
     let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: Some(secs(2)) };
     for (door, seen) in [
@@ -315,13 +317,13 @@ fn a_door_answers_only_whom_the_way_lets_through() {
             log(&host, heard);
         });
         let story = story(&history(&subject, &plan([(500, partition()), (500, door)])), true);
-        // The SYN is lost at 1 s; the next try comes 3 s later at the latest.
+        // The SYN is lost at 1 s. The next try comes at most 3 s later.
         let answered = when(&story, seen).unwrap_or_else(|| panic!("{story:?}"));
         assert!((2_500..=4_200).contains(&answered), "{story:?}");
     }
 }
 
-/// The first bytes that come, as text, or how many there are when there are none.
+/// Returns the first three bytes as text, or `0` if the connection ends before them.
 async fn hear_some(stream: &mut crate::net::Stream) -> String {
     let mut heard = [0; 3];
     match tokio::io::AsyncReadExt::read_exact(stream, &mut heard).await {
@@ -331,7 +333,7 @@ async fn hear_some(stream: &mut crate::net::Stream) -> String {
 }
 
 #[test]
-fn blackhole_without_end_tells_nobody_until_tcp_gives_up() {
+fn an_endless_blackhole_is_not_detected_until_tcp_gives_up() {
     let mut plan = plan([(3_500, Fault::Blackhole { conn: first(), lasts: None })]);
     plan.horizon = secs(1_000);
     let story = story(&history(&bare(echo, ask_every_second), &plan), true);
@@ -356,14 +358,14 @@ fn delay_makes_packets_late() {
 }
 
 #[test]
-fn delay_close_makes_only_the_end_late_and_does_not_stall_the_other_direction() {
+fn delay_close_delays_only_the_close_and_not_the_other_direction() {
     let fault = Fault::DelayClose { conn: first(), toward: "server".into(), by: secs(9) };
     let subject = bare(
         |host| async move {
             let mut listener = host.env.net.listen(&server()).await.unwrap();
             let mut stream = listener.accept().await.unwrap();
             let other = host.clone();
-            // 200 KiB flow the other way while the FIN is late: more than any window.
+            // While the FIN is late, 200 KiB flow in the other direction: more than any window.
             let sent = stream.write_all(&[7; 200 << 10]).await.is_ok();
             log(&other, format!("sent {sent}"));
             let heard = hear(&mut stream).await;
@@ -417,13 +419,14 @@ fn slow_limits_bandwidth_segments_and_window() {
     assert_eq!(longest.max(), Some(100));
     let story = story(&history, true);
     let done = when(&story, "100000 bytes, eof").unwrap();
-    // A window of 1,000 bytes a round trip of 7 to 50 ms, and at most 10,000 bytes a second.
+    // A window of 1,000 bytes per round trip of 7 to 50 ms, and at most 10,000 bytes per second.
     assert!((10_000..20_000).contains(&done), "{story:?}");
 }
 
-/// Segments of a byte are lost where they leave and where they arrive, and acknowledgements between them; all of it comes, in order.
+/// One-byte segments are lost at departure and at arrival, with acknowledgements between them. All
+/// of them arrive, in order.
 #[test]
-fn small_segments_that_were_held_come_in_order() {
+fn held_small_segments_arrive_in_order() {
     let place = LinkPlace::Conn(first());
     let by =
         SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
@@ -460,7 +463,7 @@ fn small_segments_that_were_held_come_in_order() {
 }
 
 #[test]
-fn what_waits_in_front_of_a_slow_link_goes_on_when_the_link_is_fast_again() {
+fn segments_that_wait_for_a_slow_link_continue_when_the_link_is_fast_again() {
     let place = LinkPlace::Conn(first());
     let by = SlowBy { bandwidth: Some(100), segment: None, window: None, latency: None };
     let fault = Fault::Slow { place, toward: None, by, lasts: Some(secs(2)) };
@@ -475,7 +478,7 @@ fn what_waits_in_front_of_a_slow_link_goes_on_when_the_link_is_fast_again() {
     assert!((2_000..2_100).contains(&done), "{story:?}");
 }
 
-/// Connects once a second, and says what came of it.
+/// Connects once per second, and logs the result.
 async fn knock(host: HostContext) {
     for _ in 0..12 {
         let story = match host.env.net.connect(&server()).await {
@@ -498,7 +501,7 @@ fn knocked(fault: Fault) -> Vec<String> {
 }
 
 #[test]
-fn refuse_is_an_error_at_once_and_passes() {
+fn a_refused_connection_fails_at_once_until_the_fault_ends() {
     let story = knocked(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
     let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
     assert!((4..=5).contains(&refused), "{story:?}");
@@ -506,14 +509,14 @@ fn refuse_is_an_error_at_once_and_passes() {
 }
 
 #[test]
-fn hang_is_no_answer_until_the_next_syn_after_it() {
+fn a_hang_lasts_until_the_first_retransmitted_syn_after_it() {
     let story = knocked(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
     let pause = story
         .windows(2)
         .map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap())
         .max()
         .unwrap();
-    // Lost between 3 and 4.6 s, tried again after 1, 3 and 7 s.
+    // Lost between 3 and 4.6 s, retransmitted after 1, 3 and 7 s.
     assert!((7_000..9_100).contains(&pause), "{story:?}");
 }
 
@@ -556,7 +559,7 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
     assert_eq!(over(&history(&subject, &hold(until(secs(10))))), 1);
 }
 
-/// Writes after a second, tells of it in the same turn, and says what it hears.
+/// Writes after a second, reports it in the same turn, and logs the reply.
 async fn write_after_a_second(host: HostContext) {
     let mut stream = connect(&host).await;
     sleep(secs(1)).await;
@@ -568,7 +571,7 @@ async fn write_after_a_second(host: HostContext) {
 }
 
 #[test]
-fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
+fn a_trigger_acts_before_the_data_of_its_turn_leaves_the_host() {
     let subject = bare(echo, write_after_a_second);
     let fault = Fault::Cut {
         conn: first(),
@@ -586,7 +589,7 @@ fn a_trigger_acts_before_what_the_turn_sent_leaves_its_host() {
 }
 
 #[test]
-fn what_a_turn_sent_leaves_its_host_also_where_a_trigger_does_nothing() {
+fn the_data_of_a_turn_leaves_the_host_even_if_the_trigger_does_nothing() {
     let subject = bare(echo, write_after_a_second);
     let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
     let story = story(
@@ -597,7 +600,7 @@ fn what_a_turn_sent_leaves_its_host_also_where_a_trigger_does_nothing() {
 }
 
 #[test]
-fn a_delay_is_over_when_what_it_made_late_has_arrived() {
+fn a_delay_is_over_when_the_delayed_segments_have_arrived() {
     let delay = |by| Fault::Delay {
         place: LinkPlace::Conn(first()),
         toward: None,
@@ -635,7 +638,7 @@ fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
 }
 
 #[test]
-fn the_healed_tail_ends_what_is_in_force_and_lets_nothing_begin() {
+fn the_healed_tail_ends_active_faults_and_starts_none() {
     let hosts = || (Host::from("client"), Host::from("server"));
     let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: None };
     let crash = crash("server", None);

@@ -1,4 +1,4 @@
-//! Crash, power loss, restart, clocks, puppets, leaks: what the other hosts see.
+//! Tests crashes, power losses, restarts, clocks, puppets and leaks: what the other hosts see.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// Connects again and again, and says how each connection ended, and when it was up.
+/// Connects again and again, and logs when each connection was up and how it ended.
 async fn come_again(host: HostContext) {
     loop {
         match host.env.net.connect(&server()).await {
@@ -42,7 +42,7 @@ async fn come_again(host: HostContext) {
     }
 }
 
-/// When something was said, in milliseconds.
+/// Returns the time of a log line, in milliseconds.
 fn when(line: &str) -> u64 {
     line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
 }
@@ -52,7 +52,7 @@ fn after(fault: Fault) -> Vec<String> {
 }
 
 #[test]
-fn crash_closes_sockets_refuses_and_comes_again() {
+fn a_crashed_host_closes_sockets_refuses_connections_and_restarts() {
     let story = after(crash("server", Some(secs(3))));
     assert_eq!(story[0], "client: up");
     assert_eq!(story[1], "client: eof", "an idle connection is closed with a FIN: {story:?}");
@@ -64,7 +64,7 @@ fn crash_closes_sockets_refuses_and_comes_again() {
 }
 
 #[test]
-fn what_a_host_recorded_behind_the_milestone_at_which_it_crashes_comes_before_its_death() {
+fn records_after_the_milestone_that_crashes_a_host_come_before_its_death() {
     let subject = bare(echo, |host: HostContext| async move {
         crate::milestone!("bare.client.there");
         log(&host, "behind it");
@@ -84,7 +84,7 @@ fn what_a_host_recorded_behind_the_milestone_at_which_it_crashes_comes_before_it
 }
 
 #[test]
-fn power_loss_tells_nobody_until_the_restart() {
+fn a_power_loss_is_not_detected_until_the_restart() {
     let history = history(
         &bare(echo, come_again),
         &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]),
@@ -92,13 +92,13 @@ fn power_loss_tells_nobody_until_the_restart() {
     let story = story(&history, true);
     assert!(story[1].ends_with("ConnectionReset"), "{story:?}");
     let at = when(&story[1]);
-    // Restarted at 15.5 s; what was lost at about 6 s is tried again at 18.6 s.
+    // The host restarts at 15.5 s. Data that was lost at about 6 s is retransmitted at 18.6 s.
     assert!((15_500..19_500).contains(&at), "{story:?}");
     assert!(story[2].ends_with("up"), "{story:?}");
 }
 
 #[test]
-fn a_server_listens_again_whoever_gave_up_before_it_died() {
+fn a_restarted_server_listens_again_after_an_abandoned_connection() {
     let client = |host: HostContext| async move {
         let given_up =
             tokio::time::timeout(Duration::from_millis(1), host.env.net.connect(&server())).await;
@@ -184,7 +184,7 @@ fn tasks_that_outlive_their_host_are_a_leak() {
 }
 
 #[test]
-fn a_clock_jump_moves_the_wall_clock_alone() {
+fn a_clock_jump_moves_only_the_wall_clock() {
     let subject = bare(
         |_| async { std::future::pending().await },
         |host| async move {
@@ -244,7 +244,7 @@ fn a_puppet_plays_a_client() {
 }
 
 #[test]
-fn a_puppet_speaks_in_messages_of_a_websocket_and_something_else_the_second_time() {
+fn a_puppet_sends_websocket_messages_and_plays_another_script_on_the_second_connection() {
     let mut plan = plan([]);
     let send = |text: &str| PuppetStep::Send { text: text.into(), times: 1, every: Duration::ZERO };
     let script = vec![send("one"), PuppetStep::Expect { text: "eno".into() }, PuppetStep::Close];
@@ -289,7 +289,7 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
 }
 
 #[test]
-fn a_host_may_come_back_at_once_and_binds_its_port_again() {
+fn a_host_can_restart_at_once_and_bind_its_port_again() {
     let crash = crash("server", Some(Duration::ZERO));
     let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
     let story = story(&history, false);
@@ -301,7 +301,7 @@ fn a_host_may_come_back_at_once_and_binds_its_port_again() {
 }
 
 #[test]
-fn what_left_a_host_before_its_power_loss_arrives_and_nothing_else_of_it_ever_does() {
+fn only_data_that_left_a_host_before_its_power_loss_arrives() {
     let subject = bare(
         |host| async move {
             let mut listener = host.env.net.listen(&server()).await.unwrap();

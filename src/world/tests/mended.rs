@@ -1,4 +1,4 @@
-//! Where the world is a better kernel than the simulated one.
+//! Tests the cases in which the world corrects the simulated kernel to match Linux.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// 1 MiB to a reader that wakes 3 s late and reads little at a time: without window updates it would hang for ever.
+/// 1 MiB goes to a reader that wakes 3 s late and reads little at a time. Without window updates
+/// the transfer would hang.
 #[test]
 fn a_late_slow_reader_gets_everything() {
     for at_a_time in [1_usize, 8 << 10, 64 << 10] {
@@ -50,7 +51,7 @@ fn a_late_slow_reader_gets_everything() {
     }
 }
 
-/// A reply that arrives in the same instant as a reset is read before the error is.
+/// A reply that arrives in the same instant as a reset is read before the error.
 #[test]
 fn a_reply_that_comes_with_a_reset_is_read_first() {
     let subject = bare(echo, |host| async move {
@@ -75,14 +76,14 @@ fn a_reply_that_comes_with_a_reset_is_read_first() {
     );
 }
 
-/// A server that closes what it accepts.
+/// Runs a server that closes each connection that it accepts.
 async fn accept_and_drop(host: crate::subject::HostContext) {
     let mut listener = host.env.net.listen(&server()).await.unwrap();
     drop(listener.accept().await.unwrap());
     std::future::pending::<()>().await;
 }
 
-/// Writing to a peer that has closed is answered with a reset, as on Linux.
+/// A write to a peer that has closed is answered with a reset, as on Linux.
 #[test]
 fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
     let subject = bare(accept_and_drop, |host| async move {
@@ -100,9 +101,10 @@ fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
     );
 }
 
-/// What comes for a stream that nobody holds any more is answered with one RST, however much comes while that is on its way.
+/// Data for a dropped stream is answered with a single RST, even if more data arrives while the RST
+/// is in flight.
 #[test]
-fn a_stream_that_nobody_holds_is_reset_once() {
+fn data_to_a_dropped_stream_causes_one_reset() {
     let subject = bare(accept_and_drop, |host| async move {
         let mut stream = connect(&host).await;
         sleep(secs(1)).await;

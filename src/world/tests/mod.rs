@@ -1,4 +1,5 @@
-//! What both sides of a connection see of each fault, and what the engine promises; with bare roots in the place of a protocol.
+//! Tests what both sides of a connection see of each fault, and the guarantees of the engine, with
+//! plain roots instead of a protocol.
 
 mod bare;
 mod engine;

@@ -1,4 +1,5 @@
-//! Simulated processes in a world: what a server sees of them, when they die, and what is left of them.
+//! Tests simulated processes in a world: what a server sees of them, when they die, and which ones
+//! remain.
 
 use std::time::Duration;
 
@@ -21,14 +22,15 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// A plan of a quarter of a minute (turmoil's ticks are dear) with one process, and what happens to the server.
+/// Creates a plan with one process and these faults. It takes a quarter of a minute, because
+/// turmoil's ticks are slow.
 fn with_process(entry: serde_json::Value, faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
     let mut plan = Plan { horizon: secs(15), ..plan(faults) };
     plan.setup.insert("process".into(), json!({ "p1": entry }));
     plan
 }
 
-/// A crash that the host's processes survive.
+/// Creates a crash that the host's processes survive.
 fn survived(lasts: Option<Duration>) -> Fault {
     Fault::Crash { host: "server".into(), lasts, processes: Orphans::Live }
 }
@@ -42,7 +44,7 @@ async fn launch(host: &HostContext) -> std::io::Result<Box<dyn Child>> {
     host.env.launch.launch(&Command { argv: vec!["p1".into()], stdio, ..Command::default() }).await
 }
 
-/// Launches the process, says what it prints and how it ends, and stays.
+/// Launches the process, logs its output and its end, and keeps running.
 async fn reports(host: HostContext) {
     let mut child = launch(&host).await.unwrap();
     let mut output = child.stdout().unwrap();
@@ -64,7 +66,7 @@ async fn absent(_: HostContext) {
     std::future::pending().await
 }
 
-/// How each process and each pipe ended, as `4000 p1: exit 7`.
+/// Returns how each process and each pipe ended, as `4000 p1: exit 7`.
 fn truth(history: &History) -> Vec<String> {
     let ended = |event: &crate::history::Event| match &event.what {
         EventKind::Ended { stream, outcome } => Some(format!("{} {stream}: {outcome}", event.at.0)),
@@ -73,7 +75,7 @@ fn truth(history: &History) -> Vec<String> {
     history.events.iter().filter_map(ended).collect()
 }
 
-/// What was counted as `processes` on the server, in the order of counting.
+/// Returns the counts of `processes` on the server, in order.
 fn counted(history: &History) -> Vec<u64> {
     let count = |event: &crate::history::Event| match &event.what {
         EventKind::Census { counts, .. } => counts.get("processes").copied(),
@@ -83,7 +85,7 @@ fn counted(history: &History) -> Vec<u64> {
 }
 
 #[test]
-fn a_file_says_what_processes_do() {
+fn a_scenario_file_defines_processes() {
     let file = r#"
         format = 1
         subject = "bare"
@@ -119,7 +121,7 @@ fn a_file_says_what_processes_do() {
 }
 
 #[test]
-fn a_swarm_draws_what_processes_do() {
+fn a_swarm_draws_the_behavior_of_processes() {
     let file = r#"
         format = 1
         subject = "bare"
@@ -146,7 +148,7 @@ fn a_swarm_draws_what_processes_do() {
 }
 
 #[test]
-fn what_the_schema_gives_as_an_example_is_an_entry() {
+fn the_example_in_the_schema_is_a_valid_entry() {
     let examples = process::schema().as_value()["examples"].as_array().unwrap().clone();
     assert_eq!(examples.len(), 4);
     for example in examples {
@@ -155,7 +157,7 @@ fn what_the_schema_gives_as_an_example_is_an_entry() {
 }
 
 #[test]
-fn what_a_process_prints_arrives_and_is_the_truth() {
+fn process_output_arrives_and_is_recorded_as_ground_truth() {
     let plan = with_process(json!({ "print": { "lines": 2, "every": "1s" }, "exit": 7 }), []);
     for engine in ENGINES {
         let history = on(engine, &bare(reports, absent), &plan);
@@ -169,7 +171,7 @@ fn what_a_process_prints_arrives_and_is_the_truth() {
 }
 
 #[test]
-fn a_plan_without_processes_launches_none_and_one_with_others_finds_none() {
+fn a_launch_fails_without_a_process_table_or_without_the_script() {
     let asks = |host: HostContext| async move {
         log(&host, format!("{:?}", launch(&host).await.err().unwrap().kind()))
     };
@@ -182,7 +184,7 @@ fn a_plan_without_processes_launches_none_and_one_with_others_finds_none() {
 }
 
 #[test]
-fn an_entry_that_is_none_of_a_process_is_a_mistake_of_the_plan() {
+fn an_invalid_process_entry_is_an_error_of_the_plan() {
     let plan = with_process(json!({ "print": 200 }), []);
     let refused = run(&bare(keeps, absent), &plan, &Options::default()).unwrap_err();
     assert!(
@@ -192,7 +194,7 @@ fn an_entry_that_is_none_of_a_process_is_a_mistake_of_the_plan() {
 }
 
 #[test]
-fn processes_die_with_their_host_and_a_restart_begins_anew() {
+fn processes_die_with_their_host_and_a_restarted_host_has_none() {
     for fault in [
         crash("server", Some(secs(3))),
         Fault::PowerLoss { host: "server".into(), lasts: Some(secs(3)) },
@@ -223,7 +225,7 @@ fn processes_die_with_their_host_and_a_restart_begins_anew() {
 }
 
 #[test]
-fn processes_survive_a_crash_where_the_step_says_so() {
+fn processes_survive_a_crash_if_the_step_requests_it() {
     let entry = json!({ "exit": "never", "stderr": { "lines": 10, "every": "1s" } });
     for engine in ENGINES {
         let history = on(
@@ -231,7 +233,7 @@ fn processes_survive_a_crash_where_the_step_says_so() {
             &bare(launches_in_its_first_life, absent),
             &with_process(entry.clone(), [(5_500, survived(Some(secs(3))))]),
         );
-        // Nobody reads its standard error any more: its next line there ends it.
+        // Its standard error no longer has a reader, so the next line there ends the process.
         let truth = truth(&history);
         assert!(truth[0].starts_with("600") && truth[0].ends_with(" p1: signal 13"), "{truth:?}");
         assert_eq!(
@@ -242,7 +244,8 @@ fn processes_survive_a_crash_where_the_step_says_so() {
     }
 }
 
-/// In its first life a server launches the process, and holds its pipes; in the next it does nothing.
+/// In its first incarnation the server launches the process, and holds its pipes. In the next one
+/// it does nothing.
 async fn launches_in_its_first_life(host: HostContext) {
     let now = host.env.clock.now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
     if now.as_secs().is_multiple_of(60) {
@@ -274,7 +277,7 @@ fn a_process_that_a_server_leaks_is_a_residue() {
 }
 
 #[test]
-fn processes_are_no_tasks_of_any_host_and_wake_those_of_theirs() {
+fn processes_are_not_tasks_of_a_host_and_wake_the_tasks_of_their_host() {
     let speaks = |host: HostContext| async move {
         let mut child = launch(&host).await.unwrap();
         let (mut input, mut output) = (child.stdin().unwrap(), child.stdout().unwrap());

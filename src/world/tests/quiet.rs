@@ -1,4 +1,5 @@
-//! Acknowledgements that the engine sleeps past: their receivers cannot tell.
+//! Tests acknowledgements that the engine sleeps past: this has no visible effect for their
+//! receivers.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::subject::HostContext;
 
 const KIB: usize = 1024;
 
-/// A buffer of 64 KiB on the side of the sender, and 10 ms from one host to the other.
+/// Creates a plan with a latency of 10 ms between the hosts. The sender's buffer has 64 KiB.
 fn with_latency() -> Plan {
     let mut plan = plan([]);
     plan.latency = (Duration::from_millis(10), Duration::from_millis(10));
@@ -25,9 +26,10 @@ async fn read_all(host: HostContext) {
     while let Ok(1..) = stream.read(&mut buffer).await {}
 }
 
-/// Nobody waits for the acknowledgement of the first 1 KiB, after 20 ms: from then on its room is there.
+/// No task waits for the acknowledgement of the first 1 KiB, which arrives after 20 ms. From then
+/// on its room is available.
 #[test]
-fn room_is_there_from_the_acknowledgement_on_and_not_before() {
+fn room_is_available_from_the_acknowledgement_on_and_not_before() {
     let same = 20;
     let cases = [
         (same - 1, TieOrder::Drawn, 63),
@@ -51,7 +53,8 @@ fn room_is_there_from_the_acknowledgement_on_and_not_before() {
     }
 }
 
-/// Who waits for room goes on when it comes, though nothing else happens then.
+/// A writer that waits for room continues when the room is available, even if no other event
+/// happens then.
 #[test]
 fn a_writer_that_waits_is_woken_by_the_acknowledgement_itself() {
     let subject = bare(read_all, |host| async move {

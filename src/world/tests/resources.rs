@@ -1,4 +1,5 @@
-//! What the subject's own code may do while it is asked, and what becomes of what belongs to no host.
+//! Tests what the subject's own code may do while the world calls it, and how the world reports
+//! things that belong to no host.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ fn on_server(event: &Event) -> bool {
 }
 
 #[test]
-fn a_counter_may_do_what_any_code_of_its_host_may() {
+fn a_counter_may_use_everything_that_its_host_may_use() {
     let counts = |host: HostContext| async move {
         let (ticks, own) = (Arc::new(AtomicU64::new(0)), host.clone());
         let counted = ticks.clone();
@@ -103,7 +104,7 @@ fn a_counter_that_panics_is_an_entry_of_its_host() {
 
 #[test]
 fn a_dissector_may_ask_the_world_something() {
-    // Those of these tests do.
+    // The dissectors of these tests do so.
     let asks = |host: HostContext| async move {
         let mut stream = connect(&host).await;
         stream.write_all(b"one\ntwo\n").await.unwrap();
@@ -126,7 +127,7 @@ fn residue(subject: &Arc<dyn DynSubject>) -> Vec<String> {
 }
 
 #[test]
-fn a_socket_that_no_host_gave_out_is_named() {
+fn a_socket_of_no_host_is_reported() {
     let listens = |_| async {
         let _listener = TcpListener::bind("0.0.0.0:80").await.unwrap();
         std::future::pending().await
@@ -148,7 +149,7 @@ fn a_socket_that_no_host_gave_out_is_named() {
     );
 }
 
-/// Spawns a task when it is woken: that is while no task is polled.
+/// Spawns a task when it is woken, which happens while no task is polled.
 struct SpawnsWhenWoken(Waker);
 
 impl Wake for SpawnsWhenWoken {
@@ -159,7 +160,7 @@ impl Wake for SpawnsWhenWoken {
 }
 
 #[test]
-fn a_task_that_no_task_spawned_is_named_and_so_is_what_it_says() {
+fn a_task_of_no_host_is_reported_and_so_is_its_log_line() {
     let strays = |host: HostContext| async move {
         let mut stream = connect(&host).await;
         stream.write_all(b"hello").await.unwrap();

@@ -1,8 +1,9 @@
-//! The segments that wait on turmoil's held links, told of as packets.
+//! Converts the segments that wait on turmoil's held links to packets.
 //!
-//! A segment is known by its ends and its sequence numbers; turmoil numbers segments, so the bytes are counted here.
-//! turmoil tells neither which segments are new nor lets one be named: a list runs parallel to each link's queue. New ones stand
-//! at a queue's end, and those that were handed over are gone after the next tick.
+//! The world identifies a segment by its ends and its sequence numbers. turmoil numbers segments,
+//! so this module counts the bytes. turmoil does not mark new segments and does not let callers
+//! identify one, so a list runs parallel to each link's queue. New segments are at the end of a
+//! queue, and delivered segments are removed after the next tick.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,35 +14,35 @@ use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::world::engine::Handed;
 
-/// The way from one socket to another.
+/// The path from one socket to another.
 type Way = (SocketAddr, SocketAddr);
 
-/// What waits on all links.
+/// The segments that wait on all links.
 #[derive(Default)]
 pub(super) struct Links {
-    /// What waits on each link, in turmoil's order.
+    /// The segments that wait on each link, in turmoil's order.
     queues: Vec<Vec<Waiting>>,
-    /// The next sequence number of each way.
+    /// The next sequence number of each path.
     next: BTreeMap<Way, u32>,
-    /// Segments that nobody has been told of yet.
+    /// Segments that were not yet reported to the world.
     pub new: Vec<Packet>,
-    /// Whether any were given since the last tick.
+    /// Whether any segment was marked for delivery since the last tick.
     given: bool,
 }
 
 /// A segment on a link.
 struct Waiting {
     way: Way,
-    /// Its sequence number, and the one after it; none where its bytes were taken back.
+    /// Its sequence number and the next one, or `None` if its bytes were taken back.
     range: Option<(u32, u32)>,
     rst: bool,
     payload: Bytes,
-    /// Whether it is to be handed over before the next tick.
+    /// Whether it will be delivered before the next tick.
     given: bool,
 }
 
 impl Links {
-    /// Has the receivers' kernels get what they were given, with the next tick.
+    /// Delivers the marked segments to the receivers' kernels, for the next tick.
     pub fn hand_over(&mut self, sim: &Sim<'_>) {
         if !std::mem::take(&mut self.given) {
             return;
@@ -56,7 +57,7 @@ impl Links {
         });
     }
 
-    /// Looks at what the last tick sent.
+    /// Collects the segments that the last tick sent.
     pub fn look(&mut self, sim: &Sim<'_>) {
         let Self { queues, next, new, .. } = self;
         sim.links(|links| {
@@ -92,7 +93,7 @@ impl Links {
         });
     }
 
-    /// Marks a segment as to be handed over, or those of which the world made it.
+    /// Marks a segment for delivery. If the world merged several segments into it, marks these.
     pub fn give(&mut self, packet: &Packet) -> Handed {
         let Transport::Tcp(tcp) = &packet.payload else { return Handed::Taken };
         let way =
@@ -113,7 +114,7 @@ impl Links {
         if parts.is_empty()
             || parts.iter().map(|part| part.payload.len()).sum::<usize>() != tcp.payload.len()
         {
-            // It was cut short on its way.
+            // The segment was shortened on its way.
             return Handed::Part(tcp.payload.clone());
         }
         parts.iter_mut().for_each(|part| part.given = true);
@@ -121,7 +122,7 @@ impl Links {
         Handed::Taken
     }
 
-    /// Has what was given and not handed over yet stay on its link, and returns its bytes.
+    /// Keeps the marked but undelivered segments on their link, and returns their bytes.
     pub fn take_back(&mut self, from: SocketAddr, to: SocketAddr) -> Vec<Bytes> {
         let given = self.all().filter(|waiting| waiting.given && waiting.way == (from, to));
         given
@@ -137,7 +138,7 @@ impl Links {
     }
 }
 
-/// Tells of a segment of turmoil's as a packet of the event engine.
+/// Converts a segment of turmoil to a packet of the event engine.
 fn report(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> TcpSegment {
     let none = TcpFlags { ack: true, ..TcpFlags::default() };
     let (flags, payload) = match sent {
@@ -151,7 +152,7 @@ fn report(sent: &Protocol, (src, dst): Way, next: &mut BTreeMap<Way, u32>) -> Tc
         }
     };
     if flags.syn {
-        // A port that was used before begins anew.
+        // A reused port starts again at sequence number 0.
         next.remove(&(src, dst));
         next.remove(&(dst, src));
     }

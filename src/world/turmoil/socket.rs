@@ -1,4 +1,4 @@
-//! turmoil's sockets as the world wants them.
+//! Adapts turmoil's sockets to the world.
 
 use std::future::Future;
 use std::io;
@@ -16,7 +16,8 @@ use crate::world::engine::{RawListener, RawSocket};
 
 use super::SEGMENT;
 
-/// A stream of turmoil, and who waits for it: the world can end it in a way that turmoil does not know of.
+/// A turmoil stream with the wakers of its tasks. The world needs them because it can end the
+/// stream without turmoil.
 struct Socket {
     stream: TcpStream,
     reader: Option<Waker>,
@@ -84,10 +85,11 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// A connection that is being opened.
+/// A connection attempt.
 ///
-/// When it is given up, it is looked at once more: a server may have accepted it in the same tick, and must be told that it is over,
-/// which turmoil does when a stream is dropped.
+/// If it is dropped while pending, it is polled once more. A server may have accepted the
+/// connection in the same tick. In that case the poll yields the stream, and dropping the stream
+/// makes turmoil notify the server that the connection is over.
 pub(super) struct Dialing {
     opening: BoxFuture<'static, io::Result<TcpStream>>,
     state: Dialed,
@@ -101,7 +103,7 @@ enum Dialed {
 }
 
 impl Dialing {
-    /// A connection from the host that polls it.
+    /// Creates a connection attempt from the host that polls it.
     pub fn new(to: SocketAddr) -> Self {
         Self { opening: Box::pin(TcpStream::connect(to)), state: Dialed::NotYet }
     }
@@ -125,7 +127,7 @@ impl Drop for Dialing {
     }
 }
 
-/// A listening socket. It keeps its wait for the next connection, so that giving the wait up loses none.
+/// A listening socket. It keeps the pending accept, so that a cancelled accept loses no connection.
 pub(super) struct Binding {
     next: Option<BoxFuture<'static, io::Result<(TcpStream, SocketAddr)>>>,
     socket: Arc<TcpListener>,
@@ -133,9 +135,9 @@ pub(super) struct Binding {
 }
 
 impl Binding {
-    /// Listens at a port of the host that runs.
+    /// Listens on a port of the current host.
     pub fn new(port: u16) -> io::Result<Self> {
-        // turmoil's `bind` is async in form only.
+        // turmoil's `bind` never waits, although it is async.
         let mut bound = std::pin::pin!(TcpListener::bind(("0.0.0.0", port)));
         let Poll::Ready(socket) = bound.as_mut().poll(&mut Context::from_waker(Waker::noop()))
         else {

@@ -1,4 +1,5 @@
-//! What the world can ask of turmoil: it is noted here, and carried out between two ticks, when the world is not held.
+//! The world's access to turmoil. Orders are stored here, and run between two ticks, when the world
+//! is not borrowed.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,25 +18,25 @@ use crate::world::local::HostIx;
 use super::links::Links;
 use super::socket;
 
-/// What the machine and the stack share.
+/// The state that the machine and the stack share.
 #[derive(Default)]
 pub(super) struct Shared {
-    /// The time of the ticks that are over.
+    /// The total time of the finished ticks.
     pub passed: Duration,
     pub orders: Vec<MachineOrder>,
     pub links: Links,
-    /// The hosts that run, by number and by address.
+    /// Whether each host runs, by number, and the address of each host.
     pub up: Vec<bool>,
     pub ips: Vec<IpAddr>,
 }
 
-/// What the machine is to do as soon as the world is not held.
+/// An order that the machine runs as soon as the world is not borrowed.
 pub(super) enum MachineOrder {
     Start(HostIx, Root),
     Stop(HostIx),
 }
 
-/// The kernels of turmoil's hosts, as far as they can be reached.
+/// The kernels of turmoil's hosts, as far as turmoil gives access to them.
 pub(super) struct TickStack(pub Rc<RefCell<Shared>>);
 
 impl Stack for TickStack {
@@ -43,7 +44,7 @@ impl Stack for TickStack {
         self.0.borrow().passed
     }
 
-    /// turmoil knows whose runtime it runs.
+    /// Does nothing: turmoil knows which host's runtime it runs.
     fn set_current(&self, _: HostIx) {}
 
     fn egress(&mut self, packets: &mut Vec<Packet>) {
@@ -57,12 +58,13 @@ impl Stack for TickStack {
         match (up, held) {
             (true, true) => shared.links.give(&packet),
             (false, true) => Handed::Closed,
-            // turmoil would answer a FIN to a closed socket with an RST.
+            // For a FIN to a closed socket, turmoil would send an RST.
             (_, false) => Handed::Taken,
         }
     }
 
-    /// The world's end of the connection has its error: nothing of turmoil's socket is asked for any more.
+    /// Does nothing: the world's end of the connection has its error, so turmoil's socket is no
+    /// longer used.
     fn reset(&mut self, _: Packet) {}
 
     fn take_back(&mut self, from: SocketAddr, to: SocketAddr) -> Vec<Bytes> {

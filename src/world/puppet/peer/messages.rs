@@ -1,4 +1,4 @@
-//! A WebSocket of a puppet: each text is a message.
+//! The WebSocket of a puppet: each text is one message.
 
 use std::io;
 
@@ -8,20 +8,20 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::net::Stream;
 
-/// What a WebSocket is asked for.
+/// The URL that a WebSocket client requests.
 const REQUEST: &str = "ws://server/";
 
 /// One WebSocket.
 pub struct Messages(Box<WebSocketStream<Stream>>);
 
 impl Messages {
-    /// On a connection that was opened to the puppet.
+    /// Accepts a WebSocket on a connection that the puppet accepted.
     pub async fn accepted(stream: Stream) -> io::Result<Self> {
         let socket = tokio_tungstenite::accept_async(stream).await.map_err(broken)?;
         Ok(Self(Box::new(socket)))
     }
 
-    /// On a connection that the puppet opened.
+    /// Opens a WebSocket on a connection that the puppet opened.
     pub async fn connected(stream: Stream) -> io::Result<Self> {
         let (socket, _) = tokio_tungstenite::client_async(REQUEST, stream).await.map_err(broken)?;
         Ok(Self(Box::new(socket)))
@@ -36,7 +36,7 @@ impl Messages {
         self.0.send(Message::text(text)).await.map_err(broken)
     }
 
-    /// Appends the next message to `read`, and says whether there is one: 0 when nothing comes any more.
+    /// Receives the next message, and appends it to `read`. Returns 0 at the end of the connection.
     pub async fn hear(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
         loop {
             match self.0.next().await {
@@ -47,7 +47,7 @@ impl Messages {
                     read.extend_from_slice(&message.into_data());
                     return Ok(1);
                 }
-                Some(Ok(_)) => {} // a ping is answered at the next look for a message
+                Some(Ok(_)) => {} // a ping is answered when the next message is read
                 Some(Err(error)) => return Err(broken(error)),
             }
         }

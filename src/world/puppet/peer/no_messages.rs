@@ -1,10 +1,10 @@
-//! No WebSockets: the feature `websocket` is off. A world refuses a plan that asks for one.
+//! Replaces WebSockets if the feature `websocket` is off. A world refuses a plan that needs one.
 
 use std::io;
 
 use crate::net::Stream;
 
-/// There is none.
+/// Has no values.
 pub enum Messages {}
 
 impl Messages {
