@@ -39,7 +39,7 @@ pub fn plans(subject: impl Subject) -> Plans {
     let subject: Arc<dyn DynSubject> = Arc::new(subject);
     let profile = match subject.swarm() {
         None => Profile::default_for(&*subject),
-        Some(text) => ScenarioFile::parse(text, "default", &[subject.clone()])
+        Some(text) => ScenarioFile::parse(text, "default", std::slice::from_ref(&subject))
             .unwrap_or_else(|mistake| panic!("the swarm of {}: {mistake}", subject.name()))
             .into_profile()
             .expect("a swarm has a profile"),
