@@ -18,13 +18,19 @@ use crate::schedule::{Host, Plan};
 ///
 /// ```
 /// use reknit::history::Time;
-/// use reknit::property::{Fields, Kind, Violation};
+/// use reknit::property::{Violation, ViolationFields, ViolationKind};
 ///
-/// static STALE: Kind = Kind { name: "stale", sentence: "{subject:}version {read} was read after version {known} {moment}" };
+/// static STALE: ViolationKind = ViolationKind {
+///     name: "stale",
+///     sentence: "{subject:}version {read} was read after version {known} {moment}",
+/// };
 ///
-/// let data = Fields::from([("read", 3_u64.into()), ("known", 4_u64.into())]);
+/// let data = ViolationFields::from([("read", 3_u64.into()), ("known", 4_u64.into())]);
 /// let violation = Violation::new("reads_are_fresh", "config", Time(1_200), &STALE, data);
-/// assert_eq!(reknit::report::sentence(&violation), "config: version 3 was read after version 4 (at 1.200 s)");
+/// assert_eq!(
+///     reknit::report::sentence(&violation),
+///     "config: version 3 was read after version 4 (at 1.200 s)"
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
