@@ -1,17 +1,17 @@
-//! The ledger: what `toolcall` keeps to, sentence by sentence, with its constant and its source.
+//! The rules that `toolcall` implements, each with its constant and its source.
 
 use crate::subject::Rule;
 use crate::subject::tables::rule;
 
 /// The description of the grace change of the agent host.
 const CHANGE: &str = "the grace change";
-/// What the versions after it came to.
+/// The results of the versions after it.
 const LATER: &str = "facts, B.0 and B.3";
 
 /// The rules.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    // -- who is here
+    // -- presence
     rule("toolcall.live-owner-kept", "while the owner of a call has any live connection, nothing fails the call as disconnected; silence is no absence", CHANGE),
     rule("toolcall.list-of-connections", "a client has a list of live connections; the end of one, the newest or another, says nothing about the others", LATER),
     rule("toolcall.grace", "a call whose owner is gone is failed 30 s after the end of the last connection, once", CHANGE),
@@ -53,7 +53,7 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.held", "what is asked for without a connection waits for one", "facts, B.5"),
     rule("toolcall.requests", "a request in flight at a cut fails at once; nobody knows whether the host did it", "facts, B.5"),
     rule("toolcall.questions", "a question to a client is over with the connection over which it was asked, or after 30 s", "facts, 38"),
-    // -- peers that say anything
+    // -- hostile peers
     rule("toolcall.hostile-client", "what is no message, or out of place, is answered with an error; who says what is no notification, or too much, loses its connection; nobody else notices", "facts, B.1"),
     rule("toolcall.hostile-host", "a client gives up a connection over which it is told what is no message, keeps within its limits, and tries again", "facts, B.5"),
     // -- the client
