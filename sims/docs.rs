@@ -1,5 +1,5 @@
-//! The pages for readers, tested: each command of the README does what the README says, the story in it is a real one, and
-//! what a page links to is there.
+//! Tests of the documentation: each command of the README works as described, the example run in it
+//! is real, and every link of a page has a target.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn readme() -> String {
     fs::read_to_string(root().join("README.md")).unwrap()
 }
 
-/// Runs `reknit` from the root of the package, as wide as a page.
+/// Runs `reknit` from the root of the package, with the line width of a page.
 fn reknit(args: &[String]) -> Output {
     reknit_in(root(), args)
 }
@@ -34,13 +34,13 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// A command of the README: its arguments, and where its output goes.
+/// A command of the README: its arguments, and the file that receives its output.
 struct Line {
     args: Vec<String>,
     into: Option<String>,
 }
 
-/// The commands of the README that run `reknit`, in order.
+/// Returns the commands of the README that run `reknit`, in order.
 fn commands(readme: &str) -> Vec<Line> {
     let lines = readme.lines().filter_map(|line| line.strip_prefix("$ "));
     let ours = lines.filter_map(|line| {
@@ -56,10 +56,11 @@ fn commands(readme: &str) -> Vec<Line> {
     .collect()
 }
 
-/// A command that switches a defect on breaks something, or shows where two runs part; all others hold. Without a file, `run`
-/// runs every file that it finds. The suites run all that there are: here it finds a few of each subject.
+/// A command that switches a defect on reports a violation, or shows where two runs diverge; every
+/// other command succeeds. Without a file, `run` runs every file that it finds. The suites run all
+/// files; here it finds only a few of each subject.
 #[test]
-fn each_command_of_the_readme_does_what_it_says() {
+fn each_command_of_the_readme_works() {
     let commands = commands(&readme());
     assert!(commands.len() >= 10, "the README shows its commands");
     let folder = tempdir("readme");
@@ -81,7 +82,7 @@ fn each_command_of_the_readme_does_what_it_says() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Puts files of each subject where a command finds them that runs in `folder`.
+/// Copies files of each subject to the place where a command that runs in `folder` finds them.
 fn a_few_scenarios(folder: &Path) {
     for subject in ["counter", "exec"] {
         let (from, to) =
@@ -93,7 +94,7 @@ fn a_few_scenarios(folder: &Path) {
     }
 }
 
-/// A folder of this process's own.
+/// Creates a folder for this process.
 fn tempdir(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("reknit-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -102,10 +103,10 @@ fn tempdir(name: &str) -> PathBuf {
 
 const MARK: &str = "<!-- a real run: REKNIT_BLESS=1 cargo test --test docs -->\n```console\n";
 
-/// The story is what the command above it prints, from the first word of the story on: what comes before, a table and how long it
-/// took, differs from machine to machine.
+/// The example is the output of the command above it, starting from the report of the failure. The
+/// part before, a table and the elapsed time, differs between machines.
 #[test]
-fn the_story_in_the_readme_is_a_real_one() {
+fn the_example_run_in_the_readme_is_real() {
     let readme = readme();
     let (before, rest) = readme.split_once(MARK).expect("the README shows a run");
     let (shown, after) = rest.split_once("```\n").expect("what it shows has an end");
@@ -121,9 +122,9 @@ fn the_story_in_the_readme_is_a_real_one() {
     }
 }
 
-/// Where a page links to, and what the README's map names.
+/// Checks the links of the pages, and the paths in the README's overview.
 #[test]
-fn what_pages_point_to_is_there() {
+fn every_link_of_a_page_has_a_target() {
     for page in [
         "README.md",
         "CHANGELOG.md",
@@ -159,7 +160,7 @@ fn what_pages_point_to_is_there() {
     }
 }
 
-/// The example stays as small as its readers are told.
+/// The example stays as short as the documentation promises.
 #[test]
 fn the_example_is_small() {
     let folder = root().join("examples/own_protocol");

@@ -1,9 +1,11 @@
-//! The two engines agree: every scenario file, random schedules, and defects come to the same verdict on the event engine and on
-//! stock turmoil. A verdict is the set of properties that a run breaks, with what its file expects.
+//! The two engines agree: scenario files, random schedules, and defects get the same verdict on the
+//! event engine and on stock turmoil. A verdict is the set of violated properties of a run,
+//! compared with the expectation of its file.
 //!
-//! A run takes about a second on turmoil. So every test run has a share of it all, the same each time, and a release has it whole:
-//! `cargo test --release --test engines -- --ignored`. What stock turmoil cannot express, a file says with `engines` and
-//! `engines-because`; such files are few, and `docs/engines.md` lists them.
+//! A run takes about a second on turmoil. So every test run executes only a sample, always the same
+//! one, and a release executes everything: `cargo test --release --test engines -- --ignored`. A
+//! file that stock turmoil cannot express has the keys `engines` and `engines-because`. There are
+//! few such files, and `docs/engines.md` lists them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -21,23 +23,23 @@ use reknit::subject::DynSubject;
 use reknit::subjects::built_in;
 use reknit::world::{Engine, Options, RunError};
 
-/// Of so many files one is in every test run, and of so many random schedules.
+/// Every test run takes one of this many files, and one of `SHARE_OF_SCHEDULES` random schedules.
 const SHARE: usize = 24;
 const SHARE_OF_SCHEDULES: usize = 75;
 
-/// So many random schedules of each subject.
+/// The number of random schedules per subject.
 const SCHEDULES: usize = 250;
 
-/// So many seeds of a file, where it has as many.
+/// The maximum number of seeds per file.
 const SEEDS: usize = 3;
 
-/// So many files with a defect on, and so many in every test run.
+/// The number of files with a defect on: in a full run, and in every test run.
 const KILLS: (usize, usize) = (20, 2);
 
-/// Of so many files one may be for the event engine only.
+/// At most one of this many files may be for the event engine only.
 const ONE_IN: usize = 5;
 
-/// A run that is to come to the same on both engines.
+/// A run that must get the same verdict on both engines.
 struct Both {
     name: String,
     subject: Arc<dyn DynSubject>,
@@ -45,16 +47,16 @@ struct Both {
     expect: Expect,
 }
 
-/// What is broken on each engine, by property, with a sentence of each.
+/// The violated properties on one engine, each with a sentence of the report.
 type Broken = BTreeMap<&'static str, String>;
 
-/// What a comparison came to.
+/// The result of a comparison.
 enum Compared {
-    /// The same; which properties both break.
+    /// The verdicts agree; contains the violated properties.
     Same(BTreeSet<&'static str>),
-    /// Not the same.
+    /// The verdicts differ.
     Differs(String),
-    /// Stock turmoil has no word for something in it.
+    /// The run contains something that stock turmoil cannot express.
     Beyond,
 }
 
@@ -90,7 +92,7 @@ impl Both {
     }
 }
 
-/// What many comparisons came to.
+/// The total of many comparisons.
 #[derive(Default)]
 struct Sum {
     same: usize,
@@ -136,7 +138,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All scenario files, with their subjects.
+/// Returns all scenario files, with their subjects.
 fn files() -> Vec<(ScenarioFile, Arc<dyn DynSubject>)> {
     let subjects = built_in();
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -166,7 +168,7 @@ fn is_exempt(scenario: &ScenarioFile) -> bool {
     scenario.not_on(Engine::TURMOIL).is_some()
 }
 
-/// The runs of the files that are for both engines.
+/// Returns the runs of the files that are for both engines.
 fn runs_of_files(seeds: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for (scenario, subject) in files().into_iter().filter(|(scenario, _)| !is_exempt(scenario)) {
@@ -178,7 +180,7 @@ fn runs_of_files(seeds: usize) -> Vec<Both> {
     all
 }
 
-/// Random schedules of each subject, from its default profile.
+/// Returns random schedules of each subject, from its default profile.
 fn random(each: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for subject in built_in() {
@@ -199,7 +201,7 @@ fn random(each: usize) -> Vec<Both> {
     all
 }
 
-/// Files with a defect on: one seed of each that breaks on the event engine.
+/// Returns files with a defect on: for each, one seed with a violation on the event engine.
 fn kills(most: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for (scenario, subject) in files()
@@ -233,19 +235,19 @@ fn hold(sum: &Sum) {
 }
 
 #[test]
-fn a_share_of_the_files_is_the_same_on_both_engines() {
+fn a_sample_of_the_files_agrees_on_both_engines() {
     let sum = compare(runs_of_files(1).into_iter().step_by(SHARE).collect());
     hold(&sum);
     assert_eq!(sum.beyond, 0, "a file that stock turmoil cannot run says so");
 }
 
 #[test]
-fn some_random_schedules_are_the_same_on_both_engines() {
+fn some_random_schedules_agree_on_both_engines() {
     hold(&compare(random(SCHEDULES).into_iter().step_by(SHARE_OF_SCHEDULES).collect()));
 }
 
 #[test]
-fn some_defects_break_the_same_on_both_engines() {
+fn some_defects_violate_the_same_properties_on_both_engines() {
     let sum = compare(kills(KILLS.1));
     hold(&sum);
     assert_eq!(sum.broke, sum.same);
@@ -253,7 +255,7 @@ fn some_defects_break_the_same_on_both_engines() {
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
-fn every_file_is_the_same_on_both_engines() {
+fn every_file_agrees_on_both_engines() {
     let sum = compare(runs_of_files(SEEDS));
     hold(&sum);
     assert_eq!(sum.beyond, 0, "a file that stock turmoil cannot run says so");
@@ -261,21 +263,22 @@ fn every_file_is_the_same_on_both_engines() {
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
-fn random_schedules_are_the_same_on_both_engines() {
+fn random_schedules_agree_on_both_engines() {
     hold(&compare(random(SCHEDULES)));
 }
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
-fn defects_break_the_same_on_both_engines() {
+fn defects_violate_the_same_properties_on_both_engines() {
     let sum = compare(kills(KILLS.0));
     hold(&sum);
     assert_eq!((sum.broke, sum.same), (KILLS.0, KILLS.0));
 }
 
-/// The page lists the files that are for the event engine only, or gets the list where REKNIT_BLESS is set.
+/// The page lists the files that are for the event engine only. With REKNIT_BLESS, the test writes
+/// the list.
 #[test]
-fn the_page_lists_what_stock_turmoil_cannot_show() {
+fn the_page_lists_the_files_that_stock_turmoil_cannot_run() {
     const MARKS: (&str, &str) =
         ("<!-- drawn: REKNIT_BLESS=1 cargo test --test engines -->\n", "<!-- end -->\n");
     let files = files();

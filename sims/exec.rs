@@ -1,3 +1,4 @@
-//! The suite of the built-in subject `exec`: every file under `scenarios/exec`, and what they show together.
+//! The suite of the built-in subject `exec`: every file under `scenarios/exec`, and their combined
+//! coverage.
 
 reknit::tests!(reknit::subjects::Exec);

@@ -1,4 +1,4 @@
-//! The harness, tested by itself: the command as a person runs it, end to end.
+//! End-to-end tests of the harness: they run the command as a user does.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,14 +6,14 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What the command printed, and its status.
+/// The output and the exit status of the command.
 struct Done {
     out: String,
     err: String,
     status: Option<i32>,
 }
 
-/// Runs `reknit`, from the root of the package.
+/// Runs `reknit` from the root of the package.
 fn reknit(args: &[&str]) -> Done {
     reknit_reading(args, "")
 }
@@ -38,13 +38,13 @@ fn reknit_reading(args: &[&str], input: &str) -> Done {
     Done { out: text(output.stdout), err: text(output.stderr), status: output.status.code() }
 }
 
-/// Words that stand beside each other in some line.
+/// Whether these words are next to each other in some line.
 fn says(text: &str, words: &str) -> bool {
     text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words)
 }
 
 #[test]
-fn all_files_of_a_folder_hold_and_the_table_says_so() {
+fn a_folder_without_violations_is_reported_in_the_table() {
     let done = reknit(&["run", "scenarios/counter"]);
     assert_eq!((done.err.as_str(), done.status), ("", Some(0)), "{}", done.out);
     assert!(says(&done.out, "times real time"), "{}", done.out);
@@ -72,7 +72,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     };
     let one = lines("1");
     assert!(!one.is_empty());
-    // A digest tells of every packet of every run.
+    // A digest covers every packet of every run.
     let digest =
         |line: &str| line.split_once("\"digest\":\"").map(|(_, rest)| rest[..16].to_owned());
     let digests: BTreeSet<_> = one.iter().map(|line| digest(line).expect(line)).collect();
@@ -81,7 +81,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn a_mistake_is_one_line_and_status_2() {
+fn a_usage_error_is_one_line_and_status_2() {
     for args in [
         &["run", "no/such/file.toml"][..],
         &["replay", "README.md"],
@@ -93,7 +93,7 @@ fn a_mistake_is_one_line_and_status_2() {
     }
 }
 
-/// The one line of a command that prints nothing else, and returns 2.
+/// Returns the only line of a command that prints nothing else and exits with status 2.
 fn mistake(args: &[&str]) -> String {
     let done = reknit(args);
     assert_eq!(
@@ -106,7 +106,7 @@ fn mistake(args: &[&str]) -> String {
 }
 
 #[test]
-fn a_folder_where_a_file_is_meant_is_a_mistake_of_one_line() {
+fn a_folder_instead_of_a_file_is_a_usage_error() {
     for args in [
         &["replay", "scenarios"][..],
         &["diff", "scenarios/counter"],
@@ -122,13 +122,13 @@ fn a_folder_where_a_file_is_meant_is_a_mistake_of_one_line() {
 
 #[test]
 #[cfg(unix)]
-fn a_folder_that_cannot_be_read_is_a_mistake_of_one_line() {
+fn an_unreadable_folder_is_a_usage_error() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new("unreadable");
     let closed = folder.0.join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    // To root no folder is closed, but this one is empty.
+    // Root can read every folder, but this one is empty.
     let open_to_us = fs::read_dir(&closed).is_ok();
     let why = if open_to_us {
         "there is no scenario file (*.toml) in this folder"
@@ -141,7 +141,7 @@ fn a_folder_that_cannot_be_read_is_a_mistake_of_one_line() {
     }
 }
 
-/// A folder of a test's own, which goes with it.
+/// A temporary folder of a test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -156,7 +156,7 @@ impl Folder {
         self.0.display().to_string()
     }
 
-    /// Writes a file into it; where it is.
+    /// Writes a file into it; returns the path.
     fn file(&self, name: &str, text: &str) -> String {
         let path = self.0.join(name);
         fs::write(&path, text).unwrap();
@@ -170,7 +170,8 @@ impl Drop for Folder {
     }
 }
 
-/// A folder whose files all run, and one that stock turmoil has no word for; and that file.
+/// Creates a folder with files that run on both engines and one that stock turmoil cannot express;
+/// also returns that file.
 fn beyond_turmoil(name: &str) -> (Folder, String) {
     let folder = Folder::new(name);
     folder.file(
@@ -183,7 +184,7 @@ fn beyond_turmoil(name: &str) -> (Folder, String) {
 }
 
 #[test]
-fn a_file_that_stock_turmoil_has_no_word_for_is_a_row_of_its_own_and_the_others_run() {
+fn a_file_unsupported_by_turmoil_has_its_own_row_and_the_others_run() {
     let (folder, _) = beyond_turmoil("folder");
     let done = reknit(&["run", "--engine", "turmoil", &folder.path()]);
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{}", done.out);
@@ -192,7 +193,7 @@ fn a_file_that_stock_turmoil_has_no_word_for_is_a_row_of_its_own_and_the_others_
 }
 
 #[test]
-fn a_named_file_that_stock_turmoil_has_no_word_for_is_a_mistake() {
+fn a_named_file_unsupported_by_turmoil_is_a_usage_error() {
     let (folder, file) = beyond_turmoil("named");
     let why =
         "not on turmoil: accept-then-close needs a SYN-ACK that stock turmoil cannot be given";
@@ -214,7 +215,7 @@ fn a_named_file_that_stock_turmoil_has_no_word_for_is_a_mistake() {
 }
 
 #[test]
-fn what_no_run_reached_is_told_of_a_folder_and_to_whoever_asks() {
+fn unreached_milestones_are_listed_for_a_folder_and_on_request() {
     let file = "scenarios/counter/canary.toml";
     let reported = |args: &[&str]| reknit(args).out.contains("reached by no run: ");
     assert!(!reported(&["run", file]), "of one file it is noise");
@@ -225,7 +226,7 @@ fn what_no_run_reached_is_told_of_a_folder_and_to_whoever_asks() {
 }
 
 #[test]
-fn the_same_run_is_the_same_twice_and_parts_where_a_defect_shows() {
+fn diff_finds_equal_runs_and_the_divergence_of_a_defect() {
     let file = "scenarios/counter/short-cut-while-numbers-flow.toml";
     let same = reknit(&["diff", file]);
     assert_eq!((same.status, same.err.as_str()), (Some(0), ""), "{}", same.out);
@@ -241,13 +242,13 @@ fn the_same_run_is_the_same_twice_and_parts_where_a_defect_shows() {
     assert_eq!(seeds.status, Some(1), "{}", seeds.out);
 }
 
-/// A file of `counter` with one more step at its end.
+/// Returns a `counter` file with one more step at its end.
 fn starter_with(step: &str) -> String {
     format!("{}\n[[step]]\n{step}\n", reknit(&["new", "counter"]).out)
 }
 
 #[test]
-fn a_step_that_did_nothing_in_any_seed_fails_its_file_by_its_line() {
+fn a_step_without_effect_in_any_seed_fails_with_its_line() {
     let file = starter_with("at = \"9s\"\nreset = { conn = \"client#5\" }");
     let line = file.lines().count() - 2;
     let done = reknit_reading(&["run", "-"], &file);

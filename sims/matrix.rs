@@ -1,11 +1,13 @@
-//! The kill matrices, whole: each defect is hunted by chance, from the first seed on, and what chance does not find, a sweep does. They
-//! take minutes: `cargo test --release --test matrix -- --ignored`. Every test run has a sample of them.
+//! The complete kill matrices: each defect is hunted with random schedules from the first seed on.
+//! A sweep covers the defects that random schedules miss. This takes minutes: `cargo test --release
+//! --test matrix -- --ignored`. Every test run executes a sample.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A defect that chance does not find, and the schedule whose sweep finds it. Why that is so, the page says.
+/// A defect that random schedules miss, and the schedule whose sweep finds it. The page explains
+/// the reason.
 type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
@@ -24,7 +26,7 @@ const TOOLCALL: &[BySweep] = &[
     ("new-taken-for-old", "scenarios/toolcall/a-session-is-made-anew-while-its-window-is-away.toml"),
 ];
 
-/// What the command printed, and whether all was found.
+/// Runs `reknit`; returns the output, and whether every defect was found.
 fn reknit(args: &[&str]) -> (String, bool) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
     let output = command
@@ -43,7 +45,7 @@ struct Row<'a> {
     defect: &'a str,
     schedules: u64,
     is_found: bool,
-    /// Of the schedule made small; nothing where that cannot be.
+    /// The number of steps of the shrunk schedule; `None` if it cannot be shrunk.
     steps: Option<usize>,
 }
 
@@ -58,7 +60,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Hunts all defects of a subject, and sweeps for the rest. The page shows the table that came of it.
+/// Hunts all defects of a subject, and sweeps for the rest. Compares the resulting table with the
+/// page.
 fn holds(subject: &str, by_sweep: &[BySweep]) {
     let (table, _) = reknit(&["defects", subject, "--runs", "2000"]);
     let rows: Vec<_> =
@@ -82,7 +85,7 @@ fn holds(subject: &str, by_sweep: &[BySweep]) {
     shown(subject, &table);
 }
 
-/// The page has the table, or gets it where REKNIT_BLESS is set.
+/// Checks that the page contains the table. With REKNIT_BLESS, writes it.
 fn shown(subject: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kill-matrix.md");
     let page = fs::read_to_string(&path).unwrap();
@@ -100,7 +103,8 @@ fn shown(subject: &str, table: &str) {
     }
 }
 
-/// The rows, but for the defect that draws without a seed: it is found when it likes.
+/// Returns the rows, except the one of the defect whose randomness has no seed: its number of
+/// schedules varies.
 fn steady(table: &str) -> Vec<&str> {
     table
         .lines()

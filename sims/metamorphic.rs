@@ -1,13 +1,16 @@
-//! Runs of `toolcall` that must come to the same, though not in the same way. Nobody says what they come to: what the host says of its
-//! channels in the end, and each window of what it knows, is compared between two runs.
+//! Pairs of `toolcall` runs that must end in the same state in different ways. No test predicts
+//! that state: it compares, between two runs, the host's final channels and each window's final
+//! view of them.
 //!
-//! - A drop that no lease notices changes nothing: each schedule is run in calm, and again with connections that are cut now and then.
-//! - A replay and a snapshot come to the same: each is run with those cuts under a log that has all that was missed, and again under
-//!   one that has never enough.
+//! - Losses that end before a lease does change nothing: each schedule runs without faults, and
+//!   again with occasional lost connections.
+//! - A replay and a snapshot give the same state: each schedule runs with such losses and a log
+//!   that keeps every missed action, and again with a log that is always too short.
 //!
-//! The schedules are those of the scenario files and of the swarm, made into such whose end does not depend on when things happen:
-//! no faults but these, nobody cancels or lets go, one turn a chat. Times, names that are given by counting, and which of several
-//! windows ran a call do not count.
+//! The schedules come from the scenario files and the swarm. They are changed so that their end
+//! does not depend on timing: no other faults, no cancelled turns, no unsubscriptions, and one turn
+//! per chat. The comparison ignores times, generated names, and which of several windows ran a
+//! call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,10 +32,10 @@ use serde_json::{Value, json};
 
 const FOLDER: &str = "scenarios/toolcall";
 
-/// So many schedules are drawn.
+/// The number of random schedules.
 const DRAWN: u64 = 20;
 
-/// When windows have moved in, and look at what they want to.
+/// The time by which the windows have joined and subscribed.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// Long enough for an agent to give up the last call of a turn.
@@ -42,7 +45,7 @@ fn subject() -> Arc<dyn DynSubject> {
     Arc::new(Toolcall)
 }
 
-/// All schedules: those of files, with their names, and drawn ones.
+/// Returns all schedules with their names: those of files, and random ones.
 fn schedules() -> Vec<(String, Plan)> {
     let subjects = [subject()];
     let mut files: Vec<_> =
@@ -61,7 +64,8 @@ fn schedules() -> Vec<(String, Plan)> {
     of_files.chain(drawn).filter_map(|(name, plan)| Some((name, calm(plan)?))).collect()
 }
 
-/// The schedule without anything by which its end depends on when things happen; nothing where a puppet plays a part.
+/// Removes everything that makes the end of a schedule depend on timing; `None` if the schedule has
+/// a puppet.
 fn calm(mut plan: Plan) -> Option<Plan> {
     if !plan.puppets.is_empty() {
         return None;
@@ -88,7 +92,7 @@ fn calm(mut plan: Plan) -> Option<Plan> {
     Some(plan)
 }
 
-/// Nothing that an agent does takes long.
+/// Limits the duration of an agent's step.
 fn soon_over(scene: &mut Value) {
     let Some((what, how)) = scene.as_object_mut().and_then(|scene| scene.iter_mut().next()) else {
         return;
@@ -109,7 +113,8 @@ fn entries<'p>(plan: &'p mut Plan, table: &str) -> impl Iterator<Item = &'p mut 
         .flat_map(|entries| entries.values_mut())
 }
 
-/// An operation whose outcome does not depend on when it is carried out, at a time at which it can be.
+/// Keeps an operation if its outcome does not depend on its time, and moves it to a time at which
+/// it is possible.
 fn keep(
     plan: &Plan,
     when: When,
@@ -117,14 +122,14 @@ fn keep(
     chats: &mut BTreeSet<String>,
 ) -> Option<Step> {
     let at = match (when, operation.verb.as_str()) {
-        // What is lost with its connection is asked for before any is cut.
+        // An operation that would be lost with its connection runs before the first loss.
         (_, "watch" | "open-second" | "close-second") => SETTLED - Duration::from_secs(1),
         (When::At(at), "start-turn" | "rename") => SETTLED + at,
         (When::After(_), "start-turn" | "rename") => SETTLED * 2,
         _ => return None,
     };
     let is_kept = match operation.verb.as_str() {
-        // The last title is whose it was that came last.
+        // The last title depends on the order of the clients, so only one client renames.
         "rename" => operation.client == Host::client(1),
         "start-turn" => chats.insert(chat_of(plan, operation.fields["turn"].as_str()?)),
         _ => true,
@@ -140,13 +145,13 @@ fn chat_of(plan: &Plan, turn: &str) -> String {
     chat.and_then(Value::as_str).unwrap_or("c1").to_owned()
 }
 
-/// The chat of the turn that is under way at the start.
+/// Returns the chat of the turn that is in progress at the start.
 fn first_chat(plan: &Plan) -> String {
     let first = plan.entries("turn").next().map_or("t1", |(name, _)| name);
     chat_of(plan, first)
 }
 
-/// The same schedule with drops that no lease notices: each is over long before a grace is.
+/// Adds losses of connections that no lease notices: each is much shorter than the grace period.
 fn with_drops(mut plan: Plan, first: Duration, every: Duration) -> Plan {
     let hosts: Vec<Host> = plan.client_hosts().collect();
     for n in 0..5_u32 {
@@ -168,11 +173,11 @@ fn with_drops(mut plan: Plan, first: Duration, every: Duration) -> Plan {
     plan
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Came {
-    /// What is known of each channel: by the host, and by each window that looks at it.
+    /// The state of each channel at the end: at the host, and at each window that subscribes to it.
     to: BTreeMap<(String, String), String>,
-    /// How often each milestone was reached.
+    /// The number of times that each milestone was reached.
     reached: BTreeMap<&'static str, u64>,
 }
 
@@ -182,7 +187,8 @@ fn come(plan: &Plan) -> Came {
 }
 
 impl Came {
-    /// Whether the host and a window came to something. In some schedules no turn begins once they are calm.
+    /// Whether the host and a window have any state. Some schedules start no turn after their
+    /// faults are removed.
     fn is_comparable(&self) -> bool {
         self.to.keys().any(|(host, _)| host == "server") && self.to.len() > 2
     }
@@ -192,7 +198,8 @@ impl Came {
     }
 }
 
-/// The last word of everybody about each channel, as far as it does not depend on times.
+/// Returns the last recorded state of each channel at each host, without the parts that depend on
+/// times.
 fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
     let judged = history.events.iter().take_while(|event| event.at <= plan.horizon.into());
     let mut known = BTreeMap::new();
@@ -223,7 +230,7 @@ fn reached(plan: &Plan, history: &History) -> BTreeMap<&'static str, u64> {
     reached
 }
 
-/// What two runs of a schedule came to, where they did not come to the same.
+/// Describes the differences between two runs of a schedule, if there are any.
 fn unlike(name: &str, one: &Came, other: &Came, plan: &Plan) -> Option<String> {
     let keys: BTreeSet<_> = one.to.keys().chain(other.to.keys()).collect();
     let reported =
@@ -237,19 +244,20 @@ fn unlike(name: &str, one: &Came, other: &Came, plan: &Plan) -> Option<String> {
     (!differ.is_empty()).then(|| format!("{name}: it came to something else\n{differ}\n{}", file()))
 }
 
-/// What schedules showed.
+/// The totals over several schedules.
 #[derive(Default)]
 struct Shown {
-    /// How many were compared.
+    /// The number of compared schedules.
     schedules: usize,
-    /// How often what the relation is about happened in them.
+    /// How often the compared event occurred in them.
     times: u64,
 }
 
-/// A relation between runs: says where a schedule comes to something else in the two ways; counts what was compared.
+/// A relation between two runs of a schedule: returns a description if they end in different
+/// states, and counts the comparisons.
 type Relation = fn(&str, &Plan, &mut Shown) -> Option<String>;
 
-/// Whether drops change what a schedule comes to; counts drops.
+/// Compares the runs with and without losses; counts the losses.
 fn drops_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String> {
     let dropped = with_drops(plan.clone(), SETTLED, Duration::from_secs(9));
     let (one, other) = (come(plan), come(&dropped));
@@ -262,7 +270,8 @@ fn drops_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String> {
     unlike(name, &one, &other, &dropped)
 }
 
-/// How much an agent says first, so that a client that is away misses more than a small log has.
+/// Lets an agent first send many messages, so that a disconnected client misses more than a small
+/// log keeps.
 fn talkative(mut plan: Plan) -> Plan {
     let talk = json!({ "say": { "times": 1000, "every": "20ms" } });
     let first = plan.entries("turn").next().map_or("t1", |(name, _)| name).to_owned();
@@ -274,12 +283,12 @@ fn talkative(mut plan: Plan) -> Plan {
         Some(script) => script.insert(0, talk),
         None => turn["script"] = json!([talk, { "call": {} }]),
     }
-    // Who comes late to it would look at something else.
+    // A client that starts its turn late would see a different state.
     plan.steps.retain(|step| !matches!(&step.action, Action::Operation(operation) if operation.verb == "start-turn"));
     plan
 }
 
-/// Whether it makes a difference that what was missed is told as snapshots; counts snapshots instead of replays.
+/// Compares replays with snapshots; counts the snapshots that took the place of replays.
 fn snapshots_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String> {
     let plan = with_drops(talkative(plan.clone()), SETTLED, Duration::from_secs(3));
     let with_log = |actions: u64| {
@@ -299,7 +308,8 @@ fn snapshots_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String
     unlike(name, &one, &other, &small)
 }
 
-/// What schedules showed, in each of which both ways come to the same. Few have nothing to compare.
+/// Checks a relation for these schedules, and returns the totals. At most one in 20 may have
+/// nothing to compare.
 fn holds(relation: Relation, schedules: &[(String, Plan)]) -> Shown {
     let mut shown = Shown::default();
     let unlike: Vec<String> =
@@ -314,7 +324,7 @@ fn holds(relation: Relation, schedules: &[(String, Plan)]) -> Shown {
     shown
 }
 
-/// A relation that a bug does not break says nothing.
+/// A defect must violate the relation. Otherwise the relation proves nothing.
 fn is_broken_by(relation: Relation, defect: &str) {
     let broken = schedules().into_iter().any(|(name, mut plan)| {
         plan.defects.push(defect.to_owned());
@@ -324,7 +334,7 @@ fn is_broken_by(relation: Relation, defect: &str) {
 }
 
 #[test]
-fn drops_that_no_lease_notices_change_nothing() {
+fn resets_shorter_than_a_lease_change_nothing() {
     let Shown { schedules, times } = holds(drops_change, &schedules());
     assert!(
         schedules >= 70 && times >= 3 * schedules as u64,
@@ -333,8 +343,8 @@ fn drops_that_no_lease_notices_change_nothing() {
 }
 
 #[test]
-fn a_replay_and_a_snapshot_come_to_the_same() {
-    // These talk much, and take long.
+fn a_replay_and_a_snapshot_give_the_same_state() {
+    // These schedules send many messages, and take long.
     let some: Vec<_> = schedules().into_iter().step_by(3).collect();
     let Shown { schedules, times } = holds(snapshots_change, &some);
     assert!(
@@ -344,14 +354,14 @@ fn a_replay_and_a_snapshot_come_to_the_same() {
 }
 
 #[test]
-fn bugs_by_which_a_drop_changes_something_are_seen() {
+fn defects_that_make_a_reset_visible_are_detected() {
     for defect in ["replay-not-applied", "lease-survives-return"] {
         is_broken_by(drops_change, defect);
     }
 }
 
 #[test]
-fn bugs_by_which_a_snapshot_is_no_replay_are_seen() {
+fn defects_that_make_a_snapshot_differ_from_a_replay_are_detected() {
     for defect in ["only-the-root-is-reseated", "replay-not-applied"] {
         is_broken_by(snapshots_change, defect);
     }

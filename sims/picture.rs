@@ -1,18 +1,19 @@
-//! Pictures in a real browser: what is drawn is there when it is opened, and a long run is there soon.
+//! Pictures in a real browser: the browser shows everything that was drawn, and shows a long run
+//! quickly.
 //!
-//! Where there is no Chromium, the tests say so and pass; with `REKNIT_BROWSER=required` they fail.
+//! Without Chromium, the tests print that and pass; with `REKNIT_BROWSER=required` they fail.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The names under which Chromium is looked for.
+/// The possible names of the Chromium executable.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// A page may take so long, with the start of the browser, on a busy machine.
+/// The time limit for a page, including the start of the browser on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The browser, if there is one.
+/// Returns the browser, if it is installed.
 fn browser() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<_> = std::env::split_paths(&folders).collect();
@@ -30,7 +31,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A folder of one test's own, which is gone with it.
+/// A temporary folder of one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -47,12 +48,12 @@ impl Drop for Folder {
     }
 }
 
-/// Has `reknit replay` draw a run; where the picture is.
+/// Draws a run with `reknit replay`; returns the path of the picture.
 fn draw(folder: &Folder, args: &[&str]) -> PathBuf {
     drawn(folder, "replay", args, "picture")
 }
 
-/// Has a command of `reknit` draw what it calls so; where that is.
+/// Runs a `reknit` command that draws a file of kind `called`; returns its path.
 fn drawn(folder: &Folder, verb: &str, args: &[&str], called: &str) -> PathBuf {
     let out = folder.0.join("run.html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_reknit"));
@@ -68,13 +69,13 @@ fn drawn(folder: &Folder, verb: &str, args: &[&str], called: &str) -> PathBuf {
     out
 }
 
-/// What the browser makes of a page, and how long that took.
+/// Opens a page in the browser; returns the resulting document and the elapsed time.
 #[allow(clippy::disallowed_methods)] // how long a browser takes is real time
 fn look(browser: &Path, folder: &Folder, page: &Path) -> (String, Duration) {
     let started = Instant::now();
     let mut command = Command::new(browser);
     command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
-    // A browser that starts for the first time looks for updates, and waits for them.
+    // On its first start, the browser looks for updates and waits for them.
     command.args([
         "--no-first-run",
         "--disable-background-networking",
@@ -89,7 +90,7 @@ fn look(browser: &Path, folder: &Folder, page: &Path) -> (String, Duration) {
 }
 
 #[test]
-fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
+fn a_failure_shows_its_lanes_its_fault_and_its_violation() {
     let Some(browser) = browser() else { return };
     let folder = Folder::new("picture-failure");
     let args = [
@@ -115,7 +116,7 @@ fn a_failure_is_seen_with_its_lanes_its_fault_and_where_it_broke() {
     }
 }
 
-/// What `reknit` reads that is to sweep: three numbers.
+/// A small scenario for a sweep: three numbers.
 const NUMBERS: &str = "format = 1\nsubject = \"counter\"\ntitle = \"Three numbers\"\nhorizon = \"3s\"\n[stream.s1]\nnumbers = 3\n\
                        every = \"300ms\"\n[[step]]\nat = \"1s\"\nwatch = { stream = \"s1\" }\n";
 
@@ -182,7 +183,7 @@ fn a_matrix_opens_in_a_browser_with_a_row_for_each_defect() {
 }
 
 #[test]
-fn a_picture_until_a_moment_has_nothing_that_came_later() {
+fn a_picture_with_an_end_time_omits_later_events() {
     let Some(browser) = browser() else { return };
     let folder = Folder::new("until");
     let args = [
@@ -200,14 +201,14 @@ fn a_picture_until_a_moment_has_nothing_that_came_later() {
 }
 
 #[test]
-fn a_run_of_thousands_of_segments_is_small_and_soon_there() {
+fn a_run_with_thousands_of_segments_is_small_and_loads_fast() {
     let Some(browser) = browser() else { return };
     let folder = Folder::new("picture-long");
     let page = draw(&folder, &["scenarios/exec/http-slow-reader.toml"]);
     let size = std::fs::metadata(&page).unwrap().len();
     let empty = folder.0.join("empty.html");
     std::fs::write(&empty, "<!DOCTYPE html><title>nothing</title>").unwrap();
-    // The first start makes the browser's own files; the second is what any start takes.
+    // The first start creates the browser's own files; the second measures a normal start.
     look(&browser, &folder, &empty);
     let (_, start) = look(&browser, &folder, &empty);
     let (seen, took) = look(&browser, &folder, &page);

@@ -1,7 +1,9 @@
-//! What the command survives: subjects that block their thread, panic or leak, folders that take nothing, a full disk, Ctrl-C.
+//! The command survives subjects that block their thread, panic or leak, folders that cannot be
+//! created, a full disk, and Ctrl-C.
 //!
-//! Only a process shows that the command ends though a thread of it does not. So this program is two things: tests, and, where a test
-//! starts it again, the command of such a subject.
+//! Only a separate process can show that the command ends although one of its threads does not. So
+//! this program has two roles: it contains the tests, and, when a test starts it again, it is the
+//! command with such a subject.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,10 +16,10 @@ use reknit::schedule::Limits;
 use reknit::subject::{HostContext, Nothing, Operated, Subject};
 use reknit::suite::runner::{self, TestCase};
 
-/// Set where this program is the command.
+/// If this variable is set, the program is the command.
 const COMMAND: &str = "REKNIT_SURVIVAL_COMMAND";
 
-/// A test; what is wrong, if anything is.
+/// A test; returns the reason of a failure.
 type Test = fn() -> Result<(), String>;
 
 fn main() -> ExitCode {
@@ -47,7 +49,8 @@ const STUCK: u64 = 7;
 const PANICS: u64 = 9;
 const LEAKS: u64 = 12;
 
-/// A subject whose client never returns or panics, and whose server leaves tasks behind, each in one of its runs.
+/// A subject whose client never returns or panics, and whose server leaks tasks, each in one of its
+/// runs.
 struct Unruly;
 
 impl Subject for Unruly {
@@ -62,7 +65,8 @@ impl Subject for Unruly {
     }
 
     async fn serve(&self, host: HostContext) {
-        // What a server has in its first turn is its own.
+        // The leak check takes its baseline at the end of a server's first turn, so the leak must
+        // come later.
         tokio::time::sleep(Duration::from_secs(1)).await;
         if host.plan.seed == LEAKS {
             tokio::spawn(std::future::pending::<()>());
@@ -87,7 +91,7 @@ impl Subject for Unruly {
 
 const FILE: &str = "format = 1\nsubject = \"unruly\"\ntitle = \"It sleeps\"\nseeds = 3\nfirst-seed = 6\nhorizon = \"1s\"\n";
 
-/// Three runs, the second of which gets stuck.
+/// Three runs, the second of which blocks its thread.
 fn stuck() -> Result<(), String> {
     let done = Place::new("stuck")?.command(
         "",
@@ -105,7 +109,7 @@ fn stuck() -> Result<(), String> {
     )
 }
 
-/// A hunt in which three schedules go wrong.
+/// A hunt with three failing schedules.
 const HUNT: [&str; 9] =
     ["hunt", "unruly", "--seed", "1", "--runs", "20", "--patience", "1500ms", "--jobs"];
 
@@ -139,7 +143,7 @@ fn unruly() -> Result<(), String> {
     Ok(())
 }
 
-/// Where no folder can be made, for there is a file of that name.
+/// The folder cannot be created, because a file has that name.
 fn no_folder() -> Result<(), String> {
     let place = Place::new("no-folder")?;
     std::fs::write(place.0.join("scenarios"), "in the way").map_err(|error| error.to_string())?;
@@ -148,7 +152,7 @@ fn no_folder() -> Result<(), String> {
     done.complains("its text is printed instead")
 }
 
-/// Where no byte can be written to any file.
+/// Shell commands after which no byte can be written to any file.
 const FULL: &str = "trap '' XFSZ; ulimit -f 0; ";
 
 fn full_disk() -> Result<(), String> {
@@ -174,7 +178,7 @@ fn read_from_the_log() -> Result<(), String> {
     place.command("", &["replay", "-"], panics)?.says(1, &["no_panic", "the client's own fault"])
 }
 
-/// A terminal in which somebody presses Ctrl-C.
+/// A terminal in which Ctrl-C is pressed.
 const TERMINAL: &str = r#"
 import os, pty, select, signal, sys, time
 pid, fd = pty.fork()
@@ -202,13 +206,13 @@ fn ctrl_c() -> Result<(), String> {
     let place = Place::new("ctrl-c")?;
     let script = place.0.join("terminal.py");
     std::fs::write(&script, TERMINAL).map_err(|error| error.to_string())?;
-    // From a seed on where nothing goes wrong.
+    // From this seed on, no run goes wrong.
     let before = format!("python3 {} ", script.display());
     let args = ["hunt", "unruly", "--seed", "100", "--runs", "100000000", "--jobs", "2"];
     place.command(&before, &args, "")?.says(0, &["schedules a second", "no violation"])
 }
 
-/// A folder of its own for a test, in which the command is started.
+/// The working folder of a command in a test.
 struct Place(PathBuf);
 
 impl Place {
@@ -220,7 +224,7 @@ impl Place {
         Ok(Self(path))
     }
 
-    /// Runs this program as the command, after the words of a shell.
+    /// Runs this program as the command, after `before`, a prefix of shell code.
     fn command(&self, before: &str, args: &[&str], input: &str) -> Result<Done, String> {
         command(&self.0, before, args, input).map(Done::from).map_err(|error| error.to_string())
     }
@@ -232,7 +236,7 @@ impl Drop for Place {
     }
 }
 
-/// What the command said, and how it ended.
+/// The output and the exit status of the command.
 struct Done {
     status: Option<i32>,
     out: String,
@@ -266,7 +270,7 @@ impl Done {
     }
 }
 
-/// So long a command may take that waits for nobody, on a machine that is busy.
+/// The time limit of a command that does not wait for anything, on a busy machine.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 #[allow(clippy::disallowed_methods)] // the command's real end is what is waited for

@@ -1,5 +1,5 @@
-//! Plain schedules of `exec`, swept: a fault at every position that they have breaks nothing. And defects that a sweep finds, so
-//! that this means something.
+//! Sweeps over plain schedules of `exec`: no fault at any of their positions causes a violation.
+//! Other sweeps find defects, which proves that the first result means something.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -10,14 +10,14 @@ use reknit::hunt::{self, Checks, Pool};
 use reknit::scenario::ScenarioFile;
 use reknit::subject::{DynSubject, Subject};
 
-/// What the command printed, and its status.
+/// The output and the exit status of the command.
 struct Done {
     out: String,
     err: String,
     status: Option<i32>,
 }
 
-/// A plain scenario of `exec`.
+/// Returns the path of a plain scenario of `exec`.
 fn plain(name: &str) -> String {
     format!("scenarios/exec/plain-{name}.toml")
 }
@@ -35,7 +35,8 @@ fn sweep(file: &str) -> Done {
     Done { out: text(output.stdout), err: text(output.stderr), status: output.status.code() }
 }
 
-/// The figures of a row of the table of faults: runs, untouched, recovered, failed, broken.
+/// Returns the numbers of a row of the table of faults: runs, untouched, recovered, failed,
+/// violations.
 fn row(out: &str, fault: &str) -> [u64; 5] {
     let row =
         out.lines().filter_map(|line| line.strip_prefix(fault)).find(|rest| rest.starts_with(' '));
@@ -85,7 +86,8 @@ fn two_processes_survive_every_fault_at_every_position() {
     holds("two-processes");
 }
 
-/// What breaks first when a plain scenario is swept with a defect on: the fault, and the properties.
+/// Returns the first violation of a sweep over a plain scenario with a defect on: the fault, and
+/// the properties.
 fn first_find(name: &str, defect: &str) -> Option<(&'static str, Vec<&'static str>)> {
     let subject: Arc<dyn DynSubject> = Arc::new(reknit::subjects::Exec);
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(plain(name));

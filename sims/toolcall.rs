@@ -1,3 +1,4 @@
-//! The suite of the built-in subject `toolcall`: every file under `scenarios/toolcall`, and what they show together.
+//! The suite of the built-in subject `toolcall`: every file under `scenarios/toolcall`, and their
+//! combined coverage.
 
 reknit::tests!(reknit::subjects::Toolcall);

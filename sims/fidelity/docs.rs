@@ -1,4 +1,5 @@
-//! What the page `docs/fidelity.md` says of exchanges and differences is drawn from the tables.
+//! The lists of exchanges and differences in the page `docs/fidelity.md` are generated from the
+//! tables.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -8,7 +9,7 @@ use crate::{exchanges, world};
 const BEGIN: &str = "<!-- drawn: REKNIT_BLESS=1 cargo test --test fidelity -->\n";
 const END: &str = "<!-- end -->";
 
-/// The part of the page that the tables say.
+/// Renders the part of the page that comes from the tables.
 fn drawn() -> String {
     let mut text = String::new();
     let (all, other) = (exchanges::all().count(), world::DIFFERS.len());
@@ -27,7 +28,7 @@ fn drawn() -> String {
 }
 
 #[test]
-fn the_page_says_what_the_tables_say() {
+fn the_page_matches_the_tables() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/fidelity.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).expect("the page has a part that is drawn");

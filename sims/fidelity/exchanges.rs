@@ -1,4 +1,4 @@
-//! The exchanges, by what they are about.
+//! The exchanges, by topic.
 
 use crate::stage::Exchange;
 
@@ -7,7 +7,7 @@ mod flow;
 mod opening;
 mod resets;
 
-/// All of them.
+/// Returns all exchanges.
 pub fn all() -> impl Iterator<Item = &'static Exchange> {
     [opening::ALL, flow::ALL, closing::ALL, resets::ALL].into_iter().flatten()
 }

@@ -1,4 +1,4 @@
-//! Linux: the loopback interface, through tokio's own side of [`reknit::net`].
+//! Linux: the loopback interface, through the tokio implementation of [`reknit::net`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,14 +14,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::stage::{Exchange, Stage};
 
-/// Addresses of the loopback interface, one for each exchange: on a shared one, a port that an exchange has closed could become
-/// the port of another's listener.
+/// Returns addresses of the loopback interface, one per exchange. On a shared address, a port that
+/// one exchange has closed could be assigned to another's listener.
 pub fn addresses() -> impl Iterator<Item = Ipv4Addr> {
     (1..).map(|nth| Ipv4Addr::from_bits(Ipv4Addr::new(127, 0, 1, 0).to_bits() + nth))
 }
 
-/// Plays an exchange on an address of the loopback interface, and returns what the ends saw. What product code would use
-/// carries it; only where a connection is to be reset, sockets that can be.
+/// Runs an exchange on an address of the loopback interface; returns what the ends observed. It
+/// uses the network of product code, and resettable sockets only if the exchange needs a reset.
 pub async fn play(exchange: &Exchange, address: Ipv4Addr) -> Vec<String> {
     let at = Endpoint::tcp(address.to_string(), 0);
     if exchange.reset.is_none() {
@@ -39,8 +39,8 @@ pub async fn play(exchange: &Exchange, address: Ipv4Addr) -> Vec<String> {
     exchange.on(Stage::new(net.clone(), net, at, Arc::new(move |stream| hand.reset(stream)))).await
 }
 
-/// A network whose connections can be reset from either end: a socket that lingers for no time at all sends an RST, where
-/// otherwise it would send a FIN.
+/// A network whose connections can be reset from either end. A socket with a linger time of zero
+/// sends an RST instead of a FIN.
 #[derive(Clone, Default)]
 struct Resettable {
     made: Arc<AtomicU64>,

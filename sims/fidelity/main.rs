@@ -1,8 +1,9 @@
-//! Fidelity: small exchanges over TCP, each with what both ends see of it on Linux.
+//! Fidelity: small exchanges over TCP, each with the observations of both ends on Linux.
 //!
-//! A world is worth as much as its sockets are like real ones. So some forty small exchanges stand here as data: a script
-//! over [`reknit::net`], and the lines that Linux gives ([`exchanges`]). `linux` plays them on the loopback interface, in
-//! real time, and compares: the lines are no belief, they are checked wherever the suite runs on Linux.
+//! A world is only as good as its sockets are realistic. So this suite contains some forty small
+//! exchanges as data: a script over [`reknit::net`], and the lines observed on Linux
+//! ([`exchanges`]). `linux` runs them on the loopback interface in real time and compares, so the
+//! lines are verified wherever the suite runs on Linux.
 
 mod docs;
 mod exchanges;
@@ -14,13 +15,13 @@ mod world;
 use std::collections::BTreeSet;
 
 #[test]
-fn every_exchange_has_a_name_of_its_own() {
+fn exchange_names_are_unique() {
     let names: BTreeSet<_> = exchanges::all().map(|exchange| exchange.name).collect();
     assert_eq!(names.len(), exchanges::all().count());
 }
 
 #[test]
-fn a_world_says_the_same_but_for_what_stands_in_the_table() {
+fn a_world_matches_linux_except_for_the_table() {
     let mut other = Vec::new();
     for exchange in exchanges::all() {
         let differs = world::DIFFERS.iter().find(|row| row.exchange == exchange.name);
@@ -38,7 +39,7 @@ fn a_world_says_the_same_but_for_what_stands_in_the_table() {
 }
 
 #[test]
-fn each_row_of_the_table_differs_and_says_why() {
+fn each_row_of_the_table_differs_and_has_a_reason() {
     for row in world::DIFFERS {
         let exchange = exchanges::all()
             .find(|exchange| exchange.name == row.exchange)
@@ -48,10 +49,10 @@ fn each_row_of_the_table_differs_and_says_why() {
     }
 }
 
-/// All of them at once: most of their time they wait.
+/// Runs all exchanges at once, because they mostly wait.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn linux_says_what_stands_with_each_exchange() {
+async fn linux_matches_the_recorded_lines() {
     let mut playing = tokio::task::JoinSet::new();
     for (exchange, address) in exchanges::all().zip(linux::addresses()) {
         playing.spawn(async move { (exchange, linux::play(exchange, address).await) });
@@ -64,7 +65,7 @@ async fn linux_says_what_stands_with_each_exchange() {
     assert!(other.is_empty(), "{}", other.join("\n"));
 }
 
-/// Lines as they stand in an exchange, to be pasted there.
+/// Formats lines for pasting into an exchange.
 fn table(lines: &[String]) -> String {
     lines.iter().map(|line| format!("            {line:?},\n")).collect()
 }

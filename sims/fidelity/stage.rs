@@ -1,8 +1,9 @@
-//! The stage on which an exchange is played: two networks, an endpoint, a clock that ticks, and somebody who takes down what
-//! each end sees.
+//! The stage for an exchange: two networks, an endpoint, a clock with ticks, and a record of what
+//! each end observes.
 //!
-//! A script is one future that moves both ends, one after the other, with a tick between what one does and what the other
-//! sees of it: so the order is certain, also over a network with some latency.
+//! A script is one future that controls both ends in turn, with a tick between an action of one end
+//! and its observation at the other. So the order is deterministic, even over a network with some
+//! latency.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,39 +13,39 @@ use reknit::net::{BoxFuture, Endpoint, Listener, Net, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// Time for a packet to go there, and for its answer to come back.
+/// The time for a packet to arrive, and for its answer to return.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// When a connection is reset in an exchange that has a reset: so long after its start.
+/// The time of the reset after the start, in an exchange with a reset.
 pub const RESET_AT: Duration = Duration::from_millis(500);
 
-/// How long an end waits before it says that nothing happens.
+/// How long an end waits before it records that nothing happens.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// An exchange: a script, and what Linux says.
+/// An exchange: a script, and the observations on Linux.
 #[derive(Clone, Copy)]
 pub struct Exchange {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// The script.
     pub play: fn(Stage) -> BoxFuture<'static, ()>,
-    /// The end that gets an RST at [`RESET_AT`], where there is one: on its first connection.
+    /// The end that receives an RST at [`RESET_AT`] on its first connection, if any.
     pub reset: Option<Toward>,
-    /// What the ends see on Linux.
+    /// The observations of the ends on Linux.
     pub linux: &'static [&'static str],
 }
 
-/// The end that an RST goes to.
+/// The end that receives an RST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toward {
-    /// The one that opened the connection.
+    /// The end that opened the connection.
     Client,
-    /// The one that accepted it.
+    /// The end that accepted it.
     Server,
 }
 
 impl Exchange {
-    /// Plays it on a stage, and returns what the ends saw.
+    /// Runs the exchange on a stage; returns what the ends observed.
     pub async fn on(&self, stage: Stage) -> Vec<String> {
         let notes = stage.notes.clone();
         (self.play)(stage).await;
@@ -52,11 +53,12 @@ impl Exchange {
     }
 }
 
-/// Resets a connection from the end that holds this stream: the other end gets an RST, and nothing else. In a world, where
-/// the schedule brings the reset, it only has to drop the stream.
+/// Resets a connection from the end that holds this stream: the other end receives an RST, and
+/// nothing else. In a world the schedule causes the reset, so this function only drops the stream.
 pub type ResetByHand = Arc<dyn Fn(Stream) + Send + Sync>;
 
-/// What came of something, as text: what `good` makes of a success, the kind of an error, or that nothing happened for a while.
+/// Waits for a result and describes it: the text of `good` for a success, the kind of an error, or
+/// "nothing" after a while.
 async fn what_came<T>(
     of: impl Future<Output = io::Result<T>>,
     good: impl FnOnce(&T) -> String,
@@ -72,7 +74,7 @@ fn ok<T>(_: &T) -> String {
     "ok".to_owned()
 }
 
-/// What ends saw, in order.
+/// The observations of the ends, in order.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -86,7 +88,7 @@ impl Notes {
     }
 }
 
-/// Where an exchange is played.
+/// The stage of an exchange.
 #[derive(Clone)]
 pub struct Stage {
     client: Net,
@@ -98,12 +100,12 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A stage that starts now. The server listens at `at`.
+    /// Creates a stage that starts now. The server listens at `at`.
     pub fn new(client: Net, server: Net, at: Endpoint, reset: ResetByHand) -> Self {
         Self { client, server, at, reset, start: Instant::now(), notes: Notes::default() }
     }
 
-    /// The server listens, and a client has a connection to it: (client, server, listener).
+    /// Starts the server and connects a client; returns (client, server, listener).
     pub async fn pair(&self) -> (End, End, Door) {
         let mut door = self.listen("listener").await.expect("the endpoint is free");
         let (client, server) =
@@ -111,12 +113,12 @@ impl Stage {
         (client.expect("somebody listens"), server.expect("somebody connects"), door)
     }
 
-    /// The server listens.
+    /// Starts the server's listener.
     pub async fn listen(&self, who: &'static str) -> Option<Door> {
         self.listen_at(who, self.at.clone()).await
     }
 
-    /// The server listens at the very endpoint that another listener has.
+    /// Starts a listener at a given endpoint, which may be in use by another listener.
     pub async fn listen_at(&self, who: &'static str, at: Endpoint) -> Option<Door> {
         match self.server.listen(&at).await {
             Ok(listener) => {
@@ -129,7 +131,7 @@ impl Stage {
         }
     }
 
-    /// A client connects, and says so.
+    /// Connects a client, and records the result.
     pub async fn connect(&self, who: &'static str, to: Endpoint) -> Option<End> {
         let (came, end) = what_came(self.connection(who, to), ok).await;
         self.notes.add(format!("{who} connects: {came}"));
@@ -141,12 +143,12 @@ impl Stage {
         Ok(End { who, stream, notes: self.notes.clone() })
     }
 
-    /// Lets a tick pass.
+    /// Waits for one tick.
     pub async fn tick(&self) {
         sleep(TICK).await;
     }
 
-    /// Waits for the time of resets, and resets a connection from this end.
+    /// Waits until the time of resets, and resets a connection from this end.
     pub async fn reset(&self, end: End) {
         sleep_until(self.start + RESET_AT).await;
         (self.reset)(end.stream);
@@ -162,12 +164,12 @@ pub struct Door {
 }
 
 impl Door {
-    /// Where it can be reached.
+    /// Returns its address.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::tcp(self.host.clone(), self.listener.endpoint().port())
     }
 
-    /// Accepts a connection, and says so.
+    /// Accepts a connection, and records the result.
     pub async fn accept(&mut self, who: &'static str) -> Option<End> {
         let (came, end) = what_came(self.accepted(who), ok).await;
         self.notes.add(format!("{who} accepts: {came}"));
@@ -179,13 +181,13 @@ impl Door {
         Ok(End { who, stream, notes: self.notes.clone() })
     }
 
-    /// Closes it.
+    /// Closes the listener.
     pub fn close(self) {
         self.notes.add("listener closes".to_owned());
     }
 }
 
-/// One end of a connection. Whatever it does it says, with what came of it.
+/// One end of a connection. It records each of its actions with the result.
 pub struct End {
     who: &'static str,
     stream: Stream,
@@ -197,7 +199,7 @@ impl End {
         self.notes.add(format!("{} {what}: {came}", self.who));
     }
 
-    /// Writes text, once.
+    /// Writes text with one call.
     pub async fn write(&mut self, text: &str) {
         let all = |count: &usize| {
             if *count == text.len() {
@@ -210,7 +212,7 @@ impl End {
         self.note(&format!("writes `{text}`"), &came);
     }
 
-    /// Reads, once.
+    /// Reads with one call.
     pub async fn read(&mut self) {
         let mut buffer = [0; 4096];
         let (came, read) = what_came(self.stream.read(&mut buffer), |_| String::new()).await;
@@ -222,14 +224,14 @@ impl End {
         self.note("reads", &came);
     }
 
-    /// Reads into no space at all.
+    /// Reads into an empty buffer.
     pub async fn read_into_nothing(&mut self) {
         let (came, _) =
             what_came(self.stream.read(&mut []), |count| format!("{count} bytes")).await;
         self.note("reads into no space", &came);
     }
 
-    /// Says that it sends no more.
+    /// Shuts the write direction down.
     pub async fn shut(&mut self) {
         let (came, _) = what_came(self.stream.shutdown(), ok).await;
         self.note("shuts", &came);
@@ -240,7 +242,7 @@ impl End {
         self.notes.add(format!("{} closes", self.who));
     }
 
-    /// Writes so many bytes that are a function of their position, and shuts.
+    /// Writes `total` bytes that depend on their positions, and shuts the write direction down.
     pub async fn pour(&mut self, total: usize) {
         let bytes: Vec<u8> = (0..total).map(byte).collect();
         let poured = async {
@@ -252,7 +254,8 @@ impl End {
         self.note(&format!("pours {total} bytes"), &came);
     }
 
-    /// Reads to the end, at most so many bytes at a time, and says whether they are the poured ones.
+    /// Reads to the end, at most `size` bytes at a time, and records whether they are the bytes of
+    /// `pour`.
     pub async fn sip(&mut self, size: usize) {
         let (mut count, mut right, mut buffer) = (0, true, vec![0; size]);
         let end = loop {
@@ -275,7 +278,7 @@ impl End {
     }
 }
 
-/// The byte at a position of what is poured: no two blocks of a power of two look alike.
+/// Returns the byte of `pour` at a position. Blocks whose size is a power of two all differ.
 fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }

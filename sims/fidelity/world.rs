@@ -1,4 +1,4 @@
-//! A world: the same exchanges over simulated sockets, and the table of what differs from Linux.
+//! A world: the same exchanges over simulated sockets, and the table of differences from Linux.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,24 +12,25 @@ use reknit::world::{Options, run};
 
 use crate::stage::{Exchange, RESET_AT, Stage, Toward};
 
-/// An exchange of which a world shows something else than Linux.
+/// An exchange with different observations in a world and on Linux.
 pub struct Differs {
-    /// Its name.
+    /// The name of the exchange.
     pub exchange: &'static str,
-    /// What a world shows.
+    /// The observations in a world.
     pub world: &'static [&'static str],
-    /// Why it stays so.
+    /// The reason why the difference stays.
     pub because: &'static str,
 }
 
-/// What still differs. Each row is pinned: a world that shows something else, also what Linux shows, fails the suite.
+/// The remaining differences. Each row is pinned: if a world shows anything else, even the result
+/// of Linux, the suite fails.
 pub const DIFFERS: &[Differs] = &[Differs {
     exchange: "listen_again_while_a_connection_lives",
     world: &["listener closes", "second listener listens: AddrInUse"],
     because: "the simulated stack binds no port at which a connection is still held; a host that died and starts again holds none",
 }];
 
-/// Plays an exchange in a world, and returns what the ends saw.
+/// Runs an exchange in a world; returns what the ends observed.
 pub fn play(exchange: &'static Exchange) -> Vec<String> {
     let subject: Arc<dyn DynSubject> = Arc::new(Played { exchange, server: Mutex::default() });
     let mut plan = Plan::new("played");
@@ -53,7 +54,8 @@ pub fn play(exchange: &'static Exchange) -> Vec<String> {
     lines.collect()
 }
 
-/// A subject that plays one exchange: its client host moves both ends, over both hosts' networks.
+/// A subject that runs one exchange: its client host controls both ends, over the networks of both
+/// hosts.
 struct Played {
     exchange: &'static Exchange,
     server: Mutex<Option<Net>>,
@@ -77,7 +79,8 @@ impl Subject for Played {
 
     async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
         let server = self.server.lock().unwrap().clone().expect("servers start first");
-        // The network brings the reset: the end that would send it keeps its socket, and says nothing more.
+        // The network causes the reset: the end that would send it keeps its socket, and stays
+        // silent.
         let kept = Arc::new(Mutex::new(Vec::new()));
         let keep = kept.clone();
         let reset = Arc::new(move |stream| keep.lock().unwrap().push(stream));

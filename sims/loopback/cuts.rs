@@ -1,4 +1,4 @@
-//! Connections that are lost while a process lives.
+//! Connections that are lost while a process runs.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,16 +12,17 @@ use tokio::time::timeout;
 use super::proxy::Weather;
 use super::stage::{NEVER, Stage, lives, until};
 
-/// Ends that notice quickly that nothing comes.
+/// Sets short timeouts, so that both ends notice silence quickly.
 fn alert(wire: &mut WireLimits) {
     (wire.ping_interval, wire.pong_deadline) =
         (Duration::from_millis(700), Duration::from_millis(700));
 }
 
-/// Once by a reset, once in order, once because nothing moves any more. What the shell prints before, during and after each
-/// arrives once and in order, from one process; what waits during the outage is answered after it.
+/// The outages are a reset, a graceful close, and a stall. The output of the shell before, during
+/// and after each one arrives once and in order, from one process. A request that waits during the
+/// outage is answered after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shell_survives_three_outages_and_nothing_of_it_is_lost() {
+async fn a_shell_survives_three_outages_without_losing_output() {
     let patient = |client: &mut ClientLimits| {
         alert(&mut client.wire);
         client.retry_writes = true;
@@ -60,9 +61,9 @@ async fn a_shell_survives_three_outages_and_nothing_of_it_is_lost() {
     shell.closes().await;
 }
 
-/// A network that stands still for a moment is not a lost connection.
+/// A network that stalls for a moment is not a lost connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pause_that_nobody_notices_changes_nothing() {
+async fn a_short_stall_does_not_close_the_connection() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo $$; await go; echo during; touch printed").await;
     shell.number().await;
@@ -78,7 +79,7 @@ async fn a_pause_that_nobody_notices_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_cut_under_two_processes_harms_neither() {
+async fn two_processes_survive_the_same_reset() {
     let stage = Stage::new().await;
     let script = |name: &str, code: u32| {
         format!(
@@ -107,9 +108,9 @@ async fn one_cut_under_two_processes_harms_neither() {
     }
 }
 
-/// All three things that are told of its end are read afterwards.
+/// The output, the exit and the close of the process can all be read afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_ends_during_the_outage_is_told_whole() {
+async fn an_exit_during_an_outage_is_reported_completely() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo here; await lost; echo last words; exit 3").await;
     assert_eq!(shell.line().await, "here");
@@ -122,9 +123,9 @@ async fn a_process_that_ends_during_the_outage_is_told_whole() {
     shell.closes().await;
 }
 
-/// The exit of a process is not the end of its output: somebody whom it started goes on, over a cut.
+/// The output does not end with the exit of the process: a grandchild continues, across a reset.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_grandchild_prints_after_the_exit_and_after_the_cut() {
+async fn a_grandchild_prints_after_the_exit_and_after_a_reset() {
     let stage = Stage::new().await;
     let mut shell = stage
         .shell("shell", "(await lost; echo late; await found; echo later) & echo early; exit 4")
@@ -140,9 +141,9 @@ async fn a_grandchild_prints_after_the_exit_and_after_the_cut() {
     shell.closes().await;
 }
 
-/// The server keeps a session for as long as it says, and nothing of it longer.
+/// The server keeps a session for exactly the configured time, and nothing of it longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_nobody_comes_back_to_is_ended_with_all_that_it_started() {
+async fn an_abandoned_session_ends_with_its_processes() {
     let stage =
         Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(200)).await;
     let mut shell = stage.shell("shell", "sleep 600 & echo $!; echo $$; wait").await;

@@ -1,4 +1,5 @@
-//! Strangers at the server's port: plain HTTP, a browser, a client that speaks badly.
+//! Unexpected peers at the server's port: plain HTTP, a browser, and a client that sends invalid
+//! messages.
 
 use futures_util::{SinkExt, StreamExt};
 use reknit_seams::net::Endpoint;
@@ -15,7 +16,7 @@ async fn connect(server: &Endpoint) -> TcpStream {
     TcpStream::connect((server.host(), server.port())).await.unwrap()
 }
 
-/// The status that one HTTP request is answered with.
+/// Returns the status of the answer to one HTTP request.
 async fn status(server: &Endpoint, path: &str, headers: &str) -> String {
     let mut stream = connect(server).await;
     let request =
@@ -27,7 +28,7 @@ async fn status(server: &Endpoint, path: &str, headers: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_server_says_that_it_is_ready_and_turns_browsers_away() {
+async fn the_server_reports_readiness_and_refuses_browsers() {
     let stage = Stage::new().await;
     assert_eq!(status(&stage.server, "/readyz", "").await, "200");
     assert_eq!(status(&stage.server, "/readyz", "Origin: http://somewhere.test\r\n").await, "403");
@@ -38,7 +39,7 @@ async fn the_server_says_that_it_is_ready_and_turns_browsers_away() {
     assert_eq!(status(&stage.server, "/", browser).await, "403");
 }
 
-/// A client that speaks by hand.
+/// A client whose messages the test writes by hand.
 struct Raw(WebSocketStream<TcpStream>);
 
 impl Raw {
@@ -46,7 +47,7 @@ impl Raw {
         Self(client_async(format!("ws://{server}/"), connect(server).await).await.unwrap().0)
     }
 
-    /// Says something, and answers what the server says to it.
+    /// Sends a text, and returns the server's answer.
     async fn ask(&mut self, text: impl ToString) -> Value {
         self.0.send(Message::text(text.to_string())).await.unwrap();
         loop {
@@ -64,9 +65,9 @@ impl Raw {
     }
 }
 
-/// What is no message is refused, and the connection lives; so is what this server does not do.
+/// Invalid messages and unsupported requests are refused, and the connection stays open.
 #[tokio::test]
-async fn a_connection_survives_what_is_no_message() {
+async fn a_connection_survives_invalid_messages() {
     let stage = Stage::new().await;
     let mut raw = Raw::connect(&stage.server).await;
     let refused = raw.ask("{").await;

@@ -1,12 +1,14 @@
-//! The exec protocol outside any world: real sockets on 127.0.0.1, real processes, threads that race, through a proxy that
-//! breaks connections.
+//! The exec protocol outside any world: real sockets on 127.0.0.1, real processes, real threads,
+//! and a proxy that breaks connections.
 //!
-//! It shows that what holds in a world holds here, too: that the seams to the operating system are right. Which faults break
-//! the protocol is asked in worlds (`sims/exec.rs`), where every run can be repeated; nothing here depends on how fast the
-//! machine is, and nothing is timed.
+//! These tests show that the results from worlds also hold here, which means that the seams to the
+//! operating system are correct. The question which faults break the protocol belongs to worlds
+//! (`sims/exec.rs`), where every run is repeatable. No test here depends on the speed of the
+//! machine, and no test measures time.
 //!
-//! - `proxy`: what stands between client and server. `stage`: both, and what a test says about them.
-//! - `cuts`, `processes`, `stdio`, `door`: what is shown with it. `programs`: the examples, as their users start them.
+//! - `proxy`: between client and server. `stage`: both of them, and the steps of a test.
+//! - `cuts`, `processes`, `stdio`, `door`: the tests. `programs`: tests of the examples, started as
+//!   a user starts them.
 #![cfg(unix)]
 
 mod cuts;

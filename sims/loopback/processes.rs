@@ -5,9 +5,9 @@ use reknit_exec::wire::process::{OutputStream, Signal};
 use super::proxy::Weather;
 use super::stage::{Stage, lives, until};
 
-/// It sees a terminal, which repeats what is typed; a cut does not hang it up.
+/// The process sees a terminal that echoes its input; a reset does not hang it up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_on_a_terminal_survives_a_cut() {
+async fn a_process_on_a_terminal_survives_a_reset() {
     let stage = Stage::new().await;
     let script =
         "test -t 0 && test -t 1 && test -t 2 && echo terminal; read word; echo got $word; exit 5";
@@ -23,7 +23,7 @@ async fn a_process_on_a_terminal_survives_a_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn output_says_what_it_came_out_of() {
+async fn output_names_its_stream() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo complaint >&2; await heard; echo answer").await;
     for (stream, text) in [(OutputStream::Stderr, "complaint"), (OutputStream::Stdout, "answer")] {
@@ -36,9 +36,9 @@ async fn output_says_what_it_came_out_of() {
     shell.closes().await;
 }
 
-/// More than any buffer on the way holds.
+/// More data than all buffers on the way can hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_arrives_whole_over_a_cut_in_its_middle() {
+async fn a_flood_arrives_completely_across_a_reset() {
     let stage = Stage::new().await;
     let mut shell = stage
         .shell("shell", "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done")
@@ -54,7 +54,7 @@ async fn a_flood_arrives_whole_over_a_cut_in_its_middle() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupt_reaches_a_process_that_may_answer_it() {
+async fn a_process_can_handle_an_interrupt() {
     let stage = Stage::new().await;
     let mut shell = stage
         .shell(
@@ -69,9 +69,9 @@ async fn an_interrupt_reaches_a_process_that_may_answer_it() {
     shell.closes().await;
 }
 
-/// Its output can end only when the grandchild is dead, too.
+/// Its output can only end when the grandchild is dead too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn terminate_kills_a_process_and_those_whom_it_started() {
+async fn terminate_kills_a_process_and_its_descendants() {
     let stage = Stage::new().await;
     let mut shell =
         stage.shell("shell", "trap '' TERM INT; sleep 600 & echo $!; echo $$; wait; wait").await;

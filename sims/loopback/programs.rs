@@ -1,6 +1,6 @@
-//! The examples `exec_server` and `exec_client`, as their users start them.
+//! The examples `exec_server` and `exec_client`, started as a user starts them.
 //!
-//! `cargo test` builds them. Where one target alone is asked for, `cargo build --examples` does.
+//! `cargo test` builds them. To build only one target, also run `cargo build --examples`.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::proxy::{Proxy, Weather};
 use super::stage::{AWAIT, Folder, NEVER, lives, until};
 
-/// Cargo puts examples beside the folder of tests.
+/// Cargo places examples next to the folder of the tests.
 fn example(name: &str) -> Command {
     let test = std::env::current_exe().unwrap();
     let path: PathBuf = test.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -24,7 +24,7 @@ fn example(name: &str) -> Command {
     command
 }
 
-/// A program that runs.
+/// A running program.
 struct Program {
     child: Child,
     stdin: ChildStdin,
@@ -41,12 +41,12 @@ impl Program {
         Self { child, stdin, stdout, stderr }
     }
 
-    /// The next line that it prints; `None` at the end.
+    /// Returns the next line of the standard output; `None` at the end.
     async fn prints(&mut self) -> Option<String> {
         timeout(NEVER, self.stdout.next_line()).await.expect("a line").unwrap()
     }
 
-    /// The next line that it complains.
+    /// Returns the next line of the standard error.
     async fn complains(&mut self) -> Option<String> {
         timeout(NEVER, self.stderr.next_line()).await.expect("a line").unwrap()
     }
@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-/// A server as a program, with a proxy before it.
+/// Starts the server program, with a proxy in front of it.
 async fn server() -> (Program, Proxy) {
     let mut server = Program::start("exec_server", &[]);
     let url = server.prints().await.unwrap();
@@ -69,7 +69,7 @@ async fn server() -> (Program, Proxy) {
     (server, proxy)
 }
 
-/// A client as a program, with a shell in `folder`.
+/// Starts the client program, with a shell in `folder`.
 fn client(proxy: &Proxy, folder: &Folder, script: &str) -> Program {
     let script = format!("cd {}\n{AWAIT}{script}", folder.0.display());
     Program::start(
@@ -79,7 +79,7 @@ fn client(proxy: &Proxy, folder: &Folder, script: &str) -> Program {
 }
 
 #[tokio::test]
-async fn a_command_survives_a_cut_and_its_user_is_told() {
+async fn a_command_survives_a_reset_and_its_user_is_informed() {
     let (_server, proxy) = server().await;
     let folder = Folder::new();
     let script = "echo before; await lost; echo during; touch printed; read word; echo got $word; echo oh >&2; exit 7";
@@ -103,7 +103,7 @@ async fn a_command_survives_a_cut_and_its_user_is_told() {
     assert_eq!(client.ends().await.code(), Some(7));
 }
 
-/// Ctrl-C is for the command: its status is that of the program.
+/// Ctrl-C goes to the command; the program exits with the status of the command.
 #[tokio::test]
 async fn ctrl_c_interrupts_the_command() {
     let (_server, proxy) = server().await;
@@ -118,7 +118,7 @@ async fn ctrl_c_interrupts_the_command() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_asked_to_end_leaves_nothing_behind() {
+async fn a_terminated_server_leaves_no_process_behind() {
     for signal in [Signal::TERM, Signal::INT] {
         let (mut server, proxy) = server().await;
         let mut client = client(&proxy, &Folder::new(), "sleep 600 & echo $!; echo $$; wait");
@@ -132,7 +132,7 @@ async fn a_server_that_is_asked_to_end_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_be_started_is_told() {
+async fn a_failed_start_of_a_command_is_reported() {
     let (_server, proxy) = server().await;
     let mut client = Program::start(
         "exec_client",
@@ -144,7 +144,7 @@ async fn a_command_that_cannot_be_started_is_told() {
 }
 
 #[tokio::test]
-async fn arguments_that_make_no_sense_are_told_in_one_line() {
+async fn invalid_arguments_are_reported_in_one_line() {
     let url = "ws://127.0.0.1:1";
     let mistakes: [(&str, &[&str]); 8] = [
         ("exec_server", &["--listen"]),

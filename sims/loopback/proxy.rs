@@ -1,4 +1,5 @@
-//! What stands between client and server: it carries bytes, and breaks connections as bad networks do.
+//! The proxy between client and server. It forwards bytes, and breaks connections as bad networks
+//! do.
 
 use std::io;
 
@@ -9,16 +10,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How the network is.
+/// The condition of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
-    /// Everything is carried.
+    /// All data is forwarded.
     Fair,
-    /// Every connection is reset, and every new one.
+    /// Every connection is reset, including new ones.
     Resets,
-    /// Every connection is closed in order, and every new one.
+    /// Every connection is closed gracefully, including new ones.
     Closes,
-    /// Nothing is carried, and nothing is lost: it arrives when the weather is fair.
+    /// No data is forwarded, and none is lost: it arrives when the weather is fair again.
     Still,
 }
 
@@ -28,11 +29,11 @@ impl Weather {
     }
 }
 
-/// A proxy before one server. The weather is fair at first.
+/// A proxy in front of one server. The weather is fair at first.
 pub struct Proxy {
     at: Endpoint,
     weather: watch::Sender<Weather>,
-    /// How many connections it carries.
+    /// The number of connections that it forwards.
     carried: watch::Receiver<usize>,
     _task: JoinSet<()>,
 }
@@ -48,12 +49,13 @@ impl Proxy {
         Self { at, weather, carried, _task: task }
     }
 
-    /// Where a client finds it.
+    /// Returns the address for clients.
     pub fn endpoint(&self) -> Endpoint {
         self.at.clone()
     }
 
-    /// Changes the weather. Where it ends connections, all that there were have ended afterwards.
+    /// Changes the weather. If the new weather ends connections, all existing ones have ended when
+    /// this returns.
     pub async fn turns(&self, weather: Weather) {
         self.weather.send_replace(weather);
         if weather.ends_connections() {
@@ -61,7 +63,7 @@ impl Proxy {
         }
     }
 
-    /// Resets every connection that there is. New ones are carried.
+    /// Resets every existing connection. New ones are forwarded.
     pub async fn cut(&self) {
         self.turns(Weather::Resets).await;
         self.turns(Weather::Fair).await;
@@ -85,7 +87,7 @@ async fn accept(
     }
 }
 
-/// One connection of a client, and that to the server behind it.
+/// Forwards one connection of a client to the server.
 async fn pair(mut near: TcpStream, server: Endpoint, mut weather: watch::Receiver<Weather>) {
     let Ok(mut far) = TcpStream::connect((server.host(), server.port())).await else { return };
     near.set_nodelay(true).unwrap();

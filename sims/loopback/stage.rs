@@ -1,7 +1,9 @@
-//! The vocabulary: a server, a client, the proxy between them, and shells that wait for the test and make it wait.
+//! The test vocabulary: a server, a client, the proxy between them, and shells that synchronize
+//! with the test.
 //!
-//! A shell and its test agree on who is next by files: `touch` and `await` here, [`Stage::touch`] and [`Stage::touched`] there.
-//! That works during an outage, too, and nobody has to guess how long something takes.
+//! A shell and its test synchronize through files: `touch` and `await` in the shell,
+//! [`Stage::touch`] and [`Stage::touched`] in the test. This also works during an outage, and no
+//! test has to guess a duration.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,13 +23,13 @@ use tokio::time::{sleep, timeout};
 
 use super::proxy::{Proxy, Weather};
 
-/// So long nothing here takes, on however slow a machine.
+/// A time limit that no test reaches, even on a slow machine.
 pub const NEVER: Duration = Duration::from_secs(60);
 
-/// What `await` is in every shell.
+/// The definition of `await` for every shell.
 pub const AWAIT: &str = "await() { while [ ! -e \"$1\" ]; do sleep 0.01; done; }\n";
 
-/// A folder of one test's own.
+/// A temporary folder of one test.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -43,12 +45,12 @@ impl Folder {
         Self(folder)
     }
 
-    /// Lets go on whoever awaits this.
+    /// Creates this file, which ends an `await` for it.
     pub fn touch(&self, name: &str) {
         fs::write(self.0.join(name), "").unwrap();
     }
 
-    /// Waits until somebody has touched this.
+    /// Waits until the file exists.
     pub async fn touched(&self, name: &str) {
         let path = self.0.join(name);
         until(name, || path.exists()).await;
@@ -61,7 +63,7 @@ impl Drop for Folder {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     let held = async {
         while !holds() {
@@ -71,7 +73,7 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
     timeout(NEVER, held).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// Whether there is such a process. One that has ended, and whose parent has not taken note of it, does not live.
+/// Whether a process is alive. A process that has ended but was not reaped by its parent is not.
 pub fn lives(pid: u32) -> bool {
     let zombie =
         fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "));
@@ -118,7 +120,7 @@ impl Stage {
         self.start(id, script, false).await
     }
 
-    /// The same, with a terminal.
+    /// Starts a shell with a terminal in the folder of the test.
     pub async fn shell_on_terminal(&self, id: &str, script: &str) -> Shell {
         self.start(id, script, true).await
     }
@@ -145,35 +147,37 @@ impl Stage {
         reached.unwrap_or_else(|_| panic!("never {state:?}")).unwrap();
     }
 
-    /// The connection is lost in this weather, which stays; the client knows of it.
+    /// Sets this weather, and waits until the client has noticed the lost connection. The weather
+    /// stays.
     pub async fn outage(&self, weather: Weather) {
         self.proxy.turns(weather).await;
         self.client_is(State::Recovering).await;
     }
 
-    /// The weather is fair, and the client has a connection again.
+    /// Sets fair weather, and waits until the client has a connection again.
     pub async fn heals(&self) {
         self.proxy.turns(Weather::Fair).await;
         self.client_is(State::Connected).await;
     }
 }
 
-/// A process, and what was heard of it.
+/// A process, and the events received from it.
 ///
-/// Its exit may be told before the last that it printed: that is in a pipe still. Its close is told last.
+/// Its exit may be reported before its last output, which may still be in a pipe. Its close is
+/// reported last.
 pub struct Shell {
     pub process: Process,
     events: Events,
-    /// The number of the last event that was heard.
+    /// The number of the last received event.
     pub seq: u64,
-    /// What it printed, and was not asked for yet.
+    /// The output that the test has not read yet.
     heard: Vec<u8>,
     exit: Option<i32>,
     closed: bool,
 }
 
 impl Shell {
-    /// The next event. None is missing before it, and none comes twice.
+    /// Returns the next event. Checks that there is no gap and no duplicate.
     async fn event(&mut self) -> Event {
         let event = timeout(NEVER, self.events.next())
             .await
@@ -196,7 +200,7 @@ impl Shell {
         event
     }
 
-    /// Something more that is not its failure.
+    /// Waits for one more event, which must not be a failure.
     async fn go_on(&mut self) {
         match self.event().await {
             Event::Failed(failure) => {
@@ -206,7 +210,7 @@ impl Shell {
         }
     }
 
-    /// The next piece of its output, as it is told; it is a part of the next lines, too.
+    /// Returns the next piece of its output as received; the piece is also part of the next lines.
     pub async fn output(&mut self) -> (OutputStream, Bytes, Via) {
         loop {
             match self.event().await {
@@ -217,7 +221,7 @@ impl Shell {
         }
     }
 
-    /// The next line of its output.
+    /// Returns the next line of its output.
     pub async fn line(&mut self) -> String {
         loop {
             if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
@@ -228,12 +232,12 @@ impl Shell {
         }
     }
 
-    /// Its next line is a number.
+    /// Returns the next line as a number.
     pub async fn number(&mut self) -> u32 {
         self.line().await.parse().unwrap()
     }
 
-    /// It exits; answers the code.
+    /// Waits for its exit; returns the code.
     pub async fn exits(&mut self) -> i32 {
         loop {
             match self.exit {
@@ -243,7 +247,7 @@ impl Shell {
         }
     }
 
-    /// Its output ends, all of it was asked for, and nothing follows.
+    /// Waits for the end of its output. The test must have read all of it, and no event may follow.
     pub async fn closes(&mut self) {
         while !self.closed {
             self.go_on().await;
@@ -252,7 +256,7 @@ impl Shell {
         assert_eq!(self.events.next().await, None);
     }
 
-    /// It fails, and nothing follows; answers why.
+    /// Waits for its failure, and checks that no event follows; returns the reason.
     pub async fn fails(&mut self) -> Failure {
         let event = self.event().await;
         let Event::Failed(failure) = event else { panic!("{event:?} in the place of a failure") };
@@ -260,7 +264,7 @@ impl Shell {
         failure
     }
 
-    /// Types a line for it.
+    /// Types a line into its input.
     pub async fn hears(&self, line: &str) {
         timeout(NEVER, self.process.write(format!("{line}\n"))).await.expect("an answer").unwrap();
     }

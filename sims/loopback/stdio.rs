@@ -15,9 +15,9 @@ fn failure(error: &std::io::Error) -> &Failure {
     error.get_ref().unwrap().downcast_ref().unwrap()
 }
 
-/// Both directions are busy at each cut.
+/// Both directions are busy at each reset.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_written_is_read_once_and_in_order_over_three_cuts() {
+async fn data_arrives_once_and_in_order_across_three_resets() {
     const LINES: usize = 400;
     let stage = Stage::with(|client| client.retry_writes = true, |_| {}).await;
     let shell = stage.shell("cat", "exec cat").await;
@@ -42,9 +42,9 @@ async fn what_is_written_is_read_once_and_in_order_over_three_cuts() {
     assert_eq!(timeout(NEVER, lines.next_line()).await.expect("an end").unwrap(), None);
 }
 
-/// What it complains is no part of it, and the stream ends with the process.
+/// The stream does not contain the standard error, and it ends with the process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_stream_is_what_the_process_prints_and_ends_with_it() {
+async fn the_stream_contains_the_standard_output_and_ends_with_the_process() {
     let stage = Stage::new().await;
     let shell =
         stage.shell("shell", "echo one; echo complaint >&2; read word; echo $word; exit 3").await;
@@ -63,7 +63,7 @@ async fn the_stream_is_what_the_process_prints_and_ends_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_lost_fails_both_directions_for_good() {
+async fn a_lost_process_fails_both_directions_for_good() {
     let stage =
         Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(100)).await;
     let shell = stage.shell("cat", "exec cat").await;

@@ -1,8 +1,8 @@
-//! The door: HTTP/1.1, until a connection is a WebSocket.
+//! The entry of a server: HTTP/1.1, until a connection becomes a WebSocket.
 //!
-//! `GET /readyz` says that the server is there. A WebSocket is opened at `/`; by programs only: a browser names the page that it
-//! acts for in `Origin`, and is refused, for any page could ask
-//! it to do things here in the name of whoever looks at it.
+//! `GET /readyz` reports that the server is ready. `/` opens a WebSocket, for programs only: a
+//! browser names the origin of its page in `Origin`, and is refused. Otherwise any page could act
+//! on this server in the name of the person who views the page.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -23,28 +23,29 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{Link, WireLimits};
 
-/// How long the head of a request may be.
+/// The maximum size of a request head in bytes.
 const LONGEST_HEAD: usize = 16 * 1024;
 
-/// What came of a connection.
+/// The result of a connection's HTTP phase.
 pub enum Entered {
-    /// It is a WebSocket.
+    /// The connection is a WebSocket.
     Link(Box<Link>),
-    /// It is over; so many requests were answered.
+    /// The connection is over.
     Over {
-        /// How many.
+        /// The number of requests that were answered.
         answered: u64,
     },
 }
 
-/// What a connection has asked for so far.
+/// The requests on a connection so far.
 #[derive(Default)]
 struct Asked {
     upgrade: Option<OnUpgrade>,
     answered: u64,
 }
 
-/// Answers HTTP requests, until one asks for a WebSocket. `refused` hears of browsers that were sent away.
+/// Answers HTTP requests until one opens a WebSocket. Calls `refused` for each browser that it
+/// refuses.
 pub async fn enter(stream: Stream, limits: WireLimits, refused: fn(ConnId)) -> Entered {
     let conn = stream.id();
     let asked = Arc::new(Mutex::new(Asked::default()));

@@ -1,12 +1,12 @@
-//! JSON-RPC over WebSocket: what the protocols that speak it share.
+//! JSON-RPC over WebSocket: the common part of the protocols that use it.
 //!
-//! - [`Message`]: a request, a response, an error, or a notification; what it carries stays unread until somebody knows what to
-//!   expect ([`Message::parse`], [`read`]).
-//! - [`Link`]: one WebSocket, as both ends use it: bounded, and with a beat ([`WireLimits`]).
-//! - [`enter`]: the door of a server: HTTP, until a connection is a WebSocket.
+//! - [`Message`]: a request, a response, an error, or a notification. Its content stays unparsed
+//!   until the receiver knows its type ([`Message::parse`], [`read`]).
+//! - [`Link`]: one WebSocket, for both ends: with bounded queues and a keepalive ([`WireLimits`]).
+//! - [`enter`]: the entry of a server: HTTP, until a connection becomes a WebSocket.
 //!
-//! What it does not do: match answers to requests. A request is known by its connection, too, and each protocol has its own
-//! idea of what becomes of it when that is lost.
+//! It does not match answers to requests. A request also belongs to its connection, and each
+//! protocol has its own rule for requests whose connection was lost.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ pub use message::{
     ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
 };
 
-/// The example of the README, compiled with those of the docs.
+/// The example of the README, compiled with the examples of the docs.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

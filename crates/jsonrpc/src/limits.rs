@@ -1,19 +1,21 @@
-//! What both ends keep to on one connection, with defaults.
+//! The limits of both ends for one connection, with defaults.
 
 use std::time::Duration;
 
-/// What both ends keep to on one connection.
+/// The limits of both ends for one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireLimits {
-    /// After this much inbound silence the peer is pinged.
+    /// After this much inbound silence, the end pings its peer.
     pub ping_interval: Duration,
-    /// After this much more silence the connection is given up.
+    /// After this much further silence, the end closes the connection.
     pub pong_deadline: Duration,
-    /// A connection that takes no byte for this long, while there is something to write, is given up.
+    /// The end closes the connection if the peer accepts no byte for this long while there is
+    /// something to write.
     pub write_deadline: Duration,
-    /// The longest message that is read, in bytes. A longer one ends the connection.
+    /// The maximum size of a received message in bytes. A longer one closes the connection.
     pub message_bytes: usize,
-    /// How many bytes of messages may wait to be written. A peer that makes this end say more, and reads nothing, is given up.
+    /// The maximum number of bytes of messages that wait to be written. If a peer causes more
+    /// output and does not read it, the end closes the connection.
     pub outbox_bytes: usize,
 }
 

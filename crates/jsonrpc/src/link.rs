@@ -1,14 +1,17 @@
-//! One connection as both ends use it: whole messages in, whole messages out, and a beat that tells a quiet peer from a dead
-//! one.
+//! One connection for both ends: whole messages in, whole messages out, and a keepalive that
+//! distinguishes a quiet peer from a dead one.
 //!
-//! A [`Link`] is polled by one task. It writes while it reads, so two ends that both have much to say do not wait for each
-//! other; it bounds what it holds in both directions; and it decides by itself when the peer is gone. It knows nothing of
-//! sessions or of what messages say, and starts no task.
+//! One task polls a [`Link`]. The link writes while it reads, so two ends with much to send do not
+//! block each other. It bounds its memory in both directions, and it decides by itself when the
+//! peer is dead. It knows nothing about sessions or the content of messages, and spawns no task.
 //!
-//! WebSocket's own ping and pong are the beat: any byte from the peer is a sign of life, silence brings a ping, and more
-//! silence is death. A peer that never pings, as some do, is pinged; one that pings is answered. Silence of our own brings a ping,
-//! too: the peer's may stand behind a long message that is on its way, and it must hear of us before we can answer it. Ours may stand
-//! behind a long message, too: while it goes on after it had to wait for room, the peer takes it, and that is a sign of life as well.
+//! The keepalive uses WebSocket's own ping and pong. Any byte from the peer is a sign of life;
+//! silence causes a ping, and further silence means that the peer is dead. This works with a peer
+//! that never pings, and each ping of the peer is answered. The link also pings if it has sent
+//! nothing itself for an interval: the peer's ping may be queued behind a long message that is
+//! still in transit, so the peer needs a sign of life before this end can answer. This end's pong
+//! may be queued behind a long message too. If writing of that message continues after it had to
+//! wait for room, the peer is reading, which is also a sign of life.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -31,36 +34,36 @@ use tokio_tungstenite::tungstenite::{self, Message as Frame};
 
 use super::WireLimits;
 
-/// How many bytes a sender that pulls keeps in the outbox.
+/// The number of bytes in the outbox above which a pulling sender pauses.
 const FULL_ENOUGH: usize = 16 * 1024;
 
-/// How much is read at once. Frames may be longer.
+/// The size of one read. Frames may be longer.
 const READ_BUFFER: usize = 4 * 1024;
 
-/// A connection, as messages.
+/// A connection, as a stream of messages.
 pub struct Link {
     socket: WebSocketStream<Pulse>,
     id: ConnId,
     limits: WireLimits,
     outbox: VecDeque<Frame>,
     outbox_bytes: usize,
-    /// Since when something waits to be written.
+    /// The time since which something waits to be written.
     unwritten: Option<Instant>,
     next_ping: Instant,
     wants_room: bool,
     timer: Pin<Box<Sleep>>,
 }
 
-/// What happened on a link.
+/// An event on a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// A frame came: a message, if [`Message::parse`](super::Message::parse) finds one in it.
+    /// A frame arrived: a message, if [`Message::parse`](super::Message::parse) accepts it.
     Frame(Bytes),
-    /// There is room again, which [`Link::has_room`] had denied.
+    /// There is room again, after [`Link::has_room`] had returned `false`.
     Room,
 }
 
-/// Why a link is over.
+/// The reason why a link is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed it.
@@ -69,24 +72,24 @@ pub enum LinkError {
     /// The connection broke.
     #[error("broken: {0}")]
     Broken(io::ErrorKind),
-    /// The peer said nothing, and did not answer a ping.
+    /// The peer sent nothing, and did not answer a ping.
     #[error("silent")]
     Silent,
-    /// The peer reads nothing.
+    /// The peer does not read.
     #[error("stuck: the peer reads nothing")]
     Stuck,
-    /// The peer sent what is no WebSocket frame, or a frame that is too long.
+    /// The peer sent something that is not a WebSocket frame, or a frame that is too long.
     #[error("the peer sent what is no WebSocket frame, or a frame that is too long")]
     Malformed,
 }
 
-/// A WebSocket handshake that came to nothing.
+/// A WebSocket handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no WebSocket there")]
 pub struct NoWebSocket;
 
 impl Link {
-    /// Asks the server at the other end of `stream` for a WebSocket. `host` is what it is called.
+    /// Opens a WebSocket to the server at the other end of `stream`. `host` is the server's name.
     pub async fn connect(
         stream: Stream,
         host: &str,
@@ -103,7 +106,8 @@ impl Link {
         Ok(Self::new(socket, id, limits))
     }
 
-    /// The server's end of a WebSocket whose handshake is over. `read` was read behind the handshake already.
+    /// Creates the server's end of a WebSocket after its handshake. `read` contains bytes that were
+    /// already read after the handshake.
     pub async fn accepted(stream: Stream, read: &[u8], limits: WireLimits) -> Self {
         let id = stream.id();
         let (pulse, config) = (Pulse::new(stream), Some(config(limits)));
@@ -130,39 +134,42 @@ impl Link {
         }
     }
 
-    /// The number that milestones know it by.
+    /// Returns the connection's number in milestones.
     pub fn id(&self) -> u64 {
         self.id.0
     }
 
-    /// When the peer last gave a sign of life. It stays as it is when the link has gone.
+    /// Returns a receiver for the time of the peer's last sign of life. It keeps its last value
+    /// after the link is dropped.
     pub fn signs(&self) -> watch::Receiver<Instant> {
         self.socket.get_ref().heard.subscribe()
     }
 
-    /// Appends a message to what is to be written.
+    /// Appends a message to the outbox.
     pub fn send(&mut self, message: &super::Message) {
         self.send_text(message.to_text());
     }
 
-    /// Appends a message that is written out already.
+    /// Appends an encoded message to the outbox.
     pub fn send_text(&mut self, text: impl Into<String>) {
         self.push(Frame::text(text.into()));
     }
 
-    /// Whether a sender should go on. If not, [`Heard::Room`] will come.
+    /// Whether a sender should continue. If not, [`Heard::Room`] follows later.
     pub fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox_bytes >= FULL_ENOUGH;
         !self.wants_room
     }
 
-    /// Waits for the next frame, and meanwhile writes, and keeps the beat. Dropping the future loses nothing.
+    /// Waits for the next frame; meanwhile it writes, and maintains the keepalive. Cancellation
+    /// safe: dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Heard, LinkError> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Writes what is left, says that nothing follows, and waits until the peer says so, too; no longer than `at_most`. A
-    /// connection that is dropped with something unread is reset, and the peer may never read the last words.
+    /// Writes the rest of the outbox, sends a close, and waits for the peer's close, at most for
+    /// `at_most`. If a connection is dropped with unread data, it is reset, and the peer may never
+    /// read the final messages.
     pub async fn finish(mut self, at_most: Duration) {
         self.push(Frame::Close(None));
         let last_words = poll_fn(|cx| {
@@ -174,11 +181,11 @@ impl Link {
                 }
             }
         });
-        // Whether the peer heard them is no longer of interest.
+        // The connection is over in any case, whether or not the peer read the messages.
         let _ = timeout(at_most, last_words).await;
     }
 
-    /// Listens on as if the peer could never be silent.
+    /// Disables the keepalive, as if the peer could never be silent.
     pub fn listen_for_ever(&mut self) {
         self.limits = WireLimits {
             ping_interval: EVER,
@@ -212,7 +219,7 @@ impl Link {
                 Poll::Ready(Some(Ok(Frame::Binary(bytes)))) => {
                     return Poll::Ready(Ok(Heard::Frame(bytes)));
                 }
-                // The answer to a ping stands in the socket's buffer; writing comes first in the next round.
+                // The pong is in the socket's buffer; the next iteration writes it first.
                 Poll::Ready(Some(Ok(Frame::Ping(_)))) => {
                     self.unwritten = self.unwritten.or_else(|| Some(Instant::now()))
                 }
@@ -227,7 +234,7 @@ impl Link {
         }
     }
 
-    /// Writes as much as the peer takes.
+    /// Writes as much as the peer accepts.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), LinkError> {
         while let Some(frame) = self.outbox.front() {
             let len = frame.len();
@@ -251,24 +258,24 @@ impl Link {
         Ok(())
     }
 
-    /// Whether nothing can be written any more; there may be something left to read.
+    /// Whether writing has failed. There may still be something to read.
     fn is_broken(&self) -> bool {
         self.socket.get_ref().broken.is_some()
     }
 
-    /// When the peer is taken for dead, if it says nothing until then.
+    /// Returns the time at which the peer counts as dead if it stays silent.
     fn dead_at(&self) -> Instant {
         let patience = if defect!(PingWithoutDeadline) { EVER } else { self.limits.pong_deadline };
         self.socket.get_ref().heard() + self.limits.ping_interval + patience
     }
 
-    /// When the peer is taken for stuck, if it takes nothing until then.
+    /// Returns the time at which the peer counts as stuck if it accepts nothing.
     fn stuck_at(&self) -> Option<Instant> {
         self.unwritten
             .map(|since| since.max(self.socket.get_ref().moved) + self.limits.write_deadline)
     }
 
-    /// Does what is due though nothing came; `Pending` when nothing is.
+    /// Handles the timers; `Pending` if none is due.
     fn beat(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
         let now = Instant::now();
         if self.dead_at() <= now {
@@ -316,17 +323,17 @@ fn lost(error: &tungstenite::Error) -> LinkError {
     }
 }
 
-/// A stream that knows when its peer last gave a sign of life, and when it was last given something.
+/// A stream that records the peer's last sign of life, and the last time of a write.
 ///
-/// A write that fails says nothing until all that had come before was read: the last answer of a peer that has gone counts, also
-/// where a pong was to be written first.
+/// A failed write is reported only after all data received before has been read. So the last answer
+/// of a peer that has closed still counts, even if a pong had to be written first.
 struct Pulse {
     stream: Stream,
     heard: watch::Sender<Instant>,
     moved: Instant,
-    /// Whether there was no room for what was written last.
+    /// Whether the last write found no room.
     waits_for_room: bool,
-    /// How a write failed.
+    /// The error of a failed write.
     broken: Option<io::ErrorKind>,
 }
 
@@ -342,7 +349,8 @@ impl Pulse {
         }
     }
 
-    /// What was to be written goes nowhere, and whoever reads is told when there is nothing left to read.
+    /// Records a write error and reports success to the writer. The reader gets the error when
+    /// there is nothing left to read.
     fn break_down<T>(&mut self, polled: Poll<io::Result<T>>, done: T) -> Poll<io::Result<T>> {
         match polled {
             Poll::Ready(Err(error)) => {
@@ -357,7 +365,7 @@ impl Pulse {
         *self.heard.borrow()
     }
 
-    /// Since when one of the two has said nothing.
+    /// Returns the time since which at least one direction has been silent.
     fn quiet_since(&self) -> Instant {
         self.heard().min(self.moved)
     }

@@ -1,4 +1,4 @@
-//! The envelope of JSON-RPC: what every message says before anybody looks at what it carries.
+//! The envelope of JSON-RPC: the part of a message that is parsed before its content.
 
 use std::fmt;
 
@@ -9,39 +9,39 @@ use serde_json::value::RawValue;
 /// A message.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// Asks for an answer.
+    /// A request, which needs an answer.
     Request {
-        /// What the answer will be known by.
+        /// The id of the answer.
         id: RequestId,
-        /// What is asked for.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Option<Box<RawValue>>,
     },
-    /// Says something that needs no answer.
+    /// A notification, which needs no answer.
     Notification {
-        /// What is said.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Option<Box<RawValue>>,
     },
-    /// Answers a request.
+    /// The answer to a request.
     Response {
-        /// Which.
+        /// The id of the request.
         id: RequestId,
-        /// The answer.
+        /// The result.
         result: Box<RawValue>,
     },
-    /// Refuses a request.
+    /// The refusal of a request.
     Error {
-        /// Which; -1 where it could not be read.
+        /// The id of the request; -1 if it could not be read.
         id: RequestId,
-        /// Why.
+        /// The reason.
         error: ErrorBody,
     },
 }
 
-/// What a request is known by: a number or a string, good for one connection.
+/// The id of a request: a number or a string, valid for one connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RequestId {
     /// A number.
@@ -50,30 +50,31 @@ pub enum RequestId {
     Text(String),
 }
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// The kind of error: each protocol has its table.
+    /// The error code; each protocol has its own table.
     pub code: i64,
-    /// What a person reads.
+    /// The message for people.
     pub message: String,
-    /// What a program reads, where the code alone does not say enough.
+    /// Data for programs, if the code is not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
 }
 
-/// A frame that holds no message.
+/// A frame without a valid message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed message: {0}")]
 pub struct Malformed(pub String);
 
-/// So many bytes are enough for most of what a message is wrapped in.
+/// The number of bytes that is enough for the envelope of most messages.
 const ENVELOPE: usize = 128;
 
-/// How many JSON values one message may hold: as many as a codex exec-server reads.
+/// The maximum number of JSON values in one message: the limit of a codex exec-server.
 const MOST_VALUES: usize = 262_144;
 
-/// A message as it stands on the wire. Anything but the four shapes is malformed; so is a key that comes twice.
+/// A message in its encoded form. Anything but the four shapes is malformed, and so is a duplicate
+/// key.
 #[derive(Deserialize)]
 struct Envelope {
     id: Option<RequestId>,
@@ -84,7 +85,8 @@ struct Envelope {
     error: Option<ErrorBody>,
 }
 
-/// The same on its way out: what it carries may be long, and is not copied before it is written.
+/// A message to encode. It borrows its content, which may be long, so that the content is not
+/// copied.
 #[derive(Serialize)]
 struct Outgoing<'m, C: Serialize + ?Sized> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,7 +107,7 @@ impl<'m, C: Serialize + ?Sized> Outgoing<'m, C> {
     const EMPTY: Self =
         Self { jsonrpc: None, id: None, method: None, params: None, result: None, error: None };
 
-    /// Writes it out; what it carries has about `weight` bytes.
+    /// Encodes the message; its content has about `weight` bytes.
     fn written(&self, weight: usize) -> String {
         let mut text = Vec::with_capacity(weight + ENVELOPE);
         serde_json::to_writer(&mut text, self).expect("what is sent is plain data");
@@ -113,13 +115,13 @@ impl<'m, C: Serialize + ?Sized> Outgoing<'m, C> {
     }
 }
 
-/// A result that is there, also where it is `null`.
+/// Deserializes a `result` that is present, even if it is `null`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(deserializer).map(Some)
 }
 
 impl Message {
-    /// A request with these parameters.
+    /// Creates a request with these parameters.
     pub fn request(id: i64, method: &str, params: &impl Serialize) -> Self {
         Self::Request {
             id: RequestId::Number(id),
@@ -128,22 +130,22 @@ impl Message {
         }
     }
 
-    /// A notification with these parameters.
+    /// Creates a notification with these parameters.
     pub fn notification(method: &str, params: &impl Serialize) -> Self {
         Self::Notification { method: method.to_owned(), params: Some(raw(params)) }
     }
 
-    /// The answer to a request.
+    /// Creates the answer to a request.
     pub fn response(id: RequestId, result: &impl Serialize) -> Self {
         Self::Response { id, result: raw(result) }
     }
 
-    /// The refusal of a request.
+    /// Creates the refusal of a request.
     pub fn error(id: RequestId, code: i64, message: impl Into<String>) -> Self {
         Self::Error { id, error: ErrorBody { code, message: message.into(), data: None } }
     }
 
-    /// The same, with data for a program.
+    /// Creates the refusal of a request, with data for programs.
     pub fn error_with(
         id: RequestId,
         code: i64,
@@ -156,12 +158,13 @@ impl Message {
         }
     }
 
-    /// Reads the message in a frame.
+    /// Parses the message in a frame.
     ///
     /// # Errors
-    /// [`Malformed`] where it is no JSON, has more than 262,144 values or none of the four shapes, or says a key twice.
+    /// [`Malformed`] if the frame is not JSON, has more than 262,144 values, has none of the four
+    /// shapes, or contains a duplicate key.
     pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
-        // Each value takes a byte at least: what is short has few.
+        // Each value has at least one byte, so a short frame cannot have too many.
         if frame.len() >= MOST_VALUES && values(frame) > MOST_VALUES {
             return Err(Malformed(format!("more than {MOST_VALUES} values")));
         }
@@ -192,17 +195,18 @@ impl Message {
         }
     }
 
-    /// The message as it stands in a frame, without a version.
+    /// Encodes the message for a frame, without a version.
     pub fn to_text(&self) -> String {
         self.written(None)
     }
 
-    /// The message as it stands in a frame of a protocol that says each time that it speaks JSON-RPC 2.0.
+    /// Encodes the message for a frame of a protocol that includes the version, JSON-RPC 2.0, in
+    /// each message.
     pub fn to_versioned_text(&self) -> String {
         self.written(Some("2.0"))
     }
 
-    /// How many bytes it carries, without what it is wrapped in.
+    /// Returns the size of the content in bytes, without the envelope.
     pub fn weight(&self) -> usize {
         let raw = match self {
             Self::Request { params, .. } | Self::Notification { params, .. } => params.as_deref(),
@@ -230,18 +234,19 @@ impl Message {
     }
 }
 
-/// The answer to a request as it stands in a frame, without a version: written at once, where nobody looks at the message.
+/// Encodes the answer to a request, without a version. Avoids an intermediate [`Message`] if no
+/// code needs one.
 pub fn response_text(id: &RequestId, result: &impl Serialize) -> String {
     Outgoing { id: Some(id), result: Some(result), ..Outgoing::EMPTY }.written(0)
 }
 
-/// The same of a notification.
+/// Encodes a notification in the same way.
 pub fn notification_text(method: &str, params: &impl Serialize) -> String {
     Outgoing { method: Some(method), params: Some(params), ..Outgoing::EMPTY }.written(0)
 }
 
-/// How many values a JSON text holds, without reading it: itself, one behind each colon, and in an array one more than it has
-/// commas. Of what is no JSON, some number that is not far off.
+/// Counts the values in a JSON text without parsing it: the text itself, one after each colon, and
+/// in each array one more than its commas. For invalid JSON, the result is only approximate.
 fn values(text: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
     let mut arrays = Vec::new(); // of what is open, whether it is an array
@@ -269,10 +274,11 @@ fn raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).expect("what is sent is plain data")
 }
 
-/// Reads what a message carries: the parameters of a method, or its result. Where nothing is carried, `{}` is read.
+/// Parses the content of a message: the parameters of a method, or its result. If there is no
+/// content, parses `{}`.
 ///
 /// # Errors
-/// What serde says of what is wrong in it.
+/// The error of serde.
 pub fn read<T: DeserializeOwned>(carried: Option<&RawValue>) -> Result<T, serde_json::Error> {
     serde_json::from_str(carried.map_or("{}", RawValue::get))
 }
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_four_shapes_come_back_as_they_went() {
+    fn the_four_shapes_survive_a_round_trip() {
         for text in [
             r#"{"id":1,"method":"process/read","params":{"processId":"p1"}}"#,
             r#"{"id":"a","method":"initialize"}"#,
@@ -339,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_said_where_the_protocol_wants_it() {
+    fn a_versioned_message_contains_the_version() {
         let message = Message::error_with(RequestId::Number(1), -32005, "no", &["1.0.0"]);
         let text =
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"no","data":["1.0.0"]}}"#;
@@ -348,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_at_once_is_the_same() {
+    fn direct_encoding_gives_the_same_text() {
         let (id, carried) = (RequestId::Text("a".into()), ("\"", [1.5, 2.0]));
         assert_eq!(response_text(&id, &carried), Message::response(id, &carried).to_text());
         assert_eq!(
@@ -386,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_too_many_values_is_not_read() {
+    fn a_message_with_too_many_values_is_rejected() {
         let with = |values: usize| format!(r#"{{"id":1,"result":[{}0]}}"#, "0,".repeat(values));
         assert!(Message::parse(with(262_000).as_bytes()).is_ok());
         assert!(Message::parse(with(262_144).as_bytes()).is_err());
@@ -404,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_an_error_for_who_reads_it_and_not_a_full_stack() {
+    fn deep_nesting_is_an_error_and_not_a_stack_overflow() {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let text = format!(r#"{{"id":1,"method":"m","params":{deep},"extra":{deep}}}"#);
         let Message::Request { params, .. } = Message::parse(text.as_bytes()).unwrap() else {

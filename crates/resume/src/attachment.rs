@@ -1,50 +1,55 @@
-//! Who is attached to a session, or until when it waits for somebody: never both, never neither.
+//! The attachment of a session: either a connection is attached, or the session waits for one until
+//! a deadline. It is always exactly one of the two.
 //!
-//! What a session owes to its connection (queues, cursors, a handle to wake it) is part of the attachment, so that it comes
-//! and goes with the connection in one step: there is no moment in which one connection is attached and another is served.
+//! The state that a session keeps for its connection (queues, cursors, a handle to wake it) is part
+//! of the attachment, so it is added and removed together with the connection in one step. The
+//! session never serves a connection other than the attached one.
 //!
-//! A session that is attached is taken from nobody: a resume before the old connection is known to be dead is refused, and
-//! comes again. So an attach is a barrier: nothing of the connection before it can still happen.
+//! An attached connection is never replaced. A resume that arrives before the old connection is
+//! known to be dead is refused, and the client retries. So an attach is a barrier: nothing from the
+//! connection before can still happen.
 
 use tokio::time::Instant;
 
 use super::Lease;
 
-/// A session's attachment: to a connection known by a `K`, to which the session owes an `A`.
+/// The attachment of a session: to a connection identified by a `K`, with the state `A` that the
+/// session keeps for it.
 #[derive(Debug)]
 pub enum Attachment<K, A> {
     /// A connection is attached.
     Attached {
-        /// Which.
+        /// The connection.
         by: K,
-        /// What the session owes to it.
+        /// The state that the session keeps for the connection.
         owed: A,
     },
-    /// No connection is.
+    /// No connection is attached.
     Detached {
-        /// Which was the last.
+        /// The last connection.
         by: K,
-        /// How long the session waits for another.
+        /// How long the session waits for another connection.
         lease: Lease,
     },
 }
 
-/// Why a connection was not attached.
+/// The reason why a connection was not attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused<K> {
-    /// Another one is. It may be dead, and not known to be: this passes.
+    /// Another connection is attached. It may be dead without being known to be. A retry may
+    /// succeed.
     #[error("another connection is attached")]
     StillAttached(
-        /// Which.
+        /// That connection.
         K,
     ),
-    /// The session was without a connection for too long. This does not pass.
+    /// The session was without a connection for too long. A retry cannot succeed.
     #[error("the session is over")]
     Expired,
 }
 
 impl<K: Eq + Copy, A> Attachment<K, A> {
-    /// The attachment of a new session to the connection that asked for it.
+    /// Creates the attachment of a new session to the connection that created it.
     pub fn new(by: K, owed: A) -> Self {
         Self::Attached { by, owed }
     }
@@ -52,7 +57,8 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
     /// Attaches a connection at `now`.
     ///
     /// # Errors
-    /// [`Refused`]; then nothing has changed. A session is over at its deadline, not when some timer notices.
+    /// [`Refused`]; nothing has changed then. A session is over at its deadline, not when a timer
+    /// fires.
     pub fn attach(&mut self, by: K, owed: A, now: Instant) -> Result<(), Refused<K>> {
         match self {
             Self::Attached { by, .. } => Err(Refused::StillAttached(*by)),
@@ -64,8 +70,9 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// A connection is over: if it is the one that is attached, the session waits for another by `lease`, and what was
-    /// owed comes back. The end of any other changes nothing.
+    /// Handles the end of a connection. If it is the attached one, the session waits for another
+    /// according to `lease`, and the connection's state is returned. The end of any other
+    /// connection changes nothing.
     pub fn detach(&mut self, by: K, lease: Lease) -> Option<A> {
         if self.by() != Some(by) {
             return None;
@@ -76,7 +83,7 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// Which connection is attached.
+    /// Returns the attached connection.
     pub fn by(&self) -> Option<K> {
         match self {
             Self::Attached { by, .. } => Some(*by),
@@ -84,7 +91,7 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// What is owed to the connection that is attached.
+    /// Returns the state for the attached connection.
     pub fn owed(&self) -> Option<&A> {
         match self {
             Self::Attached { owed, .. } => Some(owed),
@@ -92,7 +99,7 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// The same, to change it.
+    /// Returns the state for the attached connection, mutably.
     pub fn owed_mut(&mut self) -> Option<&mut A> {
         match self {
             Self::Attached { owed, .. } => Some(owed),
@@ -100,7 +107,7 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// When the session is over; `None` while somebody is attached.
+    /// Returns the time at which the session ends; `None` while a connection is attached.
     pub fn until(&self) -> Option<Instant> {
         match self {
             Self::Attached { .. } => None,
@@ -108,7 +115,8 @@ impl<K: Eq + Copy, A> Attachment<K, A> {
         }
     }
 
-    /// Whether the session is over. An attachment that is newer than the timer which asks is not.
+    /// Whether the session is over. A stale timer of an earlier detach finds the new attachment,
+    /// and `false`.
     pub fn expired(&self, now: Instant) -> bool {
         self.until().is_some_and(|until| until <= now)
     }
@@ -122,12 +130,12 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// A wait that is over at `until`.
+    /// Creates a lease that ends at `until`.
     fn until(until: Instant) -> Lease {
         Lease::begin(until, Duration::ZERO)
     }
 
-    /// A session that connection 1 attached to and left, and that waits until `until`.
+    /// Creates a session whose connection 1 has detached, and which waits until `until`.
     fn left(at: Instant) -> Attachment<u64, &'static str> {
         let mut attachment = Attachment::new(1, "owed to 1");
         assert_eq!(attachment.detach(1, until(at)), Some("owed to 1"));
@@ -135,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_attached_while_another_is() {
+    fn a_second_connection_is_not_attached() {
         let mut attachment = Attachment::new(1, "owed to 1");
         assert_eq!(
             attachment.attach(2, "owed to 2", Instant::now()),
@@ -145,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_comes_with_the_connection() {
+    fn the_connection_state_moves_with_the_attachment() {
         let now = Instant::now();
         let mut attachment = left(now + MS);
         assert_eq!((attachment.by(), attachment.owed()), (None, None));
@@ -154,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_late_end_of_an_older_connection_changes_nothing() {
+    fn the_late_end_of_an_older_connection_is_ignored() {
         let now = Instant::now();
         let mut attachment = left(now + MS);
         attachment.attach(2, "owed to 2", now).unwrap();
@@ -171,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_over_at_its_deadline_and_not_before() {
+    fn a_session_ends_exactly_at_its_deadline() {
         let now = Instant::now();
         let mut attachment = left(now + MS);
         assert!(!attachment.expired(now) && attachment.expired(now + MS));
@@ -180,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_timer_of_an_earlier_detachment_finds_an_attached_session_alive() {
+    fn a_timer_of_an_earlier_detach_does_not_end_an_attached_session() {
         let now = Instant::now();
         let mut attachment = left(now + MS);
         attachment.attach(2, "owed to 2", now).unwrap();

@@ -1,14 +1,14 @@
-//! Something that counts itself.
+//! A guard that counts itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Adds one to a counter for as long as it lives.
+/// Increments a counter while it exists.
 #[derive(Debug)]
 pub struct Counted(Arc<AtomicU64>);
 
 impl Counted {
-    /// One more.
+    /// Increments the counter.
     pub fn new(counter: &Arc<AtomicU64>) -> Self {
         counter.fetch_add(1, Ordering::Relaxed);
         Self(counter.clone())

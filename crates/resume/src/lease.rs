@@ -1,14 +1,16 @@
-//! How long somebody who was lost is waited for: a promise whose end is known from the moment of the loss.
+//! A lease: how long a session or client is kept after its connection was lost. The end is fixed at
+//! the moment of the loss.
 //!
-//! A lease is not a timer. Its end follows from when it began and from nothing else: looking at it again, arming another timer for
-//! it, or a wall clock that steps does not move it. A timer only says when to look: whoever is woken asks [`Lease::is_over`] of the
-//! lease that is there *then*, which may be a newer one, or none.
+//! A lease is not a timer. Its end follows only from its start: checking it again, arming another
+//! timer for it, or a step of the wall clock does not move it. A timer only determines when to
+//! check. A task that wakes calls [`Lease::is_over`] on the *current* lease, which may be a newer
+//! one, or none.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A wait for somebody, from the moment of the loss to an end that does not move.
+/// A wait that begins at the loss of a connection, with a fixed end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     since: Instant,
@@ -16,22 +18,22 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Somebody was lost at `since`, and is waited for.
+    /// Starts a lease for a loss at `since`.
     pub fn begin(since: Instant, lifetime: Duration) -> Self {
         Self { since, lifetime }
     }
 
-    /// When it began.
+    /// Returns the start.
     pub fn since(&self) -> Instant {
         self.since
     }
 
-    /// When it is over.
+    /// Returns the end.
     pub fn until(&self) -> Instant {
         self.since + self.lifetime
     }
 
-    /// Whether it is over: at its end it is, not when some timer notices.
+    /// Whether it is over. It is over exactly at its end, not when a timer fires.
     pub fn is_over(&self, now: Instant) -> bool {
         self.until() <= now
     }
@@ -42,7 +44,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_over_at_its_end_and_not_before() {
+    async fn a_lease_ends_exactly_at_its_end() {
         let now = Instant::now();
         let lease = Lease::begin(now, Duration::from_secs(30));
         assert!(!lease.is_over(now + Duration::from_millis(29_999)));
@@ -51,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_lifetime_is_over_at_once() {
+    async fn a_lease_without_a_lifetime_is_over_at_once() {
         let now = Instant::now();
         assert!(Lease::begin(now, Duration::ZERO).is_over(now));
     }

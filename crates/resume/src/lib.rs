@@ -1,19 +1,23 @@
-//! Building blocks that every resumable protocol needs.
+//! Building blocks for every resumable protocol.
 //!
-//! All of them are sans-IO: no clock (whoever asks says what time it is), no socket, no task; and generic over what they carry.
-//! A protocol's session is made of them, and its driver moves inputs in and outputs out.
+//! All of them are sans-IO: no clock (the caller passes the current time), no socket, no task. They
+//! are generic over their content. A protocol builds its session from them, and its driver moves
+//! inputs in and outputs out.
 //!
 //! The serving side:
-//! - [`Attachment`]: who is attached to a session, or until when it waits for somebody.
-//! - [`Presence`]: the same of somebody who may come over several connections at once.
-//! - [`Lease`]: how long somebody who was lost is waited for; both have one.
-//! - [`Retention`]: the newest items of a numbered sequence, within bounds.
-//! - [`Seen`]: the ids of what took effect, so that a repetition does not.
-//! - [`Counted`]: one of so many connections or tasks, for a census.
+//! - [`Attachment`]: the connection of a session, or the deadline until which the session waits for
+//!   one.
+//! - [`Presence`]: the same for a client that may have several connections at once.
+//! - [`Lease`]: how long a lost client is kept; both of the above have one.
+//! - [`Retention`]: the newest items of a numbered sequence, within limits.
+//! - [`Seen`]: the ids of the requests that took effect, so that a repetition has no effect.
+//! - [`Counted`]: counts one of many connections or tasks, for resource counts.
 //!
 //! The receiving side:
-//! - [`Sequence`]: numbered items that come in any order, more than once, or not at all, and go out in order.
-//! - [`Recovery`] and [`BackOff`]: how long to try to get a connection back, and how long to pause between two attempts.
+//! - [`Sequence`]: numbered items that arrive in any order, with duplicates and gaps, and are
+//!   released in order.
+//! - [`Recovery`] and [`BackOff`]: how long to try to reconnect, and how long to pause between
+//!   attempts.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -37,10 +41,10 @@ pub use retention::{Bounds, Retention};
 pub use seen::Seen;
 pub use sequence::{Sequence, Taken};
 
-/// Longer than anybody waits, and short enough for a timer.
+/// Longer than any wait, and short enough for a timer.
 pub const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// The example of the README, compiled with those of the docs.
+/// The example of the README, compiled with the examples of the docs.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

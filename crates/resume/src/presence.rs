@@ -1,9 +1,11 @@
-//! Who is here, over however many connections: the attachment of somebody who may have several at once.
+//! The presence of a client that may have several connections at once.
 //!
-//! An [`Attachment`](super::Attachment) is taken from nobody; here connections overlap. A window that reconnects is served over the
-//! new connection before the end of the old one is noticed, and is gone only when the last of them is. So being here is a list
-//! that is never empty, or a [`Lease`] since the last one ended: never both, never neither. The late end of an older connection
-//! takes that connection out of the list, and says nothing about the others.
+//! An [`Attachment`](super::Attachment) never replaces its connection; here connections overlap. A
+//! window that reconnects uses the new connection before the server notices the end of the old one,
+//! and it is away only when the last connection has ended. So the presence is either a list of
+//! connections that is never empty, or a [`Lease`] since the last one ended. It is always exactly
+//! one of the two. The late end of an older connection removes that connection from the list, and
+//! does not affect the others.
 
 use std::time::Duration;
 
@@ -11,40 +13,40 @@ use tokio::time::Instant;
 
 use super::Lease;
 
-/// Somebody's connections, each known by a `K`; to each an `A` is owed.
+/// The connections of a client, each identified by a `K`, with the state `A` for each.
 #[derive(Debug)]
 pub struct Presence<K, A> {
-    /// In the order in which they came.
+    /// In the order of arrival.
     connections: Vec<(K, A)>,
-    /// Since when there is none; kept for as long as there is.
+    /// The lease since the last connection ended; not used while there is a connection.
     away: Lease,
 }
 
-/// What the end of a connection meant.
+/// The effect of the end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Left<A> {
-    /// It was none of theirs, or not any more.
+    /// The connection was unknown, or had been removed before.
     Unknown,
-    /// They are here by others; this was owed.
+    /// The client has other connections; contains the state of the removed one.
     Others(A),
-    /// It was the last one: they are away; this was owed.
+    /// It was the last connection, so the client is away; contains the state of the removed one.
     Last(A),
 }
 
 impl<K: Eq + Copy, A> Presence<K, A> {
-    /// Nobody is here, since `now`.
+    /// Creates a presence without connections, since `now`.
     pub fn away(now: Instant, lifetime: Duration) -> Self {
         Self { connections: Vec::new(), away: Lease::begin(now, lifetime) }
     }
 
-    /// A connection more. One that is known already is not taken twice.
+    /// Adds a connection. Does nothing if it is known already.
     pub fn attach(&mut self, by: K, owed: A) {
         if self.get(by).is_none() {
             self.connections.push((by, owed));
         }
     }
 
-    /// A connection is over. If it was the last, a lease begins, and only then.
+    /// Removes a connection. A lease begins only if it was the last one.
     pub fn detach(&mut self, by: K, now: Instant, lifetime: Duration) -> Left<A> {
         let Some(place) = self.connections.iter().position(|(key, _)| *key == by) else {
             return Left::Unknown;
@@ -57,32 +59,32 @@ impl<K: Eq + Copy, A> Presence<K, A> {
         Left::Others(owed)
     }
 
-    /// Whether any connection is here.
+    /// Whether there is any connection.
     pub fn is_here(&self) -> bool {
         !self.connections.is_empty()
     }
 
-    /// Until when they are waited for; `None` while they are here.
+    /// Returns the lease; `None` while there is a connection.
     pub fn lease(&self) -> Option<Lease> {
         self.connections.is_empty().then_some(self.away)
     }
 
-    /// Their connections, oldest first.
+    /// Returns the connections, oldest first.
     pub fn connections(&self) -> impl DoubleEndedIterator<Item = K> + ExactSizeIterator + '_ {
         self.connections.iter().map(|(key, _)| *key)
     }
 
-    /// The connection that came last.
+    /// Returns the connection that was added last.
     pub fn newest(&self) -> Option<K> {
         self.connections.last().map(|(key, _)| *key)
     }
 
-    /// What is owed to a connection.
+    /// Returns the state of a connection.
     pub fn get(&self, by: K) -> Option<&A> {
         self.connections.iter().find(|(key, _)| *key == by).map(|(_, owed)| owed)
     }
 
-    /// The same, to change it.
+    /// Returns the state of a connection, mutably.
     pub fn get_mut(&mut self, by: K) -> Option<&mut A> {
         self.connections.iter_mut().find(|(key, _)| *key == by).map(|(_, owed)| owed)
     }
@@ -96,7 +98,7 @@ mod tests {
     const S: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_away_while_an_older_connection_is_here() {
+    async fn a_client_with_an_older_connection_is_still_present() {
         let now = Instant::now();
         let mut presence = Presence::away(now, GRACE);
         presence.attach(1, 'a');
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_late_end_of_an_older_connection_changes_nothing_for_the_newer() {
+    async fn the_late_end_of_an_older_connection_keeps_the_newer() {
         let now = Instant::now();
         let mut presence = Presence::away(now, GRACE);
         presence.attach(1, 'a');
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_came_back_has_no_lease_and_who_leaves_again_a_new_one() {
+    async fn a_return_ends_the_lease_and_a_new_loss_starts_another() {
         let now = Instant::now();
         let mut presence = Presence::away(now, GRACE);
         presence.attach(1, 'a');

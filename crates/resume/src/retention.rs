@@ -1,20 +1,20 @@
-//! The newest items of a numbered sequence, within bounds.
+//! The newest items of a numbered sequence, within limits.
 //!
-//! Each item keeps its number, and numbers may be missing: a sequence can have members that are kept elsewhere. A reader asks
-//! by number; it is the reader's part to notice that what it wanted has gone.
+//! Each item keeps its number, and there may be gaps: some members of a sequence may be stored
+//! elsewhere. A reader asks by number, and must itself notice that an item is no longer available.
 
 use std::collections::VecDeque;
 
-/// How much is kept.
+/// The limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many items.
+    /// The maximum number of items.
     pub items: usize,
-    /// How much they may weigh together; bytes, as a rule.
+    /// The maximum total weight, usually in bytes.
     pub weight: usize,
 }
 
-/// The newest items of a sequence. The newest one always stays, whatever it weighs.
+/// The newest items of a sequence. The newest item always stays, whatever its weight.
 #[derive(Debug)]
 pub struct Retention<T> {
     bounds: Bounds,
@@ -30,16 +30,16 @@ struct Kept<T> {
 }
 
 impl<T> Retention<T> {
-    /// Nothing yet.
+    /// Creates an empty retention.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, kept: VecDeque::new(), weight: 0 }
     }
 
-    /// Adds the item of this number, and lets the oldest go where that is too much. Returns the number of the newest one that
-    /// went.
+    /// Adds the item with this number, and removes the oldest items if the limits are exceeded.
+    /// Returns the number of the newest removed item.
     ///
     /// # Panics
-    /// If `number` is not greater than that of every item before.
+    /// If `number` is not greater than the number of every earlier item.
     pub fn push(&mut self, number: u64, weight: usize, item: T) -> Option<u64> {
         assert!(self.newest().is_none_or(|newest| newest < number), "numbers ascend");
         let goes = self.would_go(weight);
@@ -51,7 +51,7 @@ impl<T> Retention<T> {
         goes
     }
 
-    /// The number of the newest item that would have to go if one of this weight came.
+    /// Returns the number of the newest item that a push with this weight would remove.
     pub fn would_go(&self, weight: usize) -> Option<u64> {
         let (mut items, mut total) = (self.kept.len() + 1, self.weight + weight);
         let mut goes = None;
@@ -65,7 +65,7 @@ impl<T> Retention<T> {
         goes
     }
 
-    /// The items whose number is at least `number`, in order.
+    /// Returns the items from `number` on, in order.
     pub fn since(
         &self,
         number: u64,
@@ -74,27 +74,27 @@ impl<T> Retention<T> {
         self.kept.range(first..).map(|kept| (kept.number, &kept.item))
     }
 
-    /// The number of the oldest item.
+    /// Returns the number of the oldest item.
     pub fn oldest(&self) -> Option<u64> {
         self.kept.front().map(|kept| kept.number)
     }
 
-    /// The number of the newest item.
+    /// Returns the number of the newest item.
     pub fn newest(&self) -> Option<u64> {
         self.kept.back().map(|kept| kept.number)
     }
 
-    /// How many items are kept.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no items.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// How much they weigh together.
+    /// Returns the total weight.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -104,7 +104,7 @@ impl<T> Retention<T> {
 mod tests {
     use super::*;
 
-    /// What is kept of items that weigh as much as is said, numbered from 1.
+    /// Pushes items with these weights, numbered from 1, and returns the numbers that are kept.
     fn numbers(items: usize, weight: usize, weights: &[usize]) -> Vec<u64> {
         let mut retention = Retention::new(Bounds { items, weight });
         for (number, weight) in (1..).zip(weights) {
@@ -114,26 +114,26 @@ mod tests {
     }
 
     #[test]
-    fn all_is_kept_that_just_fits() {
+    fn items_that_just_fit_are_kept() {
         assert_eq!(numbers(3, 6, &[1, 2, 3]), [1, 2, 3]);
         assert_eq!(numbers(2, 6, &[1, 2, 3]), [2, 3]);
         assert_eq!(numbers(3, 5, &[1, 2, 3]), [2, 3]);
     }
 
     #[test]
-    fn one_heavy_item_makes_many_light_ones_go() {
+    fn one_heavy_item_removes_many_light_ones() {
         assert_eq!(numbers(9, 5, &[1, 1, 1, 1, 1, 4]), [5, 6]);
     }
 
     #[test]
-    fn the_newest_stays_whatever_it_weighs() {
+    fn the_newest_item_stays_at_any_weight() {
         assert_eq!(numbers(9, 5, &[1, 100]), [2]);
         assert_eq!(numbers(0, 0, &[1, 1]), [2]);
         assert_eq!(numbers(9, 5, &[100, 5]), [2]);
     }
 
     #[test]
-    fn who_asks_before_is_told_what_would_go() {
+    fn would_go_predicts_what_push_removes() {
         let mut retention = Retention::new(Bounds { items: 3, weight: 10 });
         assert_eq!(retention.would_go(99), None);
         retention.push(2, 4, 'a');
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_ask_by_number_and_missing_numbers_are_nothing_special() {
+    fn readers_use_numbers_and_gaps_are_allowed() {
         let mut retention = Retention::new(Bounds { items: 9, weight: 9 });
         assert!(retention.is_empty() && retention.since(0).len() == 0);
         retention.push(2, 1, 'a');
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "numbers ascend")]
-    fn a_number_comes_once() {
+    fn a_number_is_used_once() {
         let mut retention = Retention::new(Bounds { items: 9, weight: 9 });
         retention.push(2, 1, ());
         retention.push(2, 1, ());

@@ -1,11 +1,12 @@
-//! The ids of what took effect, so that a repetition does not.
+//! The ids of requests that took effect, so that a repetition has no effect.
 //!
-//! Bounded, first in, first out: whoever repeats an id after as many others gets its effect a second time. Whoever repeats
-//! keeps fewer than that under way.
+//! It is bounded, first in, first out. If a client repeats an id after that many others, the
+//! request takes effect a second time. So a client that repeats requests must keep fewer of them in
+//! flight.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// The newest ids, each with what came of it, where a repetition is told.
+/// The newest ids, each with its outcome, if a repetition receives the outcome.
 #[derive(Debug)]
 pub struct Seen<K, V = ()> {
     most: usize,
@@ -14,14 +15,14 @@ pub struct Seen<K, V = ()> {
 }
 
 impl<K: Ord + Clone> Seen<K> {
-    /// Keeps an id. Returns whether it is new.
+    /// Adds an id. Returns whether it is new.
     pub fn insert(&mut self, id: K) -> bool {
         self.keep(id, ())
     }
 }
 
 impl<K: Ord + Clone, V> Seen<K, V> {
-    /// None yet; at most `most` are kept.
+    /// Creates an empty set that keeps at most `most` ids.
     pub fn new(most: usize) -> Self {
         Self { most, known: BTreeMap::new(), order: VecDeque::new() }
     }
@@ -31,12 +32,12 @@ impl<K: Ord + Clone, V> Seen<K, V> {
         self.known.contains_key(id)
     }
 
-    /// What came of it, if it is known.
+    /// Returns the outcome of an id, if the id is known.
     pub fn get(&self, id: &K) -> Option<&V> {
         self.known.get(id)
     }
 
-    /// Keeps an id with what came of it. Returns whether it is new; if not, what came of it first stays.
+    /// Adds an id with its outcome. Returns whether it is new; otherwise the first outcome stays.
     pub fn keep(&mut self, id: K, value: V) -> bool {
         if self.known.contains_key(&id) {
             return false;
@@ -50,19 +51,19 @@ impl<K: Ord + Clone, V> Seen<K, V> {
         true
     }
 
-    /// Forgets an id, to keep it anew.
+    /// Removes an id, so that it can be added again.
     pub fn forget(&mut self, id: &K) {
         if self.known.remove(id).is_some() {
             self.order.retain(|known| known != id);
         }
     }
 
-    /// How many are kept.
+    /// Returns the number of ids.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether none is.
+    /// Whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -81,9 +82,9 @@ mod tests {
         assert_eq!(seen.len(), 1);
     }
 
-    /// A repetition does not make an id younger: the order is that of the effects.
+    /// A repetition does not move an id: the order is the order of the effects.
     #[test]
-    fn the_oldest_goes_first() {
+    fn the_oldest_id_is_removed_first() {
         let mut seen = Seen::new(2);
         for id in ["a", "b", "a", "c"] {
             seen.insert(id);
@@ -96,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_none_knows_none() {
+    fn a_limit_of_zero_keeps_no_id() {
         let mut seen = Seen::new(0);
         assert!(seen.insert("a") && seen.insert("a") && seen.is_empty());
     }
 
     #[test]
-    fn an_id_that_is_forgotten_is_new() {
+    fn a_forgotten_id_is_new() {
         let mut seen = Seen::new(2);
         seen.insert(1);
         seen.insert(2);
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_an_id_first_is_what_a_repetition_is_told() {
+    fn a_repetition_gets_the_first_outcome() {
         let mut seen = Seen::new(1);
         assert!(seen.keep(1, "done"));
         assert!(!seen.keep(1, "refused"));

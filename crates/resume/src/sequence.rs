@@ -1,84 +1,88 @@
-//! Numbered items that come in any order, more than once, or not at all, and go out in order.
+//! Numbered items that arrive in any order, with duplicates and gaps, and are released in order.
 //!
-//! A [`Sequence`] is the receiver's half of "resume after the last one that you saw". Items are numbered from 1. It holds early
-//! ones back until every lower one has gone out, drops what it knows already, and can always say from where to ask again.
+//! A [`Sequence`] is the receiver's half of "resume after the last item that you saw". Items are
+//! numbered from 1. It holds early items back until every lower one has been released, drops
+//! duplicates, and always knows the number from which to request items again.
 //!
-//! It is bounded. An item that is next is always taken, and nothing is let go for it, for it does not stay. When early ones exceed the bounds, the *furthest*
-//! are let go: they are the last to be of use, and whoever asks again from [`published`](Sequence::published) gets them once
-//! more. That they were there is not forgotten: [`is_behind`](Sequence::is_behind) stays true until they went out.
+//! It is bounded. The next item is always accepted, and no other item is dropped for it, because it
+//! is released at once. When early items exceed the limits, the *furthest* are dropped: they would
+//! be needed last, and a new request from [`published`](Sequence::published) returns them again.
+//! The sequence remembers that they existed: [`is_behind`](Sequence::is_behind) stays true until
+//! they have been released.
 //!
-//! What it does not do: ask again (its owner knows how), or decide that a hole is there for good.
+//! It does not request items again (its owner does), and it does not decide that a gap is
+//! permanent.
 
 use std::collections::BTreeMap;
 
 use super::Bounds;
 
-/// What became of an item that came in.
+/// The result of adding an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is next, or is held back until all lower ones are there.
+    /// It is the next item, or is held back until all lower ones have arrived.
     Kept,
-    /// It was there before, or went out before.
+    /// It arrived before.
     Known,
-    /// It, or one further away, exceeded the bounds and was let go: ask again.
+    /// This item, or one further away, exceeded the limits and was dropped: request it again.
     Dropped,
 }
 
-/// Items by their numbers, of which a prefix has gone out.
+/// Items by number. A prefix of them has been released.
 #[derive(Debug)]
 pub struct Sequence<T> {
     bounds: Bounds,
-    /// The number of the last item that went out.
+    /// The number of the last released item.
     published: u64,
-    /// The greatest number that was ever seen.
+    /// The greatest number seen so far.
     seen: u64,
-    /// What waits, with its weight.
+    /// The waiting items, with their weights.
     pending: BTreeMap<u64, (T, usize)>,
     weight: usize,
 }
 
 impl<T> Sequence<T> {
-    /// Nothing went out yet: the next item is number 1.
+    /// Creates an empty sequence. The next item has the number 1.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, published: 0, seen: 0, pending: BTreeMap::new(), weight: 0 }
     }
 
-    /// The number of the last item that went out; 0 before the first.
+    /// Returns the number of the last released item; 0 before the first.
     pub fn published(&self) -> u64 {
         self.published
     }
 
-    /// The greatest number that was ever seen; 0 before the first.
+    /// Returns the greatest number seen so far; 0 before the first.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Whether something was seen that could not go out yet, as something before it is missing.
+    /// Whether some item was seen that cannot be released yet, because an earlier one is missing.
     pub fn is_behind(&self) -> bool {
         self.published < self.seen && !self.has(self.next())
     }
 
-    /// Whether an item of this number waits.
+    /// Whether an item with this number waits.
     pub fn has(&self, seq: u64) -> bool {
         self.pending.contains_key(&seq)
     }
 
-    /// The item of this number, if it waits.
+    /// Returns the item with this number, if it waits.
     pub fn get(&self, seq: u64) -> Option<&T> {
         self.pending.get(&seq).map(|(item, _)| item)
     }
 
-    /// What waits, in order.
+    /// Returns the waiting items, in order.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &T)> {
         self.pending.iter().map(|(seq, (item, _))| (*seq, item))
     }
 
-    /// How much all that waits weighs.
+    /// Returns the total weight of the waiting items.
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Takes in the item number `seq`, which weighs so much.
+    /// Adds the item with number `seq`.
     pub fn insert(&mut self, seq: u64, item: T, weight: usize) -> Taken {
         if seq <= self.published || self.has(seq) {
             return Taken::Known;
@@ -89,7 +93,7 @@ impl<T> Sequence<T> {
         if seq == self.next() { Taken::Kept } else { self.let_go() }
     }
 
-    /// Lets the furthest items go until the bounds are kept, but never the next one.
+    /// Drops the furthest items until the limits hold, but never the next one.
     fn let_go(&mut self) -> Taken {
         let (mut taken, next) = (Taken::Kept, self.next());
         while self.pending.len() > self.bounds.items || self.weight > self.bounds.weight {
@@ -103,7 +107,7 @@ impl<T> Sequence<T> {
         taken
     }
 
-    /// The next item, if it is there: it has gone out with this.
+    /// Releases the next item, if it has arrived.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let next = self.next();
         let (item, weight) = self.pending.remove(&next)?;
@@ -112,7 +116,7 @@ impl<T> Sequence<T> {
         Some((next, item))
     }
 
-    /// Throws away what waits; what went out stays so.
+    /// Drops the waiting items. The released ones stay released.
     pub fn clear(&mut self) {
         self.pending.clear();
         self.weight = 0;
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_any_order_goes_out_in_order() {
+    fn items_arrive_in_any_order_and_leave_in_order() {
         let mut sequence = sequence(9, 9);
         for (seq, item) in [(4, 'd'), (1, 'a'), (3, 'c')] {
             assert_eq!(sequence.insert(seq, item, 1), Taken::Kept);
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_dropped_and_the_first_one_stays() {
+    fn a_duplicate_is_dropped_and_the_first_item_stays() {
         let mut sequence = sequence(9, 9);
         sequence.insert(1, 'a', 1);
         drain(&mut sequence);
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_let_the_furthest_go_and_are_not_forgotten() {
+    fn over_the_limit_the_furthest_items_are_dropped_but_remembered() {
         let mut sequence = sequence(2, 9);
         sequence.insert(3, 'c', 1);
         sequence.insert(5, 'e', 1);
@@ -184,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_one_is_taken_even_beyond_the_bounds() {
+    fn the_next_item_is_accepted_over_the_limit() {
         let mut sequence = sequence(0, 0);
         assert_eq!(sequence.insert(1, 'a', 100), Taken::Kept);
         assert_eq!(sequence.insert(2, 'b', 100), Taken::Dropped);
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn weight_is_bounded_as_items_are() {
+    fn weight_is_limited_like_the_number_of_items() {
         let mut sequence = sequence(9, 10);
         assert_eq!(sequence.insert(2, 'b', 6), Taken::Kept);
         assert_eq!(sequence.insert(3, 'c', 4), Taken::Kept);
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cleared_is_no_longer_owed() {
+    fn cleared_items_are_not_expected_any_more() {
         let mut sequence = sequence(9, 9);
         sequence.insert(1, 'a', 1);
         sequence.insert(7, 'g', 1);
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_number_overflows_nothing() {
+    fn the_greatest_number_causes_no_overflow() {
         let mut sequence = sequence(9, 9);
         assert_eq!(sequence.insert(u64::MAX, 'z', 1), Taken::Kept);
         assert_eq!((sequence.pop(), sequence.is_behind()), (None, true));

@@ -1,11 +1,14 @@
-//! What product code takes from outside besides time: connections, processes, the wall clock, and randomness.
+//! The outside world of product code, except time: connections, processes, the wall clock, and
+//! randomness.
 //!
-//! Each is a small trait with a real and a simulated side; [`Env`] hands all of them to a client or a server at once.
-//! Time itself is `tokio::time`, as it is.
+//! Each is a small trait with a real and a simulated implementation; [`Env`] passes all of them to
+//! a client or a server at once. Time itself is plain `tokio::time`.
 //!
-//! The simulated side is the world's (`world` of the crate `reknit`): sockets of a simulated kernel; a wall clock that shows virtual time, from the
-//! first of January 2026, and jumps where a step says so; randomness drawn from the seed, for each start of each host anew; and
-//! on servers, where the plan has a table `process`, scripted processes. Everywhere else nothing can be launched there.
+//! The simulated implementations belong to the world (`world` of the crate `reknit`): sockets of a
+//! simulated kernel; a wall clock that shows virtual time, starts on 1 January 2026, and jumps
+//! where a step says so; randomness from the seed, new for each start of each host; and, on servers
+//! whose plan has a table `process`, scripted processes. On all other hosts, launching a process
+//! fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,20 +17,22 @@ use std::time::SystemTime;
 use crate::net::{Net, Tcp};
 use crate::process::{Launch, System};
 
-/// The wall clock: only to stamp records. A deadline never depends on it, for it can jump.
+/// The wall clock, for time stamps in records only. It can jump, so a deadline must never depend on
+/// it.
 pub trait WallClock: Send + Sync {
-    /// What a clock on the wall of this host says.
+    /// Returns the wall-clock time of this host.
     fn now(&self) -> SystemTime;
 }
 
-/// Randomness: for identifiers and jitter.
+/// Randomness for identifiers and jitter.
 pub trait Entropy: Send + Sync {
     /// Fills `bytes`.
     fn fill(&self, bytes: &mut [u8]);
 }
 
 impl dyn Entropy {
-    /// A random number below `bound`, or 0 where `bound` is 0. The bias is below `bound / 2^64`.
+    /// Returns a random number below `bound`, or 0 if `bound` is 0. The bias is below `bound /
+    /// 2^64`.
     pub fn below(&self, bound: u64) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);
@@ -35,7 +40,7 @@ impl dyn Entropy {
     }
 }
 
-/// Everything that product code takes from outside.
+/// The complete outside world of product code.
 #[derive(Clone)]
 pub struct Env {
     /// Connections.
@@ -55,7 +60,7 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// The real world: the operating system's sockets, processes, clock and randomness.
+    /// Returns the real world: the operating system's sockets, processes, clock and randomness.
     pub fn real() -> Self {
         Self {
             net: Arc::new(Tcp),

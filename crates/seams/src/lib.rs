@@ -1,7 +1,10 @@
-//! The seams between product code and the world around it: the one crate of reknit that product code needs.
+//! The seams between product code and the outside world. This is the only crate of reknit that
+//! product code needs.
 //!
-//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, and clock and randomness, in one bundle.
-//! - [`probe`]: milestones, points, defects; the last two are constants unless a simulator enables the feature `sim`.
+//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, plus clock and
+//!   randomness, in one value.
+//! - [`probe`]: milestones, points, defects; the last two are constants unless a simulator enables
+//!   the feature `sim`.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -12,7 +15,7 @@ pub mod process;
 
 pub use env::Env;
 
-/// The example of the README, compiled with those of the docs.
+/// The example of the README, compiled with the examples of the docs.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

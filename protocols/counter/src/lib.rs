@@ -1,13 +1,15 @@
-//! `counter`: streams of numbers, and sums, over connections that come and go.
+//! `counter`: streams of numbers, and sums, over connections that may fail.
 //!
-//! A client asks a server for numbered streams of numbers, and has it add amounts to counters. Connections die; the session
-//! does not: the client connects again, names its session, and resumes each stream from the last number that it saw. It is
-//! small, but a whole reconnect protocol: what is told to be exact here is exact.
+//! A client asks a server for numbered streams of numbers, and asks it to add amounts to counters.
+//! A connection may end, but the session continues: the client reconnects, names its session, and
+//! resumes each stream from the last number that it saw. The protocol is small but complete: every
+//! statement below holds exactly.
 //!
 //! # The wire
 //!
-//! Lines of text over TCP, at most [`wire::LONGEST_LINE`] bytes each, words parted by one space ([`wire`] has the exact form).
-//! A line that is not exactly one of these ends the connection.
+//! Lines of text over TCP, at most [`wire::LONGEST_LINE`] bytes each, with words separated by one
+//! space ([`wire`] has the exact form). A line that does not exactly match one of these forms ends
+//! the connection.
 //!
 //! | client → server | server → client |
 //! |---|---|
@@ -20,20 +22,26 @@
 //! | `bye` | |
 //! | `ping <n>`, `pong <n>` | `pong <n>`, `ping <n>` |
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - A stream's numbers are indexed 1, 2, 3, … in the order in which they were made, by the one lock under which they enter the
-//!   log. The sender pulls from the log by position, so catching up and going on live are one loop.
-//! - A session has one attachment. The greatest [`Ticket`] wins it; whatever an older connection still says, or how late it
-//!   ends, changes nothing.
-//! - An `add` takes effect at most once, in the order of issue; once it was acknowledged, exactly once. A `peek` may fail when
-//!   its connection dies between question and answer. A `lease` is held by a connection, and dies with it.
-//! - What the server no longer has is told by name: a gap, a lost stream, an unknown session. Each stream ends exactly once.
-//! - Everything has a bound: lines, queues, retention, sessions, silence, and how long a client tries.
+//! - The numbers of a stream have the indices 1, 2, 3, … in the order in which they were produced.
+//!   They enter the log under a single lock, which determines that order. The sender pulls from the
+//!   log by position, so the same loop serves catch-up and live delivery.
+//! - A session has one attached connection. The one with the greatest [`Ticket`] wins. Late
+//!   requests of an older connection, or its late end, change nothing.
+//! - An `add` takes effect at most once, in the order of the calls; an acknowledged one took effect
+//!   exactly once. A `peek` may fail if its connection ends between request and answer. A `lease`
+//!   belongs to a connection, and ends with it.
+//! - The server reports explicitly what it no longer has: a gap, a lost stream, an unknown session.
+//!   Each stream ends exactly once.
+//! - Everything is bounded: lines, queues, retention, sessions, silence, and the time for which a
+//!   client tries to reconnect.
 //!
-//! What it does not do: authenticate (a session's name is 128 random bits, and that is all), encrypt, persist.
+//! The protocol does not authenticate (the only protection of a session is its name, which has 128
+//! random bits), encrypt, or persist.
 //!
-//! - [`wire`]: the lines. [`limits`]: every size and deadline. [`outside`]: where numbers come from, and where sums are kept.
+//! - [`wire`]: the lines. [`limits`]: every size and deadline. [`outside`]: the source of the
+//!   numbers, and the ledger of the sums.
 //! - [`server`], [`client`]: the two ends.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
@@ -54,7 +62,7 @@ pub use outside::{Ledger, Numbers, Source};
 pub use server::{Server, ServerResources};
 pub use wire::{Name, SessionId, Ticket};
 
-/// The example of the README, compiled with those of the docs.
+/// Compiles the example of the README together with the doc examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

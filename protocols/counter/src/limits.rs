@@ -1,15 +1,15 @@
-//! Every size and deadline of the two ends.
+//! Every size and deadline of the client and the server.
 
 use std::time::Duration;
 
-/// How an end notices that its peer is gone.
+/// The limits for the detection of a lost peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liveness {
-    /// After this much silence the peer is pinged.
+    /// The inbound silence after which the peer is pinged.
     pub ping_interval: Duration,
-    /// After this much more silence the connection is given up.
+    /// The further silence after which the connection is given up.
     pub pong_deadline: Duration,
-    /// A connection that takes no byte for this long, while there is something to write, is given up.
+    /// The time without progress after which a connection with data to write is given up.
     pub write_deadline: Duration,
 }
 
@@ -23,21 +23,24 @@ impl Default for Liveness {
 /// The limits of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// How it notices a dead server.
+    /// How the client detects a lost server.
     pub liveness: Liveness,
-    /// How long it tries to get a connection back before everything that waits for one fails.
+    /// How long the client tries to reconnect before everything that waits for a connection fails.
     pub recovery_deadline: Duration,
-    /// How long one attempt may take, from the first packet to the server's welcome.
+    /// The maximum duration of one attempt, from the first packet to the server's welcome.
     pub attempt_timeout: Duration,
-    /// The pause after the first attempt that failed; it doubles with each.
+    /// The pause after the first failed attempt; doubles with each further one.
     pub back_off_min: Duration,
-    /// The longest pause. A connection must live this long before pauses start small again.
+    /// The maximum pause. A connection must last this long before the pauses start at the minimum
+    /// again.
     pub back_off_max: Duration,
-    /// How long a call waits for its answer, over all connections.
+    /// The maximum time that a call waits for its answer, over all connections.
     pub call_wait: Duration,
-    /// How many calls may wait for an answer; those after them wait to be taken.
+    /// The maximum number of calls that wait for an answer. Further calls wait until the driver
+    /// accepts them.
     pub pending_calls: usize,
-    /// How many numbers of one stream may wait for the user. A stream whose user is slower fails, alone.
+    /// The maximum numbers of one stream that wait for the user. If the user reads more slowly,
+    /// only that stream fails.
     pub queued_numbers: usize,
 }
 
@@ -59,23 +62,24 @@ impl Default for ClientLimits {
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// How it notices a dead client.
+    /// How the server detects a lost client.
     pub liveness: Liveness,
-    /// How long a new connection may take to say hello.
+    /// The time within which a new connection must send its hello.
     pub hello_deadline: Duration,
-    /// How long a session without a connection is kept.
+    /// How long the server keeps a session without a connection.
     pub session_lifetime: Duration,
-    /// How many sessions there may be; the next one is refused.
+    /// The maximum number of sessions. The server refuses further ones.
     pub sessions: usize,
-    /// How many streams one session may open in its life.
+    /// The maximum number of streams that one session may open in its lifetime.
     pub streams: usize,
-    /// How many of its newest numbers each stream keeps.
+    /// The number of newest numbers that the server keeps of each stream.
     pub retained_items: usize,
-    /// How long a stream is kept after its end.
+    /// How long the server keeps a stream after the stream's end.
     pub closed_retention: Duration,
-    /// How many replies may wait for one connection. One that asks more without reading is closed.
+    /// The maximum replies that wait for one connection. The server closes a connection that sends
+    /// further requests without reading.
     pub queued_replies: usize,
-    /// The longest lease.
+    /// The maximum duration of a lease.
     pub longest_lease: Duration,
 }
 

@@ -1,8 +1,9 @@
-//! One connection as both ends use it: whole lines in, whole lines out, and a beat that tells a quiet peer from a dead one.
+//! One connection, as both ends use it: whole lines in and out, and a heartbeat that distinguishes
+//! a quiet peer from a dead one.
 //!
-//! A [`Link`] is polled by one task. It writes while it reads, so two ends that both have much to say do not wait for each
-//! other; it bounds what it holds in both directions; and it decides by itself when the peer is gone. It knows nothing of
-//! sessions, and starts no task.
+//! A single task polls a [`Link`]. The link writes while it reads, so two ends that both send much
+//! data do not wait for each other. It limits its buffers in both directions, and detects a lost
+//! peer itself. It contains no session state, and starts no task.
 
 use std::fmt::Display;
 use std::io;
@@ -18,14 +19,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::limits::Liveness;
 use super::wire::{Beat, LONGEST_LINE};
 
-/// How many bytes may wait to be written. Whoever fills a link asks [`has_room`](Link::has_room) first; a peer that has us
-/// answer more than that, and reads nothing, is given up.
+/// The maximum number of bytes that wait to be written. A sender checks
+/// [`has_room`](Link::has_room) first. A peer whose requests cause more answers than that, and that
+/// reads nothing, is given up.
 const OUTBOX: usize = 64 * 1024;
 
-/// How many bytes a sender that pulls keeps in the outbox: enough for a full segment.
+/// The number of bytes that a pulling sender keeps in the outbox: enough for a full segment.
 const FULL_ENOUGH: usize = 4 * 1024;
 
-/// A connection, as lines.
+/// A connection as a sequence of lines.
 pub(super) struct Link {
     read: ReadHalf<Stream>,
     write: WriteHalf<Stream>,
@@ -33,26 +35,26 @@ pub(super) struct Link {
     inbox: BytesMut,
     outbox: BytesMut,
     liveness: Liveness,
-    /// When the peer was last heard.
+    /// The time at which data last arrived from the peer.
     heard: Instant,
-    /// When the outbox last was empty or became shorter.
+    /// The time at which the outbox was last empty, or last became shorter.
     moved: Instant,
-    /// When the peer is to be pinged, and how often it was.
+    /// The time of the next ping.
     next_ping: Instant,
     pings: u64,
     wants_room: bool,
 }
 
-/// What happened on a link.
+/// An event on a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// A line came.
+    /// A line arrived.
     Line(String),
-    /// There is room again, which [`Link::has_room`] had denied.
+    /// There is room again after [`Link::has_room`] returned `false`.
     Room,
 }
 
-/// Why a link is over.
+/// The reason why a link ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LinkError {
     #[error("closed by the peer")]
@@ -89,28 +91,30 @@ impl Link {
         }
     }
 
-    /// The number that milestones know it by.
+    /// The connection's number in milestones.
     pub(super) fn id(&self) -> u64 {
         self.id.0
     }
 
-    /// Appends a line to what is to be written.
+    /// Appends a line to the outbox.
     pub(super) fn send(&mut self, line: &impl Display) {
         if self.outbox.is_empty() {
             self.moved = Instant::now();
         }
-        // Straight into the buffer: a BytesMut takes formatted text without an intermediate String.
+        // Formats directly into the buffer, without an intermediate `String`.
         std::fmt::Write::write_fmt(&mut self.outbox, format_args!("{line}\n"))
             .expect("a BytesMut grows");
     }
 
-    /// Whether a sender should go on. If not, [`Heard::Room`] will come.
+    /// Returns whether a sender may send more. If not, [`next`](Link::next) later returns
+    /// [`Heard::Room`].
     pub(super) fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox.len() >= FULL_ENOUGH;
         !self.wants_room
     }
 
-    /// Waits for the next line, and meanwhile writes, and keeps the beat. Dropping the future loses nothing.
+    /// Waits for the next line; writes the outbox and sends heartbeats in the meantime. The future
+    /// can be dropped without a loss of data.
     pub(super) async fn next(&mut self) -> Result<Heard, LinkError> {
         loop {
             if let Some(line) = self.take_line()? {
@@ -148,8 +152,9 @@ impl Link {
         }
     }
 
-    /// Writes what is left, says that nothing follows, and waits until the peer says so, too; no longer than `at_most`. A
-    /// connection that is dropped with something unread is reset, and the peer may never read the last words.
+    /// Writes the outbox, shuts down the write side, and waits until the peer does the same, for no
+    /// longer than `at_most`. Otherwise the drop of a connection with unread data would reset it,
+    /// and the peer might never read the last lines.
     pub(super) async fn finish(mut self, at_most: Duration) {
         let last_words = async {
             self.write.write_all_buf(&mut self.outbox).await?;
@@ -159,11 +164,11 @@ impl Link {
             }
             io::Result::Ok(())
         };
-        // Whether the peer heard them is no longer of interest.
+        // The connection ends in any case, so the result does not matter.
         let _ = timeout(at_most, last_words).await;
     }
 
-    /// Listens on as if the peer could never be silent.
+    /// Disables the detection of a silent or stuck peer.
     pub(super) fn listen_for_ever(&mut self) {
         self.liveness = Liveness { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER };
         self.next_ping = self.heard + EVER;
@@ -189,18 +194,18 @@ impl Link {
         if defect!(PingStorm) { Duration::from_millis(2) } else { self.liveness.ping_interval }
     }
 
-    /// When the peer is taken for dead, if it says nothing until then.
+    /// The time at which a silent peer counts as dead.
     fn dead_at(&self) -> Instant {
         let patience = if defect!(HalfOpenUnnoticed) { EVER } else { self.liveness.pong_deadline };
         self.heard + self.liveness.ping_interval + patience
     }
 
-    /// When the peer is taken for stuck, if it takes nothing until then.
+    /// The time at which a peer that reads nothing counts as stuck.
     fn stuck_at(&self) -> Option<Instant> {
         (!self.outbox.is_empty()).then(|| self.moved + self.liveness.write_deadline)
     }
 
-    /// When something is to be done though nothing comes.
+    /// The time of the next timer: a ping, or a dead or stuck peer.
     fn due(&self) -> Instant {
         let due = self.next_ping.min(self.dead_at());
         self.stuck_at().map_or(due, |stuck| due.min(stuck))

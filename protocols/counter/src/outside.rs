@@ -1,28 +1,30 @@
-//! The world behind the server: where numbers come from, and where sums are kept.
+//! The world behind the server: the source of the numbers, and the ledger of the sums.
 //!
-//! Both outlive the server: a server that starts again finds the same ledger, and new sessions open new streams.
+//! Both outlive the server: a restarted server uses the same ledger, and new sessions open new
+//! streams.
 
 use reknit_seams::net::BoxFuture;
 
 use super::wire::Name;
 
-/// Makes streams of numbers.
+/// Opens streams of numbers.
 pub trait Source: Send + Sync {
-    /// Starts a stream of this name; `None` if there is none.
+    /// Opens the stream with this name. Returns `None` if there is none.
     fn open(&self, stream: &Name) -> Option<Box<dyn Numbers>>;
 }
 
-/// One stream of numbers. Dropping it stops whoever makes them.
+/// One stream of numbers. Dropping it stops the production of numbers.
 pub trait Numbers: Send {
-    /// Waits for the next number; `None` at the end of the stream. A number is made when this returns it.
+    /// Waits for the next number. Returns `None` at the end of the stream. A number counts as
+    /// produced when this returns it.
     fn next(&mut self) -> BoxFuture<'_, Option<u64>>;
 }
 
-/// Keeps sums.
+/// Stores sums.
 pub trait Ledger: Send + Sync {
-    /// Adds `amount` to a counter, and notes `memo` beside it. Returns the new sum.
+    /// Adds `amount` to a counter, and stores `memo` with it. Returns the new sum.
     fn add(&self, counter: &Name, amount: u32, memo: &Name) -> u64;
 
-    /// The sum of a counter; 0 where nothing was added.
+    /// Returns the sum of a counter, which is initially 0.
     fn sum(&self, counter: &Name) -> u64;
 }

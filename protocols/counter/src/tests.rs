@@ -1,7 +1,8 @@
-//! The two ends against each other, on paused time, over connections in memory that can be cut and frozen; once over real sockets.
+//! Tests of client and server together, on paused time, over in-memory connections that a test can
+//! cut and freeze; one test uses real sockets.
 //!
-//! - [`client`]: what its user sees. [`server`]: what it does with whoever speaks to it.
-//! - [`lab`]: a server, its world, and a raw peer. `memory`, beside the protocols: the network.
+//! - [`client`]: the user's view of the client. [`server`]: the server's reactions to its peers.
+//! - [`lab`]: a server, its world, and a raw peer. The network is `reknit_seams::net::memory`.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ mod client;
 mod lab;
 mod server;
 
-/// The same two ends over real sockets.
+/// Runs the same client and server over real sockets.
 #[tokio::test]
 async fn over_loopback() {
     let env = Env::real();

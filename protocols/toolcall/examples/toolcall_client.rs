@@ -1,4 +1,5 @@
-//! A client of an agent host: what is typed is said in a chat, and what happens in it is printed. It offers the tool `shout`.
+//! A client of an agent host. It sends each typed line to a chat, and prints the events of the
+//! chat. It offers the tool `shout`.
 //!
 //! ```console
 //! $ cargo run --features toolcall --example toolcall_client -- --connect ws://127.0.0.1:7778
@@ -11,8 +12,9 @@
 //! agent: shout ran: [{"type":"text","text":"HELLO"}]
 //! ```
 //!
-//! The host may go away and come back: what was missed is told then, and what was typed in the meantime is said. Several clients may
-//! be there at once. The end of its input ends it.
+//! The host may stop and restart: then the client prints the events that it missed, and sends the
+//! lines that were typed in the meantime. Several clients may be connected at once. The end of its
+//! input ends the client.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,7 +33,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
 const USAGE: &str = "usage: toolcall_client --connect ws://HOST:PORT";
 
-/// The one session and the one chat of this example.
+/// The only session and the only chat of this example.
 const SESSION: &str = "ahp-session:/example";
 const CHAT: &str = "ahp-chat:/example";
 
@@ -50,14 +52,14 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Which host the arguments name; `None` where they make no sense.
+/// Parses the arguments and returns the endpoint of the host; `None` if they are invalid.
 fn host(mut args: impl Iterator<Item = String>) -> Option<Endpoint> {
     let url = args.next().filter(|flag| flag == "--connect").and_then(|_| args.next())?;
     let (host, port) = url.strip_prefix("ws://")?.trim_end_matches('/').rsplit_once(':')?;
     args.next().is_none().then_some(Endpoint::tcp(host, port.parse().ok()?))
 }
 
-/// Says what is typed, and prints what happens, until there is nothing more to say.
+/// Sends the typed lines, and prints the events, until the input ends.
 async fn talk(host: Endpoint) -> Result<(), Failure> {
     let config = ClientConfig {
         tools: Toolbox::of([Arc::new(Shout) as Arc<dyn Tool>]),
@@ -83,9 +85,9 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes part in the chat, which is made where there is none.
+/// Joins the chat, and creates it if it does not exist.
 async fn enter(client: &Client) -> Result<(), Failure> {
-    // Whoever comes second finds them there.
+    // If another client has created them already, these requests fail.
     let _ = client.create_session(SESSION).await;
     let _ = client.create_chat(SESSION, CHAT).await;
     client.subscribe(SESSION).await?;
@@ -93,7 +95,7 @@ async fn enter(client: &Client) -> Result<(), Failure> {
     client.join(SESSION).await
 }
 
-/// A line was typed: an answer, if something is asked; otherwise a new turn.
+/// Handles a typed line: an answer if a question is open, otherwise a new turn.
 async fn sent(client: &Client, line: &str) {
     let asked = seen(client).and_then(|seen| {
         let waiting = chat::calls(&seen)
@@ -107,7 +109,7 @@ async fn sent(client: &Client, line: &str) {
             let turn =
                 format!("{}-{}", client.id(), seen(client).map_or(0, |seen| seen.turns.len()));
             match client.start_turn(CHAT, &turn, line).await {
-                // A host that was started again has forgotten the chat.
+                // A host that was restarted has forgotten the chat.
                 Err(Failure::Gone) if enter(client).await.is_ok() => {
                     client.start_turn(CHAT, &turn, line).await
                 }
@@ -127,7 +129,7 @@ fn seen(client: &Client) -> Option<ChatState> {
     }
 }
 
-/// What was printed already.
+/// The events that were printed already.
 #[derive(Default)]
 struct Told {
     connected: bool,
@@ -136,7 +138,7 @@ struct Told {
 }
 
 impl Told {
-    /// Prints what is new.
+    /// Prints the new events.
     fn notify(&mut self, client: &Client) {
         let connected = client.state() == State::Connected;
         if connected != self.connected {
@@ -163,7 +165,7 @@ impl Told {
     }
 }
 
-/// Says it louder.
+/// Returns its input in capital letters.
 struct Shout;
 
 impl Tool for Shout {

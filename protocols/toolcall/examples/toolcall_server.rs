@@ -1,15 +1,16 @@
-//! An agent host: its agent repeats what it is told, and has clients run tools for it.
+//! An agent host: its agent repeats the user's text, and lets clients run tools for it.
 //!
 //! ```console
 //! $ cargo run --features toolcall --example toolcall_server -- --listen ws://127.0.0.1:7778
 //! ws://127.0.0.1:7778
 //! ```
 //!
-//! The first line tells the URL that it listens at; port 0, the default, asks for any free one. Ctrl-C and SIGTERM end it. What is
-//! said in a chat is answered with the same words; `run TOOL WORDS…` has a client run a tool with the words, after the user said
-//! that it may.
+//! The first line of the output is the URL of the server; port 0, the default, selects any free
+//! port. Ctrl-C and SIGTERM end the server. It answers each text in a chat with the same text. `run
+//! TOOL WORDS…` lets a client run a tool with these words, after the user has confirmed it.
 //!
-//! It asks nobody who they are. Leave it on loopback, or put something before it that asks.
+//! The server does not authenticate clients. Keep it on loopback, or put a proxy that authenticates
+//! in front of it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -41,7 +42,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Where the arguments say that it listens; `None` where they make no sense.
+/// Parses the arguments and returns the address to listen at; `None` if they are invalid.
 fn address(mut args: impl Iterator<Item = String>) -> Option<SocketAddr> {
     let url = match args.next() {
         None => "ws://127.0.0.1:0".to_owned(),
@@ -52,7 +53,7 @@ fn address(mut args: impl Iterator<Item = String>) -> Option<SocketAddr> {
     args.next().is_none().then_some(address)
 }
 
-/// Serves until somebody asks for an end.
+/// Serves until a signal asks it to end.
 async fn serve(at: SocketAddr) -> io::Result<()> {
     let env = Env::real();
     let (mut interrupted, mut terminated) =
@@ -76,7 +77,7 @@ async fn serve(at: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Repeats what it is told.
+/// Repeats the user's text.
 struct Parrot;
 
 impl Agent for Parrot {

@@ -1,49 +1,58 @@
-//! The Agent Host Protocol, as far as sessions, chats, turns and client tool calls go: a host keeps the state of agents that
-//! work, clients watch it, and run tools for it; and neither a turn nor a tool call is lost when a connection is.
+//! The Agent Host Protocol, limited to sessions, chats, turns and client tool calls. A host keeps
+//! the state of working agents; clients watch it, and run tools for it. No turn or tool call is
+//! lost when a connection is lost.
 //!
-//! JSON-RPC over WebSocket, with the types of the crate `ahp-types`.
+//! The protocol is JSON-RPC over WebSocket, with the types of the crate `ahp-types`.
 //!
-//! - [`wire`]: the names, numbers and bounds of what the two ends say to each other.
-//! - [`state`]: what an action makes of a session or a chat; both ends apply the same rules.
+//! - [`wire`]: the names, numbers and limits of the messages.
+//! - [`state`]: the effect of an action on a session or a chat; both ends apply the same rules.
 //! - [`limits`]: every size and deadline.
-//! - [`host`]: the server. [`client`]: one logical client over connections that come and go.
+//! - [`host`]: the server. [`client`]: one logical client over a sequence of connections.
 //!
-//! # State, and who owns it
-//! The host's core owns everything: sessions, chats, and of each client the list of its live connections
-//! ([`Presence`](reknit_resume::Presence)). Actions are numbered by one sequence and kept in one bounded log
-//! ([`Retention`](reknit_resume::Retention)); each connection has a cursor into it, and pulls what comes next of the channels
-//! that it subscribes to. So every connection is a stream without holes of its own, and when the newer of two ends, the older
-//! one has missed nothing. The core knows no socket, and no clock: whatever comes in says what time it is, and
-//! [`Core::due`](host::HostCore::due) says when to come back.
+//! # Ownership of state
+//! The host's core owns everything: sessions, chats, and for each client the list of its live
+//! connections ([`Presence`](reknit_resume::Presence)). One sequence numbers all actions, and one
+//! bounded log keeps them ([`Retention`](reknit_resume::Retention)). Each connection has a cursor
+//! into the log, and pulls the next actions of the channels that it subscribes to. So every
+//! connection is a complete stream by itself: when the newer of two connections ends, the older one
+//! has missed nothing. The core has no socket and no clock: each input carries the current time,
+//! and [`Core::due`](host::HostCore::due) returns the time of the next timeout.
 //!
-//! A client's core owns one replica a channel: the state that the host confirmed, and the actions that it did not confirm yet.
+//! A client's core owns one replica per channel: the state that the host confirmed, and the actions
+//! that it has not confirmed yet.
 //!
 //! # Clocks
-//! Every deadline is a `tokio::time::Instant`, so a step of the wall clock moves none; the wall clock only stamps records.
+//! Every deadline is a `tokio::time::Instant`, so a step of the wall clock does not move it. The
+//! wall clock only provides time stamps for records.
 //!
-//! # When a call's owner is gone
-//! A call that a client runs has an owner. While the owner has any live connection, nothing fails the call as disconnected. A
-//! connection is live until it says otherwise, or was silent for 25 s though it was pinged after 5 s (so a client that only
-//! watches lives: its WebSocket answers). When the last one ends, a lease of 30 s begins, which nothing prolongs; it is looked at
-//! only where a call, or the client's place in a session, depends on it, and counts as over at its end, not when a timer
-//! notices. Then what depends on it is failed, once. A client that returns and names the channel keeps its calls; one that
-//! unsubscribes, or returns by `reconnect` without naming the channel, loses them at once; one that returns by `initialize` has
-//! a lease's time from then on to subscribe.
+//! # When a call's owner disconnects
+//! A call that a client runs has an owner. While the owner has any live connection, no call fails
+//! as disconnected. A connection is live until it closes, or until it was silent for 25 s although
+//! it was pinged after 5 s. (So a client that only watches stays live: its WebSocket answers the
+//! pings.) When the last connection ends, a lease of 30 s begins, and nothing prolongs it. The host
+//! checks it only where a call, or the client's place in a session, depends on it. The lease counts
+//! as over at its end, not when a timer fires. Then everything that depends on it fails, once. A
+//! client that returns and names the channel keeps its calls. A client that unsubscribes, or
+//! returns by `reconnect` without naming the channel, loses them at once. A client that returns by
+//! `initialize` has the length of a lease from then on to subscribe.
 //!
 //! # Epochs
-//! A host that was restarted counts from the beginning again. So each life of a host has a name, which stands under
-//! [`wire::EPOCH`] in the `_meta` of the answer to `initialize`, and which a client says again when it reconnects. Another
-//! host's name is answered like an unknown client: the client starts over, and its replicas come from snapshots.
+//! A restarted host numbers its actions from the beginning again. So each incarnation of a host has
+//! a name. The host sends it under [`wire::EPOCH`] in the `_meta` of the answer to `initialize`,
+//! and the client repeats it when it reconnects. If the name is another host's, the host answers as
+//! it answers an unknown client: the client starts over, and its replicas come from snapshots.
 //!
-//! # What is not here
-//! - Of the protocol: terminals, changesets, annotations, automations, canvases, resource watches, telemetry, MCP with its
-//!   authentication of calls, lists of sessions, completions; of chats: questions to the user, queued messages, drafts, forks,
-//!   moves, truncation, windows onto long histories. They are answered as unknown methods, or as actions that are not supported.
-//! - A session's own list of what waits for input: clients find it in the chats.
-//! - Channels that do not exist yet: to subscribe to one is an error, not a wait for it.
-//! - What was under way when a host was restarted: it restores sessions and the turns that were over.
-//! - A repetition that comes after the host has forgotten the client (five minutes): it takes effect once more, unless what it does
-//!   can be done only once, as with turns and results.
+//! # Not implemented
+//! - Of the protocol: terminals, changesets, annotations, automations, canvases, resource watches,
+//!   telemetry, MCP with its authentication of calls, lists of sessions, completions; of chats:
+//!   questions to the user, queued messages, drafts, forks, moves, truncation, windows onto long
+//!   histories. The host answers them as unknown methods, or as unsupported actions.
+//! - A session's own list of the chats that wait for input: clients read it from the chats.
+//! - Channels that do not exist yet: subscribing to one is an error; the request does not wait for
+//!   its creation.
+//! - Work in progress at a restart of the host: the host restores sessions and finished turns.
+//! - A repetition that arrives after the host has forgotten the client (five minutes): it takes
+//!   effect again, unless its action can take effect only once, as with turns and results.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -55,7 +64,7 @@ pub mod state;
 mod tests;
 pub mod wire;
 
-/// The example of the README, compiled with those of the docs.
+/// The example of the README, compiled with the examples of the docs.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -8,7 +8,8 @@ const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// What both ends keep to on one connection: pinged after 5 s of inbound silence, given up after 25 s.
+/// Returns the limits of both ends for one connection: a ping after 5 s of inbound silence, and a
+/// close after 25 s.
 pub fn wire() -> WireLimits {
     WireLimits {
         ping_interval: seconds(5),
@@ -22,46 +23,50 @@ pub fn wire() -> WireLimits {
 /// The limits of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostLimits {
-    /// What it keeps to on one connection. Inbound silence of a ping interval and a pong deadline ends a connection.
+    /// The limits of one connection. A connection ends after inbound silence of a ping interval
+    /// plus a pong deadline.
     pub wire: WireLimits,
-    /// How long a new connection may take to say who it is, the HTTP part and the restore of its channels included.
+    /// The time limit of the handshake of a new connection, including the HTTP part and the restore
+    /// of its channels.
     pub handshake_deadline: Duration,
-    /// How long the owner of a call is waited for, from the moment at which its last connection was lost.
+    /// How long the host waits for the owner of a call, from the loss of its last connection.
     pub grace: Duration,
-    /// How long a client that nothing depends on is remembered, so that it can be told what it missed.
+    /// How long the host remembers a client on which nothing depends, so that it can replay what
+    /// the client missed.
     pub client_retention: Duration,
-    /// How long the restore of a channel may take. One that takes longer is missing.
+    /// The time limit of the restore of a channel. After it, the channel counts as missing.
     pub restore_deadline: Duration,
-    /// How long a client may take to answer a request of the host's.
+    /// The time limit of a client's answer to a request of the host.
     pub reverse_deadline: Duration,
-    /// How many actions are kept for clients that come back.
+    /// The maximum number of actions that are kept for clients that reconnect.
     pub log_actions: usize,
-    /// How many bytes these may hold.
+    /// The maximum size of these actions in bytes.
     pub log_bytes: usize,
-    /// How many outcomes of a client's own actions are kept, to answer a repetition.
+    /// The maximum number of outcomes that are kept per client, to answer repetitions.
     pub outcomes: usize,
-    /// How many connections there may be.
+    /// The maximum number of connections.
     pub connections: usize,
-    /// How many clients are remembered.
+    /// The maximum number of remembered clients.
     pub clients: usize,
-    /// How many sessions there may be.
+    /// The maximum number of sessions.
     pub sessions: usize,
-    /// How many chats in one session.
+    /// The maximum number of chats per session.
     pub chats: usize,
-    /// How many channels one connection may subscribe to.
+    /// The maximum number of subscriptions per connection.
     pub subscriptions: usize,
-    /// How many active clients one session may have.
+    /// The maximum number of active clients per session.
     pub active_clients: usize,
-    /// How many tools one of them may offer.
+    /// The maximum number of tools per active client.
     pub tools: usize,
-    /// How many parts one turn may have.
+    /// The maximum number of parts per turn.
     pub parts: usize,
-    /// How many turns a chat keeps; older ones go.
+    /// The maximum number of turns per chat; older ones are dropped.
     pub turns: usize,
-    /// How many bytes the state of one channel may have, counted from what was said about it. Less than half of a message, so
-    /// that a snapshot can be said.
+    /// The maximum size of the state of one channel in bytes, counted from the actions. It is less
+    /// than half of a message, so that a snapshot fits into one.
     pub channel_bytes: usize,
-    /// How many answers and notices may wait to be said on one connection. With more, it is given up.
+    /// The maximum number of queued answers and notices per connection. Above it, the connection is
+    /// closed.
     pub replies: usize,
 }
 
@@ -95,29 +100,33 @@ impl Default for HostLimits {
 /// The limits of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// What it keeps to on one connection. Inbound silence of a ping interval and a pong deadline ends a connection.
+    /// The limits of one connection. A connection ends after inbound silence of a ping interval
+    /// plus a pong deadline.
     pub wire: WireLimits,
-    /// How long one attempt may take to connect, the WebSocket handshake included.
+    /// The time limit of one attempt to connect, including the WebSocket handshake.
     pub connect_timeout: Duration,
-    /// How long the host may take to answer each step of the handshake.
+    /// The time limit of the host's answer to each step of the handshake.
     pub handshake_timeout: Duration,
-    /// The pause after the first attempt that failed; it doubles with each.
+    /// The pause after the first failed attempt; it doubles after each further one.
     pub back_off_min: Duration,
     /// The longest pause.
     pub back_off_max: Duration,
-    /// How long a request may go without an answer, held while there is no connection included.
+    /// The time limit of a request without an answer, including the time that it waits for a
+    /// connection.
     pub request_deadline: Duration,
-    /// How many requests and actions may be held while there is no connection.
+    /// The maximum number of requests and actions that wait for a connection.
     pub held: usize,
-    /// How many actions may wait for their echo.
+    /// The maximum number of actions that wait for their echo.
     pub unconfirmed: usize,
-    /// How many channels it may subscribe to.
+    /// The maximum number of subscriptions.
     pub subscriptions: usize,
-    /// How many bytes what is known of one channel may have, counted from what was said about it. More, and it is let go.
+    /// The maximum size of the local state of one channel in bytes, counted from the actions. Above
+    /// it, the client drops the channel.
     pub channel_bytes: usize,
-    /// How many calls it remembers to have begun, so as not to begin one again.
+    /// The maximum number of started calls that the client remembers, so that it does not start one
+    /// again.
     pub begun_calls: usize,
-    /// How many tools may run at once; those after them wait.
+    /// The maximum number of tools that run at once; further ones wait.
     pub running_tools: usize,
 }
 

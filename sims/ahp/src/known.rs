@@ -1,4 +1,5 @@
-//! What a client that is not ours knows of channels: snapshots, and what its own reducers make of the actions that follow.
+//! The channel state of a third-party client: snapshots, and the result of applying later actions
+//! with its own reducers.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,20 @@ use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
 use ahp_types::ActionEnvelope;
 use ahp_types::state::{Snapshot, SnapshotState};
 
-/// What is known, by channel.
+/// The known state, by channel.
 #[derive(Default)]
 pub struct Known(BTreeMap<String, Channel>);
 
 struct Channel {
     state: SnapshotState,
-    /// The number of the last action in it.
+    /// The number of the last action in the state.
     seen: u64,
-    /// Whether there may be actions between it and the next one that comes.
+    /// Whether actions between the state and the next received one may be missing.
     is_stale: bool,
 }
 
 impl Known {
-    /// A channel is like this, as of its number.
+    /// Replaces the state of a channel by a snapshot.
     pub fn reseat(&mut self, snapshot: Snapshot) {
         let as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
         self.0.insert(
@@ -28,12 +29,12 @@ impl Known {
         );
     }
 
-    /// The connection was lost: until a channel is reseated, nothing is applied to it.
+    /// Handles a lost connection: no action is applied to a channel until its next snapshot.
     pub fn freeze(&mut self) {
         self.0.values_mut().for_each(|channel| channel.is_stale = true);
     }
 
-    /// Something happened. What is known already is not applied again, and what was refused did not happen.
+    /// Applies an action. Actions that the state contains already and rejected actions are ignored.
     pub fn apply(&mut self, envelope: &ActionEnvelope) {
         let Some(Channel { state, seen, is_stale: false }) = self.0.get_mut(&envelope.channel)
         else {
@@ -52,17 +53,17 @@ impl Known {
         }
     }
 
-    /// The number of the last action in any channel.
+    /// Returns the number of the last action in any channel.
     pub fn seen(&self) -> u64 {
         self.0.values().map(|known| known.seen).max().unwrap_or(0)
     }
 
-    /// What a channel is like.
+    /// Returns the state of a channel.
     pub fn state(&self, channel: &str) -> Option<&SnapshotState> {
         self.0.get(channel).map(|known| &known.state)
     }
 
-    /// What all channels are like.
+    /// Returns the states of all channels.
     pub fn all(&self) -> impl Iterator<Item = (&str, &SnapshotState)> {
         self.0.iter().map(|(channel, known)| (channel.as_str(), &known.state))
     }

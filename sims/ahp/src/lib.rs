@@ -1,12 +1,15 @@
-//! The client of the crate `ahp` against reknit's agent host: a peer that nobody here wrote. `tests/peer.rs` has it over real sockets,
-//! `tests/suite.rs` in a world.
+//! The client of the crate `ahp` against reknit's agent host: a peer written by other people.
+//! `tests/peer.rs` runs it over real sockets, `tests/suite.rs` in a world.
 //!
-//! - [`subject`]: the world, made of our host, its agents, and their client. [`window`]: a user of their client.
-//! - [`known`]: what their reducers make of what the host says. [`transport`]: a WebSocket, as the crate wants one.
+//! - [`subject`]: the world with our host, its agents, and their client. [`window`]: a user of
+//!   their client.
+//! - [`known`]: the state that their reducers compute from our host's messages. [`transport`]: a
+//!   WebSocket with the interface that the crate expects.
 //!
-//! The crate takes its transports from whoever uses it, keeps its time with tokio, and its tasks run where they are spawned; so it lives
-//! in a world as it is. Two things it takes by itself: the jitter of its pauses comes from the wall clock, so windows ask for none; and
-//! the moment of a connection, which nothing depends on.
+//! The crate receives its transports from its user, uses tokio for time, and runs its tasks where
+//! they are spawned. So it runs in a world without changes. Two things do not come from the world:
+//! the jitter of its pauses uses the wall clock, so windows disable jitter; and the time stamp of a
+//! connection, which affects nothing.
 #![deny(missing_docs, unsafe_code)]
 
 pub mod known;

@@ -1,7 +1,8 @@
-//! The subject `ahp`: the agents and the host of `toolcall`, and windows made of the crate `ahp`.
+//! The subject `ahp`: the agents and the host of `toolcall`, and windows built on the crate `ahp`.
 //!
-//! Limits, agents, tools and the host's bugs are those of `toolcall`; so are the properties, but those that ask for what this client
-//! does not do: say again what was lost, keep what is asked for without a connection, hand tokens over again.
+//! The limits, agents, tools and host defects are those of `toolcall`. So are the properties,
+//! except those about features that this client does not have: retransmitting lost actions, holding
+//! requests without a connection, and sending tokens again.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,20 +20,21 @@ use reknit::subjects::Toolcall;
 
 use crate::window::Window;
 
-/// Whether the user of their client takes it at its word; see [`window`](crate::window). A count, so that no random schedule draws
-/// what is known not to hold.
+/// Whether a window trusts its client instead of working around its gaps; see
+/// [`window`](crate::window). It is a count, so that random schedules never set it: with it, some
+/// properties are known to fail.
 pub const TRUST: &str = "window.trust";
 
-/// What the user of a window can ask for.
+/// An operation of a window's user.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Operation {
-    /// Begins a turn of its own, whose agent does what `[turn.NAME]` says, in its chat.
+    /// Starts a new turn in its chat. The agent follows the script `[turn.NAME]`.
     StartTurn {
         /// The entry.
         turn: String,
     },
-    /// Gives the session another title, which tells who gave it by which call: `client 7`.
+    /// Changes the title of the session to the client and the number of the call: `client 7`.
     Rename {},
 }
 
@@ -50,7 +52,7 @@ impl Operations for Operation {
     }
 }
 
-/// What a window says of its client.
+/// The milestones of a window about its client.
 const WINDOW: [MilestoneDoc; 3] = [
     milestone(
         "toolcall.client.opened",
@@ -81,7 +83,7 @@ static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| {
     Toolcall.limits().iter().copied().chain([trust]).collect()
 });
 
-/// What of `toolcall` holds for this client, too.
+/// The properties of `toolcall` that also hold for this client.
 const PROPERTIES: [&str; 9] = [
     "no_live_client_failed",
     "gone_is_failed",
@@ -153,7 +155,8 @@ impl Subject for Theirs {
 
     fn guarantees(&self, limits: &Limits) -> Guarantees {
         let ours = Toolcall.guarantees(limits);
-        // Connecting; then `reconnect`, `initialize` and `listSessions`, each with a deadline of its own; and what a window asks for.
+        // Connecting; then `reconnect`, `initialize` and `listSessions`, each with its own
+        // deadline; then the window's own requests.
         let attempt = limits.duration("client.connect-timeout")
             + limits.duration("client.handshake-timeout") * 4;
         let recovery = limits.duration("client.back-off-max") + attempt;
@@ -170,7 +173,7 @@ impl Subject for Theirs {
         &OWN
     }
 
-    /// Toolcall reads a run once for all of its own.
+    /// Toolcall evaluates a run once for all of its properties.
     fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
         let mut broken = Toolcall.breaks(cx);
         broken.retain(|broken| PROPERTIES.contains(&broken.property));

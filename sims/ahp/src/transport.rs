@@ -1,4 +1,4 @@
-//! A WebSocket, as the crate wants its transports.
+//! A WebSocket with the transport interface that the crate expects.
 
 use ahp::{Transport, TransportError, TransportMessage};
 use futures_util::{SinkExt, StreamExt};
@@ -10,10 +10,10 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 pub struct Ws<S>(WebSocketStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Ws<S> {
-    /// Asks whoever is at the other end for a WebSocket.
+    /// Opens a WebSocket to the peer.
     ///
     /// # Errors
-    /// If there is none to be had.
+    /// If the handshake fails.
     pub async fn open(stream: S, url: &str) -> Result<Self, TransportError> {
         let opened = client_async(url, stream).await;
         opened

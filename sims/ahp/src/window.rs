@@ -1,9 +1,12 @@
-//! A window made of the crate `ahp`: its client, which connects again by itself, and a user who looks, and runs tools.
+//! A window built on the crate `ahp`: its client, which reconnects by itself, and a user who
+//! subscribes to channels and runs tools.
 //!
-//! The crate leaves two things to whoever uses it, and says neither. It does not notice a connection that is half-open: it says
-//! nothing by itself. And it drops the snapshots that it is given when it comes back, and goes on with what follows them. So a careful
-//! window pings, and has the client connect again when nobody answers; and it believes nothing that comes after a loss, until it has
-//! asked for the state of every channel again. One that is not careful takes the crate at its word.
+//! The crate leaves two tasks to its user without documenting them. First, it does not detect a
+//! half-open connection, because it sends nothing by itself. Second, it drops the snapshots that it
+//! receives on a reconnect, and continues with the actions after them. So a careful window pings,
+//! and makes the client reconnect if there is no answer. After a loss, it ignores all actions until
+//! it has requested the state of every channel again. A window that is not careful relies on the
+//! crate.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,10 +37,10 @@ use crate::known::Known;
 use crate::subject::{Operation, TRUST};
 use crate::transport::Ws;
 
-/// What the client calls the host.
+/// The client's name for the host.
 const HOST: &str = "server";
 
-/// How long a client may take to say goodbye.
+/// How long a graceful close of a client may take.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// A call of a tool: its chat, its turn, its name.
@@ -51,19 +54,19 @@ pub struct Window {
     observer: Observer,
     /// Whether its client is connected.
     is_up: bool,
-    /// Whether it has moved in, and may ask for something.
+    /// Whether it has joined, and may send the user's operations.
     is_in: bool,
-    /// What its user asks for meanwhile.
+    /// The user's operations that wait until it has joined.
     held: VecDeque<(Call, Operation)>,
-    /// What was asked for over this connection and not heard of, by the number of its action.
+    /// The operations sent over this connection without an outcome yet, by action number.
     asked: BTreeMap<i64, (Call, Data)>,
-    /// The calls that it began to run.
+    /// The calls that it started to run.
     begun: BTreeSet<Key>,
     running: JoinSet<Key>,
 }
 
 impl Window {
-    /// Opens one: from now on its client connects, again and again.
+    /// Opens a window; its client connects, and keeps reconnecting.
     pub async fn open(host: HostContext) -> Self {
         let observer = Observer::new(host.record.clone(), host.name.as_str());
         [SESSION, CHAT].iter().for_each(|channel| observer.watch(channel));
@@ -90,7 +93,8 @@ impl Window {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks, runs tools, and does what the user is asked for, until there is nothing more to do.
+    /// Follows the channels, runs tools, and carries out the user's operations, until there are no
+    /// more.
     pub async fn run(mut self, mut operations: Operated<Operation>) {
         let (mut events, mut news) = (self.client.events(), self.client.host_events());
         self.client.add_host(config(&self.host)).await.expect("there is no other host");
@@ -132,7 +136,7 @@ impl Window {
             }
         }
         drop((busy, pinged));
-        // It may be in the middle of an attempt.
+        // The client may be in the middle of an attempt.
         let _ = timeout(GOODBYE, self.client.remove_host(&HostId::new(HOST))).await;
     }
 
@@ -140,7 +144,8 @@ impl Window {
         self.host.limits.count(TRUST) == 0
     }
 
-    /// Looks at what is known, and begins the calls that are this window's to run; returns whether anything changed.
+    /// Looks at the current state, and starts the calls that belong to this window; returns whether
+    /// anything changed.
     fn look(&mut self) -> bool {
         let known = self.known.clone();
         let confirmed = |channel: &str| {
@@ -176,7 +181,7 @@ impl Window {
         let (chat, turn, call) = key;
         let result = json!({ "success": true, "pastTenseMessage": "done" });
         let complete = json!({ "type": "chat/toolCallComplete", "turnId": turn, "toolCallId": call, "result": result });
-        // The crate keeps nothing for later: without a connection it is lost.
+        // The crate has no queue: without a connection, the result is lost.
         let _ = self.client.dispatch(&HostId::new(HOST), chat, action(complete)).await;
     }
 
@@ -192,7 +197,7 @@ impl Window {
         }
     }
 
-    /// What the client says of its connection. When it has a new one, there is something to do.
+    /// Handles an event of the client's connection. Returns the work to do on a new connection.
     fn reported(&mut self, reported: &HostEvent) -> Option<BoxFuture<'static, ()>> {
         match reported {
             HostEvent::Connected { generation, .. } => {
@@ -208,7 +213,7 @@ impl Window {
                     (self.client.clone(), self.known.clone(), self.host.clone());
                 Some(Box::pin(async move { move_in(&client, &known, &host, channels).await }))
             }
-            // Until its next attempt, it says that it is connected.
+            // The client reports that it is connected until its next attempt.
             HostEvent::StateChanged { state, .. }
                 if *state != HostState::Connected && self.is_up =>
             {
@@ -251,7 +256,8 @@ impl Window {
     }
 }
 
-/// Hands the token over, asks for the state of every channel, takes part, and begins the first turn where nobody has.
+/// Sends the token, requests the state of every channel, joins the session, and starts the first
+/// turn if there is none.
 async fn move_in(
     client: &MultiHostClient,
     known: &Mutex<Known>,
@@ -262,7 +268,7 @@ async fn move_in(
     let known = || known.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(handle) = client.client(&id).await else { return };
     let token = json!({ "channel": "ahp-root://", "resource": PROVIDER, "token": TOKEN });
-    // Where anything fails, the connection is over, and this begins anew with the next.
+    // If a request fails, the connection is over, and this function starts again on the next one.
     if handle.request::<_, Value>("authenticate", token).await.is_err() {
         return;
     }
@@ -293,7 +299,7 @@ async fn move_in(
     }
 }
 
-/// Asks whether anybody is there; where nobody says so in time, the client is to connect again.
+/// Pings the host. If there is no answer in time, makes the client reconnect.
 async fn ping(client: MultiHostClient, deadline: Duration) {
     let id = HostId::new(HOST);
     let Some(handle) = client.client(&id).await else { return };
@@ -301,12 +307,13 @@ async fn ping(client: MultiHostClient, deadline: Duration) {
     if matches!(answered, Err(_) | Ok(Err(ClientError::Cancelled)))
         && handle.check_alive().await.is_ok()
     {
-        // It may be on its way already.
+        // The client may be reconnecting already.
         let _ = client.reconnect_host(&id).await;
     }
 }
 
-/// Their client, with the limits of ours as far as it has any; without jitter, which it would take from the wall clock.
+/// Configures their client with the values of our limits, where it has such a setting, and without
+/// jitter, which would use the wall clock.
 fn config(host: &HostContext) -> HostConfig {
     let limits = &host.limits;
     let (connect, answers) =
@@ -367,7 +374,7 @@ async fn next_news(news: &mut HostEventStream) -> HostEvent {
     }
 }
 
-/// The calls in a chat that a client is to run, with their tools.
+/// Returns the calls in a chat that a client must run, with their tools.
 fn runs(channel: &str, state: &SnapshotState, client: &str) -> Vec<(Key, String)> {
     let SnapshotState::Chat(chat) = state else { return Vec::new() };
     let Some(turn) = &chat.active_turn else { return Vec::new() };

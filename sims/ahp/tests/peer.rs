@@ -1,5 +1,5 @@
-//! A client that is not ours against our host, over real sockets: the crate `ahp`, with its own reducers. What its reducers make of
-//! what our host says is what our host has.
+//! A third-party client against our host, over real sockets: the crate `ahp`, with its own
+//! reducers. The state that its reducers compute from our host's messages equals the host's state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use toolcall_ahp::transport::Ws;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Says something, has a tool run, and says something more.
+/// Sends a text, calls a tool, and sends another text.
 struct Busy;
 
 impl Agent for Busy {
@@ -104,9 +104,10 @@ async fn until_over(known: &mut Known, events: &mut ahp::ClientEventStream, turn
     timeout(PATIENCE, over).await.expect("the turn is over");
 }
 
-/// One of their clients starts turns, one of ours runs the tool; their reducers and ours come to the same, over a reconnect, too.
+/// One of their clients starts turns, and one of ours runs the tool. Their reducers and ours give
+/// the same state, also after a reconnect.
 #[tokio::test]
-async fn their_client_and_their_reducers_know_what_our_host_has() {
+async fn their_reducers_give_the_same_state_as_our_host() {
     let mut tasks = JoinSet::new();
     let at = host(&mut tasks).await;
     let tools = Toolbox::of([Arc::new(Quick) as Arc<dyn Tool>]);
@@ -137,7 +138,8 @@ async fn their_client_and_their_reducers_know_what_our_host_has() {
     until_over(&mut known, &mut events, 1).await;
     client.shutdown().await;
 
-    // Away, another turn is done; their client counts its actions from one again over each connection.
+    // While their client is disconnected, another turn runs. Their client counts its actions from
+    // one again on each connection.
     runner.start_turn("c", "t2", "go").await.unwrap();
     let turns = |client: &ours::Client| match client.confirmed("c") {
         Some(SnapshotState::Chat(chat)) => (chat.turns.len() == 2).then_some(()),

@@ -1,5 +1,5 @@
-//! How connections end in good order: closed, half-closed, from one end or both; and closed with bytes that nobody read, which
-//! is no good order.
+//! The ends of connections: closed, half-closed, from one end or both. Closing with unread bytes is
+//! also covered, although it is not graceful.
 
 use crate::stage::{Exchange, Stage};
 

@@ -1,4 +1,5 @@
-//! How bytes flow: borders, emptiness, silence, and readers that are late and slow.
+//! The flow of bytes: boundaries, empty reads and writes, silence, and readers that are late and
+//! slow.
 
 use crate::stage::{Exchange, Stage};
 
@@ -131,7 +132,7 @@ async fn late_reader(stage: Stage, total: usize, size: usize) {
 
 async fn both_pour(stage: Stage) {
     let (mut client, mut server, _door) = stage.pair().await;
-    // Little enough for the buffers of both: each pours first, and reads then.
+    // The data fits into the buffers of both ends, because each end first writes and then reads.
     client.pour(20_000).await;
     server.pour(20_000).await;
     stage.tick().await;

@@ -1,4 +1,4 @@
-//! How connections come into being, and what becomes of those that nobody accepts.
+//! Opening connections, and connections that the server never accepts.
 
 use crate::stage::{Exchange, Stage, Toward};
 

@@ -1,4 +1,5 @@
-//! What a reset does: to bytes that arrived before it, to reads and writes after it, to an end that waits.
+//! The effect of a reset on bytes that arrived before it, on later reads and writes, and on an end
+//! that waits.
 
 use crate::stage::{Exchange, Stage, Toward};
 
@@ -179,7 +180,8 @@ async fn reset_reader(stage: Stage) {
 
 async fn reset_writer(stage: Stage) {
     let (mut client, server, _door) = stage.pair().await;
-    // More than all buffers of a real connection hold: it waits when the reset comes.
+    // More data than all buffers of a real connection hold, so the writer is waiting when the reset
+    // occurs.
     tokio::join!(client.pour(16 << 20), stage.reset(server));
     client.write("x").await;
     client.read().await;

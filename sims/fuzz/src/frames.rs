@@ -1,13 +1,13 @@
-//! WebSocket frames by hand: a library writes only right ones.
+//! WebSocket frames by hand, because a library only writes valid ones.
 
 use std::io::Cursor;
 
 use tokio_tungstenite::tungstenite::protocol::frame::FrameHeader;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-/// The first byte of a whole text frame.
+/// The first byte of a complete text frame.
 pub const TEXT: u8 = 0x81;
-/// The first byte of a whole binary frame.
+/// The first byte of a complete binary frame.
 pub const BINARY: u8 = 0x82;
 /// The first byte of a close frame.
 pub const CLOSE: u8 = 0x88;
@@ -16,7 +16,7 @@ pub const PING: u8 = 0x89;
 
 const MASK: [u8; 4] = [7, 1, 200, 3];
 
-/// A frame that begins with `first`, and says that `claimed` bytes follow; `payload` does.
+/// Encodes a frame that begins with `first` and claims `claimed` bytes, followed by `payload`.
 pub fn frame(first: u8, masked: bool, claimed: u64, payload: &[u8]) -> Vec<u8> {
     let bit = if masked { 0x80 } else { 0 };
     let mut bytes = vec![first];
@@ -42,7 +42,7 @@ pub fn frame(first: u8, masked: bool, claimed: u64, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A frame that says the truth about its length.
+/// Encodes a frame with the correct length.
 pub fn whole(first: u8, masked: bool, payload: &[u8]) -> Vec<u8> {
     frame(first, masked, payload.len() as u64, payload)
 }
@@ -51,25 +51,26 @@ fn mask(payload: &mut [u8], key: [u8; 4]) {
     payload.iter_mut().zip(key.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
 }
 
-/// Finds messages in what the tested end writes. That end is trusted: it writes each message as one frame.
+/// Finds messages in the output of the tested end. That end is trusted to write each message as one
+/// frame.
 #[derive(Default)]
 pub struct Reader {
     bytes: Vec<u8>,
 }
 
 impl Reader {
-    /// More bytes came.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend(bytes);
     }
 
-    /// The head of an HTTP message, up to its empty line, once it is there.
+    /// Returns the head of an HTTP message, up to its empty line, once it is complete.
     pub fn head(&mut self) -> Option<String> {
         let end = self.bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
         Some(String::from_utf8_lossy(&self.bytes.drain(..end).collect::<Vec<_>>()).into_owned())
     }
 
-    /// The next message; pings and the like are skipped.
+    /// Returns the next message; skips pings and other control frames.
     pub fn message(&mut self) -> Option<Vec<u8>> {
         loop {
             let mut cursor = Cursor::new(self.bytes.as_slice());
@@ -97,9 +98,10 @@ impl Reader {
 mod tests {
     use super::*;
 
-    /// What is written here is read as it was, whatever its length says, masked or not, and in pieces.
+    /// A written frame is read unchanged, for every form of the length, masked or not, and in
+    /// pieces.
     #[test]
-    fn a_frame_is_read_as_it_was_written() {
+    fn a_frame_survives_a_round_trip() {
         for len in [0, 1, 125, 126, 65_535, 65_536] {
             for masked in [false, true] {
                 let text = vec![b'x'; len];

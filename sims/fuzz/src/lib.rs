@@ -1,15 +1,20 @@
-//! Peers that say anything: what a fuzzer drives the ends of both JSON-RPC protocols with, as they are deployed, without the
-//! simulator.
+//! Peers that send arbitrary data. A fuzzer uses them to drive the ends of both JSON-RPC protocols,
+//! as deployed, without the simulator.
 //!
-//! A script is drawn out of any bytes, and carried out against a real end. Connections are in memory, what stands behind a server is
-//! scripted, time is paused. What must hold stands at the top of each.
+//! A script is generated from arbitrary bytes and run against a real end. Connections are in
+//! memory, the resources behind a server are scripted, and time is paused. Each module lists its
+//! invariants at the top.
 //!
-//! - [`exec`]: a server with a hostile client and an innocent one, and a client with a hostile server.
-//! - [`toolcall`]: the same for an agent host, and its client.
-//! - [`script`]: what all kinds of peers can say: noise, bent messages, pieces of frames. `peer`: their ends of connections.
-//! - `frames`: WebSocket frames, right and wrong. `stage`: network, processes, randomness; and how a script is run.
+//! - [`exec`]: a server with a hostile client and an innocent one, and a client with a hostile
+//!   server.
+//! - [`toolcall`]: the same for an agent host and its client.
+//! - [`script`]: the data of all kinds of peers: noise, malformed messages, pieces of frames.
+//!   `peer`: their ends of connections.
+//! - `frames`: valid and invalid WebSocket frames. `stage`: network, processes, randomness; and
+//!   running a script.
 //!
-//! What it does not do: explore interleavings of threads, or faults of a network. The worlds of the simulator are there for that.
+//! It does not explore interleavings of threads, or faults of a network. The worlds of the
+//! simulator do.
 #![deny(missing_docs, unsafe_code)]
 
 pub mod exec;

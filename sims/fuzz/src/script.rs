@@ -1,6 +1,7 @@
-//! What both kinds of peers can say: bent messages, noise, and either in pieces.
+//! The data of both kinds of peers: malformed messages, noise, and pieces of either.
 //!
-//! Everything here is drawn by `arbitrary`, out of any bytes, and printed by `Debug`, so that a finding can be read.
+//! `arbitrary` generates every type here from arbitrary bytes, and `Debug` prints it, so that a
+//! finding is readable.
 
 use std::time::Duration;
 
@@ -11,10 +12,11 @@ use serde_json::{Map, Value, json};
 
 use crate::frames::{self, BINARY, CLOSE, PING, TEXT};
 
-/// How many steps a script has at most.
+/// The maximum number of steps in a script.
 const LONGEST: usize = 96;
 
-/// The steps of a script: as many as there are bytes for. (`Vec` asks before each of its items whether to go on.)
+/// The steps of a script: as many as the bytes allow. (`Vec` would consume input before each item
+/// to decide whether to continue.)
 #[derive(Debug)]
 pub struct Steps<T>(pub Vec<T>);
 
@@ -28,7 +30,8 @@ impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Steps<T> {
     }
 }
 
-/// Something that is there once in eight times: a peer that is wrong at every step does not come far.
+/// A value that is present once in eight times: a peer that is wrong at every step does not get
+/// far.
 #[derive(Clone, Copy, Debug)]
 pub struct Rarely<T>(pub Option<T>);
 
@@ -39,7 +42,7 @@ impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Rarely<T> {
     }
 }
 
-/// A name, for a process or whatever else has one: few, so that they meet again.
+/// A name, for a process or anything else. There are few names, so that they repeat.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Name {
     /// `p0` to `p3`.
@@ -47,24 +50,24 @@ pub struct Name {
     odd: Rarely<OddName>,
 }
 
-/// A name that is none.
+/// An unusual name.
 #[derive(Arbitrary, Clone, Debug)]
 enum OddName {
-    /// Nothing.
+    /// The empty string.
     Empty,
-    /// So many letters.
+    /// This many letters.
     Long(u16),
-    /// Whatever.
+    /// Any string.
     Any(String),
 }
 
 impl Name {
-    /// The first of those that are known.
+    /// Returns the first of the usual names.
     pub fn first() -> Self {
         Self { known: 0, odd: Rarely(None) }
     }
 
-    /// As it stands on the wire.
+    /// Returns its encoded form.
     pub fn text(&self) -> String {
         match &self.odd.0 {
             None => format!("p{}", self.known % 4),
@@ -75,21 +78,21 @@ impl Name {
     }
 }
 
-/// A number: small ones, so that they meet others, and the edges.
+/// A number: small ones, so that they repeat, and extreme ones.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Number {
-    /// One of the first.
+    /// A small number.
     Small(u8),
-    /// Some thousands.
+    /// A number up to some ten thousands.
     Medium(u16),
-    /// The greatest that is one, less a little.
+    /// The greatest number, minus a little.
     Last(u8),
-    /// Whatever.
+    /// Any number.
     Any(u64),
 }
 
 impl Number {
-    /// The number.
+    /// Returns the number.
     pub fn value(self) -> u64 {
         match self {
             Self::Small(number) => u64::from(number % 8),
@@ -100,17 +103,17 @@ impl Number {
     }
 }
 
-/// Bytes: few of them as they are, or many of one kind.
+/// Bytes: a few arbitrary ones, or many equal ones.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Bytes {
-    /// These.
+    /// These bytes.
     These(Vec<u8>),
-    /// So many: mostly up to 2 KiB, now and then more than fits into a message.
+    /// This many: usually up to 2 KiB, sometimes more than fits into a message.
     Many(u16),
 }
 
 impl Bytes {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Self::These(bytes) => bytes.clone(),
@@ -119,32 +122,32 @@ impl Bytes {
         }
     }
 
-    /// As they stand in JSON.
+    /// Returns the bytes as encoded in JSON.
     pub fn base64(&self) -> String {
         STANDARD.encode(self.bytes())
     }
 }
 
-/// What stands in a message where something else should.
+/// A value of an unexpected type in a message.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Odd {
-    /// Nothing.
+    /// Null.
     Null,
-    /// A truth.
+    /// A boolean.
     Bool(bool),
-    /// A number below nothing.
+    /// A negative number.
     Negative(i64),
     /// A number.
     Number(Number),
-    /// A number with a fraction, or of an order beyond every type.
+    /// A number with a fraction, or outside the range of every type.
     Fraction(f64),
     /// A string.
     Text(Name),
-    /// A list of so many.
+    /// A list of this length.
     List(u8),
     /// An object.
     Object,
-    /// Lists in lists.
+    /// Nested lists.
     Deep(u8),
 }
 
@@ -164,20 +167,20 @@ impl Odd {
     }
 }
 
-/// What is wrong with a message.
+/// An error in a message.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Bend {
-    /// A field of what it carries is missing.
+    /// A field of its content is missing.
     Without(u8),
-    /// A field of what it carries is something else.
+    /// A field of its content has another value.
     Instead(u8, Odd),
-    /// All that it carries is something else.
+    /// Its whole content has another value.
     Carries(Odd),
-    /// A field of the message itself is something else, or one more.
+    /// A field of the message itself has another value, or is added.
     Envelope(u8, Odd),
     /// It ends early.
     Ends(u16),
-    /// One of its bytes is another.
+    /// One of its bytes is changed.
     Flips(u16, u8),
 }
 
@@ -230,7 +233,7 @@ impl Bend {
     }
 }
 
-/// How a message goes out.
+/// How a message is sent.
 #[derive(Arbitrary, Clone, Debug)]
 pub struct Manner {
     bend: Rarely<Bend>,
@@ -238,44 +241,44 @@ pub struct Manner {
     pieces: Rarely<Pieces>,
 }
 
-/// In which pieces bytes go out.
+/// How bytes are split.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Pieces {
-    /// In two frames: the second continues the first.
+    /// Into two frames: the second continues the first.
     Frames(u16),
-    /// In two, with a pause between them.
+    /// Into two writes, with a pause between them.
     Slowly(u16, Pause),
-    /// The first so many bytes, and no more.
+    /// The first bytes only, without the rest.
     Stump(u16),
 }
 
-/// How often something is done at once: mostly once.
+/// How often a step is repeated: usually once.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Times(Rarely<u8>);
 
 impl Times {
-    /// From 1 to 64.
+    /// Returns a number from 1 to 64.
     pub fn count(self) -> u64 {
         u64::from(self.0.0.unwrap_or(0) % 64) + 1
     }
 }
 
-/// Some time.
+/// A duration.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Pause(u8, bool);
 
 impl Pause {
-    /// Up to a quarter of a second, or up to 25 s.
+    /// Returns up to a quarter of a second, or up to 25 s.
     pub fn duration(self) -> Duration {
         Duration::from_millis(u64::from(self.0) * if self.1 { 100 } else { 1 })
     }
 }
 
-/// What is to be written, and when to pause.
+/// The bytes to write, each with the pause after it.
 pub type Writes = Vec<(Vec<u8>, Duration)>;
 
 impl Manner {
-    /// What is to be written to say `message`.
+    /// Encodes `message` into writes.
     pub fn write(&self, mut message: Value, masked: bool) -> Writes {
         if let Some(bend) = &self.bend.0 {
             bend.bend(&mut message);
@@ -310,34 +313,34 @@ impl Manner {
     }
 }
 
-/// What is no message.
+/// Invalid or unexpected data.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Noise {
-    /// A text frame of whatever.
+    /// A text frame with arbitrary content.
     Text(Bytes),
-    /// A binary frame of whatever.
+    /// A binary frame with arbitrary content.
     Binary(Bytes),
     /// A ping.
     Ping(Bytes),
     /// A close.
     Close(Bytes),
-    /// A frame of any kind, with a length that may be a lie.
+    /// A frame of any kind, with a possibly wrong length.
     Frame {
         /// Its kind, and its reserved bits.
         first: u8,
-        /// The other end's frames are masked where this end's are not.
+        /// Whether the payload is masked. Only a client's frames should be.
         masked: bool,
-        /// How long it says that it is.
+        /// The claimed length.
         claimed: Number,
-        /// What follows.
+        /// The actual content.
         payload: Bytes,
     },
-    /// Bytes.
+    /// Arbitrary bytes.
     Raw(Bytes),
 }
 
 impl Noise {
-    /// What is to be written.
+    /// Encodes the noise.
     pub fn write(&self, masked: bool) -> Vec<u8> {
         match self {
             Self::Text(bytes) => frames::whole(TEXT, masked, &bytes.bytes()),

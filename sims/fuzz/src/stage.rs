@@ -1,4 +1,4 @@
-//! The network, the clock and the randomness of a run; and how a run is watched.
+//! The network, the clock and the randomness of a run, and the detection of panics.
 
 use std::future::Future;
 use std::io;
@@ -15,13 +15,13 @@ use tokio::io::{DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// How many bytes are on their way in one direction at most.
+/// The maximum number of bytes in flight in one direction.
 const PIPE: usize = 4096;
 
-/// Runs what a script asks for, on one thread and paused time.
+/// Runs a script on one thread with paused time.
 ///
 /// # Panics
-/// Where anything panicked, in whatever task: whoever owns the task may have caught it, and gone on.
+/// If any task panicked, even if the task's owner caught the panic and continued.
 pub fn run(script: impl Future<Output = ()>) {
     static ONCE: Once = Once::new();
     static PANICKED: AtomicBool = AtomicBool::new(false);
@@ -38,10 +38,10 @@ pub fn run(script: impl Future<Output = ()>) {
     assert!(!PANICKED.load(Ordering::SeqCst), "a task panicked");
 }
 
-/// Waits for what must come `within` some time.
+/// Waits for a result that must arrive `within` a time.
 ///
 /// # Panics
-/// Where it does not.
+/// If it does not.
 pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = T>) -> T {
     match timeout(within, future).await {
         Ok(value) => value,
@@ -49,7 +49,8 @@ pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = 
     }
 }
 
-/// What product code gets from outside: this network, these processes, always the same time and the same numbers.
+/// Returns the environment of product code: this network, these processes, a fixed time, and a
+/// fixed sequence of random numbers.
 pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
     Env {
         net: Arc::new(net),
@@ -82,7 +83,7 @@ impl Entropy for Counted {
     }
 }
 
-/// A network of one listener, in memory.
+/// A network in memory with one listener.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
 
@@ -93,11 +94,12 @@ struct Inner {
     connections: AtomicU64,
 }
 
-/// Connections that were opened, and where to.
+/// The opened connections, with their targets.
 pub type Arrivals = mpsc::UnboundedReceiver<(Endpoint, Stream)>;
 
 impl Memory {
-    /// A network, whose connections are for whoever [`listens`](Memory::arrivals).
+    /// Creates a network. Its connections go to the task that takes its
+    /// [`arrivals`](Memory::arrivals).
     pub fn new() -> Self {
         let (opened, to_accept) = mpsc::unbounded_channel();
         let (refuses, connections) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -124,12 +126,12 @@ impl Memory {
         Box::new(Listening(self.arrivals()))
     }
 
-    /// From now on connections are refused, or not.
+    /// Sets whether connections are refused from now on.
     pub fn refuse(&self, refuses: bool) {
         self.0.refuses.store(refuses, Ordering::Relaxed);
     }
 
-    /// Opens a connection, of which nothing is said yet.
+    /// Opens a connection without sending data.
     pub fn open(&self, to: &Endpoint) -> io::Result<DuplexStream> {
         if self.0.refuses.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::ConnectionRefused.into());

@@ -1,4 +1,5 @@
-//! The scripts that are kept, and two thousand under fixed seeds: what libFuzzer runs lives on without it.
+//! Runs the stored scripts, and scripts generated from fixed seeds, so that libFuzzer's findings
+//! are tested without libFuzzer.
 
 use std::fs;
 use std::path::Path;
@@ -8,13 +9,13 @@ use peers_fuzz::{exec, toolcall};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// How many scripts are drawn for each end.
+/// The number of generated scripts per end.
 const DRAWN: u64 = 200;
 
-/// How many bytes one is drawn out of, at most.
+/// The maximum number of bytes for a generated script.
 const LONGEST: usize = 1024;
 
-/// The script that libFuzzer would make of `bytes`.
+/// Returns the script that libFuzzer would generate from `bytes`.
 fn script<'a, T: Arbitrary<'a>>(bytes: &'a [u8]) -> T {
     T::arbitrary_take_rest(Unstructured::new(bytes)).expect("any bytes are a script")
 }
@@ -26,7 +27,8 @@ fn drawn(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The scripts in `fuzz/seeds`: some that libFuzzer found to reach far, and those that once found a bug.
+/// Returns the scripts in `fuzz/seeds`: some that libFuzzer found to have high coverage, and those
+/// that once found a bug.
 fn kept(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
     let files = fs::read_dir(folder).expect("there are seeds");
@@ -44,25 +46,25 @@ fn holds_under_kept_scripts<T: for<'a> Arbitrary<'a>>(target: &str, holds: fn(&T
 }
 
 #[test]
-fn a_server_of_exec_holds() {
+fn the_invariants_of_an_exec_server_hold() {
     holds_under_drawn_scripts(exec::server::holds);
     holds_under_kept_scripts("exec_server", exec::server::holds);
 }
 
 #[test]
-fn a_client_of_exec_holds() {
+fn the_invariants_of_an_exec_client_hold() {
     holds_under_drawn_scripts(exec::client::holds);
     holds_under_kept_scripts("exec_client", exec::client::holds);
 }
 
 #[test]
-fn a_host_of_toolcall_holds() {
+fn the_invariants_of_a_toolcall_host_hold() {
     holds_under_drawn_scripts(toolcall::host::holds);
     holds_under_kept_scripts("toolcall_host", toolcall::host::holds);
 }
 
 #[test]
-fn a_client_of_toolcall_holds() {
+fn the_invariants_of_a_toolcall_client_hold() {
     holds_under_drawn_scripts(toolcall::client::holds);
     holds_under_kept_scripts("toolcall_client", toolcall::client::holds);
 }

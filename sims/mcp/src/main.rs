@@ -1,7 +1,7 @@
-//! A small MCP server over stdio: `echo` gives back what it is given, `count` counts its calls.
+//! A small MCP server over stdio: `echo` returns its input, `count` counts its calls.
 //!
-//! The count is of this process alone: who gets the next number from it speaks to the same process, and whoever counts calls by
-//! it knows how often each took effect.
+//! The count belongs to this process alone. A client that gets the next number still talks to the
+//! same process, and knows how often each call took effect.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! A user's story: an MCP server runs on another machine, as a child of an exec server; its client speaks to it through an exec
-//! client, and knows nothing of the network between. Connections are lost; the session is not, and every call is answered.
+//! A user scenario: an MCP server runs on another machine, as a child of an exec server. Its client
+//! talks to it through an exec client, and knows nothing about the network between. Connections are
+//! lost, but the session is not, and every call is answered.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -26,12 +27,12 @@ mod proxy;
 
 use proxy::{Proxy, Weather};
 
-/// So long nothing here takes, on however slow a machine.
+/// A time limit that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(60);
 
 type Session = RunningService<RoleClient, ()>;
 
-/// What a call is answered with.
+/// Calls a tool; returns the text of the answer.
 async fn call(session: &Session, params: CallToolRequestParams) -> Result<String, ServiceError> {
     let result = timeout(NEVER, session.call_tool(params)).await.expect("an answer")?;
     Ok(result
@@ -51,16 +52,16 @@ async fn count(session: &Session) -> u64 {
     call(session, CallToolRequestParams::new("count")).await.unwrap().parse().unwrap()
 }
 
-/// Forty calls side by side are under way at each cut, requests and answers; one more begins while there is no connection. Each
-/// is answered, and took effect once.
+/// At each reset, forty parallel calls are in flight, requests and answers; one more call starts
+/// without a connection. Each call is answered, and takes effect once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_mcp_session_survives_three_cuts_and_every_call_is_answered() {
+async fn an_mcp_session_survives_three_resets_and_every_call_is_answered() {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
     let proxy = Proxy::before(listener.endpoint()).await;
     let mut serving = JoinSet::new();
     serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));
-    // What is in flight at a cut is written once, and not lost.
+    // A write in flight at a reset is executed once, and is not lost.
     let client = Client::start(
         &env,
         proxy.endpoint(),

@@ -1,4 +1,5 @@
-//! What users of `exec` are answered, and what they see besides output, as values: the properties read them, and reports show them.
+//! Answers that users of `exec` receive, and observations besides output, as values. The properties
+//! check them, and reports render them.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ use crate::history::{Answer, Data, Stream};
 use reknit_exec::client::Failure;
 use reknit_exec::wire::process::ReadResult;
 
-/// Draws the conversions of types into [`Data`].
+/// Implements the conversions of types into [`Data`].
 macro_rules! data {
     ($($type:ty),* $(,)?) => {
         $(impl From<$type> for Data {
@@ -25,9 +26,10 @@ data!(Read, StreamTotals, WrongAnswer, ExecObservation, ExecFailure);
 /// The answer to one read: `chunks 3 to 7, next 9, exit 0, closed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Read {
-    /// After which event it asked, where its user was told of that one and the schedule does not say it.
+    /// The event after which the read asked, if the operation refers to the last event that the
+    /// user received. Otherwise the schedule already contains the number.
     pub(super) after: Option<u64>,
-    /// The first and the last event in it.
+    /// The first and the last event in the answer.
     pub(super) chunks: Option<(u64, u64)>,
     /// The number of the next event.
     pub(super) next: u64,
@@ -43,12 +45,12 @@ impl Read {
         Self { after, chunks, next: read.next_seq, exit, closed: read.closed }
     }
 
-    /// Whether it tells of no event after this one.
+    /// Returns whether the answer contains no event after `after`.
     pub(super) fn says_nothing_new(&self, after: u64) -> bool {
         self.chunks.is_none() && !self.closed && self.next <= after + 1
     }
 
-    /// The same without the event after which it asked.
+    /// Returns the same answer without the event after which the read asked.
     pub(super) fn alone(self) -> Self {
         Self { after: None, ..self }
     }
@@ -71,7 +73,8 @@ impl fmt::Display for Read {
     }
 }
 
-/// What was read to its end, stream by stream: `closed: p1/stdout 340 bytes 0f3a…, p1/stderr 0 bytes …`.
+/// The totals of a process that was read to its end, by stream: `closed: p1/stdout 340 bytes 0f3a…,
+/// p1/stderr 0 bytes …`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct StreamTotals(pub(super) Vec<(Stream, Total)>);
 
@@ -85,13 +88,13 @@ impl fmt::Display for StreamTotals {
     }
 }
 
-/// An answer that no read may have.
+/// An answer that is invalid for any read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum WrongAnswer {
-    /// A read that may wait was answered at once, with nothing after this event.
+    /// The server answered a read that may wait at once, with nothing after this event.
     NothingNew { after: u64 },
-    /// An event came that is not newer than the one before it.
+    /// The answer contained an event that is not newer than the one before it.
     Backward { event: u64, after: u64 },
 }
 
@@ -111,19 +114,19 @@ impl fmt::Display for WrongAnswer {
     }
 }
 
-/// What the user of a process or a body saw that is no output.
+/// An observation, other than output, of the user of a process or a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ExecObservation {
-    /// The exit, as the event of this number.
+    /// The exit, with the number of its event.
     ExitAt(u64),
     /// A second exit.
     ExitAgain { code: i32 },
-    /// An event that is not the next one.
+    /// An event that does not directly follow the previous one.
     Jump { event: u64, after: u64 },
     /// A gap that does not begin with the next event.
     GapFrom { event: u64, after: u64 },
-    /// Something behind the end of a body.
+    /// An item after the end of a body.
     AfterTheEnd(String),
 }
 
@@ -141,22 +144,23 @@ impl fmt::Display for ExecObservation {
     }
 }
 
-/// Why something failed for a user: the client's failure itself.
+/// The reason why something failed for a user: the failure that the client returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ExecFailure(pub(super) Failure);
 
 impl ExecFailure {
-    /// Whether this is why.
+    /// Returns whether `reason` is this failure.
     pub(super) fn is(reason: &Data, failure: &Failure) -> bool {
         reason.downcast_ref::<Self>().is_some_and(|reason| reason.0 == *failure)
     }
 
-    /// Whether events are missing.
+    /// Returns whether the reason is a gap: events are missing.
     pub(super) fn is_gap(reason: &Data) -> bool {
         matches!(reason.downcast_ref(), Some(Self(Failure::Gap { .. })))
     }
 
-    /// Whether an answer says that the id of a process is taken. A server has no number of its own for that.
+    /// Returns whether the answer reports that the process id is taken. The server has no separate
+    /// error code for that.
     pub(super) fn is_taken(answer: &Answer) -> bool {
         match answer.refusal() {
             Some(Self(Failure::IdTaken)) => true,
@@ -183,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_is_shown_as_its_user_has_it() {
+    fn a_read_displays_its_content() {
         let read =
             Read { chunks: Some((3, 7)), next: 9, exit: Some(0), closed: true, ..Read::default() };
         assert_eq!(read.to_string(), "chunks 3 to 7, next 9, exit 0, closed");
@@ -194,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_says_nothing_new_only_of_what_is_open() {
+    fn a_closed_process_counts_as_new() {
         let nothing = |next, closed| Read { next, closed, ..Read::default() };
         assert!(nothing(3, false).says_nothing_new(2));
         assert!(!nothing(3, false).says_nothing_new(1));

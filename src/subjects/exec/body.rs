@@ -1,8 +1,10 @@
-//! Has the server send HTTP requests, and records what comes of them.
+//! Makes the server send HTTP requests, and records their outcomes.
 //!
-//! A body that the user watches is a stream of the history, named after its call: `h7`. It is complete; or broken off, where that
-//! is what its server does; or it failed. Where it failed for the user's own doing, the user has given it up as well: it read too slowly, or
-//! gave it less time than the link takes for all that is asked for over it.
+//! A body that the user reads piece by piece is a stream of the history, named after its call:
+//! `h7`. The body completes, or it is broken off if `[web.NAME]` declares that, or it fails. If the
+//! user caused the failure, the record also notes that the user gave up. The user causes it by
+//! reading too slowly, or by setting a deadline that is shorter than the link needs for everything
+//! that the user asked for.
 
 use std::time::Duration;
 
@@ -19,21 +21,21 @@ use crate::subject::dyn_subject::read;
 use reknit_exec::client::{Body, Client, Failure, HttpRequest};
 use reknit_exec::wire::http::TOO_LATE;
 
-/// One request of the user's.
+/// One HTTP request of the user.
 pub(super) struct BodyRequest {
     pub(super) call: Call,
-    /// The name of its record.
+    /// The name of its stream in the history.
     pub(super) stream: Stream,
-    /// Where it is.
+    /// The URL of the body.
     pub(super) url: String,
-    /// What it really is.
+    /// The body as the scenario declares it.
     pub(super) setup: WebSetup,
-    /// How long the link takes for all that its user asks for.
+    /// The time that the link needs for everything that the user asks for.
     pub(super) takes: Duration,
     pub(super) record: Recorder,
 }
 
-/// Asks for all of it at once. Says what it came to: `closed: h7 500 bytes 0f3a…`.
+/// Requests the whole body at once. Returns its total: `closed: h7 500 bytes 0f3a…`.
 pub(super) async fn whole(client: &Client, wanted: &BodyRequest) -> Result<Answer, Failure> {
     let response = client.http(HttpRequest::get(&wanted.url)).await?;
     let mut sum = Sum::default();
@@ -41,17 +43,18 @@ pub(super) async fn whole(client: &Client, wanted: &BodyRequest) -> Result<Answe
     Ok(StreamTotals(vec![(wanted.stream.clone(), sum.total())]).into())
 }
 
-/// How the user reads a body.
+/// The way in which the user reads a body.
 #[derive(Clone, Copy)]
 pub(super) struct Manner {
-    /// How long it pauses after each piece.
+    /// The pause after each piece.
     pub(super) pause: Duration,
-    /// After how many pieces it has had enough.
+    /// The number of pieces after which the user drops the body.
     pub(super) drops_after: Option<u64>,
 }
 
-/// How much longer than it takes to be made a body may take. Nobody else notices where its server has lost its power: the protocol
-/// has a deadline for a body only where its user gives one.
+/// The time that a body may take beyond the time that the HTTP server needs to produce it. This
+/// deadline is necessary: the protocol limits the duration of a body only if the user sets a
+/// deadline, so otherwise the loss of power at the HTTP server would go unnoticed.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// The deadline that the user gives a body.
@@ -110,7 +113,8 @@ impl BodyRequest {
         }
     }
 
-    /// That a body is broken off is what it really is, or a failure, which may be the user's own doing.
+    /// Records a broken body as complete if the scenario declares that it breaks off there.
+    /// Otherwise records a failure, and whether the user caused it.
     fn failed(&self, failure: &Failure, bytes: u64, manner: Manner, deadline: Instant) {
         if matches!(failure, Failure::BodyBroken(_))
             && self.setup.breaks_off
@@ -125,8 +129,9 @@ impl BodyRequest {
     }
 }
 
-/// Whoever reads slowly may be told so. Whoever gave a deadline may be told that it has passed, where it has, and where the link takes longer
-/// than his patience for all that he asks for.
+/// Returns whether the user caused the failure. A slow reader may cause an overrun. A passed
+/// deadline is the user's fault if it has really passed and the link needs longer than [`PATIENCE`]
+/// for everything that the user asked for.
 fn is_own_doing(failure: &Failure, manner: Manner, takes: Duration, is_late: bool) -> bool {
     match failure {
         Failure::BodyOverrun => !manner.pause.is_zero(),
@@ -144,7 +149,7 @@ mod tests {
     const EAGER: Manner = Manner { pause: Duration::ZERO, drops_after: None };
 
     #[test]
-    fn a_slow_reader_does_itself_what_others_suffer() {
+    fn a_slow_reader_causes_its_own_overrun() {
         let slow = Manner { pause: Duration::from_millis(20), ..EAGER };
         assert!(is_own_doing(&Failure::BodyOverrun, slow, Duration::ZERO, false));
         assert!(!is_own_doing(&Failure::BodyOverrun, EAGER, Duration::ZERO, false));

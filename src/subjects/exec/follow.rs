@@ -1,4 +1,4 @@
-//! Follows the events of a process to their end, and records what comes.
+//! Follows the events of a process to their end, and records them.
 
 use super::answers::{ExecFailure, ExecObservation};
 use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
@@ -6,10 +6,10 @@ use crate::subject::Recorder;
 use reknit_exec::client::{Event, Failure, Process};
 use reknit_exec::wire::process::OutputStream;
 
-/// The endings of the names of streams that are parts of a process.
+/// The suffixes of the names of streams that are parts of a process.
 pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];
 
-/// What the history calls a process and its output.
+/// The names of a process and of its output streams in the history.
 #[derive(Clone)]
 pub(super) struct Parts {
     whole: Stream,
@@ -24,12 +24,12 @@ impl Parts {
         Self { whole: Stream::from(name), output: streams.iter().map(part).collect() }
     }
 
-    /// The process itself: it has an outcome, and no bytes.
+    /// The process itself: it has an outcome, but no bytes.
     pub(super) fn whole(&self) -> &Stream {
         &self.whole
     }
 
-    /// The process, and what it prints.
+    /// The process, and its output streams.
     pub(super) fn all(&self) -> impl Iterator<Item = &Stream> {
         std::iter::once(&self.whole).chain(self.output.iter().map(|(_, name)| name))
     }
@@ -41,14 +41,15 @@ impl Parts {
     }
 }
 
-/// The name of what a process prints there.
+/// The name of an output stream of a process.
 pub(super) fn part(name: &str, stream: OutputStream) -> Stream {
     Stream::from(format!("{name}/{}", stream.name()).as_str())
 }
 
-/// Records the events of a process to the last one, and then asks for its ending once more.
+/// Records the events of a process up to the last one, and then queries its ending once more.
 ///
-/// Whoever begins late may be told that it is too slow: that is its own doing.
+/// A user that starts to follow late may lag too far behind. That failure is the user's own fault,
+/// so the record also notes that the user gave up.
 pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, call: Call) {
     let mut events = process.events();
     let (mut last, mut exit) = (0, None);
@@ -111,7 +112,8 @@ fn failed(failure: &Failure) -> Ending {
     Ending::Failed { reason: ExecFailure(failure.clone()).into() }
 }
 
-/// An end as the truth tells it: on the wire, the end by a signal is a code, as shells have it.
+/// The outcome in the form in which the simulated process records it: on the wire, an end by a
+/// signal is an exit code, as in shells.
 fn outcome(code: i32) -> ProcessOutcome {
     match code.checked_sub(128) {
         Some(signal @ 1..=31) => ProcessOutcome::Signal(signal),
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_by_a_signal_is_told_as_the_truth_tells_it() {
+    fn an_exit_code_above_128_is_a_signal() {
         assert_eq!(
             [7, 128, 137].map(outcome),
             [ProcessOutcome::Exit(7), ProcessOutcome::Exit(128), ProcessOutcome::Signal(9)]

@@ -1,13 +1,14 @@
-//! What a person calls a message of the exec protocol: `process/read p1 after 40`, `answer 3`, `error 2 -32010`.
+//! Labels messages of the exec protocol for display: `process/read p1 after 40`, `answer 3`, `error
+//! 2 -32010`.
 
 use crate::subjects::label::{self, LabelField};
 
-/// The label of a message, out of its begin.
+/// Returns the label of a message, computed from its first bytes.
 pub(super) fn label(head: &[u8]) -> String {
     label::label(head, FIELDS)
 }
 
-/// The fields that are told, and what stands before each.
+/// The fields that the label shows, and the text before each.
 const FIELDS: &[LabelField] = &[
     ("resumeSessionId", " resume "),
     ("sessionId", " session "),
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_called_by_what_they_are_about() {
+    fn a_label_shows_the_method_and_the_main_fields() {
         for (message, called) in [
             (
                 r#"{"id":3,"method":"process/read","params":{"processId":"p1","afterSeq":40}}"#,

@@ -1,4 +1,5 @@
-//! The limits of `exec`, as a table, and the product's own out of it.
+//! The limits of `exec`, as a table, and the conversions into the limits of the client and the
+//! server.
 
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
@@ -53,7 +54,7 @@ pub const LIMITS: &[Limit] = &[
     limit("server.http-body-bytes", Bytes(8 << 20), Bytes(1), "how many bytes of an HTTP response are read where it is not streamed"),
 ];
 
-/// The limits of a client, out of the table.
+/// Converts the table into the limits of a client.
 pub fn client_limits(limits: &Limits) -> ClientLimits {
     let count = |name: &str| limits.count(name) as usize;
     ClientLimits {
@@ -78,7 +79,7 @@ pub fn client_limits(limits: &Limits) -> ClientLimits {
     }
 }
 
-/// The limits of a server, out of the table.
+/// Converts the table into the limits of a server.
 pub fn server_limits(limits: &Limits) -> ServerLimits {
     let count = |name: &str| limits.count(name) as usize;
     ServerLimits {

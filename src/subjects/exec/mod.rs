@@ -1,17 +1,20 @@
-//! `exec` in a world: the glue of [`reknit_exec`].
+//! `exec` in a world: the adapter of [`reknit_exec`].
 //!
-//! - [`operations`]: what a user can ask for. What processes really do stands in `[process.NAME]`
-//!   ([`world::process`](crate::world::process)).
-//! - `user`: the user of a client, who records what came of it; `follow`, `reading`, `sum`: what it hears and reads of a process.
-//! - `answers`: what it is answered, as values.
-//! - `web`: the HTTP server behind the exec server, on a host of its own; `body`: what a user hears of it; `transfer_time`: how long
-//!   its link takes for that.
-//! - `properties`: what must hold on top of the generic properties.
-//! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: what messages are called.
+//! - [`operations`]: the operations of a user. `[process.NAME]` declares the real behaviour of the
+//!   processes ([`world::process`](crate::world::process)).
+//! - `user`: the user of a client, which records the outcomes; `follow`, `reading`, `sum`: the
+//!   events and the output of a process that the user receives.
+//! - `answers`: the answers to the user, as values.
+//! - `web`: the HTTP server behind the exec server, on a separate host; `body`: the bodies that a
+//!   user receives from it; `transfer_time`: the time that the link needs for them.
+//! - `properties`: the properties beyond the generic ones.
+//! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: the labels of
+//!   messages.
 //!
-//! In the history a process `p1` is the stream `p1`, whose outcome is its exit, and what it prints are its parts `p1/stdout`,
-//! `p1/stderr`, or `p1/pty`. They share one retention, and fail together. A second start on the same host is `p1.2`; those of
-//! the second client are `client2/p1`. The HTTP body that call 7 asked for is the stream `h7`.
+//! In the history, a process `p1` is the stream `p1`, whose outcome is its exit. Its output streams
+//! are its parts `p1/stdout`, `p1/stderr`, or `p1/pty`. They share one retention, and fail
+//! together. A second start on the same host is `p1.2`. The processes of the second client are
+//! `client2/p1`. The HTTP body that call 7 requested is the stream `h7`.
 
 use std::time::Duration;
 
@@ -139,7 +142,8 @@ impl Subject for Exec {
             call_wait: client.call_wait,
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more
-            // An attempt that lost its packets is silent for up to half its time before it is given up, for TCP's pauses double.
+            // If an attempt loses its packets, up to half of its duration can pass in silence
+            // before it is given up, because TCP's retransmission pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,
             session: server.detached_lifetime,
             retention: Retention {
@@ -176,15 +180,18 @@ impl Subject for Exec {
     }
 }
 
-/// A chunk that is kept has so many bytes at least, or is a line.
+/// The minimum size of a retained chunk in bytes, unless the chunk is a line.
 const KEPT: u64 = CHUNK as u64 / 2;
 
-/// How long a closed process can be caught up with: as long as its session lives. Its clock stands still while nobody is
-/// attached, and begins anew with each connection.
+/// The time for which a client can catch up with a closed process: as long as the session lives.
+/// The server's retention clock stops while no connection is attached, and restarts with each
+/// connection.
 ///
-/// The server forgets a process only after a sign of life that came no earlier than its ping interval before the end of the retention.
-/// A client that did not hear of the close gives its last one no later than its detection after the close, and the ways of two packets
-/// (3 s here). A retention that is shorter than the sum of these can end before the client has given the connection up.
+/// The server forgets a process only after a sign of life from the client that came no earlier than
+/// its ping interval before the end of the retention. A client that did not receive the close sends
+/// its last sign of life at most its detection time after the close, plus the latency of two
+/// packets (3 s here). If the retention is shorter than the sum of these times, it can end before
+/// the client has given up the connection.
 fn closed_retention(client: &ClientLimits, server: &ServerLimits) -> Duration {
     let detection = client.wire.ping_interval + client.wire.pong_deadline;
     let kept = server.closed_retention;

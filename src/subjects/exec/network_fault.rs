@@ -1,4 +1,4 @@
-//! When the network or a host was at fault, for the properties of `exec`.
+//! Tracks when a fault affected the network or a host, for the properties of `exec`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,32 +6,33 @@ use std::time::Duration;
 use crate::history::{Event, EventKind, Time};
 use crate::schedule::Fault;
 
-/// For how many bytes of output counts what stands around a printed piece, in an event and in the answer to a read: 100 on the wire,
-/// where 3 bytes of output take 4.
+/// The overhead around a piece of output, in an event and in the answer to a read, as a number of
+/// output bytes: it is 100 bytes on the wire, where 3 bytes of output take 4.
 pub(super) const AROUND: usize = 75;
 
-/// For how many bytes of output a printed piece of this length counts.
+/// The size of a piece of output including its overhead.
 pub(super) fn weight(bytes: usize) -> usize {
     bytes + AROUND
 }
 
-/// What is wrong with the network or a host at a moment.
+/// The state of faults in the network and on the hosts at a moment.
 #[derive(Default)]
 pub(super) struct NetworkFault {
-    /// How many faults are in force.
+    /// The number of faults in force.
     pub(super) in_force: usize,
-    /// When a fault last began or ended, or a host died.
+    /// The time at which a fault last began or ended, or a host died.
     pub(super) last: Option<Time>,
-    /// When all had come that faults made late: what left under a fault may come after its end.
+    /// The time by which all delayed packets have arrived: a packet that left during a fault may
+    /// arrive after the fault's end.
     pub(super) settled: Option<Time>,
-    /// How late each fault in force makes what leaves.
+    /// The delay that each fault in force adds to packets.
     late: BTreeMap<usize, Duration>,
-    /// How much processes have printed, by [`weight`]: much is longer on its way.
+    /// The output of all processes so far, by [`weight`]: more output takes longer to arrive.
     pub(super) printed: usize,
 }
 
 impl NetworkFault {
-    /// Takes an entry into account.
+    /// Processes one event of the history.
     pub(super) fn pass(&mut self, event: &Event) {
         match &event.what {
             EventKind::Produced { bytes, .. } => {
@@ -56,8 +57,8 @@ impl NetworkFault {
     }
 }
 
-/// How much later arrives what leaves under this fault. Little bandwidth and a small window hold back what has not left: that is free at
-/// the end of the fault.
+/// The delay that this fault adds to packets. Low bandwidth and a small window add none: they hold
+/// back packets that have not left, and these leave at the end of the fault.
 fn lateness(fault: &Fault) -> Duration {
     match fault {
         Fault::Delay { by, .. } => *by,

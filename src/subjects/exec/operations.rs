@@ -1,7 +1,7 @@
-//! What the user of an exec client can ask for: plain data.
+//! The operations of the user of an exec client, as plain data.
 //!
-//! `p1` is an entry of `[process.p1]`, which says what the process really does; `b1` one of `[web.b1]`, which says what the HTTP
-//! server behind the exec server answers.
+//! `p1` is an entry of `[process.p1]`, which declares the real behaviour of the process. `b1` is an
+//! entry of `[web.b1]`, which declares the response of the HTTP server behind the exec server.
 
 use std::time::Duration;
 
@@ -16,48 +16,49 @@ use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::subject::Operations;
 
-/// What the user of a client can ask for.
+/// An operation of the user of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ExecOperation {
-    /// Starts a process, and follows its events from the first on. Started again on the same host, its record is `p1.2`.
+    /// Starts a process, and follows its events from the first one. If the same host starts it
+    /// again, its record is `p1.2`.
     #[serde(rename_all = "kebab-case")]
     Start {
         /// The process: an entry of `[process.NAME]`.
         process: String,
-        /// Whether it gets a terminal in the place of pipes.
+        /// Whether the process gets a terminal instead of pipes.
         #[serde(default, skip_serializing_if = "is_false")]
         tty: bool,
-        /// How long after its start the user begins to look at its events; at once where it is left out.
+        /// The delay from the start until the user begins to follow its events; default: none.
         #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
         looks_after: WrittenDuration,
-        /// How long the user waits for the start before it thinks better of it; as long as it takes where it is left out.
+        /// How long the user waits for the start before giving up; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         patience: Option<WrittenDuration>,
     },
-    /// Asks for what a process has printed after an event, and waits for it if there is nothing yet.
+    /// Reads the output of a process after an event, and waits if there is none yet.
     #[serde(rename_all = "kebab-case")]
     Read {
         /// The process.
         process: String,
-        /// The event: its number, or `"scripted"` for the last one that its user was told of.
+        /// The event: its number, or `"told"` for the last one that the user received.
         #[serde(default)]
         after: After,
-        /// No more bytes than this, but one chunk at least.
+        /// The maximum size of the answer, which contains at least one chunk.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_bytes: Option<Size>,
         /// How long to wait.
         #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
         wait: WrittenDuration,
     },
-    /// Reads all that a process prints, page after page, until it is told to be closed.
+    /// Reads all output of a process, page by page, until the server reports that it closed.
     #[serde(rename_all = "kebab-case")]
     ReadAll {
         /// The process.
         process: String,
-        /// How many bytes a page has, at most.
+        /// The maximum size of a page.
         page: Size,
-        /// How long the user goes on.
+        /// How long the user continues to read.
         wait: WrittenDuration,
     },
     /// Writes a line to the standard input of a process.
@@ -65,10 +66,10 @@ pub enum ExecOperation {
     Write {
         /// The process.
         process: String,
-        /// How long the line is; as long as it must be where it is left out.
+        /// The length of the line; default: the shortest possible.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Size>,
-        /// How long the user waits for the process to take it; as long as it takes where it is left out.
+        /// How long the user waits for the process to accept the line; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         patience: Option<WrittenDuration>,
     },
@@ -84,47 +85,48 @@ pub enum ExecOperation {
         /// The process.
         process: String,
     },
-    /// Drops the handle of a process, and what follows it. The process runs on.
+    /// Drops the handle of a process, and stops following its events. The process keeps running.
     #[serde(rename_all = "kebab-case")]
     DropHandle {
         /// The process.
         process: String,
     },
-    /// Has the server send an HTTP request, and waits for the whole answer.
+    /// Makes the server send an HTTP request, and waits for the whole response.
     #[serde(rename_all = "kebab-case")]
     Http {
-        /// What is asked for: an entry of `[web.NAME]`.
+        /// The requested body: an entry of `[web.NAME]`.
         body: String,
     },
-    /// The same, with a body that comes piece by piece. Its record is `h7`, after the number of the call.
+    /// The same, with a body that arrives piece by piece. Its record is `h7`, after the number of
+    /// the call.
     #[serde(rename_all = "kebab-case")]
     HttpStream {
-        /// What is asked for: an entry of `[web.NAME]`.
+        /// The requested body: an entry of `[web.NAME]`.
         body: String,
-        /// How long the user pauses after each piece; not at all where it is left out.
+        /// How long the user pauses after each piece; default: no pause.
         #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
         pause: WrittenDuration,
-        /// After how many pieces the user drops the body; never where it is left out.
+        /// The number of pieces after which the user drops the body; default: never.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drops_after: Option<u64>,
     },
 }
 
-/// After which event a read asks for more.
+/// The event after which a read asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "this must be the number of an event, or \"told\"")]
 pub enum After {
-    /// The event of this number; all of them where it is 0.
+    /// The event with this number; 0 asks for all events.
     Event(u64),
-    /// The last one that the user was told of: it polls for what comes next.
+    /// The last event that the user received: the user polls for the next one.
     Told(Word),
 }
 
-/// A word of its own in the place of a number.
+/// A keyword instead of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
-    /// What the user was told.
+    /// The last event that the user received.
     Told,
 }
 
@@ -139,7 +141,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl ExecOperation {
-    /// The process that must have been started for it.
+    /// The process that must have been started before this operation.
     pub(super) fn uses(&self) -> Option<&str> {
         match self {
             Self::Read { process, .. }
@@ -172,7 +174,7 @@ impl Operations for ExecOperation {
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
         let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
-        // Now and then something that cannot be launched: nobody knows it.
+        // Occasionally selects a process that no table declares, so that the launch fails.
         let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
         let start =
             (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
@@ -182,7 +184,8 @@ impl Operations for ExecOperation {
         let read = (process.clone(), after, max_bytes, wait);
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
         let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
-        // A reader is through soon after the body: whoever is much slower ends when it likes, also behind the end of the connection.
+        // The pauses are short, so that a reader finishes soon after the body ends. A much slower
+        // reader could finish after the end of the connection.
         let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
             .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let streamed = (body.clone(), pause, drops_after);
@@ -191,7 +194,7 @@ impl Operations for ExecOperation {
             .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
             .map(|(name, _)| name.to_owned())
             .collect();
-        // Boxed one by one: a choice of large trees is moved often while it is drawn.
+        // Each strategy is boxed, because the selection moves large strategy trees often.
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }).boxed(),
             5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
@@ -214,10 +217,11 @@ impl Operations for ExecOperation {
     }
 }
 
-/// How long a user waits for a process that never reads to take what is written to it.
+/// How long a user waits for a process that never reads its standard input to accept a line.
 const NO_READER: WrittenDuration = WrittenDuration(Duration::from_secs(8));
 
-/// The names that a table of the plan declares; one that every world has a default for, where there are none.
+/// The names that a table of the plan declares. If it declares none, a name for which every world
+/// has a default.
 fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
     let names: Vec<String> = plan.entries(table).map(|(name, _)| name.to_owned()).collect();
     if names.is_empty() { vec![otherwise.to_owned()] } else { names }
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_say_what_would_be_right() {
+    fn errors_name_the_valid_form() {
         let mistake =
             |value| serde_json::from_value::<ExecOperation>(value).unwrap_err().to_string();
         assert!(

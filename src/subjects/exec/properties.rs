@@ -1,31 +1,31 @@
-//! What must hold of `exec` on top of the generic properties.
+//! The properties of `exec` beyond the generic ones.
 //!
-//! | property | what it is computed from |
+//! | property | evidence |
 //! |---|---|
-//! | `in_sequence` | what the user saw: each event has the number after the one before it, and the exit that of the server's |
-//! | `reads_are_true` | what a page-wise read came to, and what the process really printed |
-//! | `no_orphan` | the effect of a start, how it came out for its user, and the real end of what it started |
-//! | `lost_by_its_own_end` | the ends of connections, and the milestone that says that one was given up |
-//! | `renounced_is_over` | the milestones that say that the server calls a connection closed, and that a call was sent over it |
-//! | `no_stealing` | the milestones of connections that are attached to a session, and detached from it |
-//! | `catches_up_at_once` | the milestones around a catch-up, and when the network was at fault |
+//! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit has the number that the server gave it |
+//! | `reads_are_true` | the totals of a page-wise read, and the real output of the process |
+//! | `no_orphan` | the effect of a start, its outcome for the user, and the real end of the started process |
+//! | `lost_by_its_own_end` | the ends of connections, and the milestone of a connection that the client gave up |
+//! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
+//! | `no_stealing` | the milestones of connections that attach to a session or detach from it |
+//! | `catches_up_at_once` | the milestones around a catch-up, and the fault intervals |
 //! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
-//! | `one_reason` | the reasons of what was asked of a client that had failed for good, and why it had |
-//! | `no_call_before_install` | the messages of calls, and the milestone that says that a generation is installed |
-//! | `reads_wait` | what a read may wait for, when that really was there, and when it was answered |
-//! | `ids_are_own` | what the user of a refused start had started before |
-//! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session was the cause |
-//! | `http_fails_truly` | why requests and bodies failed, and when the connections of their client were over |
-//! | `response_before_body` | the milestone that says that a piece came before its answer |
-//! | `http_ends_with_its_connection` | connections that the server opened, and when those were over that it had accepted |
-//! | `attempts_are_answered` | the milestone that tells of an attempt that failed, and when the network was at fault |
-//! | `kept_while_healthy` | the milestones that call a peer silent, and when the network was at fault |
-//! | `refusals_pass` | the milestones of refused reads, and of processes that failed |
-//! | `processes_fail_truly` | the reasons for which a client fails processes, what was printed, and the room for it |
-//! | `attached_are_heard` | the milestones of an attach, at the server and at the client, and when the network was at fault |
-//! | `closed_are_kept` | the milestones that tell of processes that are forgotten, and who was attached then |
-//! | `holes_are_asked_for` | what a client holds back, and the milestone that says that it asks |
-//! | `write_ids_are_own` | the milestone that tells the id of a write |
+//! | `one_reason` | the reasons of calls to a client that had failed permanently, and the reason of that failure |
+//! | `no_call_before_install` | the messages of calls, and the milestone that a generation is installed |
+//! | `reads_wait` | the event that a read may wait for, when it really happened, and when the read was answered |
+//! | `ids_are_own` | the earlier starts of the user whose start was refused |
+//! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session caused it |
+//! | `http_fails_truly` | the reasons of failed requests and bodies, and the ends of their client's connections |
+//! | `response_before_body` | the milestone that a piece arrived before its response |
+//! | `http_ends_with_its_connection` | the connections that the server opened, and the ends of the connections that it had accepted |
+//! | `attempts_are_answered` | the milestone of a failed attempt, and the fault intervals |
+//! | `kept_while_healthy` | the milestones that call a peer silent, and the fault intervals |
+//! | `refusals_pass` | the milestones of refused reads, and of failed processes |
+//! | `processes_fail_truly` | the reasons for which a client fails processes, the output, and the retention |
+//! | `attached_are_heard` | the milestones of an attach, at the server and at the client, and the fault intervals |
+//! | `closed_are_kept` | the milestones of forgotten processes, and the connections that were attached then |
+//! | `holes_are_asked_for` | the events that a client holds back, and the milestone that it asks for missing ones |
+//! | `write_ids_are_own` | the milestone with the id of a write |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -223,7 +223,8 @@ pub(super) const OWN: &[Property] = &[
     },
 ];
 
-/// What the user saw is wrong, but for an exit in its place.
+/// Every recorded observation is a violation, except an exit with the number that the server gave
+/// it.
 fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
     let mut found = Vec::new();
@@ -257,7 +258,7 @@ fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// The process that exited, and the number of its exit, as the server says.
+/// The process that exited, and the number of its exit event, from the server's milestone.
 fn exited(fields: &[(&'static str, MilestoneValue)]) -> Option<(String, u64)> {
     Some((
         MilestoneValue::text(fields, "process")?.to_owned(),
@@ -295,10 +296,10 @@ fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// What processes really printed so far, in pieces.
+/// The real output of the processes so far, in pieces.
 type Truth<'a> = BTreeMap<&'a Stream, Vec<&'a Content>>;
 
-/// The first total of a read that is not the truth's.
+/// The first total of a read that differs from the real output.
 fn untrue(
     totals: &StreamTotals,
     truth: &Truth<'_>,
@@ -316,13 +317,14 @@ fn untrue(
     })
 }
 
-/// Whether an effect on this is the start of a process.
+/// Returns whether an effect on this target is the start of a process.
 fn is_start(target: &str) -> bool {
     !target.ends_with("/stdin") && !target.ends_with(web::EFFECT)
 }
 
 fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
-    // As long as the client may still be looking for a connection, and the server for it; and a moment to use that.
+    // The time for which the client may still try to reconnect, and the server may wait for it,
+    // plus a moment to use the new connection.
     let guarantees = cx.guarantees;
     let patience = guarantees.detection * 2
         + guarantees.recovery
@@ -369,7 +371,8 @@ fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {
     late.collect()
 }
 
-/// Calls of the user's are told by the product: `exec.client.sent`, with the generation that carries it.
+/// The product reports calls of the user with the milestone `exec.client.sent`, which names the
+/// generation that carries the call.
 fn no_call_before_install(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut installed: BTreeMap<(&str, u64), Time> = BTreeMap::new();
     let mut found = Vec::new();
@@ -396,7 +399,7 @@ fn no_call_before_install(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// Why a client failed for good, as the milestone says that tells of it.
+/// The reason why a client failed permanently, from its milestone.
 fn reason(name: &str, fields: &[(&'static str, MilestoneValue)]) -> Option<String> {
     match name {
         "exec.client.failed-deadline" => Some(Failure::RecoveryDeadline.to_string()),
@@ -405,7 +408,7 @@ fn reason(name: &str, fields: &[(&'static str, MilestoneValue)]) -> Option<Strin
     }
 }
 
-/// A host that dies has another client afterwards.
+/// A restarted host has a new client, so a death clears the reason.
 fn one_reason(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut reasons: BTreeMap<&str, String> = BTreeMap::new();
     let mut owed: BTreeMap<Call, String> = BTreeMap::new();

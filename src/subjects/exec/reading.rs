@@ -1,4 +1,4 @@
-//! What a user reads who does not subscribe: pages, and what they come to.
+//! Reads the output of a process page by page, without a subscription, and sums it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,11 @@ use crate::history::{Answer, Stream};
 use reknit_exec::client::{Failure, Process};
 use reknit_exec::wire::process::OutputStream;
 
-/// How long one read of many waits, at most.
+/// The maximum wait of a single read.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Reads page after page until the process is closed, or until `wait` has passed. Says what came to how much.
+/// Reads page after page until the process is closed, or until `wait` has passed. Returns the
+/// totals by stream.
 pub(super) async fn all(
     process: Process,
     name: Stream,
@@ -41,14 +42,15 @@ pub(super) async fn all(
             read.entry(found.stream).or_default().put(&found.chunk.0[..]);
         }
         if answer.closed {
-            // Behind the last chunk come exit and close, or the close alone: then the exit is one of those that were skipped.
+            // The last chunk is followed by exit and close, or by the close alone. In the second
+            // case, the exit is one of the skipped events.
             let exit_before = answer.next_seq <= chunk + 2;
             return Ok(match skipped.saturating_sub(u64::from(exit_before)) {
                 0 => totals(&name, &read).into(),
                 gone => Answer::refused(format!("{gone} chunks are no longer there")),
             });
         }
-        // Exit and close have numbers, too.
+        // Exit and close have numbers as well.
         last = last.max(answer.next_seq.saturating_sub(1));
         if left.is_zero() {
             return Ok("open".into());

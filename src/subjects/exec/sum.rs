@@ -1,4 +1,4 @@
-//! What bytes of a stream come to, as a user says what it read: so many, with this digest.
+//! The length and the digest of a stream's bytes, in which users report what they read.
 
 use std::fmt;
 use std::mem::take;
@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use crate::history::Digest;
 
-/// Bytes of a stream, added up as they come. How they are divided makes no difference.
+/// Accumulates the bytes of a stream as they arrive. The division into pieces makes no difference.
 #[derive(Default)]
 pub(super) struct Sum {
     bytes: u64,
-    /// The last of them, which do not fill a word, and zeros behind them.
+    /// The last bytes, which do not fill a word, padded with zeros.
     word: [u8; 8],
     digest: Digest,
 }
 
 impl Sum {
-    /// Adds what comes next.
+    /// Adds the next bytes.
     pub(super) fn put(&mut self, mut bytes: impl Buf) {
         while bytes.has_remaining() {
             let at = (self.bytes % 8) as usize;
@@ -32,7 +32,7 @@ impl Sum {
         }
     }
 
-    /// What it all comes to.
+    /// The total of all bytes so far.
     pub(super) fn total(&self) -> Total {
         let mut digest = self.digest;
         digest.number(u64::from_le_bytes(self.word));
@@ -41,7 +41,7 @@ impl Sum {
     }
 }
 
-/// What bytes come to: `340 bytes 0f3a…`.
+/// A length and a digest: `340 bytes 0f3a…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Total {
     bytes: u64,

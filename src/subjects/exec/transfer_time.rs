@@ -1,7 +1,9 @@
-//! How much the user of a client asks for in all, and how long its one connection takes to bring that.
+//! The amount of data that the user of a client requests in total, and the time that its one
+//! connection needs to transfer it.
 //!
-//! An HTTP body shares the connection with every other one, and with the output of processes. Over a slow link a deadline may pass before
-//! all of it has come, and nobody is to blame but who gave it.
+//! An HTTP body shares the connection with all other bodies, and with the output of processes. Over
+//! a slow link, a deadline may pass before everything has arrived. That is the fault of the user
+//! that set the deadline.
 
 use std::time::Duration;
 
@@ -13,10 +15,10 @@ use crate::schedule::{self, Action, Plan};
 use crate::subject::dyn_subject::read;
 use crate::world::process::{PrintedLines, Setup, TABLE};
 
-/// The length of a line that is as long as its text needs, at most.
+/// The maximum length of a line without a declared length.
 const LINE: u64 = 40;
 
-/// How long everything may take that the user of this host asks for in a run.
+/// The time that everything may take that the user of this host requests in a run.
 pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     let asked = plan.steps.iter().filter_map(|step| match &step.action {
         Action::Operation(operation) if operation.client.as_str() == host => {
@@ -27,7 +29,8 @@ pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     through(asked.fold(0, u64::saturating_add), plan.latency.1)
 }
 
-/// How many bytes an operation brings at most. A write may come back as an echo.
+/// The maximum number of bytes that an operation transfers to the client. The process may echo a
+/// write.
 fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
     match read::<ExecOperation>(operation).expect("operations are checked before a run") {
         ExecOperation::Http { body } | ExecOperation::HttpStream { body, .. } => {
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_takes_a_way_there_and_back() {
+    fn each_tcp_window_takes_a_round_trip() {
         let round_trip = Duration::from_millis(240);
         assert_eq!(takes(&plan(), "client"), Duration::ZERO);
         let body = || asks(plan(), "client", "http-stream", json!({ "body": "w1" }));

@@ -1,4 +1,5 @@
-//! The user of a simulated client: does what the schedule asks for, and records what comes of it.
+//! The user of a simulated client: performs the operations of the schedule, and records their
+//! outcomes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ use crate::world::process::calls;
 use reknit_exec::client::{Client, Failure, Process};
 use reknit_exec::wire::process::{Signal, StartParams};
 
-/// How long a client may take to say goodbye.
+/// The maximum duration of a client's close.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// The user of one client.
@@ -29,23 +30,25 @@ pub(super) struct ExecUser {
     host: HostContext,
     client: Arc<Client>,
     started: Started,
-    /// What is about a process whose start is not answered yet, in order: nobody can use what he does not have.
+    /// Operations on a process whose start is not answered yet, in order: they need the handle that
+    /// the start returns.
     waiting: VecDeque<(Call, ExecOperation)>,
-    /// What is under way.
+    /// The operations in progress.
     busy: JoinSet<()>,
 }
 
-/// Of each process: how often it was started, and the newest one that runs, with what follows it.
+/// For each process: the number of its starts, and the newest running one, with the task that
+/// follows it.
 #[derive(Clone, Default)]
 struct Started(Arc<Mutex<BTreeMap<String, Newest>>>);
 
 #[derive(Default)]
 struct Newest {
     times: u64,
-    /// How many of these starts are over, one way or the other.
+    /// The number of these starts that have an outcome.
     settled: u64,
     held: Option<Held>,
-    /// Those that a newer one has taken the name of: who looks late goes on looking.
+    /// Earlier processes of the same name. A task that follows one of them continues.
     older: Vec<Held>,
 }
 
@@ -53,7 +56,7 @@ struct Newest {
 struct Held {
     process: Process,
     parts: Parts,
-    /// Follows its events until this is dropped.
+    /// Follows the events of the process until dropped.
     _following: JoinSet<()>,
 }
 
@@ -62,7 +65,7 @@ impl Started {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a start whose outcome is what one waits for who wants to use the process.
+    /// Returns whether operations on the process must wait for the outcome of a start.
     fn is_awaited(&self, process: &str) -> bool {
         self.all()
             .get(process)
@@ -93,7 +96,7 @@ impl ExecUser {
         }
     }
 
-    /// Performs operations as they come, then closes the client.
+    /// Performs operations as they arrive, then closes the client.
     pub(super) async fn run(mut self, mut operations: Operated<ExecOperation>) {
         loop {
             tokio::select! {
@@ -115,7 +118,7 @@ impl ExecUser {
         }
     }
 
-    /// All that does not wait for a start, in order.
+    /// Performs, in order, all operations that do not wait for a start.
     fn perform_all(&mut self) {
         for (call, operation) in std::mem::take(&mut self.waiting) {
             if operation.uses().is_some_and(|process| self.started.is_awaited(process)) {
@@ -194,7 +197,7 @@ impl ExecUser {
         }
     }
 
-    /// A body of the HTTP server's, as a call asks for it.
+    /// Builds the request of a call for a body of the HTTP server.
     fn wanted(&self, call: Call, body: &str) -> BodyRequest {
         let stream = Stream::from(
             records::name(self.host.name.as_str(), &format!("h{}", call.0), 1).as_str(),
@@ -205,7 +208,7 @@ impl ExecUser {
         BodyRequest { call, stream, url, setup, takes, record: self.host.record.clone() }
     }
 
-    /// Does something with the newest handle of a process.
+    /// Runs `act` with the newest handle of a process.
     fn with<F>(&mut self, call: Call, process: &str, act: impl FnOnce(Process, Stream) -> F)
     where
         F: Future<Output = Result<Answer, Failure>> + Send + 'static,
@@ -284,7 +287,9 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
     }
 }
 
-/// A refusal is an answer: the protocol owes it. So is what is said of a process that has failed: its streams tell the reason.
+/// Records the outcome of a call. A refusal counts as an answer, because the protocol requires an
+/// answer. The same is true of a call on a failed process: the streams of the process report the
+/// reason.
 pub(super) fn report(record: &Recorder, call: Call, outcome: Result<Answer, Failure>) {
     match outcome {
         Ok(answer) => record.answered(call, answer),

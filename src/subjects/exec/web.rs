@@ -1,5 +1,6 @@
-//! The HTTP server behind a simulated exec server: `GET /b1?as=h7&call=7` answers with the body that `[web.b1]` describes. What it
-//! sends is the stream `h7`, and that it was asked at all the effect of call 7.
+//! The HTTP server behind a simulated exec server. It answers `GET /b1?as=h7&call=7` with the body
+//! that `[web.b1]` declares. The body that it sends is the stream `h7`, and the receipt of the
+//! request is the effect of call 7.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,41 +28,42 @@ use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::subject::{HostContext, Recorder};
 
-/// The host that it runs on.
+/// The host of the HTTP server.
 pub(super) const HOST: &str = "web";
 
-/// Where servers listen: the one of exec, and this.
+/// The port of both servers: the exec server and this one.
 pub(super) const PORT: u16 = 80;
 
-/// The key of its table: `web`, of `[web.b1]`.
+/// The key of its table in a scenario: `web`, as in `[web.b1]`.
 pub const TABLE: &str = "web";
 
-/// How a body ends of which everything was sent.
+/// The ending of a body that was sent completely.
 pub(super) const COMPLETE: &str = "complete";
 
-/// How a body ends that its server broke off.
+/// The ending of a body that its server broke off.
 pub(super) const BROKEN_OFF: &str = "broken off";
 
 /// Longer than any run.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What ends the target of the effect that a request has.
+/// The suffix of the target of a request's effect.
 pub(super) const EFFECT: &str = "/request";
 
-/// What the HTTP server answers: an entry of `[web.NAME]`.
+/// The response of the HTTP server: an entry of `[web.NAME]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = some(3, 100), example = some(30, 50), example = some(200, 5), example = unsized_(20, 20))]
 pub struct WebSetup {
-    /// How many pieces the body has.
+    /// The number of pieces of the body.
     pub pieces: u64,
-    /// How long before each of them.
+    /// The pause before each piece.
     pub every: WrittenDuration,
-    /// How many bytes each has.
+    /// The size of each piece.
     pub bytes: Size,
-    /// Whether the answer says how long the body is. Then its last piece is known to be the last.
+    /// Whether the response declares the length of the body. The client then recognizes the last
+    /// piece.
     pub sized: bool,
-    /// Whether the server breaks off after the last piece in the place of ending the body.
+    /// Whether the server breaks off after the last piece instead of ending the body.
     pub breaks_off: bool,
 }
 
@@ -81,17 +83,17 @@ fn unsized_(pieces: u64, every_ms: u64) -> WebSetup {
 }
 
 impl WebSetup {
-    /// The body of this name, as the plan declares it.
+    /// The body with this name, as the plan declares it.
     pub(super) fn declared(plan: &Plan, body: &str) -> Self {
         plan.entry(TABLE, body).unwrap_or_default()
     }
 
-    /// How many bytes the body has.
+    /// The length of the body in bytes.
     pub(super) fn length(&self) -> u64 {
         self.pieces.saturating_mul(self.bytes.0)
     }
 
-    /// How long it takes to be made, at most a day.
+    /// The time that the server needs to produce the body, at most a day.
     pub(super) fn lasts(&self) -> Duration {
         self.every.0.saturating_mul(u32::try_from(self.pieces).unwrap_or(u32::MAX)).min(A_DAY)
     }
@@ -101,12 +103,12 @@ impl WebSetup {
     }
 }
 
-/// Where a body is, whose record has this name, for a call.
+/// The URL of a body, for a call and the stream that records it.
 pub(super) fn url(port: u16, body: &str, record: &Stream, call: Call) -> String {
     format!("http://{HOST}:{port}/{body}?as={record}&call={}", call.0)
 }
 
-/// Serves until it is dropped.
+/// Serves until dropped.
 pub(super) async fn serve(host: HostContext, port: u16) {
     let at = Endpoint::tcp(host.name.as_str(), port);
     let mut listener = match host.env.net.listen(&at).await {
@@ -154,13 +156,14 @@ fn answer(
         .expect("a length is a header's value")
 }
 
-/// How long a body that breaks off waits after its last piece, at least.
+/// The minimum time that a body that breaks off waits after its last piece.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// How many bytes of a body wait in the HTTP server at most before the next piece is asked for: the least that it can do with.
+/// The maximum number of body bytes that the HTTP server buffers before it asks for the next piece:
+/// the minimum that the library permits.
 const BUFFER: usize = 8 << 10;
 
-/// A body that is being made.
+/// A body in production.
 struct Making {
     setup: WebSetup,
     made: u64,
@@ -176,7 +179,9 @@ impl Making {
         making
     }
 
-    /// Where its length is known, it ends with its last piece, and nobody asks for more. One that breaks off has said all, too.
+    /// Records the end together with the last piece if the length is declared, because the HTTP
+    /// library then asks for no further piece. Does the same for a body that breaks off, because it
+    /// has no further data.
     fn end_if_known(&mut self) {
         if self.made == self.setup.pieces && (self.setup.is_sized() || self.setup.breaks_off) {
             self.end();
@@ -190,7 +195,8 @@ impl Making {
 
     async fn next(mut self) -> Option<(Piece, Self)> {
         if self.made == self.setup.pieces && self.setup.breaks_off {
-            // What it said has left by then: its HTTP server throws away what it still has.
+            // By then the last piece has been sent. The HTTP library discards its buffer when the
+            // body fails.
             sleep(self.setup.every.0.max(LAST_WORDS)).await;
             return Some((Err(io::ErrorKind::BrokenPipe.into()), self));
         }
@@ -212,7 +218,7 @@ impl Making {
     }
 }
 
-/// Who asked is gone.
+/// The client has stopped reading before the end.
 impl Drop for Making {
     fn drop(&mut self) {
         if !self.over {

@@ -1,6 +1,8 @@
-//! The agent of the simulated host: it plays the script of each turn, and notes what really came of it.
+//! The agent of the simulated host: it plays the script of each turn, and records what really
+//! happened.
 //!
-//! What it says is the stream of the turn. That a turn of a call's has begun is the effect of that call.
+//! The agent's words are the stream of the turn. If a call started the turn, the start of the turn
+//! is the effect of that call.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +21,7 @@ use crate::subject::{Disk, Recorder};
 use crate::subjects::records;
 use reknit_toolcall::host::{self, CallId, Ended, Owner, Turn};
 
-/// How a turn that is over ends for whoever reads it, be it that it was cancelled.
+/// The ending of a completed or cancelled turn for its readers.
 pub(super) const OVER: &str = "over";
 
 /// Plays the scripts of a plan.
@@ -28,7 +30,8 @@ pub(super) struct Player {
     plan: Arc<Plan>,
     record: Recorder,
     questions: Arc<AtomicU64>,
-    /// The calls whose turns began in this life of the host; its disk knows those of all lives.
+    /// The calls whose turns began in this incarnation of the host. The disk stores those of all
+    /// incarnations.
     begun: Arc<Mutex<BTreeSet<Call>>>,
     disk: Disk,
 }
@@ -38,7 +41,8 @@ impl Player {
         Self { plan, record, questions: Arc::default(), begun: Arc::default(), disk }
     }
 
-    /// A turn of a call's begins. One that began in an earlier life of the host died with that: it is the same effect.
+    /// Records that a call's turn began. If the turn of the same call also began in an earlier
+    /// incarnation of the host, it is the same effect, and is not recorded again.
     fn begins(&self, call: Call, chat: &str) {
         let key = format!("began {call}");
         let is_new = self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(call);
@@ -65,7 +69,7 @@ impl host::Agent for Player {
     }
 }
 
-/// Records the end of what an agent says, however it ends.
+/// Records the end of the agent's words when dropped, for any reason.
 struct Ends {
     record: Recorder,
     stream: Stream,
@@ -110,7 +114,7 @@ impl Part {
         while calls.join_next().await.is_some() {}
     }
 
-    /// Says words, which no other turn says.
+    /// Says words that are unique to this turn.
     async fn say(&self, saying: Saying) {
         let mut part: Option<String> = None;
         for n in 1..=saying.times {
@@ -200,7 +204,7 @@ impl Calls {
     async fn stream(&self, id: &CallId, calling: &Calling) {
         for _ in 0..PIECES {
             sleep(calling.streams.0 / PIECES).await;
-            // A call that was failed meanwhile takes no more.
+            // A call that has failed in the meantime refuses further parameters.
             let _ = self.turn.stream(id, "{}");
         }
     }
@@ -217,5 +221,5 @@ impl Calls {
     }
 }
 
-/// In how many pieces the parameters of a call stream.
+/// The number of pieces in which the parameters of a call are streamed.
 const PIECES: u32 = 2;

@@ -1,4 +1,4 @@
-//! What users of `toolcall` are answered, as values, where a property reads them.
+//! Answers that users of `toolcall` receive, as values, for those that a property checks.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use serde::{Serialize, Serializer};
 use crate::history::{Answer, Coded, Data};
 use reknit_toolcall::client::Failure;
 
-/// What came of an operation.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Did {
     /// The session has this title.
     Named(String),
-    /// There is a chat of this name.
+    /// A chat with this name exists.
     Made(String),
-    /// A forgery was accepted.
+    /// The host accepted a forgery.
     Forged,
-    /// A claim was believed: the host told what was missed, upon what is not there.
+    /// The host believed a false claim: it replayed the missed actions although the claimed state
+    /// does not exist.
     CaughtUp,
 }
 
@@ -38,7 +39,7 @@ impl From<Did> for Data {
     }
 }
 
-/// Why the host refused an action, in its words.
+/// The reason why the host refused an action, as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rejected(pub String);
 
@@ -54,7 +55,7 @@ impl From<Rejected> for Data {
     }
 }
 
-/// Why something failed for a user: the client's failure itself.
+/// The reason why something failed for a user: the failure that the client returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ToolcallFailure(pub(super) Failure);
 
@@ -70,10 +71,11 @@ impl Serialize for ToolcallFailure {
     }
 }
 
-/// What comes of a failure: a refusal is an answer, which the protocol owes.
+/// Converts a failure into an answer. A refusal counts as an answer, because the protocol requires
+/// an answer.
 ///
 /// # Errors
-/// If it is no refusal: the reason.
+/// The reason, if the failure is not a refusal.
 pub(super) fn refusal(failure: Failure) -> Result<Answer, Data> {
     use Failure::{Full, Gone, Refused, Rejected as Turned, Unsubscribed};
     match failure {
@@ -86,19 +88,19 @@ pub(super) fn refusal(failure: Failure) -> Result<Answer, Data> {
     }
 }
 
-/// What the host said in a refusal. It is all that the protocol has to say why.
+/// The text of a refusal. The protocol has no other form for the reason.
 fn words(why: &Data) -> &str {
     let rejected = why.downcast_ref::<Rejected>().map(|rejected| &rejected.0);
     rejected.or(why.downcast_ref::<Coded>().map(|error| &error.message)).map_or("", String::as_str)
 }
 
-/// Whether something was refused because there is no such channel.
+/// Returns whether the host refused because the channel does not exist.
 pub(super) fn is_of_no_channel(why: &Data) -> bool {
     matches!(why.downcast_ref(), Some(ToolcallFailure(Failure::Gone)))
         || words(why).ends_with("no such channel")
 }
 
-/// Whether something was refused for want of a token.
+/// Returns whether the host refused because a token is missing.
 pub(super) fn wants_a_token(answer: &Answer) -> bool {
     matches!(answer, Answer::Refused(why) if words(why).contains("a token is wanted"))
 }
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_an_answer_and_shown_as_the_client_says_it() {
+    fn a_refusal_is_an_answer_with_the_text_of_the_client() {
         let coded =
             || Failure::Refused { code: -32003, message: "there is no such channel".into() };
         for failure in [Failure::Rejected("no such channel".into()), coded()] {

@@ -1,4 +1,5 @@
-//! Where the simulated host keeps its session and chats: on its disk, which outlives it. A restore takes as long as the scenario says.
+//! The simulated host's storage for its session and chats: on the host's disk, which survives a
+//! restart of the host. The scenario declares the duration of a restore.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,20 +14,20 @@ use reknit_toolcall::host::{Archive, Stored};
 use reknit_toolcall::state::{chat, session};
 use reknit_toolcall::wire::SnapshotState;
 
-/// When everything that is there at the start was made.
+/// The creation time of everything that exists at the start.
 const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
 
-/// What is kept of a channel that is gone.
+/// The stored value of a removed channel.
 const FORGOTTEN: &str = "";
 
-/// The name of the host's kind of agent, and of the resource for which it wants a token.
+/// The name of the host's kind of agent, and of the resource that requires a token.
 pub const PROVIDER: &str = "agent";
 
-/// The session, its chats, and what was kept of them since.
+/// The session, its chats, and their saved states.
 pub(super) struct DiskArchive {
     plan: Arc<Plan>,
     disk: Disk,
-    /// How often each channel was restored.
+    /// The number of restores of each channel.
     restored: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -68,17 +69,17 @@ fn read(kept: &str) -> Option<Stored> {
     serde_json::from_str(kept).ok().map(|(session, state)| Stored { session, state })
 }
 
-/// Whether a channel was there, and is not any more.
+/// Returns whether a channel existed earlier and was removed.
 pub(super) fn is_gone(disk: &Disk, channel: &str) -> bool {
     disk.read(channel).is_some_and(|kept| kept == FORGOTTEN)
 }
 
-/// What a disk keeps of a channel, if it was ever saved, and is there.
+/// The saved state of a channel, if it exists and was ever saved.
 pub(super) fn kept(disk: &Disk, channel: &str) -> Option<SnapshotState> {
     read(&disk.read(channel)?).map(|stored| stored.state)
 }
 
-/// What there is at the start: one session, with empty chats.
+/// The initial state: one session, with empty chats.
 fn at_first(plan: &Plan, channel: &str) -> Option<Stored> {
     let chats = setup::chats(plan);
     let empty = |name: &str| chat::new(name, name, AT_FIRST.to_owned());
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_kept_is_there_again_as_it_was() {
+    async fn a_saved_channel_is_loaded_unchanged() {
         let disk = Disk::default();
         let archive = DiskArchive::new(Arc::new(Plan::new("toolcall")), disk.clone());
         for channel in ["s1", "c1"] {

@@ -1,7 +1,8 @@
-//! Somebody who comes back as a client of another name than any window's, and claims what cannot be.
+//! A raw client with its own name that reconnects and makes a false claim.
 //!
-//! It was taken in before, so it is known; what it says the second time is not so. No client of ours lies, and none has to: another
-//! program may, and one that forgot, or was restored from an old copy, does not know.
+//! The host accepted this client before, so the host knows it; the claim of its second connection
+//! is false. The real client never lies. But another program may, and a program that lost its
+//! state, or was restored from an old copy, makes false claims without intent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,26 +18,26 @@ use reknit_toolcall::wire::{
     InitializeResult, ROOT, ReconnectParams, ReconnectResult, epoch_of, meta_with, method, read,
 };
 
-/// What is claimed.
+/// A false claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
-    /// To know another life of the host.
+    /// That it knows another incarnation of the host.
     AnotherLife,
-    /// To have seen more than has happened.
+    /// That it has seen more actions than have happened.
     TheFuture,
-    /// To have the state of a chat that was never given to it.
+    /// That it has the state of a chat which the host never sent to it.
     AStateItLacks,
 }
 
-/// How long one may take.
+/// The maximum duration of a claim.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What connections of this kind are called: `client/claim#1`.
+/// The label of these connections: `client/claim#1`.
 const LABEL: &str = "claim";
 
-/// Is taken in under a name, goes, and comes back with a claim; says what the host made of that. Where its connections do not last,
-/// nobody waits for it.
+/// Initializes under a name, disconnects, and reconnects with a claim. Returns the host's reaction.
+/// If a connection is lost, the operation gives up.
 pub(super) async fn come_back(
     host: HostContext,
     server: Endpoint,

@@ -1,17 +1,19 @@
-//! What a state comes to, as a few letters: all of it, and what of it is the same whenever and by whomever it was brought about.
+//! The digests of a channel's state: one of the whole state, and one of the parts that do not
+//! depend on timing.
 //!
-//! The first is for those who compare what two know at one moment. The second is for those who compare two runs, in which the same
-//! happened at other times: it knows no times, no names that are given by counting, and not which of several windows ran a call.
+//! The first serves to compare two replicas at one moment. The second serves to compare two runs in
+//! which the same events happened at different times. It ignores times, generated names, and which
+//! one of several windows ran a call.
 
 use serde_json::Value;
 
 use crate::history::Digest;
 use reknit_toolcall::wire::SnapshotState;
 
-/// What stands between the two.
+/// The separator between the two digests.
 const BETWEEN: char = '-';
 
-/// What a state comes to: `2b05f853dcef5d78-91c1a34e6d22b0f7`.
+/// The two digests of a state: `2b05f853dcef5d78-91c1a34e6d22b0f7`.
 pub(super) fn digest(state: &SnapshotState) -> String {
     let mut state = serde_json::to_value(state).unwrap_or_default();
     let all = of(&state);
@@ -25,7 +27,8 @@ fn of(state: &Value) -> Digest {
     digest
 }
 
-/// Takes out what depends on when, and on who of several. `names` are those that were met, in order.
+/// Removes everything that depends on timing, or on the choice between several windows. `names`
+/// lists the generated names so far, in order.
 fn plain(value: &mut Value, names: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -51,7 +54,7 @@ fn is_time(field: &str) -> bool {
     ["modifiedAt", "startedAt", "createdAt", "duration"].contains(&field)
 }
 
-/// Whether a host gave this name by counting.
+/// Returns whether the host generated this name from a counter.
 fn is_counted(text: &str) -> bool {
     let number = ["call-", "part-"].iter().find_map(|kind| text.strip_prefix(kind));
     number.is_some_and(|number| number.parse::<u64>().is_ok())
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn times_counted_names_and_owners_do_not_count() {
+    fn times_generated_names_and_owners_do_not_change_the_second_digest() {
         let call = |number: u64, owner: &str| json!({ "id": format!("call-{number}"), "contributor": { "clientId": owner } });
         let chat = |at: &str, first: u64, owner: &str| json!({ "modifiedAt": at, "parts": [call(first, owner), call(first + 2, owner), call(first, owner)], "title": "c1" });
         assert_eq!(plainly(chat("1", 3, "client")), plainly(chat("2", 7, "client2")));
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts() {
+    fn a_different_text_changes_the_digest() {
         let wording = |text: &str| plainly(json!({ "parts": [{ "content": text }] }));
         assert_ne!(wording("call-me"), wording("call-you"));
         assert_ne!(plainly(json!({ "status": 1 })), plainly(json!({ "status": 2 })));

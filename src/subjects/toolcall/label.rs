@@ -1,13 +1,14 @@
-//! What a person calls a message of the Agent Host Protocol: `dispatchAction c1 chat/turnStarted`, `action c1 chat/delta #12`.
+//! Labels messages of the Agent Host Protocol for display: `dispatchAction c1 chat/turnStarted`,
+//! `action c1 chat/delta #12`.
 
 use crate::subjects::label::{self, LabelField};
 
-/// The label of a message, out of its begin.
+/// Returns the label of a message, computed from its first bytes.
 pub(super) fn label(head: &[u8]) -> String {
     label::label(head, FIELDS)
 }
 
-/// The fields that are told, and what stands before each.
+/// The fields that the label shows, and the text before each.
 const FIELDS: &[LabelField] = &[
     ("clientId", " "),
     ("channel", " "),
@@ -25,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_called_by_what_they_are_about() {
+    fn a_label_shows_the_method_and_the_main_fields() {
         for (message, called) in [
             (
                 r#"{"jsonrpc":"2.0","id":3,"method":"subscribe","params":{"channel":"c1"}}"#,

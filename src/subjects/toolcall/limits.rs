@@ -1,4 +1,5 @@
-//! The limits of `toolcall`, as a table, and the product's own out of it.
+//! The limits of `toolcall`, as a table, and the conversions into the limits of the client and the
+//! host.
 
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
@@ -52,7 +53,7 @@ pub const LIMITS: &[Limit] = &[
     limit("host.replies", Count(1024), Count(8), "how many answers and notices may wait to be said on one connection"),
 ];
 
-/// The limits of a client, out of the table.
+/// Converts the table into the limits of a client.
 pub fn client_limits(limits: &Limits) -> ClientLimits {
     let count = |name: &str| limits.count(name) as usize;
     ClientLimits {
@@ -71,7 +72,7 @@ pub fn client_limits(limits: &Limits) -> ClientLimits {
     }
 }
 
-/// The limits of a host, out of the table.
+/// Converts the table into the limits of a host.
 pub fn host_limits(limits: &Limits) -> HostLimits {
     let count = |name: &str| limits.count(name) as usize;
     HostLimits {

@@ -1,15 +1,20 @@
-//! `toolcall` in a world: the glue of [`reknit_toolcall`].
+//! `toolcall` in a world: the adapter of [`reknit_toolcall`].
 //!
-//! - [`setup`]: what a scenario says of agents, tools and restores; [`operations`]: what the user of a window can ask for.
-//! - `agent`, `archive`, `settling`: the world behind the host. They record what is really so.
-//! - `user`: the user of a window; `observer`: what it sees; `tools`: what its window runs; `second`: a connection more of the same
-//!   client; `claim`: somebody who comes back with a lie. `raw`: how these speak.
-//! - `notes`: how all of them note what becomes of calls and channels; `digests`: what the state of a channel comes to.
-//! - `properties`: what must hold on top of the generic properties.
-//! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: what messages are called.
+//! - [`setup`]: the agents, tools and restores that a scenario declares; [`operations`]: the
+//!   operations of a window's user.
+//! - `agent`, `archive`, `settling`: the world behind the host. They record the true state.
+//! - `user`: the user of a window; `observer`: the changes that the user sees; `tools`: the tools
+//!   that the window runs; `second`: an additional connection of the same client; `claim`: a client
+//!   that makes a false claim. `raw`: the connections of `second` and `claim`.
+//! - `notes`: the notes of all of these about calls and channels; `digests`: the digests of a
+//!   channel's state.
+//! - `properties`: the properties beyond the generic ones.
+//! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: the
+//!   labels of messages.
 //!
-//! In the history a turn `t1` is a stream: what its agent says, read by each user who looks at its chat. A second start by the same
-//! host is `t1.2`; those of the second window are `client2/t1`.
+//! In the history, a turn `t1` is a stream: the words of its agent, which each user that watches
+//! the chat reads. A second start by the same host is `t1.2`; the turns of the second window are
+//! `client2/t1`.
 
 use std::time::Duration;
 
@@ -51,10 +56,10 @@ pub use settling::SETTLES;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Toolcall;
 
-/// Where the host listens.
+/// The port that the host listens on.
 const PORT: u16 = 80;
 
-/// The token that a window hands over.
+/// The token that a window sends.
 pub const TOKEN: &str = "secret";
 
 impl Subject for Toolcall {
@@ -159,7 +164,8 @@ impl Subject for Toolcall {
         let attempt = client.connect_timeout + client.handshake_timeout;
         Guarantees {
             detection: detection.max(host_detection),
-            // A client never gives up; it is back after the pause that it is in, and the attempt in which that ends.
+            // A client never gives up. It is connected again after its current pause and one
+            // successful attempt.
             recovery: client.back_off_max + attempt,
             gives_up: false,
             attempt,

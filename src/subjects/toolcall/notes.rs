@@ -1,6 +1,7 @@
-//! What agents, tools and users note in the history besides streams and calls, as values.
+//! The notes of agents, tools and users in the history, besides streams and calls, as values.
 //!
-//! Of a turn (its record is the stream): what became of its tool calls. Of a channel: how its state is, here and there.
+//! The record of a turn, which is its stream, contains notes about tool calls. The record of a
+//! channel contains notes about its state, at the host and at its clients.
 
 use std::fmt;
 
@@ -9,17 +10,17 @@ use serde::Serialize;
 use crate::history::{Data, Stream};
 use crate::subject::Recorder;
 
-/// Who notes something of a call.
+/// The author of a note about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
-    /// The agent that called, at the host.
+    /// The agent that made the call, at the host.
     Agent,
-    /// A user who looks at the chat.
+    /// A user that watches the chat.
     User,
     /// The tool, in the window that runs it.
     Tool,
-    /// A second connection of a window, which sees every change by itself.
+    /// A second connection of a window, which receives every change on its own.
     Second,
 }
 
@@ -34,70 +35,70 @@ impl fmt::Display for By {
     }
 }
 
-/// A note of a call: `agent: call-1 is over: completed`.
+/// A note about a call: `agent: call-1 is over: completed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OfCall {
-    /// Who notes it.
+    /// The author.
     pub by: By,
-    /// What the host calls it; the number of a question.
+    /// The id that the host gave the call, or the number of a question.
     pub call: String,
-    /// What became of it.
+    /// The event.
     pub what: Became,
 }
 
-/// What became of a call or of a question.
+/// An event in the lifecycle of a call or of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Became {
-    /// An agent begins it.
+    /// The agent starts the call.
     Calls {
-        /// What is to run.
+        /// The called tool.
         tool: String,
-        /// Whether the agent, and not the host, chose who is to run it.
+        /// Whether the agent, and not the host, chose the owner.
         of_its_choice: bool,
     },
-    /// An agent knows that its parameters are complete.
+    /// The agent has completed the parameters.
     Ready,
-    /// An agent was told its end.
+    /// The agent received the end of the call.
     Over(CallEnd),
-    /// An agent does not wait any longer.
+    /// The agent stopped waiting.
     GivenUp,
-    /// An agent asks this client something.
+    /// The agent asks this client a question.
     Asks(String),
-    /// An agent hears the answer, or why there is none.
+    /// The agent receives the answer, or the reason why there is none.
     Hears(Result<String, String>),
-    /// What a tool does for it.
+    /// The tool reports its work for the call.
     Works(ToolWork),
-    /// How it is for somebody who looks.
+    /// An observer sees this status.
     Is(Status),
 }
 
-/// What a tool does for a call.
+/// The work of a tool for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolWork {
-    /// It begins.
+    /// The tool begins.
     Begins,
-    /// It has done its work.
+    /// The tool has finished its work.
     Ends,
-    /// It is stopped.
+    /// The tool was stopped.
     Stopped,
 }
 
-/// How a call ended for its agent.
+/// The end of a call for its agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CallEnd {
     /// With a result.
     Completed,
-    /// With this failure, in the words that the model reads.
+    /// With this failure, as the text that the model reads.
     Failed(String),
-    /// Without either.
+    /// With neither a result nor a failure.
     Cancelled,
 }
 
 impl CallEnd {
-    /// How it is for somebody who looks.
+    /// The status that observers see.
     pub(super) fn status(&self) -> Status {
         match self {
             Self::Completed => Status::Completed,
@@ -106,27 +107,28 @@ impl CallEnd {
         }
     }
 
-    /// Whether the model is told to try again with another client. The protocol has no other form of that than these words.
+    /// Returns whether the text asks the model to try again with another client. The protocol has
+    /// no other form for that than this text.
     pub(super) fn offers_another(&self) -> bool {
         matches!(self, Self::Failed(why) if why.contains("try again"))
     }
 }
 
-/// How a call is for somebody who looks.
+/// The status of a call for an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// Its parameters are not complete.
     Streaming,
-    /// It waits for a consent.
+    /// The call waits for the user's consent.
     ToBeConfirmed,
-    /// It may run.
+    /// The tool may run.
     Running,
-    /// It has a result.
+    /// The call has a result.
     Completed,
-    /// It has failed.
+    /// The call failed.
     Failed,
-    /// It was cancelled.
+    /// The call was cancelled.
     Cancelled,
     /// None of these.
     SomethingElse,
@@ -196,36 +198,36 @@ impl fmt::Display for Status {
 }
 
 impl OfCall {
-    /// Writes it into the record of a turn.
+    /// Adds the note to the record of a turn.
     pub fn note(self, record: &Recorder, turn: &Stream) {
         record.saw(turn, Data::of(self));
     }
 }
 
-/// A note of a channel.
+/// A note about a channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfChannel {
     /// Its state has changed.
     Stirs,
-    /// Its state has been like this for a while.
+    /// Its state has not changed for a while.
     Settles {
-        /// Whether it is what a second connection knows.
+        /// Whether this is the state of a second connection.
         second: bool,
-        /// What the state comes to; nothing where there is no such channel.
+        /// The digest of the state; empty if the channel does not exist.
         digest: String,
     },
-    /// Its user looks at it from now on, and knows its state; nobody notes it at the host.
+    /// Its user begins to watch it, and has its state. The host never records this note.
     Known,
-    /// Its user does not look at it any more.
+    /// Its user stopped watching it.
     LetGo,
-    /// It is not there any more.
+    /// It no longer exists.
     Gone,
-    /// A session has this title.
+    /// The session has this title.
     Title(String),
-    /// A session has this chat.
+    /// The session lists this chat.
     Lists(String),
-    /// Whether the user's client is active in a session, which it was not before, or was.
+    /// Whether the user's client is active in the session; recorded when it changes.
     TakesPart(bool),
 }
 

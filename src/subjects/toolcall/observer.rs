@@ -1,5 +1,6 @@
-//! What the user of a window sees of the channels that it looks at: it records what agents say, and notes what becomes of calls and
-//! channels, out of the state that the host confirmed. Whose client knows that state does not matter.
+//! The view of a window's user on the watched channels: records the agents' words, and notes
+//! changes of calls and channels, from the state that the host confirmed. The observer works with
+//! any client that has that state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,51 +15,51 @@ use reknit_toolcall::state::call;
 use reknit_toolcall::wire::SnapshotState;
 use reknit_toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionState, ToolCallState};
 
-/// What a user knows of the channels that it looks at. A window that is loaded again has new eyes.
+/// The state that a user has seen of the watched channels. A reloaded window has a new observer.
 pub struct Observer {
     record: Recorder,
-    /// The client by which the user takes part.
+    /// The client with which the user is active in the session.
     client: String,
     all: Mutex<BTreeMap<String, Seen>>,
 }
 
-/// What is known of a channel.
+/// The state that the user has seen of a channel.
 #[derive(Default)]
 struct Seen {
-    /// What it was like at the last look.
+    /// The state at the last look.
     state: Option<SnapshotState>,
-    /// Whether it changed since it was last weighed.
+    /// Whether the state changed since its digest was last recorded.
     is_stirred: bool,
-    /// The turns that are open for its user, with what was read of each.
+    /// The turns that are open for the user, with the text read of each.
     open: BTreeMap<String, String>,
-    /// Those that ended for it.
+    /// The turns that ended for the user.
     over: BTreeSet<String>,
-    /// How each call was at the last look.
+    /// The status of each call at the last look.
     calls: BTreeMap<String, Status>,
     title: Option<String>,
     chats: BTreeSet<String>,
-    /// Whether the user's client is active in it.
+    /// Whether the user's client is active in the session.
     takes_part: bool,
-    /// How often it was asked for, and not answered.
+    /// The number of unanswered subscriptions.
     asked: usize,
 }
 
-/// A call that waits for its user's consent.
+/// A call that waits for the user's consent.
 pub struct Waits {
     /// The chat.
     pub chat: String,
     /// The turn in it.
     pub turn: String,
-    /// The call in that.
+    /// The call in that turn.
     pub call: String,
-    /// What it calls.
+    /// The called tool.
     pub tool: String,
-    /// The client that is to run it.
+    /// The client that will run it.
     pub owner: String,
 }
 
 impl Observer {
-    /// The eyes of the user of a client, with a pen.
+    /// Creates the observer of a client's user, which writes to `record`.
     pub fn new(record: Recorder, client: impl Into<String>) -> Self {
         Self { record, client: client.into(), all: Mutex::default() }
     }
@@ -67,22 +68,23 @@ impl Observer {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The channels that the user looks at.
+    /// The channels that the user watches.
     pub(super) fn channels(&self) -> Vec<String> {
         self.all().keys().cloned().collect()
     }
 
-    /// The user looks at a channel from now on.
+    /// Starts to watch a channel.
     pub fn watch(&self, channel: &str) {
         self.all().entry(channel.to_owned()).or_default();
     }
 
-    /// The user asks for a channel, and looks at it even if another one of its name goes in the meantime.
+    /// Notes that the user subscribes to a channel. The channel stays watched even if an earlier
+    /// one of the same name is removed in the meantime.
     pub(super) fn ask(&self, channel: &str) {
         self.all().entry(channel.to_owned()).or_default().asked += 1;
     }
 
-    /// That was answered.
+    /// Notes that a subscription was answered.
     pub(super) fn answered(&self, channel: &str) {
         self.all()
             .get_mut(channel)
@@ -90,7 +92,7 @@ impl Observer {
             .for_each(|seen| seen.asked = seen.asked.saturating_sub(1));
     }
 
-    /// The user does not look at a channel any more.
+    /// Stops watching a channel.
     pub fn let_go(&self, channel: &str, by: Call) {
         let Some(seen) = self.all().remove(channel) else { return };
         self.give_up(&seen, by);
@@ -99,7 +101,7 @@ impl Observer {
         }
     }
 
-    /// The turn that is under way in a chat, as far as the user knows.
+    /// The active turn of a chat, as the user sees it.
     pub(super) fn turn_in(&self, chat: &str) -> Option<String> {
         match self.all().get(chat)?.state.as_ref()? {
             SnapshotState::Chat(state) => state.active_turn.as_ref().map(|turn| turn.id.clone()),
@@ -107,8 +109,8 @@ impl Observer {
         }
     }
 
-    /// Looks at all channels, as their confirmed states are. Returns the calls that begin to wait for a consent, and whether anything
-    /// is to be weighed later.
+    /// Reads the confirmed states of all channels. Returns the calls that begin to wait for a
+    /// consent, and whether a digest must be recorded later.
     pub fn look(&self, confirmed: impl Fn(&str) -> Option<SnapshotState>) -> (Vec<Waits>, bool) {
         let (mut waits, mut is_stirred) = (Vec::new(), false);
         let mut gone = Vec::new();
@@ -136,7 +138,7 @@ impl Observer {
         (waits, is_stirred)
     }
 
-    /// Weighs what has changed.
+    /// Records the digests of the changed channels.
     pub fn weigh(&self) {
         for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_stirred) {
             seen.is_stirred = false;
@@ -145,7 +147,7 @@ impl Observer {
         }
     }
 
-    /// There is no such channel any more.
+    /// Notes that a channel no longer exists.
     fn gone(&self, channel: &str) {
         let Some(seen) = self.all().remove(channel) else { return };
         OfChannel::Gone.note(&self.record, channel);
@@ -155,7 +157,7 @@ impl Observer {
         }
     }
 
-    /// What was open in a channel is not for its user to have.
+    /// Records that the user gave up the open turns of a channel.
     fn give_up(&self, seen: &Seen, by: Call) {
         seen.open
             .keys()
@@ -228,7 +230,8 @@ impl Observer {
             String::new()
         });
         let wording: String = parts.iter().filter_map(wording).collect();
-        // What does not go on where it was is told whole: nobody has said that.
+        // If the text does not extend the text so far, the whole text is recorded as delivered. No
+        // agent said that text, so a property reports it.
         let news = wording.strip_prefix(read.as_str()).unwrap_or(&wording);
         if !news.is_empty() {
             self.record.delivered(&stream, news.to_owned(), None);
@@ -265,7 +268,7 @@ fn called(part: &ResponsePart) -> Option<&ToolCallState> {
     }
 }
 
-/// The calls of a chat's turn that is under way, in a word each.
+/// The calls of a chat's active turn, with their statuses.
 pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, Status)> {
     let turn = chat.active_turn.iter();
     let calls = turn.flat_map(|turn| {
@@ -276,7 +279,7 @@ pub(super) fn statuses(chat: &ChatState) -> Vec<(String, String, Status)> {
         .collect()
 }
 
-/// How a call is, in a word.
+/// The status of a call.
 fn status(state: &ToolCallState) -> Status {
     match state {
         ToolCallState::Streaming(_) => Status::Streaming,

@@ -1,4 +1,4 @@
-//! What the user of a window can ask for: plain data.
+//! The operations of a window's user, as plain data.
 //!
 //! `t1` is an entry of `[turn.t1]`, `c1` one of `[channel.c1]`.
 
@@ -13,67 +13,70 @@ use crate::history::Class;
 use crate::schedule::Plan;
 use crate::subject::Operations;
 
-/// What the user of a window can ask for.
+/// An operation of a window's user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ToolcallOperation {
-    /// Begins a turn. What its agent says is the stream `t1`; begun again by the same host, `t1.2`.
+    /// Starts a turn. The words of its agent are the stream `t1`; if the same host starts the turn
+    /// again, `t1.2`.
     #[serde(rename_all = "kebab-case")]
     StartTurn {
-        /// The turn: an entry of `[turn.NAME]`, which says in which chat.
+        /// The turn: an entry of `[turn.NAME]`, which declares its chat.
         turn: String,
     },
-    /// Cancels the turn that is under way in a chat, as far as the user knows.
+    /// Cancels the active turn of a chat, as the user sees it.
     #[serde(rename_all = "kebab-case")]
     CancelTurn {
         /// The chat.
         chat: String,
     },
-    /// Gives the session another title, which tells who gave it by which call: `client 7`.
+    /// Gives the session a new title, which names the host and the call: `client 7`.
     Rename {},
-    /// Looks at a chat from now on; or at the session, and takes part in it.
+    /// Starts to watch a chat, or to watch the session and take part in it.
     #[serde(rename_all = "kebab-case")]
     Watch {
         /// The chat, or the session.
         chat: String,
     },
-    /// Looks at a chat, looks away, and looks at it again, all at once.
+    /// Subscribes to a chat, unsubscribes, and subscribes again, without a pause.
     #[serde(rename_all = "kebab-case")]
     WatchTwice {
         /// The chat.
         chat: String,
     },
-    /// Wants to know no more of one chat; or of the session, and with it of all its chats.
+    /// Stops watching a chat, or the session with all its chats.
     #[serde(rename_all = "kebab-case")]
     Unwatch {
         /// The session, or the chat.
         channel: String,
     },
-    /// Makes a chat in the session, named after the call: `n7`.
+    /// Creates a chat in the session, named after the call: `n7`.
     NewChat {},
-    /// Lets a chat go, for everybody.
+    /// Disposes of a chat, for all clients.
     #[serde(rename_all = "kebab-case")]
     DisposeChat {
         /// The chat.
         chat: String,
     },
-    /// Lets the session go with all its chats, for everybody.
+    /// Disposes of the session with all its chats, for all clients.
     DisposeSession {},
-    /// Makes the session anew, under the same name and without chats, and takes part in it. While there is one, it is refused.
+    /// Creates the session again, with the same name and without chats, and takes part in it. The
+    /// host refuses if the session exists.
     NewSession {},
-    /// Loads the window again: from now on it is another client.
+    /// Reloads the window, which continues as a new client.
     Reload {},
-    /// Opens another connection of the same client, which looks at what the window looks at, and says nothing.
+    /// Opens a second connection of the same client. It subscribes to the channels that the window
+    /// watches, and sends nothing.
     OpenSecond {},
-    /// Closes the newest of those connections.
+    /// Closes the newest of these connections.
     CloseSecond {},
-    /// Comes back as somebody else, over connections of its own, and claims what cannot be.
+    /// Reconnects as another client, over its own connections, and makes a false claim.
     #[serde(rename_all = "kebab-case")]
     Claim {
-        /// What.
+        /// The claim.
         what: Claim,
     },
-    /// Tries to do what only the host does: to begin a call, in the name of the window.
+    /// Tries to start a tool call in the name of the window, which only the host may do.
     #[serde(rename_all = "kebab-case")]
     Forge {
         /// The chat.
@@ -102,7 +105,7 @@ impl Operations for ToolcallOperation {
             turns.push("t1".to_owned());
         }
         let chat = select(setup::chats(plan)).boxed();
-        // Now and then one that there is not.
+        // Occasionally selects a chat that does not exist.
         let watched = prop_oneof![12 => chat.clone(), 1 => Just("nowhere".to_owned()), 1 => Just(SESSION.to_owned())];
         let channel = prop_oneof![4 => chat.clone(), 1 => Just(SESSION.to_owned())];
         prop_oneof![

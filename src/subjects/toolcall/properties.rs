@@ -1,26 +1,27 @@
-//! What must hold of `toolcall` on top of the generic properties. G1 to G11 are the names that the collected facts give them.
+//! The properties of `toolcall` beyond the generic ones. G1 to G11 are their names in the collected
+//! facts.
 //!
-//! | property | | what it is computed from |
+//! | property | | evidence |
 //! |---|---|---|
-//! | `no_live_client_failed` | G1 | the calls that the host failed, both ends of their owners' connections, and what their users look at |
-//! | `gone_is_failed` | G2 | when an owner's last connection was over, and when the agent was told the end of its call |
-//! | `returning_keeps` | G3 | the same, and the places in the session that were given up |
-//! | `released_at_once` | G2 | what users let go of, and when the agents were told |
-//! | `one_outcome` | G4 | how calls ended for their agents, and for every user who looked |
-//! | `no_work_for_what_is_over` | G4 | when tools began and ended, and what agents and users knew then |
-//! | `results_count` | G4 | when a tool had a result, and when its agent was told |
-//! | `replicas_converge` | G5 | digests of what the host has, and of what windows and second connections know |
-//! | `replay_is_used` | G5 | how the host took clients back, and what they had been told before |
-//! | `actions_once` | G6 | effects of calls, titles that users saw, and what was refused |
-//! | `rejections_are_heard` | G6 | the milestones of refused actions, here and there |
-//! | `in_order` | G6 | the order in which users see what one window asked for |
-//! | `owner_can_run` | G7 | to whom calls were given, and which windows could have run them |
-//! | `waits_have_causes` | G8 | for whom the host waits, as it says; who was connected and looked, and which calls were open |
-//! | `holds_are_exact` | G9 | the chats that left memory, and who looked at them |
+//! | `no_live_client_failed` | G1 | the calls that the host failed, both ends of their owners' connections, and the channels that their users watch |
+//! | `gone_is_failed` | G2 | the end of an owner's last connection, and the time at which the agent received the end of its call |
+//! | `returning_keeps` | G3 | the same, and the lost places in the session |
+//! | `released_at_once` | G2 | the channels that users stopped watching, and the times at which the agents were notified |
+//! | `one_outcome` | G4 | the ends of calls for their agents, and for every user that watched |
+//! | `no_work_for_what_is_over` | G4 | the times at which tools began and ended, and the knowledge of agents and users then |
+//! | `results_count` | G4 | the time of a tool's result, and the time at which its agent was notified |
+//! | `replicas_converge` | G5 | digests of the host's state, and of the states of windows and second connections |
+//! | `replay_is_used` | G5 | the way in which the host accepted a returning client, and the data that the client had already received |
+//! | `actions_once` | G6 | effects of calls, titles that users saw, and refusals |
+//! | `rejections_are_heard` | G6 | the milestones of refused actions, at the host and at the client |
+//! | `in_order` | G6 | the order in which users see the actions of one window |
+//! | `owner_can_run` | G7 | the owners of calls, and the windows that could have run them |
+//! | `waits_have_causes` | G8 | the clients that the host waits for, as its milestones report; the connected and watching clients, and the open calls |
+//! | `holds_are_exact` | G9 | the chats that left memory, and the clients that watched them |
 //! | `requests_settle` | G10 | the questions of agents, and the restores of channels |
-//! | `authority` | G11 | what came of forgeries |
-//! | `claims_are_checked` | G5 | what came of claims |
-//! | `client_comes_back` | | connections of clients, and when the network was at fault |
+//! | `authority` | G11 | the outcomes of forgeries |
+//! | `claims_are_checked` | G5 | the outcomes of false claims |
+//! | `client_comes_back` | | connections of clients, and the fault intervals |
 //! | `healthy_is_kept` | | the same |
 
 use story::Story;
@@ -37,7 +38,7 @@ mod story;
 mod tests;
 mod waits;
 
-/// Draws the list of properties and the function that checks them all from the same rows.
+/// Generates the list of properties, and the function that checks all of them, from the same rows.
 macro_rules! own {
     ($($name:literal as $module:ident::$check:ident, $kinds:ident: $doc:literal;)*) => {
         /// The properties.
@@ -49,7 +50,8 @@ macro_rules! own {
                 check: |cx| $module::$check(&Story::of(cx)),
             }),*];
 
-        /// All that breaks one of them. What a run tells is read once.
+        /// Checks all of these properties. They share one [`Story`], so the history is read only
+        /// once.
         pub(super) fn breaks(cx: &CheckContext<'_>) -> Vec<Violation> {
             let story = Story::of(cx);
             let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! A connection that a window's program opens by itself, beside its client: it says what nobody but a user in the world outside
-//! would, and hears everything.
+//! A connection that a window's program opens besides its client. It bypasses the client to send
+//! messages that the client would not send, and reads everything it receives.
 
 use futures_util::{SinkExt, StreamExt};
 use serde::Serialize;
@@ -11,12 +11,12 @@ use crate::net::{Endpoint, Stream};
 use crate::subject::HostContext;
 use reknit_toolcall::wire::{InitializeParams, Message, ROOT, RequestId, ahp};
 
-/// Why there is no answer to what was asked.
+/// The reason why a request has no answer.
 #[derive(Debug)]
 pub(super) enum Unanswered {
-    /// The host refused, in these words.
+    /// The host refused, with this text.
     Refused(String),
-    /// The connection is of no use, for this reason.
+    /// The connection failed, for this reason.
     Lost(#[expect(dead_code, reason = "shown in debug output only")] String),
 }
 
@@ -32,7 +32,8 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Opens one; those of one label have numbers of their own: `client/second#1`.
+    /// Opens a connection. Connections with the same label are numbered separately:
+    /// `client/second#1`.
     pub(super) async fn open(
         host: &HostContext,
         server: &Endpoint,
@@ -45,7 +46,8 @@ impl Raw {
         Ok(Self { socket })
     }
 
-    /// Asks the host for something. What it says before it answers is not heard.
+    /// Sends a request to the host, and returns the answer. Discards other messages that arrive
+    /// before it.
     pub(super) async fn ask(
         &mut self,
         id: i64,
@@ -70,7 +72,7 @@ impl Raw {
     }
 }
 
-/// How a client says who it is, and what it wants to be told of.
+/// The handshake of a client: its id, and its initial subscriptions.
 pub(super) fn hello(client_id: &str, channels: Vec<String>) -> InitializeParams {
     InitializeParams {
         channel: ROOT.to_owned(),

@@ -1,7 +1,10 @@
-//! A second connection of a window's client: it says who it is, looks at what the window looks at, and then says nothing more.
+//! A second connection of a window's client: it initializes, subscribes to the channels that the
+//! window watches, and then sends nothing more.
 //!
-//! A window that reconnects before the end of its old connection was noticed has two for a while; here both live as long as a
-//! schedule wants. What comes over the second is applied to copies of its own, which must be what the host has, too.
+//! A window that reconnects before the host notices the end of its old connection has two
+//! connections for a while. Here both last for as long as the schedule specifies. The second
+//! connection applies its actions to separate copies, which must converge to the host's state as
+//! well.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +27,13 @@ use reknit_toolcall::wire::{
     ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read,
 };
 
-/// How long it may take to be taken in.
+/// The maximum duration of the handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What connections of this kind are called: `client/second#1`.
+/// The label of these connections: `client/second#1`.
 const LABEL: &str = "second";
 
-/// The connection, and what it knows.
+/// The connection, with its copies of the channels.
 struct Second {
     socket: WebSocketStream<Stream>,
     record: Recorder,
@@ -38,14 +41,14 @@ struct Second {
     settles: Option<Instant>,
 }
 
-/// What is known of a channel.
+/// A copy of a channel's state.
 struct Copy {
     state: SnapshotState,
     as_of: u64,
     is_stirred: bool,
 }
 
-/// Opens one, if that can be; it lives until it is closed from either side.
+/// Opens a second connection, if possible. It remains until either side closes it.
 pub(super) async fn live(
     host: HostContext,
     server: Endpoint,
@@ -59,7 +62,7 @@ pub(super) async fn live(
         _ = &mut close => return,
         opened = opening => match opened {
             Ok(Ok(second)) => second,
-            // Nobody waits for it.
+            // No call waits for the connection, so the failure needs no report.
             Ok(Err(_)) | Err(_) => return,
         }
     };
@@ -117,7 +120,7 @@ impl Second {
             }
             Ok(Message::Request { id, .. }) => {
                 let answer = Message::response(id, &"text").to_versioned_text();
-                // Where it cannot be said, the end of the connection is heard next.
+                // If this fails, the next read reports the end of the connection.
                 let _ = self.socket.send(Frame::text(answer)).await;
             }
             _ => {}
@@ -131,7 +134,8 @@ impl Second {
     }
 
     fn happened(&mut self, envelope: &ActionEnvelope) {
-        // Whoever looks at a chat alone hears of its end, too.
+        // A connection that is subscribed only to the chat, and not to the session, also receives
+        // the removal.
         if let StateAction::SessionChatRemoved(removed) = &envelope.action {
             self.gone(&removed.chat);
         }
@@ -161,7 +165,7 @@ impl Second {
     }
 }
 
-/// How the calls are that are under way in a channel.
+/// The calls of a channel's active turn, with their statuses.
 fn statuses(state: &SnapshotState) -> Vec<(String, String, Status)> {
     match state {
         SnapshotState::Chat(chat) => observer::statuses(chat),

@@ -1,4 +1,5 @@
-//! What a host's channels really are, for those who compare: noted whenever nothing has changed for a while.
+//! Records the true states of a host's channels whenever they have not changed for a while, to
+//! compare the clients' states with them.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use super::notes::OfChannel;
 use crate::subject::{Disk, Recorder};
 use reknit_toolcall::host::HostResources;
 
-/// For how long nothing must change until a state is weighed.
+/// The time without changes after which the digest of a state is recorded.
 pub const SETTLES: Duration = Duration::from_millis(200);
 
-/// Watches the channels of a host, until it is dropped.
+/// Observes the channels of a host until dropped.
 pub(super) async fn observe(
     resources: HostResources,
     channels: Vec<String>,
@@ -37,7 +38,7 @@ pub(super) async fn observe(
             () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                 settles = None;
                 for channel in &channels {
-                    // What is not in memory is as it was kept.
+                    // A channel that is not in memory has its saved state.
                     if let Some(state) = resources.state(channel).or_else(|| archive::kept(&disk, channel)) {
                         OfChannel::Settles { second: false, digest: digest(&state) }.note(&record, channel);
                     } else if archive::is_gone(&disk, channel) {

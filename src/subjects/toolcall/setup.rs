@@ -1,7 +1,9 @@
-//! What stands in a scenario of the world outside: what agents do in their turns, what tools do, and how long a restore takes.
+//! The tables of a scenario for the outside world: the scripts of agents, the behaviour of tools,
+//! and the duration of restores.
 //!
-//! At the start there is one session, `s1`, with the chats that `[channel.NAME]` declares, or `c1`; every window takes part in it,
-//! with every tool, and looks at `c1`. The first turn of `[turn.NAME]` is under way, begun by `client`.
+//! At the start there is one session, `s1`, with the chats that `[channel.NAME]` declares, or `c1`.
+//! Every window takes part in it, with every tool, and watches `c1`. `client` has already started
+//! the first turn of `[turn.NAME]`.
 
 use std::time::Duration;
 
@@ -11,32 +13,32 @@ use serde::{Deserialize, Serialize};
 use crate::schedule::Plan;
 use crate::schedule::units::WrittenDuration;
 
-/// The keys of the tables.
+/// The key of the table of turns.
 pub const TURN: &str = "turn";
-/// The tools that windows run.
+/// The key of the table of tools that windows run.
 pub const TOOL: &str = "tool";
-/// The session and its chats.
+/// The key of the table of the session and its chats.
 pub const CHANNEL: &str = "channel";
 
-/// The session.
+/// The name of the session.
 pub const SESSION: &str = "s1";
-/// The chat that every window looks at.
+/// The name of the chat that every window watches.
 pub const CHAT: &str = "c1";
 
 const fn ms(n: u64) -> WrittenDuration {
     WrittenDuration(Duration::from_millis(n))
 }
 
-/// What an agent does in a turn: an entry of `[turn.NAME]`.
+/// The script of an agent in a turn: an entry of `[turn.NAME]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = TurnSetup::default())]
 pub struct TurnSetup {
-    /// The chat in which it is begun.
+    /// The chat of the turn.
     pub chat: String,
-    /// Whether it is under way at the start, where it is the first of the table.
+    /// Whether the turn is active at the start, if it is the first of the table.
     pub at_start: bool,
-    /// What the agent does, one thing after the other. Then the turn is over.
+    /// The agent's steps, in order. The turn ends after the last one.
     pub script: Vec<Scene>,
 }
 
@@ -51,29 +53,29 @@ impl Default for TurnSetup {
     }
 }
 
-/// One thing that an agent does.
+/// One step of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Scene {
-    /// Nothing, for so long.
+    /// The agent waits for this long.
     Wait(WrittenDuration),
-    /// It says something to the user.
+    /// The agent says words to the user.
     Say(Saying),
-    /// It calls a tool that a window runs.
+    /// The agent calls a tool that a window runs.
     Call(Calling),
-    /// It asks the window that began the turn for a file.
+    /// The agent asks the window that started the turn for a file.
     Ask(Asking),
 }
 
-/// What an agent says.
+/// The words of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Saying {
-    /// How many words.
+    /// The number of words.
     pub times: u64,
-    /// How long before each of them.
+    /// The pause before each word.
     pub every: WrittenDuration,
-    /// How many letters each has, at least.
+    /// The minimum length of each word, in letters.
     pub letters: u64,
 }
 
@@ -83,7 +85,7 @@ impl Default for Saying {
     }
 }
 
-/// How an agent calls a tool.
+/// A tool call of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Calling {
@@ -91,13 +93,14 @@ pub struct Calling {
     pub tool: String,
     /// How long its parameters stream before it may run.
     pub streams: WrittenDuration,
-    /// Whether the user is asked first.
+    /// Whether the user must consent first.
     pub confirm: bool,
-    /// Who is to run it.
+    /// The client that runs it.
     pub owner: Whose,
-    /// Whether the agent waits for it before it goes on; all are waited for at the end of the turn.
+    /// Whether the agent waits for the call before the next step. At the end of the turn, it waits
+    /// for all calls.
     pub waits: bool,
-    /// How long it is waited for, at most.
+    /// The maximum time for which the agent waits for the call.
     pub patience: WrittenDuration,
 }
 
@@ -115,27 +118,27 @@ impl Default for Calling {
     }
 }
 
-/// Who is to run a call.
+/// The choice of the client that runs a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whose {
-    /// Whoever can.
+    /// Any client that can run it; the host chooses.
     #[default]
     Any,
-    /// The window that began the turn, wherever it is.
+    /// The window that started the turn, whether it is connected or not.
     Starter,
-    /// A client that this host has never seen: it has another way to take part.
+    /// A client that this host has never seen, because it takes part in another way.
     Stranger,
 }
 
 /// The name of a client that this host has never seen.
 pub const STRANGER: &str = "stranger";
 
-/// How an agent asks a window for something.
+/// A question of an agent to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Asking {
-    /// How long the window takes to answer.
+    /// How long the window needs to answer.
     pub takes: WrittenDuration,
 }
 
@@ -145,20 +148,20 @@ impl Default for Asking {
     }
 }
 
-/// What a tool does where a window runs it: an entry of `[tool.NAME]`.
+/// The behaviour of a tool in a window: an entry of `[tool.NAME]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = ToolSetup::default())]
 pub struct ToolSetup {
-    /// How long it takes.
+    /// How long the tool runs.
     pub takes: WrittenDuration,
-    /// How it ends.
+    /// The way in which the tool ends.
     pub ends: ToolEnds,
-    /// The hosts whose windows offer it; all of them where none is named.
+    /// The hosts whose windows offer the tool; default: all.
     pub offered_by: Vec<String>,
-    /// What the user of its window says where it is asked whether the tool may run.
+    /// The user's reply when the window asks whether the tool may run.
     pub user: Consent,
-    /// How long that user thinks.
+    /// How long the user takes to reply.
     pub thinks: WrittenDuration,
 }
 
@@ -174,40 +177,42 @@ impl Default for ToolSetup {
     }
 }
 
-/// How a tool ends.
+/// The way in which a tool ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolEnds {
     /// With a result.
     Works,
-    /// With a result that says that it failed.
+    /// With a result that reports a failure.
     Fails,
     /// With a panic.
     BreaksDown,
 }
 
-/// What a user says to a call.
+/// The user's reply to a call that needs consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consent {
-    /// It may run.
+    /// The tool may run.
     Approves,
-    /// It may not.
+    /// The tool must not run.
     Denies,
-    /// Nothing.
+    /// No reply.
     Ignores,
 }
 
-/// The session or a chat, as it is kept outside of the host: an entry of `[channel.NAME]`.
+/// The session or a chat, as stored outside the host: an entry of `[channel.NAME]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = ChannelSetup::default())]
 pub struct ChannelSetup {
-    /// How long its restore takes.
+    /// How long the first restore takes.
     pub restores: WrittenDuration,
-    /// How long each later restore takes, in the same life of the host; as long as the first where nothing is said.
+    /// How long each later restore in the same incarnation of the host takes; default: as long as
+    /// the first.
     pub restores_again: Option<WrittenDuration>,
-    /// Whether every window looks at it from the start. At the session and at `c1` they always do.
+    /// Whether every window watches the channel from the start. Windows always watch the session
+    /// and `c1`.
     pub watched: bool,
 }
 
@@ -218,7 +223,7 @@ impl Default for ChannelSetup {
 }
 
 impl ChannelSetup {
-    /// How long a restore takes, where it was restored so often before.
+    /// The duration of a restore after `before` earlier ones.
     pub fn restore(&self, before: u64) -> Duration {
         self.restores_again.filter(|_| before > 0).unwrap_or(self.restores).0
     }
@@ -233,7 +238,7 @@ pub(super) fn tables() -> Vec<(&'static str, schemars::Schema)> {
     ]
 }
 
-/// The chats of the session, by name; `c1` is always there.
+/// The chats of the session, by name; `c1` always exists.
 pub(super) fn chats(plan: &Plan) -> Vec<String> {
     let declared = plan
         .entries(CHANNEL)
@@ -242,7 +247,7 @@ pub(super) fn chats(plan: &Plan) -> Vec<String> {
     std::iter::once(CHAT.to_owned()).chain(declared).collect()
 }
 
-/// What a window looks at from the start.
+/// The channels that a window watches from the start.
 pub(super) fn watched(plan: &Plan) -> Vec<String> {
     let is_watched = |chat: &String| {
         plan.entry::<ChannelSetup>(CHANNEL, chat).is_some_and(|setup| setup.watched)
@@ -251,12 +256,12 @@ pub(super) fn watched(plan: &Plan) -> Vec<String> {
     std::iter::once(SESSION.to_owned()).chain(chats).collect()
 }
 
-/// The turn of this name, as the plan declares it.
+/// The turn with this name, as the plan declares it.
 pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
     plan.entry(TURN, name).unwrap_or_default()
 }
 
-/// The turn that is under way at the start, if there is one.
+/// The turn that is active at the start, if there is one.
 pub fn first_turn(plan: &Plan) -> Option<(String, TurnSetup)> {
     let name = plan.entries(TURN).next().map_or("t1", |(name, _)| name).to_owned();
     let setup = turn(plan, &name);
@@ -292,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_turn_is_under_way_at_the_start_unless_it_says_otherwise() {
+    fn the_first_turn_is_active_at_the_start_by_default() {
         assert_eq!(first_turn(&Plan::new("toolcall")).map(|(name, _)| name).as_deref(), Some("t1"));
         assert_eq!(
             first_turn(&plan(json!({ "t2": {}, "t1": {} }))).map(|(name, _)| name).as_deref(),
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_offered_by_those_that_it_names() {
+    fn a_tool_is_offered_by_the_named_hosts() {
         let mut plan = Plan::new("toolcall");
         plan.setup.insert(TOOL.to_owned(), json!({ "a": {}, "b": { "offered-by": ["client2"] } }));
         let names =

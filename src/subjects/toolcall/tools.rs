@@ -1,4 +1,5 @@
-//! What the windows of simulated clients run for agents, and what they answer to the host.
+//! The tools that the windows of simulated clients run for agents, and the windows' answers to the
+//! host.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::subject::{HostContext, Recorder};
 use reknit_toolcall::client::{self, Answers, Run, Tool, Toolbox};
 use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 
-/// All that the window of a host offers.
+/// All tools that the window of a host offers.
 pub(super) fn toolbox(host: &HostContext) -> Toolbox {
     let tools = setup::tools_of(&host.plan, host.name.as_str()).into_iter();
     Toolbox::of(tools.map(|(name, setup)| -> Arc<dyn Tool> {
@@ -22,7 +23,7 @@ pub(super) fn toolbox(host: &HostContext) -> Toolbox {
     }))
 }
 
-/// A tool that takes as long, and ends as, the scenario says.
+/// A tool with the duration and the ending that the scenario declares.
 struct Scripted {
     name: String,
     setup: ToolSetup,
@@ -45,14 +46,15 @@ impl Tool for Scripted {
             match setup.ends {
                 ToolEnds::Works => client::done("done"),
                 ToolEnds::Fails => client::failed("it did not work"),
-                // No panic of the subject's: what a tool does is the outside world's.
+                // The harness must not count this as a panic of the subject: the tool belongs to
+                // the outside world.
                 ToolEnds::BreaksDown => std::panic::resume_unwind(Box::new("the tool breaks down")),
             }
         })
     }
 }
 
-/// A tool at work; it notes that it was stopped.
+/// A running tool, which notes when it is stopped.
 struct Working {
     record: Recorder,
     run: Run,
@@ -75,7 +77,7 @@ impl Drop for Working {
     }
 }
 
-/// Answers the host after as long as the host's agent wants it to take.
+/// Answers the host after the delay that the host's agent requests.
 pub(super) struct Patient;
 
 #[derive(Deserialize)]

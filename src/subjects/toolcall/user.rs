@@ -1,8 +1,10 @@
-//! The user of a simulated window: does what the schedule asks for, and records what comes of it.
+//! The user of a simulated window: performs the operations of the schedule, and records their
+//! outcomes.
 //!
-//! A window moves in by itself: it hands over its token, looks at the session and at the first chat, and takes part with its tools;
-//! the first window of all begins the first turn. One that is loaded again, or whose host was started again, is another client; what
-//! its user had asked the one before for, and had no answer to, is given up.
+//! A window starts by itself: it sends its token, watches the session and the first chat, and takes
+//! part with its tools. The first window of all starts the first turn. A reloaded window, or the
+//! window of a restarted host, is another client; the unanswered operations of the previous client
+//! are given up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,13 +31,13 @@ use reknit_toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleC
 use reknit_toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
 use reknit_toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
 
-/// How long a client may take to say goodbye.
+/// The maximum duration of a client's close.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// How long a window waits before it asks again for what it needs.
+/// The pause before a window retries a request that it needs at its start.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Where a window's life is counted on its host's disk.
+/// The key of the counter of window incarnations on the host's disk.
 const LIVES: &str = "lives";
 
 /// The user of one window.
@@ -43,15 +45,15 @@ pub(super) struct WindowUser {
     host: HostContext,
     server: Endpoint,
     window: Window,
-    /// How often each turn was begun.
+    /// The number of starts of each turn.
     begun: BTreeMap<String, u64>,
-    /// The second connections that are open, the newest last.
+    /// The open second connections, the newest last.
     seconds: Vec<oneshot::Sender<()>>,
-    /// What these do.
+    /// The tasks of second connections and claims.
     connected: JoinSet<()>,
 }
 
-/// One life of a window: a client, and who looks at it.
+/// One incarnation of a window: a client, and its observer.
 struct Window {
     client: Arc<Client>,
     observer: Arc<Observer>,
@@ -59,7 +61,7 @@ struct Window {
     asked: Asked,
 }
 
-/// What a user asked one life of a window for, and has no answer to.
+/// The unanswered operations of one incarnation of a window.
 struct Asked {
     record: Recorder,
     pending: Arc<Mutex<BTreeSet<Call>>>,
@@ -71,7 +73,7 @@ impl Asked {
         Self { record, pending: Arc::default(), busy: JoinSet::new() }
     }
 
-    /// What comes of a call is told when it is known.
+    /// Records the outcome of a call when it is known.
     fn wait(
         &mut self,
         call: Call,
@@ -86,7 +88,7 @@ impl Asked {
         });
     }
 
-    /// The user waits no longer for what was not answered.
+    /// Stops waiting, and records that the user gave up the unanswered calls.
     fn give_up(&mut self) {
         self.busy.abort_all();
         std::mem::take(&mut *lock(&self.pending))
@@ -130,12 +132,12 @@ impl Window {
     }
 }
 
-/// Whether it is the host whose window begins the first turn.
+/// Returns whether this is the host whose window starts the first turn.
 fn is_first(host: &HostContext) -> bool {
     host.name.as_str() == "client"
 }
 
-/// Takes part in the session, and begins a turn in a chat where there is one to begin.
+/// Takes part in the session, and starts a turn if `begins` contains one.
 async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(String, String)>) {
     while let Err(Failure::Lost | Failure::Late) =
         client.authenticate(archive::PROVIDER, super::TOKEN).await
@@ -148,7 +150,7 @@ async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(Stri
     }
     let joined = client.join(SESSION).await;
     if let (Ok(()), Some((chat, turn))) = (joined, begins) {
-        // Whether it is under way is seen by whoever looks.
+        // The users that watch the chat record whether the turn is active.
         let _ = client.start_turn(&chat, &turn, "at the start").await;
     }
     for channel in watched {
@@ -156,7 +158,7 @@ async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(Stri
     }
 }
 
-/// Wants to know of a channel, unless it is known.
+/// Subscribes to a channel, unless its state is known.
 async fn look_at(client: &Client, channel: &str) {
     while client.confirmed(channel).is_none()
         && let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await
@@ -165,7 +167,8 @@ async fn look_at(client: &Client, channel: &str) {
     }
 }
 
-/// Looks at what a client knows whenever that changes, and says what the user of its tools says.
+/// Observes each change of a client's state, and gives the user's replies to calls that need
+/// consent.
 async fn look(host: HostContext, client: Arc<Client>, observer: Arc<Observer>) {
     let (mut changes, mut settles, mut thinking) =
         (client.changes(), None::<Instant>, JoinSet::new());
@@ -193,7 +196,7 @@ async fn look(host: HostContext, client: Arc<Client>, observer: Arc<Observer>) {
 async fn consent(client: Arc<Client>, call: Waits, setup: ToolSetup) {
     sleep(setup.thinks.0).await;
     if setup.user != Consent::Ignores {
-        // Where it comes too late, nobody needs it any more.
+        // A reply that arrives too late has no effect.
         let _ = client
             .confirm(&call.chat, &call.turn, &call.call, setup.user == Consent::Approves)
             .await;
@@ -211,7 +214,7 @@ impl WindowUser {
         user
     }
 
-    /// Has the census of the window's client taken from now on.
+    /// Registers the resource counts of the window's current client.
     fn count(&self) {
         let client = Arc::downgrade(&self.window.client);
         self.host.record.gauges(tables::CLIENT_RESOURCES, move || {
@@ -219,7 +222,7 @@ impl WindowUser {
         });
     }
 
-    /// Performs operations as they come, then closes the window.
+    /// Performs operations as they arrive, then closes the window.
     pub(super) async fn run(mut self, mut operations: Operated<ToolcallOperation>) {
         loop {
             tokio::select! {
@@ -264,13 +267,13 @@ impl WindowUser {
             ToolcallOperation::Watch { chat } => self.watch(call, chat),
             ToolcallOperation::WatchTwice { chat } => {
                 self.window.observer.let_go(&chat, call);
-                // It is asked for, and not waited for.
+                // The subscription is sent, but its answer is not awaited.
                 let _ = client.subscribe(&chat).now_or_never();
                 client.unsubscribe(&chat);
                 self.watch(call, chat);
             }
             ToolcallOperation::Unwatch { channel } => {
-                // Without the session, there is nothing to know of its chats.
+                // Chats cannot be watched without the session.
                 let all = if channel == SESSION {
                     self.window.observer.channels()
                 } else {
@@ -355,7 +358,7 @@ impl WindowUser {
         self.window.asked.wait(call, outcome);
     }
 
-    /// The window is another client from now on, and nothing is left of the one before.
+    /// Replaces the window's client by a new one, and discards the state of the previous one.
     fn reload(&mut self, call: Call) {
         self.window
             .observer
@@ -369,7 +372,7 @@ impl WindowUser {
         self.host.record.answered(call, format!("loaded as {}", self.window.client.id()));
     }
 
-    /// A turn is begun under a name of its own, with the number of the call as what the user says.
+    /// Starts a turn under a unique name. The user's message is the number of the call.
     fn start_turn(&mut self, call: Call, turn: &str) {
         let times = self.begun.entry(turn.to_owned()).or_default();
         *times += 1;
@@ -390,7 +393,7 @@ impl WindowUser {
         self.wait(call, async move { see(&client, &observer, &chat, call).await });
     }
 
-    /// What only the host says: that a call begins.
+    /// An action that only the host may send: the start of a tool call.
     fn forged(&self, call: Call, chat: &str) -> StateAction {
         StateAction::ChatToolCallStart(ChatToolCallStartAction {
             turn_id: self.window.observer.turn_in(chat).unwrap_or_default(),
@@ -406,7 +409,8 @@ impl WindowUser {
     }
 }
 
-/// What the eyes ask for is known, or not looked at. Who looks at the session takes part in it.
+/// Subscribes to a channel. If that fails, the user stops watching it. A user that watches the
+/// session also takes part in it.
 async fn see(
     client: &Client,
     observer: &Observer,
@@ -425,7 +429,8 @@ async fn see(
     Ok(format!("sees {channel}").into())
 }
 
-/// A refusal is an answer: the protocol owes it.
+/// Records the outcome of a call. A refusal counts as an answer, because the protocol requires an
+/// answer.
 fn report(record: &Recorder, call: Call, outcome: Result<Data, Failure>) {
     match outcome.map(Answer::Done).or_else(answers::refusal) {
         Ok(answer) => record.answered(call, answer),

@@ -1,4 +1,5 @@
-//! What a link does while its peer talks, is silent, is stuck, or speaks something else. Time is paused.
+//! The behaviour of a link while its peer sends, is silent, is stuck, or sends invalid data. Time
+//! is paused.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -32,7 +33,7 @@ async fn handshake(mut server: DuplexStream) -> DuplexStream {
     server
 }
 
-/// A link at both ends.
+/// Creates a link at both ends.
 async fn pair() -> (Link, Link) {
     let (client, server) = duplex(PIPE);
     let (client, server) =
@@ -40,7 +41,7 @@ async fn pair() -> (Link, Link) {
     (client.unwrap(), Link::accepted(stream(server, 1), &[], limits()).await)
 }
 
-/// A server's link, and the raw bytes of its peer.
+/// Creates a server's link, and the raw byte stream of its peer.
 async fn raw() -> (Link, DuplexStream) {
     let (client, server) = duplex(PIPE);
     (Link::accepted(stream(server, 1), &[], limits()).await, client)
@@ -55,8 +56,7 @@ fn frame(text: &str) -> Heard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_arrive_in_order_in_both_directions_though_both_ends_have_more_to_say_than_the_pipe_holds()
- {
+async fn messages_larger_than_the_pipe_arrive_in_order_in_both_directions() {
     let (mut client, mut server) = pair().await;
     for n in 0..20 {
         let long = format!("{n} {}", "x".repeat(3000));
@@ -94,7 +94,7 @@ async fn a_silent_peer_is_pinged_after_8_s_and_dead_after_16() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_takes_a_long_message_is_alive() {
+async fn a_peer_that_reads_a_long_message_is_alive() {
     let (mut link, mut peer) = raw().await;
     let start = Instant::now();
     link.send(&note(&"x".repeat(60_000)));
@@ -110,10 +110,10 @@ async fn a_peer_that_takes_a_long_message_is_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_came_before_the_end_is_heard_though_nothing_can_be_written_any_more() {
+async fn data_received_before_the_end_is_read_after_a_failed_write() {
     let (mut link, mut peer) = raw().await;
     let text = note("the last words").to_text();
-    // A ping, which wants a pong, and a message behind it.
+    // A ping, which needs a pong, followed by a message.
     peer.write_all(&[0x89, 0x80, 0, 0, 0, 0]).await.unwrap();
     peer.write_all(&[0x81, 0x80 | text.len() as u8, 0, 0, 0, 0]).await.unwrap();
     peer.write_all(text.as_bytes()).await.unwrap();
@@ -127,7 +127,7 @@ async fn any_byte_is_a_sign_of_life() {
     let (mut link, mut peer) = raw().await;
     let start = Instant::now();
     let drip = async {
-        // The head of a long frame, and then a byte every 10 s.
+        // The head of a long frame, and then one byte every 10 s.
         peer.write_all(&[0x82, 0x80 | 100, 0, 0, 0, 0]).await.unwrap();
         for _ in 0..9 {
             tokio::time::sleep(Duration::from_secs(10)).await;
@@ -140,7 +140,7 @@ async fn any_byte_is_a_sign_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_talks_and_reads_nothing_is_stuck_8_s_after_it_last_took_something() {
+async fn a_peer_that_does_not_read_is_stuck_after_8_s() {
     let (mut link, mut peer) = raw().await;
     link.send(&note(&"x".repeat(10_000)));
     let start = Instant::now();
@@ -161,7 +161,7 @@ async fn a_peer_that_talks_and_reads_nothing_is_stuck_8_s_after_it_last_took_som
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_more_than_the_outbox_holds_gives_the_peer_up() {
+async fn a_full_outbox_closes_the_link() {
     let (mut link, _peer) = raw().await;
     for _ in 0..30 {
         link.send(&note(&"x".repeat(10_000)));
@@ -170,7 +170,7 @@ async fn who_says_more_than_the_outbox_holds_gives_the_peer_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sender_that_pulls_is_told_when_there_is_room() {
+async fn a_pulling_sender_is_notified_of_room() {
     let (mut client, mut server) = pair().await;
     assert!(server.has_room());
     for _ in 0..30 {
@@ -186,7 +186,7 @@ async fn a_sender_that_pulls_is_told_when_there_is_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_frame_that_is_too_long_and_one_that_is_none_end_the_link() {
+async fn an_oversized_or_invalid_frame_closes_the_link() {
     let (mut link, mut peer) = raw().await;
     peer.write_all(&[0x82, 0xff, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0]).await.unwrap();
     assert_eq!(link.next().await, Err(LinkError::Malformed));
@@ -196,7 +196,7 @@ async fn a_frame_that_is_too_long_and_one_that_is_none_end_the_link() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_is_answered_and_an_end_without_one_is_the_same() {
+async fn a_close_is_answered_and_a_drop_counts_as_one() {
     let (client, mut server) = pair().await;
     let (lost, ()) = tokio::join!(server.next(), client.finish(Duration::from_secs(1)));
     assert_eq!(lost, Err(LinkError::Closed));
@@ -206,7 +206,7 @@ async fn a_close_is_answered_and_an_end_without_one_is_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_words_are_heard() {
+async fn the_final_messages_arrive() {
     let (mut client, mut server) = pair().await;
     server.send(&note("sorry"));
     let heard = async { (client.next().await, client.next().await) };

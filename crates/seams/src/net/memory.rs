@@ -1,7 +1,7 @@
-//! A network in memory, with one listener, for unit tests of product code. Its connections can be cut and frozen, each end by
-//! itself. The feature `memory` has it.
+//! A network in memory, with one listener, for unit tests of product code. A test can reset or
+//! freeze each end of a connection separately. Needs the feature `memory`.
 //!
-//! It has no delays and no segments: those belong to a simulation.
+//! It has no delays and no segments; a simulation has both.
 
 use std::io;
 use std::pin::Pin;
@@ -13,28 +13,28 @@ use tokio::sync::mpsc;
 
 use super::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 
-/// What passes on a connection.
+/// The state of one end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fate {
-    /// All of it.
+    /// Data passes.
     #[default]
     Flows,
-    /// Nothing; it waits.
+    /// Data does not pass; it waits.
     Frozen,
-    /// Nothing; reads and writes fail with a reset.
+    /// Reads and writes fail with a reset.
     Reset,
 }
 
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who opened it.
+    /// The end that opened it.
     Near,
-    /// Who accepted it.
+    /// The end that accepted it.
     Far,
 }
 
-/// The fate of one end, with who waits for a change of it.
+/// The fate of one end, and the tasks that wait for a change of it.
 #[derive(Default)]
 struct Wire(Mutex<(Fate, Vec<Waker>)>);
 
@@ -99,10 +99,10 @@ pub struct Memory(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     listener: Option<mpsc::UnboundedSender<Stream>>,
-    /// Of each connection, both ends.
+    /// Both ends of each connection.
     wires: Vec<[Arc<Wire>; 2]>,
     refuses: bool,
-    /// What passes on connections that are opened from now on.
+    /// The fate of new connections.
     born: Fate,
 }
 
@@ -111,7 +111,7 @@ impl Memory {
         self.0.lock().expect("nothing panics under the lock")
     }
 
-    /// Sets the fate of the n-th connection, from 1.
+    /// Sets the fate of both ends of the n-th connection, from 1.
     ///
     /// # Panics
     /// If there is no such connection.
@@ -120,7 +120,7 @@ impl Memory {
         ends.iter().for_each(|wire| wire.set(fate));
     }
 
-    /// Sets the fate of one end of it.
+    /// Sets the fate of one end of the n-th connection, from 1.
     ///
     /// # Panics
     /// If there is no such connection.
@@ -129,22 +129,22 @@ impl Memory {
         end.set(fate);
     }
 
-    /// Has new connections refused, or not.
+    /// Sets whether new connections are refused.
     pub fn refuse(&self, refuses: bool) {
         self.inner().refuses = refuses;
     }
 
-    /// Sets what passes on connections that are opened from now on.
+    /// Sets the fate of new connections.
     pub fn born(&self, fate: Fate) {
         self.inner().born = fate;
     }
 
-    /// Has nobody listen any more.
+    /// Removes the listener.
     pub fn stop_listening(&self) {
         self.inner().listener = None;
     }
 
-    /// How many connections were asked for so far, with those that were refused.
+    /// Returns the number of connection attempts so far, including the refused ones.
     pub fn connections(&self) -> usize {
         self.inner().wires.len()
     }

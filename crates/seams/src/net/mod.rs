@@ -1,14 +1,16 @@
-//! Connections: what product code uses in the place of `tokio::net`.
+//! Connections: the replacement of `tokio::net` for product code.
 //!
-//! Product code takes a [`Network`] from outside and asks it for a [`Stream`] ([`connect`](Connect::connect)) or a
-//! [`Listener`] ([`Network::listen`]). On a real machine that is [`Tcp`]; in a world it is the world's own network, which
-//! knows the host that it was made for. Everything above a byte stream (WebSocket, HTTP, lines) runs for real in both.
+//! Product code receives a [`Network`] and asks it for a [`Stream`] ([`connect`](Connect::connect))
+//! or a [`Listener`] ([`Network::listen`]). On a real machine that is [`Tcp`]; in a world it is the
+//! world's own network, which knows the host that it was made for. All layers above a byte stream
+//! (WebSocket, HTTP, lines) are the real code in both.
 //!
-//! - [`Endpoint`]: where to connect to, or to listen at.
+//! - [`Endpoint`]: the address to connect to, or to listen at.
 //! - [`Stream`]: one connection. Implements tokio's [`AsyncRead`] and [`AsyncWrite`].
-//! - [`Tcp`]: tokio's side. `memory`: a network for unit tests, behind a feature of its own.
+//! - [`Tcp`]: the implementation with tokio. `memory`: a network for unit tests, behind its own
+//!   feature.
 //!
-//! What it does not do: name resolution (an endpoint's host is resolved by the network it is given to), TLS, datagrams.
+//! Not supported: name resolution (the network resolves the host of an endpoint), TLS, datagrams.
 
 use std::fmt;
 use std::future::Future;
@@ -25,10 +27,12 @@ mod tcp;
 
 pub use tcp::Tcp;
 
-/// A future that a seam hands out: boxed, so that the seams stay object-safe and product code needs no type parameter.
+/// A future that a seam returns: boxed, so that the seams stay object-safe and product code needs
+/// no type parameter.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Where to connect to, or to listen at: a host's name or address with a port, and optionally what the connection is for.
+/// The address to connect to, or to listen at: the name or address of a host with a port, and
+/// optionally the purpose of the connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
     host: String,
@@ -37,29 +41,29 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A TCP endpoint: `Endpoint::tcp("server", 80)`.
+    /// Creates a TCP endpoint: `Endpoint::tcp("server", 80)`.
     pub fn tcp(host: impl Into<String>, port: u16) -> Self {
         Self { host: host.into(), port, label: None }
     }
 
-    /// Says what connections to this endpoint are for, where a client opens several kinds: a schedule then names them
-    /// `client/status#3`. Nothing of it is sent.
+    /// Sets the purpose of connections to this endpoint, for clients that open several kinds: a
+    /// schedule then names them `client/status#3`. The label is not transmitted.
     pub fn labelled(mut self, label: &'static str) -> Self {
         self.label = Some(label);
         self
     }
 
-    /// The host's name or address.
+    /// Returns the name or address of the host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// Returns the port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What connections to it are for, if it was said.
+    /// Returns the purpose of connections to it, if one was set.
     pub fn label(&self) -> Option<&'static str> {
         self.label
     }
@@ -71,47 +75,48 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Opens and accepts connections.
+/// Opens connections.
 pub trait Connect: Send + Sync {
     /// Opens a connection to `to`.
     ///
     /// # Errors
-    /// Those of `connect(2)`: `ConnectionRefused` where nobody listens, `TimedOut` where nobody answers, and so on.
+    /// The errors of `connect(2)`: `ConnectionRefused` without a listener, `TimedOut` without an
+    /// answer, and so on.
     fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>>;
 }
 
-/// Takes the connections that others open to one endpoint. Dropping it closes the endpoint, and resets what was not yet
-/// accepted.
+/// Accepts the connections to one endpoint. Dropping it closes the endpoint, and resets connections
+/// that were not accepted yet.
 pub trait Accept: Send {
     /// Waits for the next connection.
     ///
-    /// Dropping the future loses no connection.
+    /// Cancellation safe: dropping the future loses no connection.
     ///
     /// # Errors
-    /// Those of `accept(2)`; a server treats them as passing.
+    /// The errors of `accept(2)`; a server treats them as temporary.
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Stream>>;
 
-    /// The endpoint it listens at, with the port it was given where it asked for port 0.
+    /// Returns the endpoint at which it listens, with the actual port if port 0 was requested.
     fn endpoint(&self) -> Endpoint;
 }
 
-/// A listener of whatever kind of network.
+/// A listener of any network.
 pub type Listener = Box<dyn Accept>;
 
 /// A network as one host sees it.
 pub trait Network: Connect {
-    /// Listens at `at`; port 0 asks for any free one.
+    /// Listens at `at`; port 0 selects any free port.
     ///
     /// # Errors
-    /// Those of `bind(2)`: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`.
+    /// The errors of `bind(2)`: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`.
     fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>>;
 }
 
-/// The network that product code is given.
+/// The network that product code receives.
 pub type Net = Arc<dyn Network>;
 
-/// A number that tells the connections of one process apart, from 1; for milestones and logs. In a world both ends of a
-/// connection have the same one.
+/// The number of a connection within one process, from 1; for milestones and logs. In a world, both
+/// ends of a connection have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
@@ -121,26 +126,27 @@ impl fmt::Display for ConnId {
     }
 }
 
-/// What a [`Stream`] is made of.
+/// The requirements for the inner type of a [`Stream`].
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// One connection: bytes in both directions, in order.
 ///
-/// Dropping it closes the connection: with a FIN where all that had arrived was read, with an RST otherwise.
+/// Dropping it closes the connection: with a FIN if all received data was read, with an RST
+/// otherwise.
 pub struct Stream {
     io: Box<dyn Io>,
     id: ConnId,
 }
 
 impl Stream {
-    /// A stream of `io`, known by `id`.
+    /// Creates a stream from `io`, with the number `id`.
     pub fn new(io: impl Io + 'static, id: ConnId) -> Self {
         Self { io: Box::new(io), id }
     }
 
-    /// The number that milestones and logs know it by.
+    /// Returns the connection's number in milestones and logs.
     pub fn id(&self) -> ConnId {
         self.id
     }

@@ -1,4 +1,4 @@
-//! tokio's side of [`net`](super): real sockets.
+//! The implementation of [`net`](super) with tokio: real sockets.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,8 @@ mod tests {
 
     use super::*;
 
-    /// What is written arrives, port 0 is replaced by a real one, and no two connections share a number.
+    /// Written data arrives, port 0 becomes a real port, and no two connections have the same
+    /// number.
     #[tokio::test]
     async fn an_echo_over_loopback() {
         let mut listener = Tcp.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
@@ -70,9 +71,9 @@ mod tests {
         assert_eq!(&heard, b"hello");
     }
 
-    /// The port is bound all the time, so that nobody else can listen there.
+    /// The port stays bound, so that no other process can listen there.
     #[tokio::test]
-    async fn nobody_listens() {
+    async fn connecting_without_a_listener_is_refused() {
         let held = TcpSocket::new_v4().unwrap();
         held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let at = Endpoint::tcp("127.0.0.1", held.local_addr().unwrap().port());

@@ -1,20 +1,25 @@
-//! What product code lets a simulator see and do: milestones, points, defects.
+//! The parts of product code that a simulator observes and controls: milestones, points, defects.
 //!
-//! - [`milestone!`](crate::milestone): a `tracing` event with a stable name. An operator reads it in the log; a schedule hangs faults on it.
-//! - [`point!`](crate::point): a place where a multi-threaded runtime could pre-empt the task. Nothing in production.
-//! - [`defect!`](crate::defect): whether a named, historical bug is switched on. A constant `false` in production.
+//! - [`milestone!`](crate::milestone): a `tracing` event with a stable name. An operator reads it
+//!   in the log; a schedule can bind faults to it.
+//! - [`point!`](crate::point): a place where a multi-threaded runtime could pre-empt the task. Does
+//!   nothing in production.
+//! - [`defect!`](crate::defect): whether a named, historical bug is switched on. A constant `false`
+//!   in production.
 //!
-//! The last two ask whoever [attached](attach) itself to this thread (a world does). Product code that runs on a thread
-//! without a world, also in a build with the simulator, gets production's answers.
+//! The last two ask the prober that is [attached](attach) to this thread (a world attaches one).
+//! Product code on a thread without a world behaves as in production, even in a build with the
+//! simulator.
 
-/// The `tracing` target that all milestones have, so that a subscriber can filter for them.
+/// The `tracing` target of all milestones, so that a subscriber can filter for them.
 pub const MILESTONE: &str = "milestone";
 
-/// Says that the product reached a place that is worth knowing: an info-level `tracing` event with a stable name, dotted
-/// from the subject down (`counter.client.connected`), and fields.
+/// Reports that the product reached a notable place: an info-level `tracing` event with a stable
+/// name and fields. The name is dotted and starts with the subject (`counter.client.connected`).
 ///
-/// The field `conn` is the [`ConnId`](crate::net::ConnId) of the connection it is about, `generation` the product's own
-/// count of its connections: schedules know connections by both.
+/// The field `conn` is the [`ConnId`](crate::net::ConnId) of the connection concerned, and
+/// `generation` is the product's own count of its connections. Schedules identify connections by
+/// both.
 ///
 /// ```
 /// # let generation = 2_u64;
@@ -27,10 +32,11 @@ macro_rules! milestone {
     };
 }
 
-/// Marks a place where a multi-threaded runtime could pre-empt this task between two steps; must be awaited.
+/// Marks a place where a multi-threaded runtime could pre-empt this task between two steps; must be
+/// awaited.
 ///
-/// A point stands at the boundary of a lock (before it is taken, after it is released), never inside one, and in code that
-/// nothing drops midway, or where being dropped there is possible already.
+/// A point is at the boundary of a lock (before it is taken, or after it is released), never inside
+/// one. The code around it must not be cancelled midway, or must already allow cancellation there.
 ///
 /// ```
 /// # async fn detach() {
@@ -63,13 +69,13 @@ pub use tracing;
 
 #[cfg(not(feature = "sim"))]
 mod production {
-    /// Nothing: a production build has no points.
+    /// Does nothing: a production build has no points.
     #[inline(always)]
     pub fn point(_: &'static str, _: &[(&'static str, u64)]) -> std::future::Ready<()> {
         std::future::ready(())
     }
 
-    /// `false`: a production build has no defects.
+    /// Returns `false`: a production build has no defects.
     #[inline(always)]
     pub const fn defect(_: &'static str) -> bool {
         false

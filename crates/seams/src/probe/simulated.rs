@@ -1,4 +1,5 @@
-//! The simulator's side of points and defects: whoever is attached to this thread answers for them.
+//! The simulated implementation of points and defects, by the prober that is attached to this
+//! thread.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -8,15 +9,15 @@ use std::task::{Context, Poll};
 
 use crate::net::BoxFuture;
 
-/// A hold of a task at a point: the task goes on when the future is done.
+/// Holds a task at a point: the task continues when the future completes.
 pub type Hold = BoxFuture<'static, ()>;
 
-/// Answers for the points and defects of the product code that runs on this thread.
+/// Handles the points and defects of the product code on this thread.
 pub trait Prober {
-    /// A task reached a point; it is held while the future that comes back is pending.
+    /// Called when a task reaches a point. The task is held until the returned future completes.
     fn point(&self, name: &'static str, fields: &[(&'static str, u64)]) -> Option<Hold>;
 
-    /// Whether the defect of this Rust name is on.
+    /// Whether the defect with this Rust name is on.
     fn defect(&self, name: &'static str) -> bool;
 }
 
@@ -31,7 +32,7 @@ pub struct Attached(());
 /// Attaches a prober to this thread.
 ///
 /// # Panics
-/// If one is attached already: a thread is in one world at most.
+/// If one is attached already: a thread is in at most one world.
 pub fn attach(prober: Rc<dyn Prober>) -> Attached {
     PROBER.with(|slot| {
         let before = slot.borrow_mut().replace(prober);
@@ -50,7 +51,7 @@ fn attached() -> Option<Rc<dyn Prober>> {
     PROBER.with(|slot| slot.borrow().clone())
 }
 
-/// Whether the defect of this Rust name is on in the world of this thread.
+/// Whether the defect with this Rust name is on in the world of this thread.
 pub fn defect(name: &'static str) -> bool {
     attached().is_some_and(|prober| prober.defect(name))
 }
@@ -60,7 +61,7 @@ pub fn point(name: &'static str, fields: &[(&'static str, u64)]) -> Point {
     Point(attached().and_then(|prober| prober.point(name, fields)))
 }
 
-/// The future of a point: done at once, unless a schedule holds the task there.
+/// The future of a point. It completes at once, unless a schedule holds the task there.
 #[must_use = "a point that is not awaited holds nobody"]
 pub struct Point(Option<Hold>);
 

@@ -1,13 +1,15 @@
-//! Launching processes: what product code uses in the place of `tokio::process`.
+//! Launching processes: the replacement of `tokio::process` for product code.
 //!
-//! A server that runs commands takes a [`Launch`] from outside, gives it a [`Command`], and holds a [`Child`]: pipes or a
-//! terminal, signals, and one end.
+//! A server that runs commands receives a [`Launch`], passes a [`Command`] to it, and gets a
+//! [`Child`]: pipes or a terminal, signals, and one exit.
 //!
-//! - [`System`]: the operating system's side. Not on Unix, it is [`Unsupported`].
-//! - [`Unsupported`]: launches nothing, where there is nothing to launch with.
-//! - The simulated side is scripted processes whose every byte is ground truth (`world::process` of the crate `reknit`).
+//! - [`System`]: the operating system's implementation. On systems other than Unix, it is
+//!   [`Unsupported`].
+//! - [`Unsupported`]: launches nothing, for systems without processes.
+//! - The simulated implementation runs scripted processes whose every byte is known
+//!   (`world::process` of the crate `reknit`).
 //!
-//! What it does not do: resource limits, other users, sandboxes, a change of a terminal's size.
+//! Not supported: resource limits, other users, sandboxes, resizing a terminal.
 
 use std::io;
 use std::time::Duration;
@@ -30,37 +32,38 @@ pub use Unsupported as System;
 #[cfg(unix)]
 pub use system::System;
 
-/// The signal of somebody who presses Ctrl-C.
+/// The signal of Ctrl-C.
 pub const INTERRUPT: i32 = 2;
-/// The signal that cannot be ignored.
+/// The signal that a process cannot ignore.
 pub const KILL: i32 = 9;
-/// The signal that asks for an end.
+/// The signal that asks a process to end.
 pub const TERMINATE: i32 = 15;
 
-/// What to run.
+/// A command to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// The program, and its arguments. A program without a slash is looked for in the `PATH` of [`env`](Self::env).
+    /// The program and its arguments. A program without a slash is searched in the `PATH` of
+    /// [`env`](Self::env).
     pub argv: Vec<String>,
-    /// What the program is told to be its own name; `argv[0]` where none is given.
+    /// The program's own name, as passed to it; `argv[0]` by default.
     pub arg0: Option<String>,
-    /// Where it starts; the launcher's own directory where none is given.
+    /// The working directory; by default the launcher's.
     pub cwd: Option<String>,
-    /// Its whole environment: nothing is inherited.
+    /// The complete environment; nothing is inherited.
     pub env: Vec<(String, String)>,
-    /// What its standard input, output and error are.
+    /// The standard input, output and error.
     pub stdio: Stdio,
 }
 
-/// What a process reads from and prints to.
+/// The standard streams of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdio {
-    /// A pipe for what it prints, and one for what it complains.
+    /// A pipe for the standard output, and one for the standard error.
     Pipes {
-        /// Whether it has a pipe to read from, too; else its input is empty.
+        /// Whether there is also a pipe for the standard input; otherwise the input is empty.
         stdin: bool,
     },
-    /// A terminal for all three, which it controls.
+    /// A terminal for all three, which is the controlling terminal of the process.
     Terminal(Size),
 }
 
@@ -70,16 +73,16 @@ impl Default for Stdio {
     }
 }
 
-/// The size of a terminal, in letters.
+/// The size of a terminal in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// How many lines.
+    /// The number of lines.
     pub rows: u16,
-    /// How many letters a line has.
+    /// The number of characters per line.
     pub columns: u16,
 }
 
-/// 24 lines of 80 letters.
+/// 24 lines of 80 characters.
 impl Default for Size {
     fn default() -> Self {
         Self { rows: 24, columns: 80 }
@@ -91,23 +94,23 @@ impl Default for Size {
 pub enum Exit {
     /// It exited with this code.
     Code(i32),
-    /// A signal of this number killed it.
+    /// The signal with this number killed it.
     Signal(i32),
 }
 
-/// Bytes to a process.
+/// The write end to a process.
 pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Bytes from a process.
+/// The read end from a process.
 pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
-/// The launcher's ends of what a process reads from and prints to, until they are taken.
+/// The launcher's ends of the standard streams, until they are taken.
 pub struct Streams {
-    /// What [`Child::stdin`] hands out.
+    /// Returned by [`Child::stdin`].
     pub stdin: Option<Input>,
-    /// What [`Child::stdout`] hands out.
+    /// Returned by [`Child::stdout`].
     pub stdout: Option<Output>,
-    /// What [`Child::stderr`] hands out.
+    /// Returned by [`Child::stderr`].
     pub stderr: Option<Output>,
 }
 
@@ -116,54 +119,62 @@ pub trait Launch: Send + Sync {
     /// Starts `command`.
     ///
     /// # Errors
-    /// `InvalidInput` where `argv` is empty, `NotFound` where there is no such program or directory, and whatever else the
-    /// operating system says.
+    /// `InvalidInput` if `argv` is empty, `NotFound` if there is no such program or directory, and
+    /// every other error of the operating system.
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>>;
 }
 
-/// A process that was launched. Dropping it kills the process and all that it started, and leaves nothing behind.
+/// A launched process. Dropping it kills the process and its descendants, and leaves nothing
+/// behind.
 ///
-/// "All that it started" is its process group: who left that on purpose (a daemon, a job of an interactive shell) is out of
-/// reach.
+/// "Its descendants" means its process group. A process that left the group on purpose (a daemon, a
+/// job of an interactive shell) is not reached.
 pub trait Child: Send {
-    /// The number that its operating system knows it by. Nobody else gets it as long as this handle lives.
+    /// Returns the process id. The operating system does not reuse it while this handle exists.
     fn pid(&self) -> u32;
 
-    /// Where it reads from, if it has a pipe or a terminal for that; `None` from the second call on.
+    /// Takes its standard input, if it is a pipe or a terminal; returns `None` from the second call
+    /// on.
     ///
-    /// A pipe that is dropped is the end of the input. A terminal has no such end: its process reads one where the byte 4
-    /// (Ctrl-D) is written at the start of a line.
+    /// Dropping a pipe ends the input. A terminal has no such end: the process reads an end of
+    /// input when the byte 4 (Ctrl-D) is written at the start of a line.
     fn stdin(&mut self) -> Option<Input>;
 
-    /// What it prints; `None` from the second call on. Of a terminal: all that appears there.
+    /// Takes its standard output; returns `None` from the second call on. For a terminal:
+    /// everything that the terminal shows.
     ///
-    /// It ends when every process that holds it has gone, which may be long after the end of this one. (On a terminal, that
-    /// end hangs up the others: they are told by signal 1, and most go.)
+    /// The stream ends when every process that holds it has ended, which may be long after this
+    /// process. (On a terminal, the end of this process hangs up the others: they receive signal 1,
+    /// and most of them end.)
     fn stdout(&mut self) -> Option<Output>;
 
-    /// What it complains, as [`stdout`](Child::stdout); `None` where it has a terminal.
+    /// Takes its standard error, like [`stdout`](Child::stdout); `None` for a terminal.
     fn stderr(&mut self) -> Option<Output>;
 
-    /// Sends a signal to it and to all that it started. After its end, the rest of them are reached still.
+    /// Sends a signal to the process and its descendants. After the process has ended, the signal
+    /// still reaches the rest.
     ///
     /// # Errors
-    /// `InvalidInput` where there is no such signal; `NotFound` where nobody is left. Not every system can tell that:
-    /// success says that nobody missed it. Whether the process has ended, [`wait`](Child::wait) tells.
+    /// `InvalidInput` if there is no such signal; `NotFound` if no process is left. Not every
+    /// system can detect the latter, so success does not prove that a process received the signal.
+    /// Use [`wait`](Child::wait) to find out whether the process has ended.
     fn signal(&mut self, number: i32) -> io::Result<()>;
 
-    /// Waits for its end. Dropping the future forgets nothing; asking again answers the same.
+    /// Waits for its exit. Cancellation safe: dropping the future loses nothing. Later calls return
+    /// the same exit.
     ///
     /// # Errors
-    /// Where the system, or the runtime, is down.
+    /// If the system, or the runtime, has shut down.
     fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>>;
 }
 
 impl dyn Child {
-    /// Asks it and all that it started to end, and kills them where it has not ended after `grace`. Those who outlive it
-    /// within that time are killed when this handle is dropped.
+    /// Asks the process and its descendants to end, and kills them if the process has not ended
+    /// after `grace`. If it ends in time, the remaining descendants are killed when this handle is
+    /// dropped.
     ///
     /// # Errors
-    /// Those of [`signal`](Child::signal), except that nobody is left, and of [`wait`](Child::wait).
+    /// The errors of [`signal`](Child::signal), except `NotFound`, and of [`wait`](Child::wait).
     pub async fn terminate(&mut self, grace: Duration) -> io::Result<Exit> {
         self.signal_whoever_is_left(TERMINATE)?;
         if let Ok(exit) = timeout(grace, self.wait()).await {
@@ -181,7 +192,7 @@ impl dyn Child {
     }
 }
 
-/// A launcher that can launch nothing: each call ends with `Unsupported`.
+/// A launcher that launches nothing: each call fails with `Unsupported`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unsupported;
 

@@ -1,22 +1,26 @@
-//! The operating system's side of [`process`](super): real processes, on Unix.
+//! The operating system's implementation of [`process`](super): real processes, on Unix.
 //!
-//! **Groups.** Each process leads a process group of its own (one with a terminal leads a session, too), so that a signal
-//! reaches all that it started, and nobody else. Without a terminal it stays in the session of the launcher.
+//! **Groups.** Each process leads its own process group (a process with a terminal also leads a
+//! session), so a signal reaches its descendants and no other process. Without a terminal, it stays
+//! in the launcher's session.
 //!
-//! **No stranger is hit.** The number of a process that ended is free for another as soon as somebody has taken note of its
-//! end. A group is signalled long after the end of its leader, when grandchildren hold the pipes. So the end is only looked at
-//! here (`WNOWAIT`), whenever a `SIGCHLD` says that somebody has ended; the process stays a zombie, and its number taken, until
-//! the handle is dropped. Then tokio takes note of the end.
+//! **No other process is hit.** The system may reuse the id of an ended process as soon as the
+//! process is reaped. The group may get a signal long after its leader ended, while grandchildren
+//! hold the pipes. So, on each `SIGCHLD`, this module only checks for the exit (`WNOWAIT`) and does
+//! not reap: the process stays a zombie, and its id stays reserved, until the handle is dropped.
+//! Then tokio reaps it.
 //!
-//! **One start at a time.** A new terminal is marked close-on-exec only a moment after it was opened. A process started just
-//! then, by another thread, would hold it, and the terminal would not be hung up.
+//! **One start at a time.** A new terminal is marked close-on-exec only a moment after it was
+//! opened. A process started in that moment by another thread would inherit it, and the terminal
+//! would not be hung up.
 //!
-//! **Interrupts arrive.** A shell starts its background jobs with `SIGINT` ignored, and programs inherit that. A shell that
-//! inherits it cannot even trap the signal. A signal that has a handler is back at its default in a started program, so the
-//! launcher installs a handler where the signal is ignored (on Linux, where `/proc` shows that).
+//! **Interrupts arrive.** A shell starts its background jobs with `SIGINT` ignored, and programs
+//! inherit that. A shell that inherits it cannot even trap the signal. A signal with a handler is
+//! reset to its default in a started program. So, if the signal is ignored, the launcher installs a
+//! handler (on Linux, where `/proc` shows this).
 //!
-//! What it does not do: reach processes that left their group; notice an end where the program ignores `SIGCHLD`, or
-//! takes note itself of the ends of processes that it did not start.
+//! Limits: it does not reach processes that left their group, and it does not notice an exit if the
+//! program ignores `SIGCHLD` or reaps processes that it did not start.
 
 use std::io;
 use std::process::Stdio as Std;
@@ -42,7 +46,7 @@ impl Launch for System {
     }
 }
 
-/// Whose turn it is to start a process.
+/// Held while a process is started: one start at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn start(command: &Command) -> io::Result<Box<dyn Child>> {
@@ -74,7 +78,7 @@ fn start(command: &Command) -> io::Result<Box<dyn Child>> {
     Ok(Box::new(Launched { pid, streams, exit: None, somebody_ended, _held: held }))
 }
 
-/// Whether this program ignores `SIGINT`. Where the system does not show it, `false`.
+/// Whether this program ignores `SIGINT`; `false` if the system does not show it.
 fn ignores_interrupts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -97,27 +101,27 @@ fn with_pipes(mut builder: os::Command, stdin: bool) -> io::Result<(os::Child, S
     Ok((held, streams))
 }
 
-/// The system says only that something was not found.
+/// Adds the program and directory to an error of the system, which names neither.
 fn explained(program: &str, command: &Command, error: &io::Error) -> io::Error {
     let place = command.cwd.as_ref().map(|cwd| format!(" in `{cwd}`")).unwrap_or_default();
     io::Error::new(error.kind(), format!("cannot start `{program}`{place}: {error}"))
 }
 
-/// A process, as the one who launched it holds it.
+/// The launcher's handle of a process.
 struct Launched {
-    /// Its number, and that of its group.
+    /// The id of the process and of its group.
     pid: Pid,
     streams: Streams,
-    /// How it ended, once that was seen.
+    /// Its exit, once it was observed.
     exit: Option<Exit>,
-    /// Tells when any process that this program started has ended.
+    /// Signals that some child process of this program has ended.
     somebody_ended: Signal,
-    /// Takes note of its end when dropped, now or, where it has not ended yet, as soon as it has.
+    /// Reaps the process when dropped: at once, or as soon as it has ended.
     _held: os::Child,
 }
 
 impl Launched {
-    /// Looks whether it has ended.
+    /// Checks whether it has ended.
     fn look(&self) -> io::Result<Option<Exit>> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let Some(status) = waitid(WaitId::Pid(self.pid), options)? else { return Ok(None) };

@@ -1,7 +1,9 @@
-//! Processes with a terminal (a pty): all three standard streams are one, and the process leads the session that it controls.
+//! Processes with a terminal (a pty): all three standard streams are one, and the process leads the
+//! session that the terminal controls.
 //!
-//! The terminal is `pty-process`: a wrapper around tokio's own command, on tokio's IO. `portable-pty`, the better known,
-//! blocks, and would need a thread for each direction; Windows is what it would bring.
+//! The terminal comes from `pty-process`, a wrapper around tokio's own command on tokio's IO. The
+//! better known `portable-pty` blocks, and would need a thread per direction; its advantage would
+//! be Windows.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +15,7 @@ use tokio::process as os;
 
 use super::{Size, Streams};
 
-/// Starts what was built, with a terminal of this size.
+/// Starts the command with a terminal of this size.
 pub(super) fn start(builder: os::Command, size: Size) -> io::Result<(os::Child, Streams)> {
     let (pty, pts) = pty_process::open().map_err(plain)?;
     pty.resize(pty_process::Size::new(size.rows, size.columns)).map_err(plain)?;
@@ -29,7 +31,7 @@ pub(super) fn start(builder: os::Command, size: Size) -> io::Result<(os::Child, 
     ))
 }
 
-/// The error beneath that of the library.
+/// Extracts the IO error from the library's error.
 fn plain(error: pty_process::Error) -> io::Error {
     match error {
         pty_process::Error::Io(error) => error,
@@ -38,7 +40,8 @@ fn plain(error: pty_process::Error) -> io::Error {
     }
 }
 
-/// What appears on a terminal. Linux tells its end by an error, which is an end of file here.
+/// The output of a terminal. Linux reports its end as an error, which this type turns into an end
+/// of file.
 struct Screen(OwnedReadPty);
 
 impl AsyncRead for Screen {

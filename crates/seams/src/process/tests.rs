@@ -1,4 +1,4 @@
-//! Real processes, told by what their launcher sees.
+//! Real processes, checked through their launcher's handle.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
-/// So long nothing here takes, on however slow a machine.
+/// A time limit that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(60);
 
 fn sh(script: &str) -> Command {
@@ -42,7 +42,7 @@ async fn end(child: &mut Box<dyn Child>) -> Exit {
     timeout(NEVER, child.wait()).await.expect("it ends").unwrap()
 }
 
-/// What a command prints, and how it ends.
+/// Runs a command; returns its output and its exit.
 async fn run(command: Command) -> (String, Exit) {
     let mut child = launch(command).await;
     let printed = all(child.stdout()).await;
@@ -57,7 +57,7 @@ fn known(pid: u32) -> bool {
     test_kill_process(Pid::from_raw(pid as i32).unwrap()).is_ok()
 }
 
-/// A zombie of somebody else's does not live: when its parent takes note of that is the parent's affair.
+/// Whether a process is alive. A zombie is not: its parent decides when to reap it.
 fn lives(pid: u32) -> bool {
     let zombie = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.contains(") Z "));
@@ -73,7 +73,7 @@ async fn until_not(what: fn(u32) -> bool, pid: u32) {
     timeout(NEVER, gone).await.unwrap_or_else(|_| panic!("{pid} is still there"));
 }
 
-/// Waits until there is no process of this number, not even a zombie.
+/// Waits until no process has this id, not even a zombie.
 async fn forgotten(pid: u32) {
     until_not(known, pid).await;
 }
@@ -83,7 +83,7 @@ async fn dead(pid: u32) {
 }
 
 #[tokio::test]
-async fn what_is_printed_arrives_and_the_code_is_true() {
+async fn the_output_and_the_exit_code_arrive() {
     let mut child = launch(sh("printf out; printf err >&2; exit 7")).await;
     assert!(child.stdin().is_none());
     assert_eq!(
@@ -95,7 +95,7 @@ async fn what_is_printed_arrives_and_the_code_is_true() {
 }
 
 #[tokio::test]
-async fn a_signal_that_killed_it_is_told() {
+async fn the_killing_signal_is_reported() {
     let mut child = launch(sh("kill -SEGV $$")).await;
     assert_eq!(end(&mut child).await, Exit::Signal(11));
 
@@ -107,7 +107,7 @@ async fn a_signal_that_killed_it_is_told() {
 }
 
 #[tokio::test]
-async fn waiting_in_vain_forgets_nothing() {
+async fn a_cancelled_wait_loses_nothing() {
     let mut child = launch(fed(sh("read line; exit 3"))).await;
     let stdin = child.stdin();
     assert!(timeout(Duration::from_millis(10), child.wait()).await.is_err());
@@ -116,7 +116,7 @@ async fn waiting_in_vain_forgets_nothing() {
 }
 
 #[tokio::test]
-async fn an_end_that_came_before_anybody_waited_is_told() {
+async fn an_exit_before_the_wait_is_reported() {
     let mut first = launch(sh("exit 1")).await;
     let mut second = launch(sh("exit 2")).await;
     assert_eq!(all(first.stdout()).await + &all(second.stdout()).await, "");
@@ -124,7 +124,7 @@ async fn an_end_that_came_before_anybody_waited_is_told() {
 }
 
 #[tokio::test]
-async fn many_ends_at_once_are_told_apart() {
+async fn many_simultaneous_exits_are_distinguished() {
     let mut children = Vec::new();
     for code in 0..20 {
         children.push((code, launch(sh(&format!("exit {code}"))).await));
@@ -135,7 +135,7 @@ async fn many_ends_at_once_are_told_apart() {
 }
 
 #[tokio::test]
-async fn the_standard_input_reaches_it_to_its_end() {
+async fn the_standard_input_arrives_completely() {
     let mut child = launch(fed(program(&["cat"]))).await;
     let mut stdin = child.stdin().unwrap();
     stdin.write_all(b"to and fro").await.unwrap();
@@ -145,12 +145,12 @@ async fn the_standard_input_reaches_it_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_standard_input_that_nobody_asked_for_is_empty() {
+async fn without_a_pipe_the_standard_input_is_empty() {
     assert_eq!(run(program(&["cat"])).await, (String::new(), Exit::Code(0)));
 }
 
 #[tokio::test]
-async fn the_environment_is_the_one_that_was_given_and_no_more() {
+async fn the_environment_is_exactly_the_given_one() {
     let env = vec![("A".to_owned(), "1".to_owned()), ("B".to_owned(), "b = 2\nc".to_owned())];
     let command = Command { env, ..program(&["/usr/bin/env"]) };
     let (printed, exit) = run(command).await;
@@ -158,13 +158,13 @@ async fn the_environment_is_the_one_that_was_given_and_no_more() {
 }
 
 #[tokio::test]
-async fn it_starts_where_it_was_told_to() {
+async fn it_starts_in_the_given_directory() {
     let (printed, _) = run(Command { cwd: Some("/".into()), ..sh("pwd") }).await;
     assert_eq!(printed, "/\n");
 }
 
 #[tokio::test]
-async fn it_can_be_told_another_name() {
+async fn it_can_have_another_name() {
     let mut child =
         launch(fed(Command { arg0: Some("another".into()), ..program(&["/bin/sh"]) })).await;
     child.stdin().unwrap().write_all(b"echo $0\n").await.unwrap();
@@ -172,7 +172,7 @@ async fn it_can_be_told_another_name() {
 }
 
 #[tokio::test]
-async fn a_start_that_fails_says_why() {
+async fn a_failed_start_reports_the_reason() {
     let error = refusal(program(&["no-such-program"])).await;
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     assert!(error.to_string().starts_with("cannot start `no-such-program`: "), "{error}");
@@ -194,8 +194,8 @@ async fn a_start_that_fails_says_why() {
 }
 
 #[tokio::test]
-async fn a_grandchild_has_the_last_word() {
-    // The grandchild waits for a line that comes after the end of its parent.
+async fn a_grandchild_can_print_after_the_exit() {
+    // The grandchild waits for a line that is written after its parent has ended.
     let mut child = launch(fed(sh("exec 3<&0; (read line <&3; echo late $line) & exit 5"))).await;
     let mut stdin = child.stdin().unwrap();
     assert_eq!(end(&mut child).await, Exit::Code(5));
@@ -203,7 +203,7 @@ async fn a_grandchild_has_the_last_word() {
     assert_eq!(all(child.stdout()).await, "late word\n");
 }
 
-/// A shell whose grandchild sleeps, and the grandchild's number.
+/// Starts a shell whose grandchild sleeps; returns the grandchild's process id too.
 async fn parent() -> (Box<dyn Child>, BufReader<Output>, u32) {
     let mut child = launch(sh("sleep 1000 & echo $!; wait")).await;
     let mut stdout = BufReader::new(child.stdout().unwrap());
@@ -213,7 +213,7 @@ async fn parent() -> (Box<dyn Child>, BufReader<Output>, u32) {
 }
 
 #[tokio::test]
-async fn a_signal_reaches_those_whom_it_started() {
+async fn a_signal_reaches_the_descendants() {
     let (mut child, stdout, grandchild) = parent().await;
     child.signal(TERMINATE).unwrap();
     assert_eq!(end(&mut child).await, Exit::Signal(TERMINATE));
@@ -222,7 +222,7 @@ async fn a_signal_reaches_those_whom_it_started() {
 }
 
 #[tokio::test]
-async fn who_is_left_after_its_end_is_reached_still() {
+async fn a_signal_after_the_exit_reaches_the_descendants() {
     let mut child = launch(sh("sleep 1000 & exit 0")).await;
     assert_eq!(end(&mut child).await, Exit::Code(0));
     child.signal(KILL).unwrap();
@@ -231,7 +231,7 @@ async fn who_is_left_after_its_end_is_reached_still() {
 }
 
 #[tokio::test]
-async fn who_drops_it_kills_it_and_those_whom_it_started_and_no_zombie_stays() {
+async fn dropping_it_kills_the_whole_group_and_leaves_no_zombie() {
     let (child, stdout, grandchild) = parent().await;
     let pid = child.pid();
     drop(child);
@@ -241,7 +241,7 @@ async fn who_drops_it_kills_it_and_those_whom_it_started_and_no_zombie_stays() {
 }
 
 #[tokio::test]
-async fn who_drops_it_after_its_end_kills_the_rest() {
+async fn dropping_it_after_the_exit_kills_the_descendants() {
     let mut child = launch(sh("sleep 1000 & exit 0")).await;
     let (pid, stdout) = (child.pid(), child.stdout());
     assert_eq!(end(&mut child).await, Exit::Code(0));
@@ -250,9 +250,9 @@ async fn who_drops_it_after_its_end_kills_the_rest() {
     forgotten(pid).await;
 }
 
-/// Else a signal for its group could hit a stranger's.
+/// Otherwise a signal for its group could hit another process.
 #[tokio::test]
-async fn its_number_stays_taken_until_it_is_dropped() {
+async fn its_process_id_stays_reserved_until_it_is_dropped() {
     let mut child = launch(sh("exit 0")).await;
     let pid = child.pid();
     end(&mut child).await;
@@ -279,7 +279,7 @@ async fn a_slow_reader_gets_every_byte() {
 }
 
 #[tokio::test]
-async fn it_ends_within_the_grace_where_it_obeys() {
+async fn terminate_lets_an_obedient_process_exit() {
     let mut child =
         launch(sh("trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")).await;
     ready(&mut child).await;
@@ -288,7 +288,7 @@ async fn it_ends_within_the_grace_where_it_obeys() {
 }
 
 #[tokio::test]
-async fn it_is_killed_after_the_grace_where_it_does_not() {
+async fn terminate_kills_a_process_after_the_grace_period() {
     let mut child = launch(sh("trap '' TERM; echo ready; while :; do sleep 0.01; done")).await;
     ready(&mut child).await;
     assert_eq!(child.terminate(Duration::from_millis(50)).await.unwrap(), Exit::Signal(KILL));
@@ -302,7 +302,7 @@ async fn ready(child: &mut Box<dyn Child>) {
 }
 
 #[tokio::test]
-async fn on_a_terminal_all_three_are_one() {
+async fn on_a_terminal_all_three_streams_are_one() {
     let script = "test -t 0 && test -t 1 && test -t 2 && stty size; echo err >&2; : </dev/tty && echo mine; exit 6";
     let mut child = launch(on_terminal(sh(script))).await;
     assert!(child.stderr().is_none());
@@ -359,7 +359,7 @@ async fn a_terminal_loses_nothing_at_its_end() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal() {
+async fn an_exit_hangs_up_the_descendants_on_the_terminal() {
     let mut child = launch(on_terminal(sh("sleep 1000 & echo $!"))).await;
     let grandchild = all(child.stdout()).await;
     dead(grandchild.trim().parse().unwrap()).await;
@@ -367,14 +367,14 @@ async fn the_end_of_a_process_hangs_up_whom_it_started_on_its_terminal() {
 }
 
 #[tokio::test]
-async fn whoever_ignores_that_has_the_last_word() {
+async fn a_descendant_that_ignores_the_hangup_can_still_print() {
     let mut child = launch(on_terminal(sh("trap '' HUP; (sleep 0.1; echo late) & exit 5"))).await;
     assert_eq!(end(&mut child).await, Exit::Code(5));
     assert_eq!(all(child.stdout()).await, "late\r\n");
 }
 
 #[tokio::test]
-async fn who_drops_a_process_on_a_terminal_kills_it_too() {
+async fn dropping_a_process_on_a_terminal_kills_it_too() {
     let mut child = launch(on_terminal(sh("trap '' HUP; echo ready; sleep 1000"))).await;
     ready(&mut child).await;
     let pid = child.pid();
@@ -383,7 +383,7 @@ async fn who_drops_a_process_on_a_terminal_kills_it_too() {
 }
 
 #[test]
-fn the_end_of_a_runtime_kills_what_its_tasks_hold() {
+fn the_end_of_a_runtime_kills_the_processes_of_its_tasks() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
     let pid = first.block_on(async {

@@ -1,7 +1,9 @@
-//! What is owed to the user, and what is to be said to the server, without clock, socket or task.
+//! The client's open streams and calls, and the requests that it must send, without a clock, a
+//! socket or a task.
 //!
-//! The book says the same in every generation: [`Book::everything`] is what a new connection begins with, and each line that
-//! comes back is judged by what the user has seen, never by the connection over which it came.
+//! The book works the same in every generation. [`Book::everything`] returns the first requests of
+//! a new connection. The book compares each reply with the numbers that the user has already seen,
+//! independent of the connection that delivered the reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -14,22 +16,22 @@ use super::command::{Ask, Asked, Feed};
 use super::outcome::{Ending, Failure, Number};
 use crate::wire::{Name, Reply, Request};
 
-/// What is owed to the user.
+/// The open streams and calls of the user.
 #[derive(Default)]
 pub(super) struct Book {
     streams: BTreeMap<Name, Stream>,
-    /// Calls by their ids, which ascend: their order is the order of asking.
+    /// Calls by id. Ids ascend in the order of the calls.
     calls: BTreeMap<u64, Call>,
     last_id: u64,
-    /// Streams that ended here, but may still be sent by the server.
+    /// Streams that ended at the client, but that the server may still send.
     unwanted: BTreeSet<Name>,
 }
 
 struct Stream {
     feed: Feed,
-    /// The index of the last number that the user was given.
+    /// The index of the last number that the user received.
     seen: u64,
-    /// Whether a server may know of it.
+    /// Whether the request was sent, so that a server may know the stream.
     reported: bool,
 }
 
@@ -37,7 +39,7 @@ struct Call {
     what: Asked,
     answer: oneshot::Sender<Result<u64, Failure>>,
     deadline: Instant,
-    /// Whether a server may know of it.
+    /// Whether the request was sent, so that a server may know the call.
     reported: bool,
 }
 
@@ -58,7 +60,7 @@ impl Call {
     }
 
     fn end(self, outcome: Result<u64, Failure>) {
-        // A user that no longer waits is told nothing.
+        // The send fails if the user no longer waits.
         let _ = self.answer.send(outcome);
     }
 }
@@ -75,7 +77,7 @@ impl Stream {
     }
 
     fn end(self, ending: Ending) {
-        // The feed ends once: a stream leaves the book with this.
+        // The ending is set only once, because the stream leaves the book here.
         let _ = self.feed.ending.set(ending);
     }
 
@@ -91,22 +93,22 @@ impl Stream {
 }
 
 impl Book {
-    /// Whether anybody waits for anything.
+    /// Returns whether there is no open stream or call.
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty() && self.calls.is_empty()
     }
 
-    /// How many calls wait for an answer.
+    /// The number of calls that wait for an answer.
     pub(super) fn pending_calls(&self) -> usize {
         self.calls.len()
     }
 
-    /// How many streams there are.
+    /// The number of open streams.
     pub(super) fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// A stream is to be watched; says what to tell the server now, if there is a connection.
+    /// Adds a stream. Returns the request to send now, if there is a connection.
     pub(super) fn watch(&mut self, name: Name, feed: Feed, connected: bool) -> Option<Request> {
         let mut stream = Stream { feed, seen: 0, reported: false };
         if self.streams.contains_key(&name) {
@@ -119,12 +121,12 @@ impl Book {
         request
     }
 
-    /// A stream is no longer wanted.
+    /// Closes a stream. Returns the request to send now, if a server may know the stream.
     pub(super) fn unwatch(&mut self, name: &Name) -> Option<Request> {
         self.fail_stream(name, Failure::Closed)
     }
 
-    /// A call was asked for; says what to tell the server now, if there is a connection.
+    /// Adds a call. Returns the request to send now, if there is a connection.
     pub(super) fn call(&mut self, ask: Ask, deadline: Instant, connected: bool) -> Option<Request> {
         self.last_id += 1;
         let mut call = Call { what: ask.what, answer: ask.answer, deadline, reported: false };
@@ -133,7 +135,8 @@ impl Book {
         request
     }
 
-    /// All that a new connection has to be told: in the order of asking, and with nothing left out.
+    /// All requests that a new connection must send. Calls are in the order in which the user made
+    /// them.
     pub(super) fn everything(&mut self) -> Vec<Request> {
         if defect!(RetriesUnderNewId) {
             let calls = std::mem::take(&mut self.calls);
@@ -151,10 +154,11 @@ impl Book {
         unwanted.into_iter().chain(watches).chain(calls).collect()
     }
 
-    /// The server says something over the connection of this generation. Says what to tell it in return.
+    /// Handles a reply that arrived over the connection of this generation. Returns the request to
+    /// send in return.
     ///
     /// # Errors
-    /// If no server that keeps to the protocol says so here.
+    /// If the reply violates the protocol at this point.
     pub(super) fn hear(
         &mut self,
         reply: Reply,
@@ -199,7 +203,7 @@ impl Book {
         self.deliver(name, number)
     }
 
-    /// Gives the user a number, whatever came before.
+    /// Delivers a number to the user, without a check of its index.
     pub(super) fn deliver(&mut self, name: &Name, number: Number) -> Option<Request> {
         let stream = self.streams.get_mut(name)?;
         stream.seen = stream.seen.max(number.index);
@@ -219,7 +223,7 @@ impl Book {
             return self.gap(&name, total); // it says that there was more than it sent
         }
         self.streams.remove(&name)?.end(Ending::Completed { total });
-        // All is here: the server need not keep it for us.
+        // The stream is complete, so the server can release it.
         Some(Request::Unwatch { stream: name })
     }
 
@@ -248,13 +252,14 @@ impl Book {
         })
     }
 
-    /// The connection is gone: what was bound to it, or in flight on it, fails.
+    /// Fails the calls that were bound to the lost connection, or in flight on it.
     pub(super) fn connection_lost(&mut self) {
         let gone = take(&mut self.calls, |call| call.reported && !call.is_durable());
         gone.for_each(|call| call.end(Err(Failure::ConnectionLost)));
     }
 
-    /// The session is gone: what a server may know of fails. What was asked for since goes into the next session.
+    /// Fails the streams and calls that a server may know. The next session serves those that were
+    /// not sent yet.
     pub(super) fn session_lost(&mut self, failure: &Failure) {
         self.unwanted.clear();
         take(&mut self.streams, |stream| stream.reported)
@@ -262,7 +267,7 @@ impl Book {
         take(&mut self.calls, |call| call.reported).for_each(|call| call.end(Err(failure.clone())));
     }
 
-    /// Everything fails.
+    /// Fails all streams and calls.
     pub(super) fn fail_all(&mut self, failure: &Failure) {
         let names: Vec<Name> = self.streams.keys().cloned().collect();
         names.iter().for_each(|name| drop(self.fail_stream(name, failure.clone())));
@@ -271,12 +276,12 @@ impl Book {
             .for_each(|call| call.end(Err(failure.clone())));
     }
 
-    /// When the first call has waited too long.
+    /// The earliest deadline of a call.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.calls.values().map(|call| call.deadline).min()
     }
 
-    /// Calls that have waited too long fail.
+    /// Fails the calls whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) {
         take(&mut self.calls, |call| call.deadline <= now).for_each(|call| {
             milestone!("counter.client.unanswered");
@@ -285,7 +290,7 @@ impl Book {
     }
 }
 
-/// Takes the values that fit out of a map, in order.
+/// Removes the values for which `fits` returns `true` from a map, in order.
 fn take<K: Ord, V>(map: &mut BTreeMap<K, V>, fits: impl Fn(&V) -> bool) -> impl Iterator<Item = V> {
     let (taken, left): (BTreeMap<K, V>, _) =
         std::mem::take(map).into_iter().partition(|(_, value)| fits(value));

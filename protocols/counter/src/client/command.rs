@@ -1,4 +1,4 @@
-//! What the user asks the driver for.
+//! The commands that the user's handles send to the driver.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::outcome::{Ending, Failure, Number};
 use crate::wire::Name;
 
-/// What the user asks the driver for.
+/// A command of the user to the driver.
 pub(super) enum Command {
     Watch { stream: Name, feed: Feed },
     Unwatch { stream: Name },
@@ -22,13 +22,13 @@ pub(super) struct Feed {
     pub(super) ending: Arc<OnceLock<Ending>>,
 }
 
-/// A call that was asked for.
+/// A call of the user.
 pub(super) struct Ask {
     pub(super) what: Asked,
     pub(super) answer: oneshot::Sender<Result<u64, Failure>>,
 }
 
-/// What a call asks for.
+/// The request of a call.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Add { counter: Name, amount: u32, memo: Name },

@@ -1,4 +1,5 @@
-//! The client's one task: it gets connections, keeps them, and moves lines between them and the [`Book`].
+//! The client's only task: it establishes connections, keeps them open, and moves lines between
+//! them and the [`Book`].
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -28,36 +29,36 @@ pub(super) struct Driver {
     state: Arc<Mutex<State>>,
     book: Book,
     session: Option<SessionId>,
-    /// How many connections were installed, and how many were tried.
+    /// The number of installed connections; the next field counts the attempts.
     installed: u64,
     attempts: u64,
-    /// How long to wait before the next attempt.
+    /// The pause before the next attempt.
     pause: Duration,
-    /// A connection that was given up, and that a defect still listens to.
+    /// A connection that the client gave up, but that a defect still reads.
     ghost: Option<Link>,
 }
 
 /// The user closed the client.
 struct Closed(Option<tokio::sync::oneshot::Sender<()>>);
 
-/// A server that said welcome.
+/// A connection that the server welcomed.
 struct Greeted {
     link: Link,
     session: SessionId,
     resumed: bool,
 }
 
-/// Why an attempt to connect failed.
+/// The reason why an attempt to connect failed.
 enum Attempt {
-    /// For reasons that may pass.
+    /// A transient failure.
     Passing,
     /// The server refused.
     Refused(Refusal),
-    /// What answered is no server of this protocol.
+    /// The peer does not implement this protocol.
     Protocol,
 }
 
-/// How long a goodbye may take.
+/// The maximum duration of a close.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 impl Driver {
@@ -89,7 +90,7 @@ impl Driver {
         let Err(Closed(done)) = self.live().await;
         self.book.fail_all(&Failure::Closed);
         if let Some(done) = done {
-            // Who asked for the end may have gone.
+            // The send fails if the user no longer waits for the close.
             let _ = done.send(());
         }
     }
@@ -109,7 +110,7 @@ impl Driver {
 
     // -- without a connection --------------------------------------------------------------------------------------------
 
-    /// Tries to get a connection until the recovery deadline.
+    /// Tries to connect until the recovery deadline.
     async fn recover(&mut self) -> Result<Result<Greeted, Failure>, Closed> {
         self.set(State::Recovering);
         milestone!("counter.client.recovering", generation = self.installed + 1);
@@ -138,7 +139,7 @@ impl Driver {
         }
     }
 
-    /// One attempt to connect and to be welcomed.
+    /// Makes one attempt to connect and to receive the welcome.
     async fn attempt(&mut self, deadline: Instant) -> Result<Result<Greeted, Attempt>, Closed> {
         self.attempts += 1;
         let ticket = Ticket { generation: self.installed + 1, attempt: self.attempts };
@@ -151,7 +152,7 @@ impl Driver {
         Ok(greeted.unwrap_or(Err(Attempt::Passing)))
     }
 
-    /// Waits before an attempt: not at all at first, then longer each time, up to a limit.
+    /// Waits before an attempt: at first not at all, then twice as long each time, up to a maximum.
     async fn back_off(&mut self, deadline: Instant) -> Result<(), Closed> {
         let pause = self.pause;
         self.pause = (pause * 2).clamp(
@@ -178,7 +179,7 @@ impl Driver {
         Duration::from_millis(self.env.entropy.below(most + 1))
     }
 
-    /// Everything fails; then waits until the user asks for something.
+    /// Fails everything, then waits until the user makes a new request.
     async fn idle(&mut self, failure: Failure) -> Result<(), Closed> {
         self.set(State::Failed);
         self.book.fail_all(&failure);
@@ -190,7 +191,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Waits for something, and meanwhile writes down what the user asks for.
+    /// Waits for a future, and accepts commands of the user in the meantime.
     async fn attend<T>(&mut self, something: impl Future<Output = T>) -> Result<T, Closed> {
         let mut something = pin!(something);
         loop {
@@ -208,7 +209,7 @@ impl Driver {
         self.book.pending_calls() < self.limits.pending_calls
     }
 
-    /// Writes down what the user asks for; tells the server where there is a link to it.
+    /// Enters a command in the book, and sends the request if there is a link.
     fn take(&mut self, command: Option<Command>, link: Option<&mut Link>) -> Result<(), Closed> {
         let connected = link.is_some();
         let request = match command {
@@ -317,7 +318,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What the defects make of a connection that was given up.
+    /// Handles data of a connection that the client gave up, as the enabled defects do.
     fn hear_ghost(&mut self, heard: Result<Heard, LinkError>) -> Result<(), Over> {
         match heard {
             Ok(Heard::Room) => Ok(()),
@@ -337,7 +338,7 @@ impl Driver {
     }
 }
 
-/// Why a connection is no longer used.
+/// The reason why a connection is no longer used.
 enum Over {
     Lost(LinkError),
     Closed(Closed),
@@ -355,7 +356,7 @@ impl From<Closed> for Over {
     }
 }
 
-/// Connects, says hello, and waits for the answer.
+/// Connects, sends the hello, and waits for the answer.
 async fn greet(
     net: Net,
     server: Endpoint,
@@ -383,7 +384,7 @@ async fn greet(
     }
 }
 
-/// What a connection says that was given up; without one, nothing for ever.
+/// Reads from a connection that the client gave up. Never returns if there is none.
 async fn haunt(ghost: &mut Option<Link>) -> Result<Heard, LinkError> {
     match ghost {
         Some(link) => link.next().await,

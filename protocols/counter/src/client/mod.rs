@@ -1,12 +1,15 @@
-//! The client: one logical client over connections that come and go.
+//! The client: one logical client over a sequence of connections.
 //!
-//! - [`Client`]: what a user holds. Dropping it ends its task; [`Client::close`] says goodbye first.
-//! - `book`: what is owed to the user, and what is to be said to the server. Without clock, socket or task.
-//! - `driver`: the one task. It gets connections, keeps them, and moves lines between them and the book.
+//! - [`Client`]: the user's handle. Dropping it ends its task; [`Client::close`] notifies the
+//!   server first.
+//! - `book`: the open streams and calls, and the requests to send, without a clock, a socket or a
+//!   task.
+//! - `driver`: the only task. It establishes connections, keeps them open, and moves lines between
+//!   them and the book.
 //!
-//! A client is [`Connected`](State::Connected), or [`Recovering`](State::Recovering) with a deadline, or it has
-//! [`Failed`](State::Failed): then everything that waited has ended with a reason, and it tries again when it is asked for
-//! something new.
+//! A client is [`Connected`](State::Connected), [`Recovering`](State::Recovering) with a deadline,
+//! or [`Failed`](State::Failed). A failed client has ended all streams and calls with a reason, and
+//! reconnects when the user makes a new request.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -28,7 +31,7 @@ mod outcome;
 
 pub use outcome::{Ending, Failure, Number, State};
 
-/// A client. Dropping it ends its task and its connection; what waits for it fails as closed.
+/// A client. Dropping it ends its task and its connection; open streams and calls fail as closed.
 pub struct Client {
     commands: mpsc::Sender<Command>,
     state: Arc<Mutex<State>>,
@@ -36,7 +39,7 @@ pub struct Client {
     _driver: JoinSet<()>,
 }
 
-/// How many commands may wait for the driver; who asks for more waits.
+/// The number of commands that may wait for the driver; further ones wait for room.
 const COMMANDS: usize = 16;
 
 impl Client {
@@ -49,31 +52,33 @@ impl Client {
         Self { commands, state, limits, _driver: driver }
     }
 
-    /// Whether it has a connection.
+    /// Returns whether the client has a connection.
     pub fn state(&self) -> State {
         *self.state.lock().expect("nothing panics under the lock")
     }
 
-    /// Watches a stream from its first number on. A name is good for one watch: numbers that were made are not made again.
+    /// Watches a stream from its first number. A name can be watched only once per session, because
+    /// numbers are not produced again.
     pub async fn watch(&self, stream: Name) -> Watch {
         let (sender, numbers) = mpsc::channel(self.limits.queued_numbers.max(1));
         let ending = Arc::new(OnceLock::new());
         let feed = Feed { numbers: sender, ending: ending.clone() };
-        // Where nobody listens any more, the watch has lost its feed, and is closed.
+        // If the driver has ended, the watch loses its feed, and reports that it was closed.
         let _ = self.commands.send(Command::Watch { stream: stream.clone(), feed }).await;
         Watch { numbers, ending, asked: false, commands: self.commands.clone(), stream }
     }
 
-    /// Adds to a counter, with a memo beside it; answers the new sum. Durable: survives lost connections, takes effect at most
-    /// once, and in the order of calling.
+    /// Adds to a counter, with a memo; returns the new sum. Durable: survives lost connections,
+    /// takes effect at most once, and in the order of the calls.
     ///
     /// # Errors
-    /// A [`Failure`] leaves open whether it took effect.
+    /// After a [`Failure`], it is unknown whether the add took effect.
     pub async fn add(&self, counter: Name, amount: u32, memo: Name) -> Result<u64, Failure> {
         self.call(Asked::Add { counter, amount, memo }).await
     }
 
-    /// Asks for the sum of a counter. In flight: fails if its connection dies between question and answer.
+    /// Returns the sum of a counter. In flight: fails if its connection ends between request and
+    /// answer.
     ///
     /// # Errors
     /// [`Failure::ConnectionLost`], and those of every call.
@@ -81,7 +86,8 @@ impl Client {
         self.call(Asked::Peek { counter }).await
     }
 
-    /// Holds a lease on a counter for a while, and returns when it has run out. Bound: dies with its connection, at once.
+    /// Holds a lease on a counter for `lasts`, and returns when the lease has expired. Bound: ends
+    /// with its connection, at once.
     ///
     /// # Errors
     /// [`Failure::ConnectionLost`], and those of every call.
@@ -91,22 +97,23 @@ impl Client {
 
     async fn call(&self, what: Asked) -> Result<u64, Failure> {
         let (answer, answered) = oneshot::channel();
-        // Where nobody listens any more, `answer` is dropped, and the call is closed.
+        // If the driver has ended, `answer` is dropped, and the call fails as closed.
         let _ = self.commands.send(Command::Call(Ask { what, answer })).await;
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// Ends everything, and tells the server if there is a connection. What is asked for afterwards fails as closed.
+    /// Ends all streams and calls, and notifies the server if there is a connection. Later requests
+    /// fail as closed.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.commands.send(Command::Close { done }).await.is_ok() {
-            // An error says that the driver is gone, which is what was asked for.
+            // An error means that the driver has ended already.
             let _ = closed.await;
         }
     }
 }
 
-/// A stream that is being watched.
+/// A watched stream.
 pub struct Watch {
     stream: Name,
     numbers: mpsc::Receiver<Number>,
@@ -116,12 +123,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for the next number; `None` when the stream has ended.
+    /// Waits for the next number. Returns `None` when the stream has ended.
     pub async fn next(&mut self) -> Option<Number> {
         self.numbers.recv().await
     }
 
-    /// How it ended, after [`next`](Watch::next) returned `None`.
+    /// Returns the ending of the stream, after [`next`](Watch::next) returned `None`.
     pub fn ending(&mut self) -> Ending {
         if defect!(ReasonChanges) && std::mem::replace(&mut self.asked, true) {
             return Ending::Failed(Failure::Closed); // how it is now, not how it ended
@@ -129,13 +136,13 @@ impl Watch {
         self.ending.get_or_init(|| Ending::Failed(Failure::Closed)).clone()
     }
 
-    /// A handle that closes it.
+    /// Returns a handle that closes the watch.
     pub fn closer(&self) -> Closer {
         Closer { stream: self.stream.clone(), commands: self.commands.clone() }
     }
 }
 
-/// Closes a [`Watch`] from elsewhere.
+/// Closes a [`Watch`] from another task.
 #[derive(Clone)]
 pub struct Closer {
     stream: Name,
@@ -143,9 +150,9 @@ pub struct Closer {
 }
 
 impl Closer {
-    /// Ends the watch as [`Failure::Closed`], if it has not ended.
+    /// Ends the watch with [`Failure::Closed`], unless it has already ended.
     pub async fn close(&self) {
-        // Where nobody listens any more, everything is closed already.
+        // If the driver has ended, everything is closed already.
         let _ = self.commands.send(Command::Unwatch { stream: self.stream.clone() }).await;
     }
 }

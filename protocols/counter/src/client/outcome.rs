@@ -1,4 +1,5 @@
-//! What a client says to its user: its state, the numbers of a stream, how streams and calls end.
+//! The results that a client returns to its user: its state, the numbers of a stream, and the ends
+//! of streams and calls.
 
 use std::num::NonZeroU64;
 
@@ -7,19 +8,19 @@ use crate::wire::{Absence, Refusal};
 /// Whether a client has a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has one.
+    /// It has a connection.
     Connected,
-    /// It tries to get one, until its recovery deadline.
+    /// It tries to connect, until its recovery deadline.
     Recovering,
-    /// It gave up, and waits to be asked for something.
+    /// It gave up, and waits for a request of the user.
     Failed,
 }
 
-/// Why a stream or a call failed.
+/// The reason why a stream or a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No connection came up in time.
+    /// The client could not connect within the recovery deadline.
     #[error("no connection within the recovery deadline")]
     RecoveryDeadline,
     /// The server no longer knows the session.
@@ -28,33 +29,33 @@ pub enum Failure {
     /// The server refused the session.
     #[error("the server refused: {0}")]
     Refused(Refusal),
-    /// The server sent what is no line of this protocol.
+    /// The server sent an invalid line.
     #[error("the server broke the protocol")]
     Protocol,
-    /// Numbers are missing, and the server no longer has them.
+    /// The server no longer has some of the missing numbers.
     #[error("gap: number {next} is no longer kept, the oldest is {oldest}")]
     Gap {
-        /// The number that would have come next.
+        /// The next number that the client needed.
         next: NonZeroU64,
-        /// The oldest one that is there.
+        /// The oldest number that the server has.
         oldest: u64,
     },
     /// The server has no such stream.
     #[error("the server has no such stream: {0}")]
     NoStream(Absence),
-    /// This client watches a stream of that name already.
+    /// This client already watches a stream with that name.
     #[error("watched already")]
     WatchedAlready,
-    /// The user reads more slowly than numbers come.
+    /// The user reads more slowly than the numbers arrive.
     #[error("the user is too slow")]
     Overrun,
-    /// The connection died between question and answer.
+    /// The connection ended between request and answer.
     #[error("the connection was lost")]
     ConnectionLost,
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("no answer in time")]
     Unanswered,
-    /// The server knows of the add, but no longer its outcome.
+    /// The server knows the add, but no longer its outcome.
     #[error("the outcome is no longer known")]
     Forgotten,
     /// The user closed it.
@@ -62,12 +63,12 @@ pub enum Failure {
     Closed,
 }
 
-/// How a stream ended. Asked again, it is the same.
+/// The ending of a stream. Repeated queries return the same value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All its numbers were delivered.
     Completed {
-        /// How many there were.
+        /// The number of delivered numbers.
         total: u64,
     },
     /// It failed.
@@ -81,6 +82,6 @@ pub struct Number {
     pub index: u64,
     /// The number.
     pub value: u64,
-    /// The generation over which it came.
+    /// The generation of the connection that delivered it.
     pub generation: u64,
 }

@@ -1,4 +1,5 @@
-//! One connection of the server, in one task: hello, then requests in, and what the session owes out.
+//! One connection of the server, in one task: it reads the hello, then requests, and sends the
+//! replies and numbers of its session.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::{Place, Shared};
 use crate::link::{Heard, Link, LinkError};
 use crate::wire::{Absence, Name, Refusal, Reply, Request};
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Over {
     Lost(LinkError),
@@ -35,10 +36,10 @@ impl From<Fenced> for Over {
     }
 }
 
-/// How long a refusal may take to be heard.
+/// The maximum time for the delivery of a refusal.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Serves one connection until it is over.
+/// Serves one connection until its end.
 pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let counted = Counted::new(&shared.connections);
     let mut link = Link::new(stream, shared.limits.liveness);
@@ -114,7 +115,7 @@ struct Attached {
     link: Link,
     place: Place,
     wake: Arc<Notify>,
-    /// The leases that this connection holds, by when they run out. They die with it.
+    /// The leases that this connection holds, by expiry time. They end with the connection.
     leases: BTreeMap<(Instant, u64), Counted>,
 }
 
@@ -144,7 +145,7 @@ impl Attached {
         Ok(self.shared.with(self.place, act)?)
     }
 
-    /// Moves what the session owes into the link, as far as there is room.
+    /// Moves replies and numbers of the session into the link, as far as there is room.
     fn pull(&mut self) -> Result<(), Over> {
         let ticket = self.place.ticket;
         while self.link.has_room() {
@@ -222,7 +223,8 @@ impl Attached {
             session.added(id, sum, remembered);
             Reply::Added { id, sum }
         };
-        // Look and apply in one step: between the two, another connection of this session could do the same.
+        // The check and the addition are one step under the lock. Otherwise another connection of
+        // this session could perform the same addition between them.
         let in_one_step = !defect!(DedupesAfterUnlock);
         let known = self.with(|session| match session.add_state(id) {
             AddState::Known(reply) => Ok(Some(reply)),

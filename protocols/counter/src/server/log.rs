@@ -1,7 +1,8 @@
-//! What a server keeps of one stream: its newest numbers, and its end.
+//! The part of a stream that the server keeps: its newest numbers, and its end.
 //!
-//! Readers pull by position. A reader that was away asks for the same position as before; a reader that is up to date asks for
-//! the one that does not exist yet. There is no other way to get a number, so nothing can fall between catching up and live.
+//! Readers pull by position. A reader that was disconnected asks for the same position as before. A
+//! reader that is up to date asks for the position that does not exist yet. Since there is no other
+//! way to read a number, no number can be lost between catch-up and live delivery.
 
 use std::collections::VecDeque;
 
@@ -10,28 +11,28 @@ use reknit_seams::defect;
 /// The newest numbers of a stream.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// The index of the oldest number that is kept; indices start at 1.
+    /// The index of the oldest number in the log; indices start at 1.
     oldest: u64,
     kept: VecDeque<u64>,
     retained_items: usize,
     ended: bool,
 }
 
-/// What stands at a position.
+/// The content of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum At {
-    /// This number.
+    /// A number.
     Number(u64),
     /// Nothing yet.
     NotYet,
-    /// The end.
+    /// The end of the stream.
     End {
-        /// How many numbers there were.
+        /// The number of numbers in the stream.
         total: u64,
     },
-    /// Something that is no longer kept.
+    /// A number that the log no longer contains.
     Gone {
-        /// The oldest that is.
+        /// The index of the oldest number in the log.
         oldest: u64,
     },
 }
@@ -41,7 +42,7 @@ impl Log {
         Self { oldest: 1, kept: VecDeque::new(), retained_items, ended: false }
     }
 
-    /// Adds a number at the end, and lets go of the oldest where there are too many.
+    /// Appends a number, and removes the oldest ones beyond the limit.
     pub(super) fn append(&mut self, value: u64) {
         debug_assert!(!self.ended, "nothing follows the end");
         self.kept.push_back(value);
@@ -51,17 +52,17 @@ impl Log {
         }
     }
 
-    /// Nothing follows.
+    /// Marks the end of the stream.
     pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The index of the next number to come.
+    /// The index of the next number.
     pub(super) fn next(&self) -> u64 {
         self.oldest + self.kept.len() as u64
     }
 
-    /// What stands at `index`.
+    /// The content of position `index`.
     pub(super) fn at(&self, index: u64) -> At {
         if defect!(PanicsBehindRetention) {
             assert!(index >= self.oldest, "what a reader wants is kept");
@@ -76,7 +77,7 @@ impl Log {
         }
     }
 
-    /// How many numbers are kept.
+    /// The number of numbers in the log.
     pub(super) fn len(&self) -> usize {
         self.kept.len()
     }
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_gets_what_is_kept_in_order_and_then_the_end() {
+    fn a_reader_gets_the_newest_numbers_in_order_and_then_the_end() {
         let mut log = Log::new(2);
         assert_eq!(log.at(1), At::NotYet);
         [10, 20, 30].into_iter().for_each(|value| log.append(value));
@@ -100,7 +101,7 @@ mod tests {
         assert_eq!(log.at(4), At::End { total: 3 });
     }
 
-    /// Keeping nothing means that only who is there in time gets a number: nobody.
+    /// With a limit of 0, no reader ever gets a number.
     #[test]
     fn a_log_that_keeps_nothing_still_counts() {
         let mut log = Log::new(0);

@@ -1,11 +1,13 @@
-//! The server: it keeps sessions, and lends them to connections.
+//! The server: it keeps sessions, and attaches connections to them.
 //!
-//! - `log`: what is kept of one stream. `session`: one session. Both without clock, socket or task.
-//! - `connection`: one connection, one task. It pulls what it sends from its session, by position, so a client that reads
-//!   slowly, or not at all, stops nobody but itself.
+//! - `log`: the log of one stream. `session`: one session. Neither uses a clock, a socket or a
+//!   task.
+//! - `connection`: one connection, one task. It pulls numbers from its session by position, so a
+//!   client that reads slowly, or not at all, delays only itself.
 //!
-//! All sessions stand under one lock, which is never held across an await. Tasks are owned: the connections by the server,
-//! the task that fills a stream's log by the stream. Dropping [`Server::run`] ends all of them.
+//! A single lock protects all sessions; it is never held across an await. Every task has an owner:
+//! the server owns the connections, and a stream owns the task that fills its log. Dropping
+//! [`Server::run`] ends all of them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -32,24 +34,24 @@ mod session;
 
 use session::{Fenced, Session};
 
-/// A server that listens.
+/// A listening server.
 pub struct Server {
     listener: Listener,
     shared: Arc<Shared>,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     limits: ServerLimits,
     source: Arc<dyn Source>,
     ledger: Arc<dyn Ledger>,
     entropy: Arc<dyn Entropy>,
     sessions: Mutex<BTreeMap<SessionId, Session>>,
-    /// Something may be due earlier than was thought.
+    /// Wakes the server when an expiry may be earlier than its current timer.
     changed: Notify,
     connections: Arc<AtomicU64>,
     leases: Arc<AtomicU64>,
-    /// What a defect never lets go.
+    /// Values that a defect never releases.
     leaked: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
@@ -80,17 +82,18 @@ impl Server {
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
-    /// Where it listens.
+    /// Returns the endpoint that the server listens on.
     pub fn endpoint(&self) -> Endpoint {
         self.listener.endpoint()
     }
 
-    /// What it holds, to be asked at any time. Does not keep it alive.
+    /// Returns the server's resource counts, which can be read at any time. The handle does not
+    /// keep the server alive.
     pub fn resources(&self) -> ServerResources {
         ServerResources(Arc::downgrade(&self.shared))
     }
 
-    /// Serves until it is dropped.
+    /// Serves until dropped.
     pub async fn run(mut self) {
         let mut connections = JoinSet::new();
         loop {
@@ -112,11 +115,11 @@ impl Server {
     }
 }
 
-/// How long the server waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
+/// The pause after a failed accept: a shortage of a resource (files, memory) usually lasts for a
 /// moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A connection's place in its session.
+/// The session and the ticket of a connection.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     session: SessionId,
@@ -129,7 +132,7 @@ impl Shared {
         self.sessions.lock().expect("nothing panics under the lock")
     }
 
-    /// Does something with the session of a connection, which must be the one that is attached.
+    /// Runs `act` on the session of a connection, if that connection is still attached.
     fn with<T>(
         &self,
         place: Place,
@@ -141,7 +144,8 @@ impl Shared {
         act(session)
     }
 
-    /// Attaches a connection to a session: says to which, whether it was there before, and how the connection is woken.
+    /// Attaches a connection to a session. Returns its place, whether the session existed before,
+    /// and the notifier that wakes the connection.
     fn attach(
         &self,
         session: Option<SessionId>,
@@ -173,7 +177,7 @@ impl Shared {
         Ok((Place { session: id, ticket, conn }, resumed, wake))
     }
 
-    /// A connection is over.
+    /// Detaches a connection that ended.
     fn detach(&self, place: Place) {
         let mut sessions = self.sessions();
         let Some(session) = sessions.get_mut(&place.session) else { return };
@@ -190,7 +194,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    /// The client left: nothing of its session stays.
+    /// Removes the session of a client that left.
     fn leave(&self, place: Place) -> Result<(), Fenced> {
         self.with(place, |_| Ok(()))?;
         self.sessions().remove(&place.session);
@@ -198,7 +202,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lets go of what is due; returns when the next thing is.
+    /// Removes expired streams and sessions. Returns the time of the next expiry.
     fn sweep(&self, now: Instant) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         let mut then = |due: Instant| next = Some(next.map_or(due, |other| other.min(due)));
@@ -223,7 +227,7 @@ impl Shared {
         next
     }
 
-    /// Starts to fill a stream's log.
+    /// Starts the task that fills a stream's log.
     fn pump(
         self: &Arc<Self>,
         session: SessionId,
@@ -269,12 +273,13 @@ async fn pump(
             return shared.changed.notify_one();
         }
         drop(shared);
-        // Numbers may come in a burst, and logs be short: whoever reads gets its turn.
+        // Numbers may arrive in a burst, and the log may be short, so readers must run in between.
         tokio::task::yield_now().await;
     }
 }
 
-/// What a server holds. All of it is 0 when nobody has been there for a while, or when the server is gone.
+/// The resource counts of a server. All of them are 0 after the clients have been absent for a
+/// while, or after the server was dropped.
 #[derive(Clone)]
 pub struct ServerResources(Weak<Shared>);
 
@@ -283,32 +288,32 @@ impl ServerResources {
         self.0.upgrade().map_or(0, |shared| count(&shared.sessions()) as u64)
     }
 
-    /// Sessions.
+    /// The number of sessions.
     pub fn sessions(&self) -> u64 {
         self.count(BTreeMap::len)
     }
 
-    /// Streams of which numbers are kept.
+    /// The number of streams with a log.
     pub fn streams(&self) -> u64 {
         self.count(|sessions| sessions.values().map(|session| session.kept().count()).sum())
     }
 
-    /// Numbers that are kept of the stream of which most are.
+    /// The length of the longest log.
     pub fn longest_log(&self) -> u64 {
         self.count(|sessions| sessions.values().flat_map(Session::kept).max().unwrap_or(0))
     }
 
-    /// Replies that wait for the connection for which most do.
+    /// The maximum number of replies that wait for one connection.
     pub fn longest_queue(&self) -> u64 {
         self.count(|sessions| sessions.values().map(Session::queued).max().unwrap_or(0))
     }
 
-    /// Connections that were accepted and are not over.
+    /// The number of accepted connections that have not ended.
     pub fn connections(&self) -> u64 {
         self.0.upgrade().map_or(0, |shared| shared.connections.load(Ordering::Relaxed))
     }
 
-    /// Leases that have not run out.
+    /// The number of leases that have not expired.
     pub fn leases(&self) -> u64 {
         self.0.upgrade().map_or(0, |shared| shared.leases.load(Ordering::Relaxed))
     }

@@ -1,8 +1,10 @@
-//! One session, without clock, socket or task: what it has, who is attached to it, and what is to be sent next.
+//! One session, without a clock, a socket or a task: its streams, its attached connection, and the
+//! replies and numbers to send next.
 //!
-//! Everything here runs under the server's one lock, in one step: a number enters its log and finds its reader; a reader comes
-//! and finds its position. Each entry of an attached connection brings its [`Ticket`], and is refused once a greater one has
-//! won: an older generation can change nothing, however late it speaks.
+//! All functions run under the server's single lock, so each is one atomic step: to append a number
+//! and wake its reader, or to register a reader at its position. An attached connection passes its
+//! [`Ticket`] with every request. The session refuses the request if a connection with a greater
+//! ticket has attached: a late request of an older generation cannot change anything.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,11 +17,12 @@ use tokio::time::Instant;
 use super::log::{At, Log};
 use crate::wire::{Absence, Name, Reply, Ticket};
 
-/// A connection lost its claim to the session: a greater ticket has it, or the session is over.
+/// The connection is no longer attached: a connection with a greater ticket has attached, or the
+/// session is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fenced;
 
-/// All that outlives a connection.
+/// The state that outlives a connection.
 pub(super) struct Session {
     /// The greatest ticket so far.
     ticket: Option<Ticket>,
@@ -28,49 +31,50 @@ pub(super) struct Session {
     adds: Adds,
 }
 
-/// Attached, or away since some time; never both.
+/// Whether a connection is attached, or since when none is.
 enum Presence {
     Attached(Attachment),
     Away { since: Instant },
 }
 
-/// What the session owes to its connection.
+/// The state of the attached connection.
 struct Attachment {
     ticket: Ticket,
     wake: Arc<Notify>,
-    /// Of each stream that is being sent: the position that comes next.
+    /// The next position of each stream that is being sent.
     cursors: BTreeMap<Name, u64>,
     replies: VecDeque<Reply>,
 }
 
 /// A stream of a session.
 enum Tracked {
-    /// It has a log. Dropping it ends the task that fills the log.
+    /// An open stream with its log. Dropping it ends the task that fills the log.
     Kept { log: Log, ended: Option<Instant>, _pump: JoinSet<()> },
-    /// It was there. Only its name is kept, so that it cannot be opened a second time.
+    /// A stream that ended. The session keeps only its name, so that it cannot be opened again.
     Over,
 }
 
-/// What to do for a watch.
+/// The result of a watch request.
 pub(super) enum Watching {
-    /// It is being sent now, or its absence is.
+    /// The session sends the stream, or reports that it does not exist.
     Done,
-    /// The stream has to be opened first.
+    /// The caller must open the stream first.
     Open,
 }
 
-/// Which adds have taken effect. Their ids ascend, so the last one and a few sums say it all.
+/// The adds that took effect. Their ids ascend, so the last id and the most recent sums are
+/// sufficient.
 #[derive(Default)]
 struct Adds {
     last: u64,
     sums: VecDeque<(u64, u64)>,
 }
 
-/// Whether an add has taken effect before.
+/// Whether an add took effect before.
 pub(super) enum AddState {
-    /// Not yet.
+    /// It did not.
     New,
-    /// It has, with this reply.
+    /// It did, with this reply.
     Known(Reply),
 }
 
@@ -88,7 +92,8 @@ impl Session {
         self.ticket
     }
 
-    /// Attaches a connection, and fences the one before it, if there is one: returns whether.
+    /// Attaches a connection, and fences the previously attached one, if any. Returns the notifier
+    /// of the new connection, and whether an older one was fenced.
     pub(super) fn attach(&mut self, ticket: Ticket) -> (Arc<Notify>, bool) {
         self.ticket = Some(ticket);
         let wake = Arc::new(Notify::new());
@@ -104,7 +109,8 @@ impl Session {
         (wake, true)
     }
 
-    /// A connection is over. Inert unless it is the one that is attached.
+    /// Detaches a connection that ended. Returns `false`, and does nothing, if another connection
+    /// is attached.
     pub(super) fn detach(&mut self, ticket: Ticket, now: Instant) -> bool {
         let own =
             matches!(&self.presence, Presence::Attached(attached) if attached.ticket == ticket);
@@ -132,12 +138,12 @@ impl Session {
         }
     }
 
-    /// Whether this connection still is the one that is attached.
+    /// Fails unless this connection is still attached.
     pub(super) fn check(&mut self, ticket: Ticket) -> Result<(), Fenced> {
         self.attachment(ticket).map(|_| ())
     }
 
-    /// Sends a stream from `next` on.
+    /// Starts to send a stream from position `next`.
     pub(super) fn watch(
         &mut self,
         ticket: Ticket,
@@ -173,7 +179,7 @@ impl Session {
         Ok(Watching::Done)
     }
 
-    /// A stream was opened, and `pump` fills it.
+    /// Adds an opened stream, whose log `pump` fills.
     pub(super) fn opened(&mut self, stream: &Name, pump: JoinSet<()>, retained_items: usize) {
         self.streams.insert(
             stream.clone(),
@@ -181,7 +187,7 @@ impl Session {
         );
     }
 
-    /// First half of the defect `SnapshotThenAttach`: sends what is there from `next` on.
+    /// First half of the defect `SnapshotThenAttach`: sends the existing numbers from `next`.
     pub(super) fn snapshot(
         &mut self,
         ticket: Ticket,
@@ -208,14 +214,14 @@ impl Session {
         }
     }
 
-    /// Has the attached connection look what there is for it.
+    /// Wakes the attached connection, so that it pulls.
     pub(super) fn wake(&self) {
         if let Presence::Attached(attached) = &self.presence {
             attached.wake.notify_one();
         }
     }
 
-    /// Stops a stream for good.
+    /// Ends a stream permanently.
     pub(super) fn unwatch(&mut self, ticket: Ticket, stream: &Name) -> Result<(), Fenced> {
         self.attachment(ticket)?.cursors.remove(stream);
         if let Some(tracked) = self.streams.get_mut(stream) {
@@ -224,7 +230,7 @@ impl Session {
         Ok(())
     }
 
-    /// A stream has one more number, or (`None`) its end.
+    /// Appends a number to a stream, or its end (`None`).
     pub(super) fn made(&mut self, stream: &Name, value: Option<u64>, now: Instant) {
         let Some(Tracked::Kept { log, ended, .. }) = self.streams.get_mut(stream) else { return };
         match value {
@@ -252,7 +258,7 @@ impl Session {
         Ok(())
     }
 
-    /// How many replies wait.
+    /// The number of waiting replies.
     pub(super) fn queued(&self) -> usize {
         match &self.presence {
             Presence::Attached(attached) => attached.replies.len(),
@@ -260,8 +266,8 @@ impl Session {
         }
     }
 
-    /// Takes what is to be sent next: replies first, then one number of each stream in turn, so that none waits for another.
-    /// At most one entry a stream; empty when there is nothing to send.
+    /// Takes the next batch to send: first all replies, then at most one entry of each stream, so
+    /// that no stream waits for another. Empty if there is nothing to send.
     pub(super) fn pull(&mut self, ticket: Ticket) -> Result<Vec<Reply>, Fenced> {
         let Presence::Attached(attached) = &mut self.presence else { return Err(Fenced) };
         if attached.ticket != ticket {
@@ -305,7 +311,7 @@ impl Session {
         Ok(batch)
     }
 
-    /// Whether an add has taken effect.
+    /// Returns whether an add took effect.
     pub(super) fn add_state(&self, id: u64) -> AddState {
         if id > self.adds.last || defect!(NoDedupe) {
             return AddState::New;
@@ -316,7 +322,7 @@ impl Session {
         )
     }
 
-    /// An add took effect.
+    /// Notes that an add took effect.
     pub(super) fn added(&mut self, id: u64, sum: u64, remembered: usize) {
         self.adds.last = self.adds.last.max(id);
         self.adds.sums.push_back((id, sum));
@@ -325,7 +331,8 @@ impl Session {
         }
     }
 
-    /// Forgets the streams that ended `retention` ago; returns how many, and when the next one is due.
+    /// Removes the logs of streams that ended at least `retention` ago. Returns their number, and
+    /// the time of the next expiry.
     pub(super) fn forget_ended(
         &mut self,
         now: Instant,
@@ -345,7 +352,7 @@ impl Session {
         (forgotten, next)
     }
 
-    /// How many numbers each stream keeps.
+    /// The length of each stream's log.
     pub(super) fn kept(&self) -> impl Iterator<Item = usize> {
         self.streams.values().filter_map(|tracked| match tracked {
             Tracked::Kept { log, .. } => Some(log.len()),
@@ -354,7 +361,8 @@ impl Session {
     }
 }
 
-/// What a server sends that looks a number up without its stream.
+/// The number that a server sends if it looks up an index without the stream name; part of the
+/// defect `ForeignNumber`.
 fn of_first_stream(streams: &BTreeMap<Name, Tracked>, index: u64) -> u64 {
     let numbers = streams.values().filter_map(|tracked| match tracked {
         Tracked::Kept { log, .. } => Some(log.at(index)),

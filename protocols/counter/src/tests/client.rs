@@ -1,4 +1,4 @@
-//! What the user of a client sees, whatever the network does.
+//! Tests of the client, from the user's view, with network failures.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ async fn a_stream_survives_five_resets() {
     assert_eq!(lab.net.connections(), 6);
 }
 
-/// Nobody is told that the connection is dead: each end finds out after a ping and a pong deadline.
+/// The network reports no loss to either end: each detects it after the ping interval and the pong
+/// deadline.
 #[tokio::test(start_paused = true)]
 async fn a_half_open_connection_is_noticed_by_silence() {
     let lab = Lab::new().await;
@@ -52,7 +53,8 @@ async fn an_add_takes_effect_once_though_its_answer_is_lost() {
     let lab = Lab::new().await;
     let client = lab.client();
     assert_eq!(client.add(name("c1"), 2, name("first")).await, Ok(2));
-    // The answer to the second one stays in the frozen connection; the third is asked for meanwhile.
+    // The answer to the second call stays in the frozen connection. The user makes the third call
+    // in the meantime.
     let mut raw_answers = JoinSet::new();
     let second = client.clone();
     raw_answers.spawn(async move { second.add(name("c1"), 3, name("second")).await });
@@ -104,7 +106,7 @@ async fn everything_fails_at_the_recovery_deadline_and_a_new_request_starts_over
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_session_fails_what_was_in_it_but_not_what_was_asked_since() {
+async fn an_unknown_session_fails_its_streams_but_not_newer_requests() {
     let mut lab = Lab::new().await;
     let client = lab.client();
     let old = tokio::spawn(all(client.watch(name("s1")).await));
@@ -123,7 +125,7 @@ async fn an_unknown_session_fails_what_was_in_it_but_not_what_was_asked_since() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_exceeds_retention_is_a_gap_of_that_stream_alone() {
+async fn a_gap_fails_only_its_own_stream() {
     let lab = Lab::with(ServerLimits { retained_items: 10, ..ServerLimits::default() }).await;
     let client = lab.client();
     let early = tokio::spawn(all(client.watch(name("s1")).await));
@@ -166,9 +168,9 @@ async fn a_watch_can_be_closed_and_a_name_watched_once() {
     assert_eq!(lab.resources.streams(), 0);
 }
 
-/// A user that does not read fails its own stream, and no other.
+/// If a user does not read a stream, only that stream fails.
 #[tokio::test(start_paused = true)]
-async fn a_user_that_does_not_read_loses_that_stream_alone() {
+async fn a_user_that_does_not_read_loses_only_that_stream() {
     let lab = Lab::new().await;
     let limits = ClientLimits { queued_numbers: 5, ..ClientLimits::default() };
     let client = Client::start(&lab.env, endpoint(), limits);

@@ -1,4 +1,5 @@
-//! The laboratory: a server with a world behind it, in a network in memory, and what there is to put to it.
+//! The test environment: a server with its world in an in-memory network, and helpers that send
+//! requests to it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::*;
 
-/// Sixty numbers a stream, one every 100 ms; and sums, with every memo in order.
+/// Streams of sixty numbers, one every 100 ms; and sums, with every memo in order.
 #[derive(Clone, Default)]
 pub struct World {
     sums: Arc<Mutex<BTreeMap<Name, u64>>>,
@@ -21,7 +22,7 @@ pub struct World {
 }
 
 impl World {
-    /// The memos of all additions, in the order in which they took effect.
+    /// The memos of all adds, in the order in which they took effect.
     pub fn memos(&self) -> Vec<String> {
         self.memos.lock().unwrap().clone()
     }
@@ -103,7 +104,7 @@ impl Lab {
         Arc::new(Client::start(&self.env, endpoint(), ClientLimits::default()))
     }
 
-    /// A raw connection, to speak the wire by hand.
+    /// Opens a raw connection, over which a test sends lines itself.
     pub async fn raw(&self) -> Raw {
         Raw(BufReader::new(self.env.net.connect(&endpoint()).await.unwrap()))
     }
@@ -128,14 +129,14 @@ impl Raw {
         self.0.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// The next line; empty at the end.
+    /// Reads the next line; returns an empty string at the end.
     pub async fn hear(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).await.unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Says hello; returns the session.
+    /// Sends a hello; returns the session.
     pub async fn welcome(&mut self, session: &str, ticket: &str) -> String {
         self.send(&format!("hello {session} {ticket}")).await;
         let answer = self.hear().await;
@@ -151,7 +152,7 @@ pub async fn millis(n: u64) {
     sleep(Duration::from_millis(n)).await;
 }
 
-/// Reads a watch to its end: the values, and how it ended.
+/// Reads a watch to its end; returns the values and the ending.
 pub async fn all(mut watch: Watch) -> (Vec<u64>, Ending) {
     let mut values = Vec::new();
     while let Some(number) = watch.next().await {

@@ -1,4 +1,5 @@
-//! What a server does with whoever speaks to it, and what is left of whoever is gone.
+//! Tests of the server: its reactions to its peers, and the resources that remain after a client
+//! has disconnected.
 
 use std::io;
 
@@ -9,7 +10,7 @@ use super::lab::{Lab, all, millis, name, secs, sixty};
 use crate::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_retried_add_is_told_the_first_outcome() {
+async fn a_retried_add_gets_the_first_outcome() {
     let lab = Lab::new().await;
     let mut first = lab.raw().await;
     let session = first.welcome("-", "1 1").await;
@@ -23,7 +24,7 @@ async fn a_retried_add_is_told_the_first_outcome() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_close_of_an_older_connection_is_inert() {
+async fn a_late_close_of_an_older_connection_has_no_effect() {
     let lab = Lab::new().await;
     let mut first = lab.raw().await;
     let session = first.welcome("-", "1 1").await;
@@ -58,7 +59,7 @@ async fn an_older_connection_is_refused_and_a_newer_one_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_line_of_the_protocol_ends_the_connection() {
+async fn an_invalid_line_ends_the_connection() {
     let lab = Lab::new().await;
     for rubbish in ["watch s1 x", "hello - 1 1", "n s1 1 1", "\u{0}", &"a".repeat(300)] {
         let mut raw = lab.raw().await;
@@ -77,7 +78,7 @@ async fn what_is_no_line_of_the_protocol_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_that_are_not_there_are_told_by_name() {
+async fn missing_streams_are_reported_by_name() {
     let lab = Lab::new().await;
     let mut raw = lab.raw().await;
     raw.welcome("-", "1 1").await;
@@ -91,9 +92,9 @@ async fn streams_that_are_not_there_are_told_by_name() {
     assert_eq!(raw.hear().await, "lost s1 over");
 }
 
-/// A client that reads nothing fills its own connection, and no other.
+/// A client that does not read blocks only its own connection.
 #[tokio::test(start_paused = true)]
-async fn a_stuck_client_is_closed_and_stops_nobody() {
+async fn a_stuck_client_is_closed_and_blocks_no_other_client() {
     let lab = Lab::new().await;
     let mut stuck = lab.raw().await;
     stuck.welcome("-", "1 1").await;
@@ -111,7 +112,7 @@ async fn a_stuck_client_is_closed_and_stops_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_a_client_that_is_gone() {
+async fn a_lost_client_leaves_no_resources() {
     let lab = Lab::new().await;
     let client = lab.client();
     let mut watch = client.watch(name("s1")).await;
@@ -127,7 +128,7 @@ async fn nothing_is_left_of_a_client_that_is_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_says_goodbye_leaves_nothing_at_once() {
+async fn a_client_that_closes_leaves_no_resources_at_once() {
     let lab = Lab::new().await;
     let client = lab.client();
     let watch = client.watch(name("s1")).await;

@@ -1,4 +1,5 @@
-//! What is said: requests, replies, and the beat that both ends keep ([`Beat`]). How it is written stands in `text`.
+//! The messages: requests, replies, and the heartbeat of both ends ([`Beat`]). `text` defines their
+//! form on the wire.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -7,10 +8,10 @@ use std::sync::Arc;
 
 mod text;
 
-/// The longest line, in bytes, without its end.
+/// The length of the longest line in bytes, without its terminator.
 pub const LONGEST_LINE: usize = 256;
 
-/// A line is none of this protocol's.
+/// The error for a line that this protocol does not define.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a line of this protocol")]
 pub struct Malformed;
@@ -20,7 +21,7 @@ pub struct Malformed;
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// The name.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,12 +46,12 @@ impl fmt::Display for Name {
     }
 }
 
-/// A text that names nothing.
+/// The error for a text that is not a valid name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a name: take 1 to 64 letters, digits and `.`, `_`, `-`, `/`")]
 pub struct BadName(String);
 
-/// The name of a session: 128 random bits, which nobody can guess.
+/// The name of a session: 128 random bits, which cannot be guessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u128);
 
@@ -60,84 +61,84 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A connection's claim to a session: the greatest one wins.
+/// The precedence of a connection in its session: the greatest ticket wins.
 ///
-/// The generation alone would not do. A client whose welcome was lost tries again with the same generation; and its first
-/// hello, late, must not throw out the second.
+/// The generation alone is not sufficient. A client whose welcome was lost retries with the same
+/// generation. If its first hello arrives late, it must not displace the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket {
-    /// One more than the connections that this client has installed so far.
+    /// The number of connections that this client has installed so far, plus one.
     pub generation: u64,
-    /// How many connections this client has tried to open.
+    /// The number of connections that this client has tried to open.
     pub attempt: u64,
 }
 
-/// What a client says.
+/// A message from the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The first line: attaches this connection to a session, or to a new one.
+    /// The first line: attaches this connection to an existing or a new session.
     Hello {
-        /// The session; a new one where none is given.
+        /// The session; `None` for a new one.
         session: Option<SessionId>,
-        /// The claim to it.
+        /// The precedence of the connection.
         ticket: Ticket,
     },
-    /// Sends a stream's numbers from an index on; opens the stream if this session has not.
+    /// Sends a stream's numbers from an index; opens the stream if this session has not opened it.
     Watch {
         /// The stream.
         stream: Name,
-        /// The first index that is wanted, from 1.
+        /// The first requested index, from 1.
         next: NonZeroU64,
     },
-    /// Stops a stream for good.
+    /// Ends a stream permanently.
     Unwatch {
         /// The stream.
         stream: Name,
     },
-    /// Adds to a counter, at most once for one id.
+    /// Adds to a counter, at most once per id.
     Add {
-        /// Greater than that of every add before it.
+        /// The id, which is greater than that of every earlier add.
         id: u64,
         /// The counter.
         counter: Name,
-        /// How much.
+        /// The amount.
         amount: u32,
-        /// What is noted beside it.
+        /// The memo that is stored with the addition.
         memo: Name,
     },
-    /// Asks for a sum.
+    /// Asks for the sum of a counter.
     Peek {
-        /// Comes back with the answer.
+        /// The id, which the answer repeats.
         id: u64,
         /// The counter.
         counter: Name,
     },
-    /// Holds a lease on a counter while this connection lives.
+    /// Holds a lease on a counter until it expires or this connection ends.
     Lease {
-        /// Comes back with the answer.
+        /// The id, which the answer repeats.
         id: u64,
         /// The counter.
         counter: Name,
-        /// For how many milliseconds.
+        /// The duration in milliseconds.
         millis: u64,
     },
-    /// The client leaves: its session is over.
+    /// Ends the session.
     Bye,
 }
 
-/// What a server says.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The connection is attached.
     Welcome {
-        /// To this session.
+        /// The session.
         session: SessionId,
-        /// Whether the session was there before.
+        /// Whether the session existed before.
         resumed: bool,
     },
-    /// The connection is not attached, and will be closed.
+    /// The connection is not attached, and the server closes it.
     Refused(Refusal),
-    /// A number.
+    /// A number of a stream.
     Number {
         /// The stream.
         stream: Name,
@@ -146,82 +147,84 @@ pub enum Reply {
         /// The number.
         value: u64,
     },
-    /// A stream's end: all its numbers have been sent.
+    /// The end of a stream: all its numbers have been sent.
     End {
         /// The stream.
         stream: Name,
-        /// How many numbers it had.
+        /// The number of numbers in the stream.
         total: u64,
     },
-    /// The number that is next for this client is no longer kept.
+    /// The server no longer has the next number for this client.
     Gap {
         /// The stream.
         stream: Name,
-        /// The oldest one that is.
+        /// The index of the oldest number that the server has.
         oldest: u64,
     },
-    /// There is no such stream, or no longer.
+    /// The stream does not exist, or no longer exists.
     Lost {
         /// The stream.
         stream: Name,
-        /// Why.
+        /// The reason.
         why: Absence,
     },
     /// An add has taken effect.
     Added {
-        /// Which.
+        /// The id of the add.
         id: u64,
-        /// The sum right after it.
+        /// The sum directly after the addition.
         sum: u64,
     },
-    /// An add took effect, or was overtaken, so long ago that its outcome is no longer known.
+    /// An add took effect, or a later add arrived first, so long ago that its outcome is no longer
+    /// known.
     Forgotten {
-        /// Which.
+        /// The id of the add.
         id: u64,
     },
     /// The answer to a peek.
     Peeked {
-        /// Which.
+        /// The id of the peek.
         id: u64,
         /// The sum.
         sum: u64,
     },
-    /// A lease has run out.
+    /// A lease has expired.
     LeaseOver {
-        /// Which.
+        /// The id of the lease.
         id: u64,
     },
 }
 
-/// Why a connection is not attached.
+/// The reason why a connection is not attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such session, or no longer.
+    /// The session does not exist, or no longer exists.
     UnknownSession,
-    /// A connection with a greater ticket was here before.
+    /// A connection with an equal or greater ticket attached before.
     StaleTicket,
-    /// Another connection is attached. Only a server with the defect `StillAttachedRefused` says so.
+    /// Another connection is attached. Only a server with the defect `StillAttachedRefused` sends
+    /// this.
     StillAttached,
-    /// There are too many sessions.
+    /// The server has reached its maximum number of sessions.
     Full,
 }
 
-/// Why there is no such stream.
+/// The reason why a stream does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// There never was.
+    /// It never existed.
     Unknown,
-    /// It ended, and was kept for a while; or it was stopped.
+    /// It ended and its retention has expired, or the client stopped it.
     Over,
-    /// This session has opened too many.
+    /// The session has reached its maximum number of streams.
     Full,
 }
 
-/// The beat by which each end knows that the other lives.
+/// The heartbeat with which each end checks that the other is alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beat {
-    /// To be answered.
+    /// A request for a pong with the same number.
     Ping(u64),
-    /// The answer.
+    /// The answer to a ping.
     Pong(u64),
 }

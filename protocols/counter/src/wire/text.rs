@@ -1,7 +1,7 @@
-//! The lines that are sent, and how they are read: strictly, and without ever panicking.
+//! The text form of the lines, and their parsers, which are strict and never panic.
 //!
-//! Numbers are decimal, without sign or leading zero; names are 1 to 64 characters of `a-z A-Z 0-9 . _ - /`. A line that
-//! deviates by a single byte is [`Malformed`].
+//! Numbers are decimal, without a sign or a leading zero; names are 1 to 64 characters of `a-z A-Z
+//! 0-9 . _ - /`. A line that deviates by a single byte is [`Malformed`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +45,8 @@ fn session(word: &str) -> Result<SessionId, Malformed> {
     }
 }
 
-/// The words of a line. No line has more than five, so a sixth takes the rest, and matches nothing.
+/// The words of a line. No line has more than five words, so a sixth word contains the rest, and
+/// matches nothing.
 fn words(line: &str) -> Vec<&str> {
     line.splitn(6, ' ').collect()
 }
@@ -263,7 +264,8 @@ mod tests {
         }
     }
 
-    /// A client tries generation 2 twice, for the first welcome was lost: the later attempt is the greater claim.
+    /// A client tries generation 2 twice, because the first welcome was lost. The later attempt has
+    /// the greater ticket.
     #[test]
     fn the_later_attempt_of_one_generation_wins() {
         let ticket = |generation, attempt| Ticket { generation, attempt };
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_an_end() {
+    fn names_have_a_maximum_length() {
         assert!("a".repeat(64).parse::<Name>().is_ok());
         assert!("a".repeat(65).parse::<Name>().is_err());
         assert_eq!(

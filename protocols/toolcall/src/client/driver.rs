@@ -1,4 +1,5 @@
-//! The task around the core: it moves frames and times in, and carries out what the core wants. It decides nothing.
+//! The task around the core. It passes frames and times to the core, and carries out the core's
+//! effects. It makes no decisions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,10 +21,10 @@ use crate::limits::ClientLimits;
 use crate::wire::RequestId;
 use crate::wire::ahp::state::ToolCallResult;
 
-/// How long a farewell may take.
+/// How long a graceful close may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What the driver shares with the handles.
+/// State that the driver shares with the handles.
 pub(super) struct ClientShared {
     core: Mutex<ClientCore>,
     pub(super) limits: ClientLimits,
@@ -39,26 +40,26 @@ impl ClientShared {
     }
 }
 
-/// The connection that is being opened, or that is open.
+/// The connection: being opened, or open.
 enum Wire {
     None,
     Opening(u64, BoxFuture<'static, Option<Box<Link>>>),
     Open(u64, Box<Link>),
 }
 
-/// What came of the connection.
+/// An event of the connection.
 enum News {
     Opened(u64, Option<Box<Link>>),
     Heard(u64, Result<Heard, LinkError>),
 }
 
-/// A moment at which others may run before the core hears.
+/// A yield point between a connection event and the core's handling of it.
 enum Moment {
-    /// This connection was opened; the network's number of it.
+    /// A connection was opened: its generation, and its number in the network.
     Opened(u64, u64),
     /// This connection is over.
     Closed(u64),
-    /// None.
+    /// Any other event.
     Other,
 }
 
@@ -72,7 +73,7 @@ impl News {
     }
 }
 
-/// Between what happened to the connection and what the core makes of it.
+/// Yields at the points between a connection event and the core's handling of it.
 async fn pass(moment: Moment) {
     match moment {
         Moment::Opened(generation, conn) => {
@@ -85,7 +86,7 @@ async fn pass(moment: Moment) {
     }
 }
 
-/// What a task was for.
+/// The result of a task.
 enum Done {
     Ran(Key, Box<ToolCallResult>),
     Replied(u64, RequestId, Result<Box<RawValue>, (i64, String)>),
@@ -101,7 +102,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Drives the client until it is dropped, or the user says farewell.
+    /// Drives the client until it is dropped or the user closes it.
     pub(super) async fn run(self) {
         let Self { env, host, shared, tools, answers, mut farewell } = self;
         let changed = shared.core().changed();
@@ -120,13 +121,13 @@ impl Driver {
             link.finish(FAREWELL).await;
         }
         if let Ok(sent) = sent {
-            // Who waited for the farewell may have gone.
+            // The caller of `close` may have been dropped.
             let _ = sent.send(());
         }
     }
 }
 
-/// Everything that the driver holds.
+/// The state of the driver.
 struct Work {
     env: Env,
     host: Endpoint,
@@ -139,7 +140,8 @@ struct Work {
 }
 
 impl Work {
-    /// Waits for one thing to happen, and has the core decide what that means. Dropping the future loses nothing.
+    /// Waits for one event, and passes it to the core. Cancellation safe: dropping the future loses
+    /// nothing.
     async fn step(&mut self, changed: &Notify) {
         let due = self.shared.core().due();
         tokio::select! {
@@ -182,7 +184,8 @@ impl Work {
         }
     }
 
-    /// A task is over. A tool that panicked has failed; one that was stopped is nobody's.
+    /// Handles a finished task. A tool that panicked has failed; the result of a stopped tool is
+    /// ignored.
     fn done(&mut self, done: Result<Done, JoinError>) {
         match done {
             Ok(Done::Ran(key, result)) => {
@@ -229,7 +232,8 @@ impl Work {
                 Some(ClientEffect::Run(run)) => {
                     let (key, running) = (run.key(), self.tools.clone());
                     let ran = key.clone();
-                    // Made in its own task: a tool may panic where it makes its future, too.
+                    // `run` is called inside the task, because it may panic itself before it
+                    // returns the future.
                     let task = async move { Done::Ran(ran, Box::new(running.run(run).await)) };
                     self.running.insert(key, self.tasks.spawn(task));
                 }
@@ -246,7 +250,7 @@ impl Work {
         }
     }
 
-    /// Opens a connection, no longer than an attempt may take.
+    /// Opens a connection, within the connect timeout.
     fn open(&self) -> BoxFuture<'static, Option<Box<Link>>> {
         let (env, host, limits) = (self.env.clone(), self.host.clone(), self.shared.limits);
         Box::pin(async move {
@@ -267,7 +271,7 @@ impl Wire {
         }
     }
 
-    /// Waits for news of the connection; for ever where there is none.
+    /// Waits for the next event of the connection; pends without end if there is no connection.
     async fn next(&mut self) -> News {
         match self {
             Self::None => std::future::pending().await,

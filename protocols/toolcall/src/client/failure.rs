@@ -1,44 +1,45 @@
-//! Why something that was asked for did not come to pass.
+//! The reasons why a request fails.
 
-/// Why a request, an action or a subscription came to nothing.
+/// The reason why a request, action or subscription failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The host refused the action: nothing has changed, and what was assumed is taken back.
+    /// The host rejected the action: nothing has changed, and the pending action is undone locally.
     #[error("refused: {0}")]
     Rejected(
-        /// Why.
+        /// The reason.
         String,
     ),
     /// The host answered the request with an error.
     #[error("refused ({code}): {message}")]
     Refused {
-        /// The number of the error.
+        /// The error code.
         code: i64,
-        /// What a person reads.
+        /// The message for people.
         message: String,
     },
-    /// The connection was lost before the answer came: whether the host did it is not known. Ask again.
+    /// The connection was lost before the answer arrived. It is unknown whether the host executed
+    /// the request. Issue it again.
     #[error("the connection was lost before the answer came")]
     Lost,
-    /// There was no answer in time, with or without a connection.
+    /// There was no answer before the deadline, with or without a connection.
     #[error("no answer in time")]
     Late,
-    /// There is no such channel, or not any more.
+    /// The channel does not exist, or no longer exists.
     #[error("there is no such channel")]
     Gone,
-    /// It was taken back: unsubscribed before the answer came.
+    /// Cancelled: the user unsubscribed before the answer arrived.
     #[error("unsubscribed")]
     Unsubscribed,
-    /// Too much is waiting already.
+    /// Too many requests are waiting already.
     #[error("too much is waiting")]
     Full,
-    /// The host sent what is no answer.
+    /// The host's answer is invalid.
     #[error("the host sent what is no answer: {0}")]
     Malformed(
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         String,
     ),
-    /// The host speaks no version that this client speaks. This does not pass.
+    /// The host speaks no version that this client speaks. A retry cannot succeed.
     #[error("the host speaks another version")]
     Incompatible,
     /// The client is closed.

@@ -1,22 +1,24 @@
-//! The client: one logical client over connections that come and go.
+//! The client: one logical client over a sequence of connections.
 //!
-//! - [`Client`]: what a user holds. Dropping it ends its tasks; [`Client::close`] ends the connection in order, too.
-//! - [`Tool`]: what it runs for agents; it runs the calls of the sessions that it [joins](Client::join). [`Answers`]: what it
-//!   answers to the host.
-//! - [`core`]: every decision, without socket or task. `driver`: the task around it.
+//! - [`Client`]: the user's handle. Dropping it ends its tasks; [`Client::close`] also closes the
+//!   connection gracefully.
+//! - [`Tool`]: a tool that the client runs for agents. The client runs the calls of the sessions
+//!   that it [joins](Client::join). [`Answers`]: its answers to requests of the host.
+//! - [`core`]: every decision, without sockets or tasks. `driver`: the task around it.
 //!
 //! # What survives a lost connection
 //!
-//! | | while there is no connection | in flight when it dies |
+//! | | without a connection | in flight when the connection is lost |
 //! |---|---|---|
-//! | the state of a channel | is as it was; then what was missed is replayed, or it is as the host says | |
-//! | an action | is applied here, and waits | is said again, and takes effect once |
-//! | a subscription | waits | is asked for again |
-//! | any other request | waits, no longer than its deadline | fails: nobody knows whether the host did it |
-//! | a tool that runs | runs on | runs on; its result is said when there is a connection |
+//! | the state of a channel | stays unchanged; then the missed actions are replayed, or the host's snapshot replaces it | |
+//! | an action | is applied locally, and waits | is retransmitted, and takes effect once |
+//! | a subscription | waits | is requested again |
+//! | any other request | waits, at most until its deadline | fails: it is unknown whether the host executed it |
+//! | a running tool | runs on | runs on; its result is sent over the next connection |
 //!
-//! A host that is silent for 25 s, though it was pinged after 5 s, counts as lost.
-//! There is no last attempt: a client whose network is away for a night is there again in the morning, at the latest a pause later.
+//! If the host is silent for 25 s, although it was pinged after 5 s, the connection counts as lost.
+//! There is no last attempt: after a network outage of a whole night, a client reconnects in the
+//! morning, at most one pause after the network is back.
 
 use std::sync::Arc;
 
@@ -54,13 +56,14 @@ pub use tool::{Answers, NoAnswers, Tool, Toolbox, done, failed, named};
 use self::core::{ClientCore, ClientIdentity};
 use driver::{ClientShared, Driver};
 
-/// What a client is made of.
+/// The configuration of a client.
 pub struct ClientConfig {
-    /// What the host knows it by; `None` draws one. A window that is loaded again is another client.
+    /// The client's id at the host; `None` draws a random one. A window that is reloaded is a new
+    /// client.
     pub id: Option<String>,
-    /// What it runs for agents.
+    /// The tools that it runs for agents.
     pub tools: Toolbox,
-    /// What it answers to the host.
+    /// Its answers to requests of the host.
     pub answers: Arc<dyn Answers>,
     /// Its limits.
     pub limits: ClientLimits,
@@ -86,7 +89,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the host at `host`, which begins to connect at once.
+    /// Creates a client of the host at `host`. It starts to connect at once.
     pub fn new(env: &Env, host: Endpoint, config: ClientConfig) -> Self {
         let ClientConfig { id, tools, answers, limits } = config;
         let client = id.unwrap_or_else(|| {
@@ -111,32 +114,34 @@ impl Client {
         Self { shared, clock: env.clock.clone(), farewell: Some(farewell), _driver: tasks }
     }
 
-    /// What the host knows it by.
+    /// Returns the client's id at the host.
     pub fn id(&self) -> String {
         self.shared.core().id().to_owned()
     }
 
-    /// How it stands with its host.
+    /// Returns the state of the connection to the host.
     pub fn state(&self) -> State {
         self.shared.core().state()
     }
 
-    /// How many connections it has opened, or tried to; the newest is the one of this number.
+    /// Returns the number of connections opened or attempted so far. The newest connection has this
+    /// number.
     pub fn generation(&self) -> u64 {
         self.shared.core().generation()
     }
 
-    /// How much of everything it holds.
+    /// Returns the resource counts.
     pub fn resources(&self) -> ClientResources {
         self.shared.core().resources()
     }
 
-    /// Hears of every change: of the connection, and of what is known of channels.
+    /// Returns a receiver that is notified of every change of the connection and of the channels.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.core().changes()
     }
 
-    /// Waits until something is so; it looks before it waits. `None` where the client is over before.
+    /// Waits until `so` returns a value. Checks before it waits. Returns `None` if the client ends
+    /// first.
     pub async fn until<T>(&self, mut so: impl FnMut(&Self) -> Option<T>) -> Option<T> {
         let mut changes = self.changes();
         loop {
@@ -150,22 +155,22 @@ impl Client {
         }
     }
 
-    /// What the host confirmed of a channel, if it is known.
+    /// Returns the state of a channel that the host confirmed, if it is known.
     pub fn confirmed(&self, channel: &str) -> Option<SnapshotState> {
         self.shared.core().confirmed(channel).cloned()
     }
 
-    /// The same, with what this client did and the host did not confirm yet.
+    /// Returns the state of a channel including this client's unconfirmed actions.
     pub fn view(&self, channel: &str) -> Option<SnapshotState> {
         self.shared.core().view(channel)
     }
 
-    /// The number of the last action that it saw.
+    /// Returns the number of the last action that the client saw.
     pub fn seen(&self) -> u64 {
         self.shared.core().seen()
     }
 
-    /// Wants to be told of a channel; done when its state is known.
+    /// Subscribes to a channel. Completes when its state is known.
     ///
     /// # Errors
     /// [`Failure`]
@@ -175,22 +180,23 @@ impl Client {
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// Wants to hear no more of a channel. Calls in it that this client runs are given up.
+    /// Unsubscribes from a channel. The client gives up the calls in it that it runs.
     pub fn unsubscribe(&self, channel: &str) {
         self.shared.core().unsubscribe(channel);
     }
 
-    /// Does something to a channel: here at once; done when the host has confirmed it.
+    /// Dispatches an action to a channel. It is applied locally at once; the future completes when
+    /// the host has confirmed it.
     ///
     /// # Errors
-    /// [`Failure`]; then it is taken back here.
+    /// [`Failure`]; the action is then undone locally.
     pub async fn dispatch(&self, channel: &str, action: StateAction) -> Result<(), Failure> {
         let (to, answered) = oneshot::channel();
         self.shared.core().dispatch(channel, action, Some(to));
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// Asks the host for something.
+    /// Sends a request to the host.
     ///
     /// # Errors
     /// [`Failure`]
@@ -206,8 +212,8 @@ impl Client {
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// Makes a session. What is asked of it before this is answered may be refused: the host has to know first that it keeps none of
-    /// that name.
+    /// Creates a session. The host may refuse requests about the session before this completes,
+    /// because it first checks its storage for a session with that name.
     ///
     /// # Errors
     /// [`Failure`]
@@ -224,7 +230,7 @@ impl Client {
         self.request(method::CREATE_SESSION, &params).await.map(drop)
     }
 
-    /// Makes a chat in a session.
+    /// Creates a chat in a session.
     ///
     /// # Errors
     /// [`Failure`]
@@ -240,7 +246,7 @@ impl Client {
         self.request(method::CREATE_CHAT, &params).await.map(drop)
     }
 
-    /// Hands over a token, now and to every host that does not know this client.
+    /// Sends a token to the host now, and later to every host that does not know this client.
     ///
     /// # Errors
     /// [`Failure`]
@@ -259,7 +265,8 @@ impl Client {
         Ok(())
     }
 
-    /// Is active in a session from now on, with all its tools; and again where the session forgot it while it was away.
+    /// Joins a session with all tools. Joins again if the session removed the client while it was
+    /// disconnected.
     ///
     /// # Errors
     /// [`Failure`]
@@ -269,7 +276,7 @@ impl Client {
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 
-    /// The user says something in a chat: a turn begins.
+    /// Starts a turn: the user says something in a chat.
     ///
     /// # Errors
     /// [`Failure`]
@@ -292,7 +299,7 @@ impl Client {
         self.dispatch(chat, StateAction::ChatTurnStarted(started)).await
     }
 
-    /// The user wants no more of a turn.
+    /// Cancels a turn.
     ///
     /// # Errors
     /// [`Failure`]
@@ -302,7 +309,7 @@ impl Client {
         self.dispatch(chat, StateAction::ChatTurnCancelled(cancelled)).await
     }
 
-    /// The user says whether a call may run.
+    /// Sends the user's decision whether a call may run.
     ///
     /// # Errors
     /// [`Failure`]
@@ -328,7 +335,7 @@ impl Client {
         self.dispatch(chat, StateAction::ChatToolCallConfirmed(confirmed)).await
     }
 
-    /// The user says whether the result of a call counts.
+    /// Sends the user's decision whether the result of a call counts.
     ///
     /// # Errors
     /// [`Failure`]
@@ -345,13 +352,13 @@ impl Client {
         self.dispatch(chat, StateAction::ChatToolCallResultConfirmed(confirmed)).await
     }
 
-    /// Ends the connection in order. Everything that waits ends with [`Failure::Closed`].
+    /// Closes the connection gracefully. Everything that waits ends with [`Failure::Closed`].
     pub async fn close(mut self) {
         let (sent, heard) = oneshot::channel();
         if let Some(farewell) = self.farewell.take()
             && farewell.send(sent).is_ok()
         {
-            // Where the driver is gone, so is the connection.
+            // If the driver has ended, the connection is closed too.
             let _ = heard.await;
         }
     }

@@ -1,4 +1,4 @@
-//! What a client offers: tools that it runs for agents, and answers to what the host asks.
+//! The tools that a client runs for agents, and its answers to requests of the host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::wire::ahp::state::{
 };
 use crate::wire::code;
 
-/// Something that a client runs for an agent.
+/// A tool that a client runs for an agent.
 pub trait Tool: Send + Sync {
-    /// What it is called, and what it takes.
+    /// Returns the name and the input of the tool.
     fn definition(&self) -> ToolDefinition;
 
-    /// Runs it. The future is dropped when the call is over before it is done. One that panics has failed.
+    /// Runs the tool. If the call ends early, the future is dropped. A panic counts as a failure.
     fn run(&self, run: Run) -> BoxFuture<'static, ToolCallResult>;
 }
 
-/// Answers what the host asks, as for a file.
+/// Answers requests of the host, such as reads of a file.
 pub trait Answers: Send + Sync {
-    /// The answer to a request, or an error's number and text.
+    /// Returns the answer to a request, or the code and text of an error.
     fn answer(
         &self,
         method: String,
@@ -32,7 +32,7 @@ pub trait Answers: Send + Sync {
     ) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>>;
 }
 
-/// Answers nothing.
+/// Refuses every request.
 #[derive(Clone, Copy, Debug)]
 pub struct NoAnswers;
 
@@ -54,12 +54,13 @@ impl Answers for NoAnswers {
 pub struct Toolbox(BTreeMap<String, Arc<dyn Tool>>);
 
 impl Toolbox {
-    /// With these tools; of two with one name the later counts.
+    /// Creates a toolbox with these tools. If two have the same name, the later one replaces the
+    /// earlier one.
     pub fn of(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         Self(tools.into_iter().map(|tool| (tool.definition().name, tool)).collect())
     }
 
-    /// What they are called, and what they take.
+    /// Returns the definitions of the tools.
     pub fn definitions(&self) -> Vec<ToolDefinition> {
         self.0.values().map(|tool| tool.definition()).collect()
     }
@@ -72,7 +73,7 @@ impl Toolbox {
     }
 }
 
-/// A tool without more than a name.
+/// Returns a tool definition with only a name.
 pub fn named(name: &str) -> ToolDefinition {
     ToolDefinition {
         name: name.to_owned(),
@@ -85,7 +86,7 @@ pub fn named(name: &str) -> ToolDefinition {
     }
 }
 
-/// A result that says this.
+/// Returns a successful result with this text.
 pub fn done(text: &str) -> ToolCallResult {
     ToolCallResult {
         success: true,
@@ -98,7 +99,7 @@ pub fn done(text: &str) -> ToolCallResult {
     }
 }
 
-/// A result that says why there is none.
+/// Returns a failed result with this reason.
 pub fn failed(why: &str) -> ToolCallResult {
     ToolCallResult {
         success: false,

@@ -1,4 +1,4 @@
-//! Who works in the turns of a host: a trait that says what is done with a turn, and the handle by which it is done.
+//! The agent of a host: a trait that handles turns, and the handle with which it acts on a turn.
 
 use std::sync::Arc;
 
@@ -23,28 +23,29 @@ use crate::wire::ahp::state::{
     ToolInput,
 };
 
-/// Works in turns.
+/// An agent, which handles turns.
 pub trait Agent: Send + Sync {
-    /// Works at a turn. The host calls this in its own task when the turn begins, so it must not block or panic. The turn is
-    /// done when the future is. When a client cancels the turn, the host drops the future, perhaps before its first poll.
+    /// Handles a turn. The host calls this in its own task when the turn begins, so it must not
+    /// block or panic. The turn ends when the future completes. When a client cancels the turn, the
+    /// host drops the future, perhaps before its first poll.
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()>;
 }
 
-/// A turn that is under way, as its agent sees it.
+/// A turn in progress, as its agent sees it.
 #[derive(Clone)]
 pub struct Turn {
     /// The chat.
     pub chat: String,
-    /// What the turn is known by.
+    /// The id of the turn.
     pub id: String,
-    /// What the user said.
+    /// The user's message.
     pub text: String,
-    /// The client that said it.
+    /// The client that sent it.
     pub client: Option<String>,
     pub(super) shared: Arc<HostShared>,
 }
 
-/// The turn is over, or there is no room in it.
+/// The turn is over, or the chat is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(pub &'static str);
@@ -52,18 +53,18 @@ pub struct Refused(pub &'static str);
 /// How a tool call ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ended {
-    /// It has a result, be it that it failed.
+    /// It has a result, which may be a failure.
     Completed(Box<ToolCallResult>),
     /// The user denied it, or its turn is over.
     Cancelled,
 }
 
-/// What became of the question whether a call may run.
+/// The user's decision whether a call may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
-    /// It may.
+    /// The call may run.
     Granted,
-    /// It may not, or it is over already: there is nothing to wait for.
+    /// The call may not run, or is already over.
     Over,
 }
 
@@ -76,7 +77,7 @@ impl Turn {
         self.core(|core, now| core.act(&self.chat, action, now)).map_err(Refused)
     }
 
-    /// Says something to the user; returns what it can be continued by.
+    /// Sends a text to the user. Returns the id of the part, with which the text can be continued.
     ///
     /// # Errors
     /// [`Refused`]
@@ -94,7 +95,7 @@ impl Turn {
         Ok(id)
     }
 
-    /// Says more of the same.
+    /// Appends text to a part.
     ///
     /// # Errors
     /// [`Refused`]
@@ -108,7 +109,8 @@ impl Turn {
         self.act(StateAction::ChatDelta(delta))
     }
 
-    /// Begins to call a tool: its parameters stream from now on. Where nobody can run it, it has failed already.
+    /// Starts a tool call; its parameters stream from now on. If no client can run it, the call has
+    /// already failed.
     ///
     /// # Errors
     /// [`Refused`]
@@ -117,7 +119,7 @@ impl Turn {
             .map_err(Refused)
     }
 
-    /// Some more of a call's parameters.
+    /// Sends more of a call's parameters.
     ///
     /// # Errors
     /// [`Refused`]
@@ -132,7 +134,7 @@ impl Turn {
         self.act(StateAction::ChatToolCallDelta(delta))
     }
 
-    /// The parameters are complete. The call runs, unless it has to be confirmed.
+    /// Completes the parameters. The call runs, unless it needs a confirmation.
     ///
     /// # Errors
     /// [`Refused`]
@@ -155,7 +157,7 @@ impl Turn {
         self.act(StateAction::ChatToolCallReady(ready))
     }
 
-    /// Calls a tool that some client runs, and waits for what comes of it.
+    /// Calls a tool on any client that offers it, and waits for the result.
     ///
     /// # Errors
     /// [`Refused`]
@@ -169,7 +171,7 @@ impl Turn {
         Ok(self.ended(&id).await)
     }
 
-    /// Waits until a call may run, or is over. It looks before it waits, so what happened before it is asked counts.
+    /// Waits until a call may run, or is over. Checks before it waits, so earlier events count.
     pub async fn permission(&self, id: &CallId) -> Permission {
         let pending = |state: &ToolCallState| {
             matches!(state, ToolCallState::Streaming(_) | ToolCallState::PendingConfirmation(_))
@@ -177,7 +179,7 @@ impl Turn {
         let mut changes = self.changes();
         if defect!(PermissionParkedBlindly) {
             changes.mark_unchanged();
-            // The host does not go while its turns are under way.
+            // The host lives longer than its turns.
             let _ = changes.changed().await;
         }
         loop {
@@ -216,7 +218,7 @@ impl Turn {
         }
     }
 
-    /// Asks a client for something, as for a file of its.
+    /// Sends a request to a client, for example to read one of its files.
     ///
     /// # Errors
     /// [`Unanswered`]

@@ -1,4 +1,4 @@
-//! Where a host keeps sessions and chats that are not in memory.
+//! The storage of sessions and chats that are not in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,19 +7,20 @@ use reknit_seams::net::BoxFuture;
 
 use super::Stored;
 
-/// A place for what is not in memory. A restore that never ends is given up by the host, at its deadline.
+/// An archive of sessions and chats. If a load never completes, the host gives up at its deadline.
 pub trait Archive: Send + Sync {
-    /// What is kept of a channel.
+    /// Loads the stored state of a channel.
     fn load(&self, channel: String) -> BoxFuture<'static, Option<Stored>>;
 
-    /// Keeps a channel as it is now. Saves come in order; one that fails is the archive's to report.
+    /// Stores the current state of a channel. Saves arrive in order. The archive itself reports a
+    /// failed save.
     fn save(&self, channel: &str, stored: Stored);
 
-    /// Keeps a channel no more: there is none of that name now.
+    /// Deletes the stored state of a channel that no longer exists.
     fn forget(&self, channel: &str);
 }
 
-/// An archive in memory: it lives as long as somebody holds it, a host that is restarted with it included.
+/// An archive in memory. It lives while any clone exists, so it survives a restart of the host.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryArchive(Arc<Mutex<BTreeMap<String, Stored>>>);
 

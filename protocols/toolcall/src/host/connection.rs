@@ -1,7 +1,8 @@
-//! One connection of the host, in one task: frames in, and what the core has to say out.
+//! One connection of the host, in one task: it passes received frames to the core, and sends the
+//! core's messages.
 //!
-//! What a client is owed that does not read is bounded: a cursor, and so many answers and bytes of them; with more, the core gives
-//! the connection up.
+//! The memory for a client that does not read is bounded: a cursor, and a limited number and size
+//! of answers. Above the limit, the core closes the connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +18,10 @@ use tokio::time::{Instant, timeout_at};
 use super::CloseReason;
 use super::shared::HostShared;
 
-/// How long the last words to a client may take to be heard.
+/// How long the final messages to a client may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Why a connection is over.
+/// The reason why a connection is over.
 enum End {
     Lost(LinkError),
     Over(CloseReason),
@@ -60,7 +61,7 @@ fn refused_origin(conn: ConnId) {
     milestone!("toolcall.host.refused-origin", conn = conn.0);
 }
 
-/// The core forgets the connection when this is dropped, however its task ends.
+/// Removes the connection from the core when it is dropped, however the task ends.
 struct Opened {
     shared: Arc<HostShared>,
     conn: ConnId,
@@ -96,7 +97,7 @@ async fn converse(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
     }
 }
 
-/// Says what there is to say, as far as there is room, and waits for something to happen.
+/// Sends queued messages while there is room, and waits for the next event.
 async fn step(
     shared: &HostShared,
     link: &mut Link,

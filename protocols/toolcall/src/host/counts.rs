@@ -1,28 +1,29 @@
-//! How much of everything a host holds.
+//! Resource counts of a host.
 
-/// The counts of one moment; all of them zero where the host is gone.
+/// The counts at one moment; all zero if the host no longer exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections.
     pub connections: u64,
-    /// Clients that are remembered.
+    /// Known clients.
     pub clients: u64,
     /// Sessions.
     pub sessions: u64,
-    /// Chats that are in memory.
+    /// Chats in memory.
     pub chats: u64,
-    /// Subscriptions, each client's counted once a channel.
+    /// Subscriptions, counted once per client and channel.
     pub holds: u64,
-    /// Channels in which something depends on a client.
+    /// Channels that depend on a client.
     pub causes: u64,
-    /// Waits for clients, each counted once a channel in which something depends on it.
+    /// Waits for clients, counted once per client and dependent channel.
     pub waits: u64,
-    /// Turns that are under way.
+    /// Turns in progress.
     pub turns: u64,
-    /// Questions to clients without an answer.
+    /// Requests to clients without an answer.
     pub questions: u64,
-    /// Actions that are kept.
+    /// Actions in the log.
     pub actions: u64,
-    /// Actions that connections are owed and the log has dropped, each counted once a connection.
+    /// Actions that the log has dropped but that are kept for a connection, counted once per
+    /// connection.
     pub owed: u64,
 }

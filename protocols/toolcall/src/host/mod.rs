@@ -1,14 +1,16 @@
-//! The host: it keeps sessions, lets agents work in them, and clients watch and run tools.
+//! The host: it stores sessions and runs agents in them; clients watch the sessions and run tools.
 //!
-//! - [`HostCore`]: all of it, without sockets. [`Host`]: with them.
-//! - [`Agent`]: who works in the turns; it calls the tools that clients offer by a [`Turn`].
-//! - [`Archive`]: where sessions and chats are kept that are not in memory.
-//! - `connection`: one connection, one task. [`HostResources`]: what there is.
+//! - [`HostCore`]: the host without sockets. [`Host`]: with sockets.
+//! - [`Agent`]: handles the turns. It calls the tools of clients through a [`Turn`].
+//! - [`Archive`]: the storage of sessions and chats that are not in memory.
+//! - `connection`: one connection, one task. [`HostResources`]: resource counts.
 //!
-//! Tasks are owned by [`Host::serve`]: those of connections, of turns, and of restores. Dropping it ends all of them.
+//! [`Host::serve`] owns all tasks: those of connections, turns, and restores. Dropping it ends all
+//! of them.
 //!
-//! What it does not do: authenticate clients (a token is wanted for turns, where the host wants one), encrypt, or keep what was
-//! under way when it was restarted: a turn and its calls are gone then, and clients are told by snapshots.
+//! The host does not authenticate clients (if the host is configured with tokens, a turn requires
+//! them), and does not encrypt. It does not restore work in progress after a restart: turns and
+//! their calls are lost then, and clients learn this from snapshots.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,44 +46,45 @@ pub use resources::HostResources;
 pub(crate) use self::core::stamp;
 use shared::HostShared;
 
-/// How long the host waits after it could not accept a connection: whatever is short then (files, memory) stays short for a
+/// How long the host waits after a failed accept. A shortage of files or memory usually lasts a
 /// moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How much longer than its deadline a restore is let go on.
+/// How much longer than its deadline a restore may run.
 const A_MOMENT: Duration = Duration::from_millis(1);
 
-/// A host: sessions, who serves them, and who works in them.
+/// A host: sessions, the server for them, and the agents that work in them.
 pub struct Host {
     shared: Arc<HostShared>,
     agent: Arc<dyn Agent>,
 }
 
-/// What a host is made of.
+/// The configuration of a host.
 pub struct HostConfig {
-    /// The name of its one kind of agent.
+    /// The name of its only kind of agent.
     pub provider: String,
-    /// The tokens that are good, by resource. Where there are any, turns are only for clients that handed one over.
+    /// The valid tokens, by resource. If there are any, only a client that sent them may start a
+    /// turn.
     pub tokens: BTreeMap<String, String>,
-    /// Who works in its turns.
+    /// The agent that handles the turns.
     pub agent: Arc<dyn Agent>,
-    /// Where it keeps what is not in memory.
+    /// The storage for state that is not in memory.
     pub archive: Arc<dyn Archive>,
-    /// Its limits.
+    /// The limits.
     pub limits: HostLimits,
 }
 
-/// What a task of the host was for.
+/// The result of a task of the host.
 enum Done {
     Connection,
-    /// A restore of a channel is over.
+    /// A restore of a channel has ended.
     Restored(String, u64, Option<Stored>),
-    /// An agent is done with a turn.
+    /// An agent has finished a turn.
     Turn(String, String),
 }
 
 impl Host {
-    /// A host in the world of `env`: a new life of it, with a name of its own.
+    /// Creates a host in the world of `env`. It is a new incarnation, with a new name.
     pub fn new(env: &Env, config: HostConfig) -> Self {
         let mut random = [0; 16];
         env.entropy.fill(&mut random);
@@ -94,12 +97,12 @@ impl Host {
         }
     }
 
-    /// What it holds, to be asked at any time. Does not keep it alive.
+    /// Returns a handle for the resource counts. The handle does not keep the host alive.
     pub fn resources(&self) -> HostResources {
         HostResources::of(&self.shared)
     }
 
-    /// Serves whoever connects, until it is dropped.
+    /// Accepts and serves connections until it is dropped.
     pub async fn serve(self, mut listener: Listener) {
         let changed = self.shared.core().changed();
         let mut tasks = Tasks { host: self, all: JoinSet::new(), turns: BTreeMap::new() };
@@ -123,11 +126,11 @@ impl Host {
     }
 }
 
-/// The tasks of a host that serves.
+/// The tasks of a running host.
 struct Tasks {
     host: Host,
     all: JoinSet<Done>,
-    /// Who works at which turn.
+    /// The agent task of each turn.
     turns: BTreeMap<(String, String), AbortHandle>,
 }
 
@@ -146,7 +149,7 @@ impl Tasks {
         });
     }
 
-    /// Does what is due, and what the core wants to have done; returns when the next thing is due.
+    /// Handles timeouts and carries out the core's effects. Returns the time of the next timeout.
     fn carry_out(&mut self) -> Option<Instant> {
         let shared = self.host.shared.clone();
         shared.core().catch_up(Instant::now());
@@ -164,7 +167,8 @@ impl Tasks {
         match effect {
             HostEffect::Restore(channel, number) => {
                 let loaded = shared.archive.load(channel.clone());
-                // By then the core has given it up: nobody waits, and nothing is left.
+                // The core has given the restore up by then: no request waits for it, and no state
+                // remains.
                 let patience = if defect!(RestoreWithoutDeadline) {
                     EVER
                 } else {
@@ -181,7 +185,8 @@ impl Tasks {
                 let (agent, shared) = (self.host.agent.clone(), shared.clone());
                 let key = (chat.clone(), id.clone());
                 let (name, turn) = key.clone();
-                // The agent hears of every turn that began, also of one that is stopped before its task runs.
+                // The agent's `turn` is called for every turn that began, even if the turn is
+                // stopped before its task runs.
                 let playing = agent.turn(Turn { chat, id, text, client, shared });
                 let work = async move {
                     playing.await;
@@ -195,7 +200,8 @@ impl Tasks {
         }
     }
 
-    /// A task is over. A turn whose agent panicked is cancelled; one that was stopped is over already.
+    /// Handles a finished task. If the agent of a turn panicked, the turn is cancelled; a stopped
+    /// turn is already over.
     fn done(&mut self, done: Result<Done, JoinError>) {
         let mut core = self.host.shared.core();
         match done {

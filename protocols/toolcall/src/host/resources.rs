@@ -1,4 +1,4 @@
-//! What a host holds, to be asked at any time.
+//! The resource counts of a host, available at any time.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -9,7 +9,7 @@ use super::counts::Counts;
 use super::shared::HostShared;
 use crate::wire::SnapshotState;
 
-/// How much of everything a host holds. Does not keep it alive.
+/// A handle for the resource counts of a host. Does not keep the host alive.
 #[derive(Clone)]
 pub struct HostResources(Weak<HostShared>);
 
@@ -18,19 +18,21 @@ impl HostResources {
         Self(Arc::downgrade(shared))
     }
 
-    /// What there is now.
+    /// Returns the current counts.
     pub fn counts(&self) -> Counts {
         let Some(shared) = self.0.upgrade() else { return Counts::default() };
         let core = shared.core();
         Counts { connections: shared.connections.load(Ordering::Relaxed), ..core.counts() }
     }
 
-    /// What a channel is like now; `None` where it is not in memory, or the host is gone.
+    /// Returns the current state of a channel; `None` if it is not in memory or the host no longer
+    /// exists.
     pub fn state(&self, channel: &str) -> Option<SnapshotState> {
         self.0.upgrade()?.core().state(channel).cloned()
     }
 
-    /// Hears of every change of a channel; `None` where the host is gone.
+    /// Returns a receiver that is notified of every change of a channel; `None` if the host no
+    /// longer exists.
     pub fn changes(&self) -> Option<watch::Receiver<u64>> {
         Some(self.0.upgrade()?.core().changes())
     }

@@ -1,4 +1,4 @@
-//! What the tasks of a host share.
+//! The state that the tasks of a host share.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -7,7 +7,7 @@ use super::HostCore;
 use super::archive::Archive;
 use crate::limits::HostLimits;
 
-/// The core, behind one lock that nobody holds for long, and what it needs from outside.
+/// The core, behind a lock that is only held briefly, and its access to the outside.
 pub(super) struct HostShared {
     core: Mutex<HostCore>,
     pub(super) limits: HostLimits,

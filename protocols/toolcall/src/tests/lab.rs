@@ -1,4 +1,5 @@
-//! A host whose agents do what the user says, clients with tools that take as long as a test wants, and a network in memory.
+//! A host whose agents follow the user's instructions, clients whose tools take as long as a test
+//! needs, and a network in memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -23,7 +24,7 @@ use crate::wire::ahp::state::{ResponsePart, ToolCallResult, ToolCallState, ToolD
 pub const S: Duration = Duration::from_secs(1);
 pub const MS: Duration = Duration::from_millis(1);
 
-/// What agents and tools did.
+/// A record of the work of agents and tools.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -41,7 +42,8 @@ impl Notes {
     }
 }
 
-/// Does what the user says: `send TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask CLIENT`, `panic`; separated by `;`.
+/// Follows the user's instructions: `send TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask
+/// CLIENT`, `panic`; separated by `;`.
 pub struct Obedient(pub Notes);
 
 impl Agent for Obedient {
@@ -68,7 +70,7 @@ async fn obey(turn: &Turn, order: &str, notes: &Notes) {
         }),
         "confirm" => {
             let id = turn.start_call(what, host::Owner::Any).unwrap();
-            // Where nobody can run it, it is over already.
+            // If no client can run the call, it is already over.
             let _ = turn.ready(&id, &json!({}), true);
             let permission = turn.permission(&id).await;
             notes.add(if permission == Permission::Granted { "granted" } else { "not granted" });
@@ -86,7 +88,7 @@ async fn obey(turn: &Turn, order: &str, notes: &Notes) {
     }
 }
 
-/// A tool that takes so long, and notes when it begins and ends.
+/// A tool with a fixed duration, which records its start and end.
 struct Slow {
     name: &'static str,
     takes: Duration,
@@ -110,7 +112,7 @@ impl Tool for Slow {
     }
 }
 
-/// A host, its network, and what happened.
+/// A host, its network, and the record of events.
 pub struct Lab {
     pub net: Memory,
     pub notes: Notes,
@@ -133,7 +135,7 @@ impl Lab {
         Self { net, notes, archive, resources, limits, tasks, host }
     }
 
-    /// The host dies, and another life of it begins.
+    /// Ends the host and starts a new incarnation.
     pub async fn restart(&mut self) {
         self.net.stop_listening();
         self.host.abort();
@@ -146,7 +148,8 @@ impl Lab {
         env(&self.net)
     }
 
-    /// A client that runs these tools; each takes two seconds, except `long`, which takes an hour.
+    /// Creates a client that runs these tools. Each takes two seconds, except `long`, which takes
+    /// an hour.
     pub fn client(&self, id: &str, tools: &[&'static str]) -> Client {
         self.client_with(id, tools, ClientLimits::default())
     }
@@ -165,7 +168,7 @@ impl Lab {
         Client::new(&self.env(), Endpoint::tcp("host", 1), config)
     }
 
-    /// A client that made a session with a chat, and is active in it.
+    /// Creates a client that has created a session with a chat, and is active in it.
     pub async fn opened(&self, id: &str, tools: &[&'static str]) -> Client {
         let client = self.client(id, tools);
         client.create_session("s").await.unwrap();
@@ -174,7 +177,7 @@ impl Lab {
         client
     }
 
-    /// Another client in the same session.
+    /// Creates another client in the same session.
     pub async fn joining(&self, id: &str, tools: &[&'static str]) -> Client {
         let client = self.client(id, tools);
         joined(&client).await;
@@ -214,7 +217,7 @@ async fn serve(
     (resources, tasks.spawn(host.serve(listener)))
 }
 
-/// The calls of the turn that is under way, or of the last one, as a client sees them.
+/// Returns the calls of the current turn, or else of the last one, as a client sees them.
 pub fn calls(client: &Client) -> Vec<(String, &'static str)> {
     let Some(SnapshotState::Chat(chat)) = client.confirmed("c") else { return Vec::new() };
     let active = chat.active_turn.as_ref().map(|turn| &turn.response_parts);
@@ -239,19 +242,19 @@ pub fn status(state: &ToolCallState) -> &'static str {
     }
 }
 
-/// Waits until something is so for a client, and not for ever.
+/// Waits until a condition holds for a client, with a time limit.
 async fn until(client: &Client, what: &str, mut so: impl FnMut(&Client) -> bool) {
     let waited = timeout(600 * S, client.until(|client| so(client).then_some(()))).await;
     assert_eq!(waited, Ok(Some(())), "{what}: {:?}, {:?}", client.state(), calls(client));
 }
 
-/// Waits until the chat has no turn under way, for a client.
+/// Waits until a client sees no turn in progress in the chat.
 pub async fn turn_over(client: &Client) {
     let over = |client: &Client| matches!(client.confirmed("c"), Some(SnapshotState::Chat(chat)) if chat.active_turn.is_none());
     until(client, "the turn is over", over).await;
 }
 
-/// Waits until there is a turn, or was.
+/// Waits until a client sees any turn, in progress or over.
 pub async fn any_turn(client: &Client) {
     let any = |client: &Client| match client.confirmed("c") {
         Some(SnapshotState::Chat(chat)) => chat.active_turn.is_some() || !chat.turns.is_empty(),
@@ -260,7 +263,7 @@ pub async fn any_turn(client: &Client) {
     until(client, "there is a turn", any).await;
 }
 
-/// Waits until a call has this status, for a client.
+/// Waits until a client sees a call with this status.
 pub async fn call_is(client: &Client, wanted: &str) {
     until(client, wanted, |client| calls(client).iter().any(|(_, status)| *status == wanted)).await;
 }
@@ -269,7 +272,7 @@ pub async fn connected(client: &Client) {
     until(client, "connected", |client| client.state() == State::Connected).await;
 }
 
-/// Waits until it is connected over a newer connection than that of this number.
+/// Waits until the client is connected over a connection newer than number `after`.
 pub async fn back(client: &Client, after: u64) {
     until(client, "back", |client| {
         client.state() == State::Connected && client.generation() > after

@@ -1,5 +1,5 @@
-//! The two ends against each other, on paused time, over connections in memory of which each end has a fate of its own; once over
-//! real sockets.
+//! The host and its clients on paused time, over in-memory connections whose ends can fail
+//! separately; one test uses real sockets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ async fn a_turn_calls_a_tool_and_its_client_runs_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_wants_a_confirmation_waits_for_any_user() {
+async fn a_call_waits_for_the_confirmation_of_any_user() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     let other = lab.joining("other", &[]).await;
@@ -46,7 +46,7 @@ async fn a_call_that_wants_a_confirmation_waits_for_any_user() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_denied_is_not_run() {
+async fn a_denied_call_does_not_run() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "confirm tool").await.unwrap();
@@ -62,7 +62,7 @@ async fn a_call_that_is_denied_is_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_breaks_down_has_failed() {
+async fn a_tool_that_panics_has_failed() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["broken"]).await;
     window.start_turn("c", "t1", "call broken").await.unwrap();
@@ -71,7 +71,7 @@ async fn a_tool_that_breaks_down_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_agent_that_breaks_down_ends_its_turn() {
+async fn an_agent_that_panics_ends_its_turn() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     window.start_turn("c", "t1", "panic").await.unwrap();
@@ -83,7 +83,7 @@ async fn an_agent_that_breaks_down_ends_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_is_cancelled_stops_the_agent_and_the_tool() {
+async fn cancelling_a_turn_stops_the_agent_and_the_tool() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "call tool; say never").await.unwrap();
@@ -95,7 +95,7 @@ async fn a_turn_that_is_cancelled_stops_the_agent_and_the_tool() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_survives_a_short_cut_and_is_run_once() {
+async fn a_call_survives_a_short_outage_and_runs_once() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "call tool").await.unwrap();
@@ -106,9 +106,10 @@ async fn a_call_survives_a_short_cut_and_is_run_once() {
     assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
 }
 
-/// The network is away for longer than the grace: the call is failed, its permission released, the late result refused.
+/// The outage is longer than the grace period: the call fails, its permission ends, and the late
+/// result is refused.
 #[tokio::test(start_paused = true)]
-async fn a_call_whose_owner_is_away_for_too_long_is_failed_and_its_late_result_is_refused() {
+async fn a_call_fails_after_a_long_outage_and_its_late_result_is_refused() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     let watcher = lab.joining("watcher", &[]).await;
@@ -131,9 +132,9 @@ async fn a_call_whose_owner_is_away_for_too_long_is_failed_and_its_late_result_i
     assert_eq!(calls(&window)[0].1, "failed");
 }
 
-/// A permission that waits is released with the call that it is for.
+/// A pending permission ends together with its call.
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_permission_hears_that_the_call_is_over() {
+async fn a_pending_permission_ends_with_its_call() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "confirm tool").await.unwrap();
@@ -145,7 +146,7 @@ async fn whoever_waits_for_a_permission_hears_that_the_call_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_for_the_permission_of_a_call_that_is_over_hears_it_at_once() {
+async fn a_permission_for_a_finished_call_returns_at_once() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     window.start_turn("c", "t1", "confirm nobodys").await.unwrap();
@@ -153,9 +154,10 @@ async fn whoever_asks_for_the_permission_of_a_call_that_is_over_hears_it_at_once
     assert_eq!(lab.notes.all(), ["not granted"]);
 }
 
-/// The client learns of the cut at once, the host much later: for a while it is there over two connections.
+/// The client notices the reset at once, the host much later: in the meantime the client has two
+/// connections.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_there_before_its_old_connection_is_known_to_be_dead_keeps_everything() {
+async fn a_reconnect_before_the_old_connection_ends_keeps_everything() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["long"]).await;
     window.start_turn("c", "t1", "call long").await.unwrap();
@@ -174,9 +176,10 @@ async fn a_client_that_is_there_before_its_old_connection_is_known_to_be_dead_ke
     assert_eq!(lab.resources.counts().connections, 1);
 }
 
-/// Nobody ever learns of the cut by the network: the host pings after 5 s, and closes after 25 s; then the grace begins.
+/// The network reports the outage to neither end. The host pings after 5 s, and closes after 25 s;
+/// then the grace period begins.
 #[tokio::test(start_paused = true)]
-async fn the_call_of_an_owner_whose_connection_is_half_open_is_over_within_silence_and_grace() {
+async fn a_call_over_a_half_open_connection_fails_after_silence_and_grace() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["long"]).await;
     let watcher = lab.joining("watcher", &[]).await;
@@ -191,7 +194,7 @@ async fn the_call_of_an_owner_whose_connection_is_half_open_is_over_within_silen
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_half_open_connection_does_not_keep_a_client_alive_whose_newer_one_has_closed() {
+async fn a_half_open_connection_does_not_keep_a_client_alive() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["long"]).await;
     let watcher = lab.joining("watcher", &[]).await;
@@ -206,7 +209,7 @@ async fn a_half_open_connection_does_not_keep_a_client_alive_whose_newer_one_has
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_only_watches_is_not_killed() {
+async fn a_silent_watcher_stays_connected() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["long"]).await;
     window.start_turn("c", "t1", "call long").await.unwrap();
@@ -215,7 +218,7 @@ async fn a_client_that_only_watches_is_not_killed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_during_an_outage_is_replayed_or_shown_and_both_come_to_the_same() {
+async fn replay_and_snapshot_after_an_outage_give_the_same_state() {
     for log_actions in [1000, 4] {
         let lab = Lab::with(HostLimits { log_actions, ..HostLimits::default() }).await;
         let window = lab.opened("window", &["tool"]).await;
@@ -236,8 +239,7 @@ async fn what_happened_during_an_outage_is_replayed_or_shown_and_both_come_to_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_done_while_there_is_no_connection_is_seen_here_at_once_and_there_afterwards_in_order()
- {
+async fn actions_during_an_outage_apply_locally_at_once_and_remotely_in_order() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     let watcher = lab.joining("watcher", &[]).await;
@@ -267,9 +269,10 @@ async fn what_is_done_while_there_is_no_connection_is_seen_here_at_once_and_ther
     assert!(window.confirmed("c2").is_some());
 }
 
-/// The connection is lost as soon as the host did it, whether or not its client heard.
+/// The connection is lost right after the action took effect, whether or not its client was
+/// notified.
 #[tokio::test(start_paused = true)]
-async fn an_action_that_is_under_way_at_a_cut_takes_effect_once() {
+async fn an_action_in_flight_at_a_reset_takes_effect_once() {
     for log_actions in [1000, 4] {
         let lab = Lab::with(HostLimits { log_actions, ..HostLimits::default() }).await;
         let window = lab.opened("window", &[]).await;
@@ -291,7 +294,7 @@ async fn an_action_that_is_under_way_at_a_cut_takes_effect_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_host_refuses_is_taken_back() {
+async fn a_rejected_action_is_undone() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     let other = lab.joining("other", &[]).await;
@@ -304,7 +307,7 @@ async fn what_the_host_refuses_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_was_restarted_is_not_mistaken_for_the_old_one() {
+async fn a_restarted_host_is_not_mistaken_for_the_old_one() {
     let mut lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "say kept").await.unwrap();
@@ -328,7 +331,7 @@ async fn a_host_that_was_restarted_is_not_mistaken_for_the_old_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reloaded_window_is_another_client_and_runs_what_comes() {
+async fn a_reloaded_window_is_a_new_client_and_runs_new_calls() {
     let lab = Lab::new().await;
     let before = lab.opened("window-1", &["tool"]).await;
     drop(before);
@@ -349,7 +352,7 @@ async fn of_several_windows_one_runs_a_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_host_asks_is_answered_or_over() {
+async fn a_request_of_the_host_is_answered_or_fails() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     window.start_turn("c", "t1", "ask window; ask nobody").await.unwrap();
@@ -364,7 +367,7 @@ async fn what_the_host_asks_is_answered_or_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_waits_no_longer_than_its_deadline() {
+async fn a_request_fails_at_its_deadline() {
     let lab = Lab::new().await;
     lab.net.refuse(true);
     let window = lab.client("window", &[]);
@@ -375,7 +378,7 @@ async fn a_request_waits_no_longer_than_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn attempts_become_rare_and_never_end() {
+async fn attempts_become_rare_but_never_stop() {
     let lab = Lab::new().await;
     lab.net.refuse(true);
     let window = lab.client("window", &[]);
@@ -386,9 +389,9 @@ async fn attempts_become_rare_and_never_end() {
     timeout(30 * S + S, connected(&window)).await.unwrap();
 }
 
-/// A host that takes a connection and says nothing: the attempt has a deadline.
+/// The host accepts a connection and stays silent: the attempt has a deadline.
 #[tokio::test(start_paused = true)]
-async fn a_second_loss_in_the_middle_of_the_handshake_leads_to_another_attempt() {
+async fn a_second_loss_during_the_handshake_leads_to_another_attempt() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &[]).await;
     lab.net.born(Fate::Frozen);
@@ -404,7 +407,7 @@ async fn a_second_loss_in_the_middle_of_the_handshake_leads_to_another_attempt()
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_waits_ends_with_the_client() {
+async fn closing_a_client_fails_everything_that_waits() {
     let lab = Lab::new().await;
     lab.net.refuse(true);
     let window = lab.client("window", &[]);
@@ -418,7 +421,7 @@ async fn whatever_waits_ends_with_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_when_all_is_over() {
+async fn no_state_is_left_at_the_end() {
     let lab = Lab::new().await;
     let window = lab.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "call tool").await.unwrap();
@@ -430,7 +433,7 @@ async fn nothing_is_left_when_all_is_over() {
     assert_eq!((counts.turns, counts.questions, counts.chats), (0, 0, 0));
 }
 
-/// The same two ends over real sockets.
+/// The same test over real sockets.
 #[tokio::test]
 async fn over_loopback() {
     let env = Env::real();

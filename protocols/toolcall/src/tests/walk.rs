@@ -1,5 +1,6 @@
-//! Random walks: a host and some clients, without sockets, over connections that lose what is on its way, of whose end each side
-//! learns in its own time; and what must be so at every step, and when all is healed.
+//! Random walks: a host and several clients, without sockets, over connections that lose the
+//! messages in flight. Each side notices the end of a connection at its own time. The walk checks
+//! invariants at every step, and again when the network has recovered.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::wire::ahp::state::ToolCallState;
 
 const CLIENTS: usize = 3;
 
-/// Numbers that a seed determines.
+/// A random number generator with a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -32,7 +33,7 @@ impl Dice {
     }
 }
 
-/// A connection: what is on its way, and who thinks that it is open.
+/// A connection: the messages in flight, and which sides believe that it is open.
 struct Way {
     client: usize,
     generation: u64,
@@ -40,7 +41,7 @@ struct Way {
     down: VecDeque<String>,
     at_client: bool,
     at_host: bool,
-    /// Whether the host was told whose it is.
+    /// Whether the host knows the client of the connection.
     named: bool,
 }
 
@@ -59,13 +60,13 @@ struct Walk {
     ways: BTreeMap<ConnId, Way>,
     connections: u64,
     names: u64,
-    /// Every action that took effect, by whom it was sent: none twice.
+    /// Every action that took effect, by sender: no duplicates.
     effects: BTreeSet<(String, i64)>,
-    /// Every call that was begun: none twice.
+    /// Every call that was started: no duplicates.
     begun: BTreeSet<String>,
-    /// The calls that were failed for the absence of their owner.
+    /// The calls that failed because their owner was disconnected.
     failed: BTreeSet<String>,
-    /// Since when the host has had no connection of a client.
+    /// The clients without a connection at the host, each with the time since when.
     absent: BTreeMap<String, Instant>,
     tap: ConnId,
 }
@@ -108,8 +109,9 @@ impl Walk {
         walk
     }
 
-    /// A session with two chats, everybody in it; and one connection that is never cut, and hears of the session and of one chat, so
-    /// that the other one leaves memory when nobody holds it.
+    /// Creates a session with two chats and adds all clients. One more connection is never lost; it
+    /// subscribes to the session and to one chat, so that the other chat leaves memory when it has
+    /// no holder.
     fn set_up(&mut self) {
         self.host.open(self.tap, Arc::new(Notify::new()), self.now);
         let params =
@@ -151,7 +153,7 @@ impl Walk {
         answered
     }
 
-    /// Carries out what the cores want.
+    /// Carries out the effects of the cores.
     fn settle(&mut self) {
         while let Some(effect) = self.host.effect() {
             match effect {
@@ -214,7 +216,7 @@ impl Walk {
         }
     }
 
-    /// Hears everything that happens: no action takes effect twice.
+    /// Reads every action: no action takes effect twice.
     fn listen(&mut self) {
         while let Some(message) = self.host.pull(self.tap) {
             let sent: Value = serde_json::from_str(&message.to_versioned_text()).unwrap();
@@ -231,7 +233,8 @@ impl Walk {
         assert_eq!(self.host.over(self.tap), None);
     }
 
-    /// No call is failed for the absence of a client that has a connection, and none waits for one that is absent for too long.
+    /// No call fails as disconnected while its owner has a connection, and no call waits for an
+    /// owner that was disconnected for too long.
     fn look(&mut self) {
         for n in 0..CLIENTS {
             let name = format!("w{n}");
@@ -274,7 +277,7 @@ impl Walk {
         (!ways.is_empty()).then(|| ways[self.dice.below(ways.len())])
     }
 
-    /// One message goes one step further on its way.
+    /// Moves one message of a connection one step further.
     fn carry(&mut self, conn: ConnId) {
         let now = self.now;
         let Some(way) = self.ways.get_mut(&conn) else { return };
@@ -301,7 +304,7 @@ impl Walk {
         self.ways.retain(|_, way| way.at_client || way.at_host);
     }
 
-    /// The client learns that its connection is over; what was on its way to it is lost.
+    /// The client notices the end of its connection; the messages in flight to it are lost.
     fn cut(&mut self, conn: ConnId) {
         let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_client) else { return };
         way.down.clear();
@@ -309,7 +312,7 @@ impl Walk {
         self.windows[n].core.lost(generation, self.now, 0);
     }
 
-    /// The host learns that a connection is over; what was on its way to it is lost.
+    /// The host notices the end of a connection; the messages in flight to it are lost.
     fn notice(&mut self, conn: ConnId) {
         let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_host && !way.at_client) else {
             return;
@@ -346,7 +349,7 @@ impl Walk {
         format!("n{}", self.names)
     }
 
-    /// A user, an agent, or a tool does something.
+    /// Lets a user, an agent, or a tool act.
     fn live(&mut self) {
         let n = self.dice.below(CLIENTS);
         let channel = ["c", "d"][self.dice.below(2)];
@@ -397,7 +400,7 @@ impl Walk {
         let ready = json!({
             "type": "chat/toolCallReady", "turnId": id.turn, "toolCallId": id.id, "invocationMessage": "x", "confirmed": "not-needed",
         });
-        // Where nobody can run it, it is over already.
+        // If no client can run the call, it is already over.
         let _ = self.host.act(channel, serde_json::from_value(ready).unwrap(), self.now);
     }
 
@@ -407,7 +410,7 @@ impl Walk {
             1 => self.pick_way().into_iter().for_each(|conn| self.notice(conn)),
             2..=5 => self.live(),
             6 => {
-                // Cut with something on its way.
+                // Loses a connection with messages in flight.
                 let under_way = self
                     .ways
                     .iter()
@@ -432,7 +435,7 @@ impl Walk {
         }
     }
 
-    /// The network is good, and everybody has time.
+    /// Repairs the network, and gives all clients time to settle.
     fn heal(&mut self) {
         for _ in 0..300 {
             for conn in self.ways.keys().copied().collect::<Vec<_>>() {
@@ -465,7 +468,8 @@ impl Walk {
         panic!("it does not settle: {states:?}");
     }
 
-    /// Who was told that a channel is missing, for its restore took too long, asks again.
+    /// Subscribes again for each client whose channel was reported missing because its restore took
+    /// too long.
     fn ask_again(&mut self) {
         for n in 0..CLIENTS {
             for channel in ["s", "c", "d"] {
@@ -477,7 +481,7 @@ impl Walk {
         self.heal();
     }
 
-    /// What every client knows is what the host has.
+    /// Compares the state of every client with the host's.
     fn compare(&self) {
         for (n, window) in self.windows.iter().enumerate() {
             for channel in ["s", "c", "d"] {
@@ -497,13 +501,13 @@ impl Walk {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_happens_everybody_knows_the_same_in_the_end_and_nothing_happened_twice() {
-    // A longer walk is a matter of a number.
+async fn a_random_walk_ends_with_equal_states_and_no_duplicates() {
+    // `REKNIT_WALKS` sets the number of walks, for a longer test.
     let seeds =
         std::env::var("REKNIT_WALKS").ok().and_then(|walks| walks.parse().ok()).unwrap_or(40);
     let (mut begun, mut failed) = (0, 0);
     for seed in 0..seeds {
-        // Told where the test fails.
+        // The test runner shows this only if the test fails.
         println!("seed {seed}");
         let mut walk = Walk::new(seed);
         for round in 0..4 {

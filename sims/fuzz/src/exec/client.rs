@@ -1,11 +1,11 @@
 //! A real client, its user, and a hostile server.
 //!
-//! What must hold, whatever the hostile server says:
-//! - nothing panics; and what the client says are messages;
-//! - the client holds no more than its limits allow, at every step;
-//! - each process tells its events in order, without a gap, and nothing after its end;
-//! - when nobody is there any more to connect to, the client gives up within [`PATIENCE`], and with it ends all that its user
-//!   waits for.
+//! These invariants hold for all messages of the hostile server:
+//! - no code panics, and everything that the client sends is a valid message;
+//! - the client stays within its limits at every step;
+//! - each process delivers its events in order, without a gap, and delivers none after its end;
+//! - when no server is reachable any more, the client gives up within [`PATIENCE`], and then every
+//!   pending operation of its user ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,40 +27,41 @@ mod user;
 
 use user::{ExecAct, ExecUser};
 
-/// What a hostile server does, and the user of the client meanwhile.
+/// The actions of a hostile server, and of the client's user.
 #[derive(Arbitrary, Debug)]
 pub struct ExecClientScript {
     /// Whether the client's limits are tight.
     tight: bool,
-    /// Whether writes are sent again.
+    /// Whether writes are retried.
     retry_writes: bool,
     /// How the first connection begins.
     entrance: Rarely<Entrance>,
-    /// What happens, in order.
+    /// The steps, in order.
     steps: Steps<Step>,
 }
 
-/// Something that happens.
+/// A step.
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// The user does something.
+    /// The user acts.
     Acts(ExecAct),
-    /// The server answers one of the questions that are open: which one, and how; mostly as it should.
+    /// The server answers one of the open requests: which one, and how; usually correctly.
     Answers(Rarely<u8>, Option<Answer>, Manner),
-    /// It tells something, so often, with rising numbers.
+    /// The server sends a notification, this many times, with rising numbers.
     Tells(Tale, Manner, Times),
-    /// It says nothing for a while.
+    /// The server stays silent for a while.
     Pauses(Pause),
-    /// The connection is over. How the next one begins, where not as it should.
+    /// The connection ends. The next one begins in this way, or else correctly.
     Drops(Rarely<Entrance>),
-    /// It does what no server does.
+    /// The server sends something that no server sends.
     Disturbs(Rarely<Disturbance>),
 }
 
-/// How a question is answered, in the place of what a server would say that has not much to say.
+/// An answer that takes the place of the correct one.
 #[derive(Arbitrary, Debug)]
 enum Answer {
-    /// As a server would that has these chunks, of so many bytes, from a number on, and knows an end or does not.
+    /// The answer of a server that has chunks of these sizes, numbered from `from`, with or without
+    /// an end.
     Chunks {
         from: Number,
         sizes: Vec<u8>,
@@ -69,15 +70,15 @@ enum Answer {
         closed: bool,
         failure: Option<Name>,
     },
-    /// With this status of a write, or of an HTTP response.
+    /// This status of a write, or of an HTTP response.
     Status(u8),
-    /// With an error of this code.
+    /// An error with this code.
     Error(u8, Name),
-    /// As the right one, to a question that nobody asked.
+    /// The correct answer, with the id of a request that was never sent.
     Unasked(Number),
 }
 
-/// What a server tells by itself.
+/// A notification of a server.
 #[derive(Arbitrary, Debug)]
 enum Tale {
     /// `process/output`.
@@ -90,10 +91,10 @@ enum Tale {
     Body { body: u8, seq: Number, bytes: Bytes, done: bool, error: Option<Name> },
 }
 
-/// The codes of errors that mean something, and one that does not.
+/// The error codes with a meaning, and one without.
 const CODES: [i64; 7] = [-32000, -32010, -32600, -32601, -32602, -32603, 7];
 
-/// What becomes of a write.
+/// The results of a write.
 const STATUS: [&str; 5] = ["accepted", "unknownProcess", "stdinClosed", "starting", "lost"];
 
 impl Answer {
@@ -122,7 +123,7 @@ impl Answer {
     }
 }
 
-/// What a good server answers.
+/// Returns the answer of a correct server.
 fn right(question: &Question) -> Value {
     match question.method.as_str() {
         "initialize" => {
@@ -171,13 +172,13 @@ impl Tale {
     }
 }
 
-/// When a client has given up to whom nobody answers: the recovery deadline is 25 s.
+/// The time by which a client without any answer has given up: the recovery deadline is 25 s.
 const PATIENCE: Duration = Duration::from_secs(26);
 
-/// How long a server waits for the client to come.
+/// How long a server waits for the client to connect.
 const COMING: Duration = Duration::from_secs(2);
 
-/// Has the script carried out, and everything checked that must hold.
+/// Runs the script, and checks all invariants.
 pub fn holds(script: &ExecClientScript) {
     run(async {
         let net = Memory::new();
@@ -242,7 +243,7 @@ impl House {
             Step::Disturbs(Rarely(Some(disturbance))) => self.place.disturb(disturbance).await,
             Step::Disturbs(Rarely(None)) => {}
         }
-        // Both ends have done what they can at once.
+        // By then, both ends have done everything that they can do at once.
         sleep(Duration::from_millis(1)).await;
     }
 
@@ -254,7 +255,7 @@ impl House {
         at_most("bytes held back", resources.held_back_bytes, limits.reorder_bytes);
     }
 
-    /// Nobody is there any more.
+    /// Removes the server, and checks that the client gives up.
     async fn is_left_alone(&mut self) {
         self.place.close();
         let mut state = self.user.client().watch_state();

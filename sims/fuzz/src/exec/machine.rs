@@ -1,4 +1,4 @@
-//! An operating system whose programs are a few, and do little.
+//! An operating system with a few small programs.
 
 use std::future::pending;
 use std::io;
@@ -10,13 +10,13 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep};
 
-/// The programs, by what they are called: see [`play`].
+/// The names of the programs: see [`play`].
 pub const PROGRAMS: [&str; 8] = ["echo", "print", "flood", "sleep", "leave", "slow", "missing", ""];
 
-/// How many bytes a pipe holds.
+/// The size of a pipe in bytes.
 const PIPE: usize = 512;
 
-/// Launches them.
+/// Launches the programs.
 pub struct Machine;
 
 impl Launch for Machine {
@@ -71,13 +71,13 @@ impl Scripted {
     }
 }
 
-/// It ended so, unless it had before.
+/// Records an exit, unless the process had already ended.
 fn end(exit: &watch::Sender<Option<Exit>>, how: Exit) {
     exit.send_if_modified(|ended| ended.is_none() && ended.replace(how).is_none());
 }
 
-/// `echo` prints what it reads; `print` says five words; `flood` prints much; `leave` exits, and leaves its pipes to somebody
-/// for a second; the others read nothing, and stay.
+/// Runs a program. `echo` prints its input; `print` prints five words; `flood` prints much data;
+/// `leave` exits, and its pipes stay open for a second; the others read nothing, and keep running.
 async fn play(
     program: &str,
     mut reads: DuplexStream,
@@ -85,7 +85,7 @@ async fn play(
     mut complains: DuplexStream,
     end: impl Fn(Exit),
 ) {
-    // Whom it prints for may have gone: then it ends.
+    // The reader of the output may have gone away; then the program ends.
     match program {
         "echo" => drop(copy(&mut reads, &mut prints).await),
         "print" => {

@@ -1,6 +1,7 @@
 //! The exec protocol.
 //!
-//! - [`server`]: a real server, a hostile client, and an innocent one. [`client`]: a real client, its user, and a hostile server.
+//! - [`server`]: a real server, a hostile client, and an innocent one. [`client`]: a real client,
+//!   its user, and a hostile server.
 //! - `machine`: the processes of the server.
 
 pub mod client;

@@ -1,11 +1,12 @@
 //! A real server, a hostile client, and an innocent one beside it.
 //!
-//! What must hold, whatever the hostile client says:
-//! - nothing panics; and what the server says are messages;
-//! - the server holds no more than its limits allow, at every step;
-//! - at the end the hostile client is answered, or its connection is over, within a minute;
-//! - when it has gone, nothing of it is left after [`FORGOTTEN`];
-//! - the innocent client's process echoes what it is given, each time at once, over its first connection.
+//! These invariants hold for all messages of the hostile client:
+//! - no code panics, and everything that the server sends is a valid message;
+//! - the server stays within its limits at every step;
+//! - at the end, the hostile client gets an answer, or its connection ends, within a minute;
+//! - after the hostile client has disconnected, none of its resources are left after [`FORGOTTEN`];
+//! - the process of the innocent client echoes each input at once, over the client's first
+//!   connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,59 +28,60 @@ use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
 use crate::stage::{Arrivals, Memory, env, must, run};
 
-/// What a hostile client does.
+/// The actions of a hostile client.
 #[derive(Arbitrary, Debug)]
 pub struct ExecServerScript {
     /// Whether the server's limits are tight.
     tight: bool,
-    /// What servers answer that the server sends HTTP requests to.
+    /// The answers of the web servers to the server's HTTP requests.
     web: Vec<Bytes>,
-    /// What it does, in order.
+    /// The steps, in order.
     steps: Steps<Step>,
 }
 
-/// Something that a hostile client does.
+/// A step of a hostile client.
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// It asks for something, so often.
+    /// It sends a request this many times.
     Asks(Ask, Manner, Times),
-    /// It says nothing for a while.
+    /// It stays silent for a while.
     Pauses(Pause),
-    /// It reads nothing any more, or reads on.
+    /// It stops or resumes reading.
     Reads(bool),
-    /// Its connection is over, and it comes again; mostly with the whole handshake, and the last session or a new one.
+    /// Its connection ends, and it connects again; usually with the complete handshake, and with
+    /// the last session or a new one.
     ComesAgain(bool, Rarely<Entrance>),
-    /// It does what no client does.
+    /// It sends something that no client sends.
     Disturbs(Rarely<Disturbance>),
 }
 
-/// What no client does.
+/// Something that no client sends.
 #[derive(Arbitrary, Debug)]
 enum Disturbance {
-    /// It answers something, as only servers do.
+    /// An answer, which only servers send.
     Answers(Number, Manner),
-    /// It sends what is no message.
+    /// Invalid data.
     Noise(Noise),
-    /// It goes on in the handshake, or asks for something else.
+    /// Another handshake message, or another request.
     Asks(OddAsk, Manner),
 }
 
 /// How a connection begins.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Entrance {
-    /// With the whole handshake, and a session of its own.
+    /// With the complete handshake and a new session.
     Anew,
-    /// With the whole handshake, and the last session.
+    /// With the complete handshake and the last session.
     Resumes,
-    /// With a WebSocket, and nothing else.
+    /// With a WebSocket only.
     Bare,
-    /// With an HTTP request for something else.
+    /// With an HTTP request for another path.
     Readyz,
-    /// With nothing.
+    /// With no data.
     Silent,
 }
 
-/// What a client asks for when its handshake is over.
+/// A request after the handshake.
 #[derive(Arbitrary, Debug)]
 enum Ask {
     /// `process/start`.
@@ -103,23 +105,23 @@ enum Ask {
     },
 }
 
-/// What it asks for besides.
+/// An unusual request.
 #[derive(Arbitrary, Debug)]
 enum OddAsk {
-    /// `initialize`; whether with the last session, and else with which.
+    /// `initialize`; with the last session if `true`, otherwise with this one.
     Initialize(bool, Option<Name>),
     /// `initialized`.
     Initialized,
-    /// Something else.
+    /// Another method.
     Other(Name),
 }
 
-/// What is asked for by HTTP.
+/// The URLs of the HTTP requests.
 const URLS: [&str; 6] =
     ["http://web/", "http://web:8080/x?y", "https://web/", "http://", "web", "http://[::1]:99999/"];
 
 impl Ask {
-    /// The method, and what it carries.
+    /// Returns the method and the parameters.
     fn carries(&self) -> (&'static str, Value) {
         let value = |number: &Option<Number>| number.map(Number::value);
         match self {
@@ -165,7 +167,7 @@ impl Ask {
         json!({"id": id, "method": method, "params": params})
     }
 
-    /// How many bytes it writes to a process.
+    /// Returns the number of bytes that it writes to a process.
     fn writes(&self) -> usize {
         if let Self::Write { bytes, .. } = self { bytes.bytes().len() } else { 0 }
     }
@@ -183,16 +185,15 @@ impl OddAsk {
     }
 }
 
-/// How long something can take that is not to be waited for.
+/// The time limit for results that must be immediate.
 const SOON: Duration = Duration::from_secs(1);
 
-/// A minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// When nothing is left of somebody who has gone: sessions are kept for 30 s.
+/// The time by which a disconnected client has left nothing behind: sessions are kept for 30 s.
 const FORGOTTEN: Duration = Duration::from_secs(45);
 
-/// Has the script carried out, and everything checked that must hold.
+/// Runs the script, and checks all invariants.
 pub fn holds(script: &ExecServerScript) {
     run(async {
         let mut house = House::open(script).await;
@@ -235,14 +236,14 @@ fn limits(tight: bool) -> ServerLimits {
     }
 }
 
-/// The server, the innocent client, and what the hostile one knows.
+/// The server, the innocent client, and the state of the hostile one.
 struct House {
     limits: ServerLimits,
     resources: ServerResources,
     door: Memory,
     innocent: Innocent,
     asked: u64,
-    /// The longest that was written to a process at once.
+    /// The size of the largest single write to a process.
     longest_write: usize,
     _tasks: JoinSet<()>,
 }
@@ -300,7 +301,7 @@ impl House {
         self.asked
     }
 
-    /// A new connection, as far as it comes.
+    /// Opens a connection and performs this entrance.
     async fn enter(&mut self, session: Option<String>, entrance: Entrance) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
         let mut peer = HostileClient::new(stream, "/result/sessionId", session.clone());
@@ -343,7 +344,7 @@ impl House {
         );
     }
 
-    /// Only the innocent is left.
+    /// Checks that only the innocent client's resources are left.
     fn has_forgotten(&self) {
         let counts = self.resources.counts();
         let left =
@@ -352,7 +353,8 @@ impl House {
     }
 }
 
-/// The servers that the server sends HTTP requests to: each connection gets the next answer, and is over.
+/// Runs the web servers for the server's HTTP requests: each connection gets the next answer, and
+/// is closed.
 async fn answer(mut arrivals: Arrivals, answers: Vec<Vec<u8>>) {
     const GOOD: &[u8] =
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
@@ -364,13 +366,13 @@ async fn answer(mut arrivals: Arrivals, answers: Vec<Vec<u8>>) {
         if answer.as_ref().is_some_and(Vec::is_empty) {
             open.push(stream); // it never answers
         } else if stream.read(&mut request).await.is_ok() {
-            // Who asked may have gone.
+            // The requester may have disconnected.
             let _ = stream.write_all(answer.as_deref().unwrap_or(GOOD)).await;
         }
     }
 }
 
-/// Somebody who uses the server as it is meant.
+/// A client that uses the server as intended.
 struct Innocent {
     _client: Client,
     process: Process,
@@ -400,7 +402,7 @@ impl Innocent {
         Self { _client: client, process, events, echoed: 0 }
     }
 
-    /// What it writes comes back at once, as the next event, over the connection that it has had from the beginning.
+    /// Writes a text and expects its echo at once, as the next event, over its first connection.
     async fn echoes(&mut self) {
         self.echoed += 1;
         let text = format!("word {}", self.echoed);

@@ -15,21 +15,21 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use crate::frames::{self, Reader};
 use crate::script::{Manner, Name, Noise};
 
-/// What the client asked for.
+/// A request of the client.
 pub struct Question {
     pub id: Value,
     pub method: String,
     pub params: Value,
 }
 
-/// What no server does.
+/// Something that no server sends.
 #[derive(Arbitrary, Debug)]
 pub enum Disturbance {
-    /// It asks for something, as only clients do.
+    /// A request, which only clients send.
     Asks(Name, Manner),
-    /// It tells of something else.
+    /// An unknown notification.
     Tells(Name, Manner),
-    /// It sends what is no message.
+    /// Invalid data.
     Noise(Noise),
 }
 
@@ -42,7 +42,7 @@ pub struct HostileServer {
     _reader: JoinSet<()>,
 }
 
-/// How long it waits for the client to say something.
+/// How long it waits for a message of the client.
 const SOON: Duration = Duration::from_secs(1);
 
 impl HostileServer {
@@ -71,7 +71,7 @@ impl HostileServer {
         self.write(head.as_bytes()).await;
     }
 
-    /// The n-th of the questions that are open, the newest first.
+    /// Takes the n-th of the open requests, the newest first.
     pub fn question(&mut self, n: u8) -> Option<Question> {
         while let Ok(question) = self.questions.try_recv() {
             self.open.insert(0, question);
@@ -80,12 +80,12 @@ impl HostileServer {
         Some(self.open.remove(at))
     }
 
-    /// The next question, if it comes soon.
+    /// Takes the next request, if it arrives soon.
     pub async fn question_soon(&mut self) -> Option<Question> {
         timeout(SOON, self.questions.recv()).await.ok()?
     }
 
-    /// Says something, in whatever manner.
+    /// Sends a message in the given manner.
     pub async fn send(&mut self, manner: &Manner, message: Value) {
         for (bytes, pause) in manner.write(message, false) {
             self.write(&bytes).await;
@@ -93,7 +93,7 @@ impl HostileServer {
         }
     }
 
-    /// Does what no server does.
+    /// Sends something that no server sends.
     pub async fn disturb(&mut self, disturbance: &Disturbance) {
         match disturbance {
             Disturbance::Asks(method, manner) => {
@@ -106,19 +106,19 @@ impl HostileServer {
         }
     }
 
-    /// Says something as it should be said.
+    /// Sends a message correctly.
     pub async fn send_valid(&mut self, message: Value) {
         self.write(&frames::whole(frames::TEXT, false, message.to_string().as_bytes())).await;
     }
 
-    /// Writes, as far as the client takes it soon.
+    /// Writes as much as the client accepts within a short time.
     pub async fn write(&mut self, bytes: &[u8]) {
-        // A client that does not read, and one that has gone, are both within their rights.
+        // The client is allowed not to read, and to disconnect.
         let _ = timeout(SOON, self.writer.write_all(bytes)).await;
     }
 }
 
-/// Reads what the client says: first the key of its handshake, then what it asks for.
+/// Reads the client's messages: first the key of its handshake, then its requests.
 async fn listen(
     mut stream: ReadHalf<Stream>,
     key: oneshot::Sender<String>,
@@ -136,7 +136,7 @@ async fn listen(
                 .lines()
                 .find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "))
                 .expect("a client sends its key");
-            // Who does not answer the handshake does not want to know it.
+            // If the server does not answer the handshake, it has dropped the receiver.
             key.take().map(|key| key.send(line.to_owned()));
         }
         while key.is_none()
@@ -149,7 +149,7 @@ async fn listen(
             {
                 let question =
                     Question { id: message["id"].take(), method, params: message["params"].take() };
-                // The peer outlives its reader.
+                // The receiver lives longer than this reader.
                 let _ = asked.send(question);
             }
         }

@@ -1,4 +1,5 @@
-//! One connection of a hostile client: it writes anything, and reads what the tested end says, or does not.
+//! One connection of a hostile client. It writes arbitrary data, and reads the answers of the
+//! tested end, or does not.
 
 use std::time::Duration;
 
@@ -13,15 +14,15 @@ use crate::frames::{self, Reader};
 use crate::script::Manner;
 use crate::stage::must;
 
-/// The id of the last question.
+/// The id of the last request.
 pub const LAST: &str = "the last question";
 
-/// What the server has said so far.
+/// The messages of the server so far.
 #[derive(Default)]
 struct Heard {
-    /// What it said last where this client looks.
+    /// The latest value at the place that this client watches.
     reported: Option<String>,
-    /// Whether the last question was answered.
+    /// Whether the last request was answered.
     answered: bool,
     /// Whether the connection is over.
     over: bool,
@@ -36,7 +37,8 @@ pub struct HostileClient {
 }
 
 impl HostileClient {
-    /// Somebody who remembers what the server says in this place of a message, a JSON pointer; and what it said before.
+    /// Creates a client that records the server's value at `place`, a JSON pointer into a message.
+    /// `reported` is the earlier value.
     pub fn new(stream: DuplexStream, place: &'static str, reported: Option<String>) -> Self {
         let (reader, writer) = split(stream);
         let (reported, heard) = watch::channel(Heard { reported, ..Heard::default() });
@@ -46,23 +48,23 @@ impl HostileClient {
         Self { writer, heard, reads, _reader: tasks }
     }
 
-    /// What the server said last in that place.
+    /// Returns the latest value at that place.
     pub fn reported(&self) -> Option<String> {
         self.heard.borrow().reported.clone()
     }
 
-    /// It reads nothing any more, or reads on.
+    /// Stops or resumes reading.
     pub fn read(&mut self, reads: bool) {
         self.reads.send_replace(reads);
     }
 
-    /// Writes, as far as the server takes it soon.
+    /// Writes as much as the server accepts within a short time.
     pub async fn write(&mut self, bytes: &[u8]) {
-        // A server that does not read, and one that has gone, are both within their rights.
+        // The server is allowed not to read, and to disconnect.
         let _ = timeout(Duration::from_secs(2), self.writer.write_all(bytes)).await;
     }
 
-    /// Says something, in whatever manner.
+    /// Sends a message in the given manner.
     pub async fn send(&mut self, manner: &Manner, message: Value) {
         for (bytes, pause) in manner.write(message, true) {
             self.write(&bytes).await;
@@ -70,7 +72,7 @@ impl HostileClient {
         }
     }
 
-    /// Says something as it should be said.
+    /// Sends a message correctly.
     pub async fn send_valid(&mut self, message: &Value) {
         self.write(&frames::whole(frames::TEXT, true, message.to_string().as_bytes())).await;
     }
@@ -83,8 +85,9 @@ impl HostileClient {
         self.write(HEAD).await;
     }
 
-    /// Asks a last question, whose id is [`LAST`]. Whoever left a frame unfinished, ends it thereby; so there may be no answer, but
-    /// an end.
+    /// Sends a last request, with the id [`LAST`], until the server answers or closes. If the
+    /// client left a frame unfinished, this data completes it, so the connection may end without an
+    /// answer.
     pub async fn is_answered_or_over(&mut self, question: Value, within: Duration) {
         self.read(true);
         let done = |heard: &Heard| heard.answered || heard.over;
@@ -94,14 +97,15 @@ impl HostileClient {
                 return;
             }
         }
-        // Inside of a long frame it may go on for as long as the peer fills it: a silent peer is let go.
+        // If the last request became part of a long unfinished frame, the connection lives while
+        // data arrives. From now on the client is silent, and the server closes the connection.
         must("an answer, or an end", within, self.heard.wait_for(done))
             .await
             .expect("the reader lives");
     }
 }
 
-/// Reads what the server says, while it may.
+/// Reads the server's messages while reading is on.
 async fn listen(
     mut stream: ReadHalf<DuplexStream>,
     place: &'static str,

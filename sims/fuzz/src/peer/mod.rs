@@ -1,6 +1,7 @@
-//! Hostile ends of connections, whatever protocol the other end speaks.
+//! Hostile ends of connections, for any protocol of the other end.
 //!
-//! - [`caller`]: one that opens its connection, a client. [`callee`]: one that takes it, a server; [`place`]: all that one client comes to.
+//! - [`caller`]: a client, which opens its connection. [`callee`]: a server, which accepts one.
+//!   [`place`]: the server that one client connects to, again and again.
 
 pub mod callee;
 pub mod caller;

@@ -1,4 +1,4 @@
-//! The place that a client connects to: one hostile connection after another.
+//! The server that a client connects to: one hostile connection after another.
 
 use std::time::Duration;
 
@@ -10,28 +10,28 @@ use super::callee::{Disturbance, HostileServer, Question};
 use crate::script::{Bytes, Manner};
 use crate::stage::{Arrivals, Memory};
 
-/// How a connection begins, in the place of a WebSocket and of what a good server answers to the first question.
+/// How a connection begins instead of with a WebSocket and the correct answer to the first request.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Entrance {
-    /// With a WebSocket; what answers the first question stands in the script.
+    /// With a WebSocket; the script contains the answer to the first request.
     Bare,
-    /// With something else than a WebSocket.
+    /// With this data instead of a WebSocket.
     Head(Bytes),
     /// Not at all: it is refused.
     Refused,
 }
 
-/// Where the client comes to.
+/// The server of one client.
 pub struct Place {
     net: Memory,
     arrivals: Arrivals,
-    /// What a good server answers.
+    /// Returns the answer of a correct server.
     right: fn(&Question) -> Value,
-    /// How long the client is waited for.
+    /// How long it waits for the client to connect.
     coming: Duration,
-    /// The connection that there is.
+    /// The current connection.
     peer: Option<HostileServer>,
-    /// How the next one begins, where not as it should.
+    /// How the next connection begins; `None` for correctly.
     entrance: Option<Entrance>,
 }
 
@@ -46,7 +46,7 @@ impl Place {
         Self { net, arrivals, right, coming, peer: None, entrance }
     }
 
-    /// The connection, if there is one soon.
+    /// Returns the connection, if there is one soon.
     async fn peer(&mut self) -> Option<&mut HostileServer> {
         if self.peer.as_ref().is_none_or(HostileServer::is_over) {
             self.peer = None;
@@ -70,7 +70,7 @@ impl Place {
         self.peer.as_mut()
     }
 
-    /// Answers the n-th of the questions that are open: with what is made of it, or else as it should.
+    /// Answers the n-th of the open requests: with the result of `answer`, or else correctly.
     pub async fn answer(
         &mut self,
         n: u8,
@@ -88,35 +88,35 @@ impl Place {
         }
     }
 
-    /// Says something.
+    /// Sends a message.
     pub async fn send(&mut self, manner: &Manner, message: Value) {
         if let Some(peer) = self.peer().await {
             peer.send(manner, message).await;
         }
     }
 
-    /// Does what no server does.
+    /// Sends something that no server sends.
     pub async fn disturb(&mut self, disturbance: &Disturbance) {
         if let Some(peer) = self.peer().await {
             peer.disturb(disturbance).await;
         }
     }
 
-    /// Ends the connection. The next one begins like this, where not as it should.
+    /// Ends the connection. The next one begins in this way, or else correctly.
     pub fn end(&mut self, entrance: Option<Entrance>) {
         self.peer = None;
         self.entrance = entrance;
         self.net.refuse(matches!(self.entrance, Some(Entrance::Refused)));
     }
 
-    /// Nobody is there any more.
+    /// Removes the server for good.
     pub fn close(&mut self) {
         self.peer = None;
         self.net.refuse(true);
         self.arrivals.close();
     }
 
-    /// Ends what had come before nobody was there any more.
+    /// Closes the connections that arrived before the server was removed.
     pub fn turn_away(&mut self) {
         while self.arrivals.try_recv().is_ok() {}
     }

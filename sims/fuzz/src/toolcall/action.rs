@@ -1,53 +1,53 @@
-//! Actions, right as far as their shape goes.
+//! Actions with a valid shape.
 
 use arbitrary::Arbitrary;
 use serde_json::{Value, json};
 
 use crate::script::{Bytes, Name, Rarely};
 
-/// The name that nobody but the innocent has.
+/// The name that only the innocent client has.
 pub const INNOCENT: &str = "innocent";
 
-/// A name, as it stands on the wire; never one of the innocent's.
+/// Returns a name in its encoded form; never one of the innocent client's names.
 pub fn text(name: &Name) -> String {
     name.text().replace(INNOCENT, "")
 }
 
-/// Something that happens to a channel.
+/// An action on a channel.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Action {
     /// A turn begins.
     Starts(Name),
     /// A turn is cancelled.
     Cancels(Name),
-    /// A turn is over, as only a host says.
+    /// A turn is over; only a host sends this.
     Completes(Name),
-    /// Somebody says something in a turn, as only a host does.
+    /// A text is added to a turn; only a host sends this.
     Says(Name, Bytes),
-    /// More of that.
+    /// A text is continued.
     SaysOn(Name, Bytes),
-    /// A call begins, for a client, or for who says it; as only a host says.
+    /// A call begins, owned by a client, or by the sender; only a host sends this.
     Calls { turn: Name, call: u8, owner: Option<Name> },
-    /// It may run, or is to be confirmed; as only a host says.
+    /// A call may run, or needs a confirmation; only a host sends this.
     Readies { turn: Name, call: u8, confirmed: bool },
-    /// It is confirmed, or not.
+    /// A call is confirmed, or denied.
     Confirms { turn: Name, call: u8, approved: bool },
-    /// It has a result.
+    /// A call has a result.
     Results { turn: Name, call: u8, works: bool, more: Rarely<Bytes> },
-    /// A session has a title.
+    /// A session gets a title.
     Titles(Bytes),
-    /// A client is active in a session, with these tools.
+    /// A client becomes active in a session, with these tools.
     Joins { client: Option<Name>, tools: Vec<Name> },
-    /// A client is not.
+    /// A client is no longer active.
     Leaves(Name),
-    /// A chat is gone.
+    /// A chat is removed.
     Removes(Name),
-    /// Something else.
+    /// Any other action.
     Other(Name),
 }
 
 impl Action {
-    /// As it stands on the wire. `own` is the id of whoever says it.
+    /// Encodes the action. `own` is the id of the sender.
     pub fn value(&self, own: &str) -> Value {
         let call = |n: &u8| format!("call-{}", n % 16);
         let words = |bytes: &Bytes| String::from_utf8_lossy(&bytes.bytes()).into_owned();

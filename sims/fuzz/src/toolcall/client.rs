@@ -1,11 +1,11 @@
 //! A real client, its user, and a hostile host.
 //!
-//! What must hold, whatever the hostile host says:
-//! - nothing panics; and what the client says are messages;
-//! - the client holds no more than its limits allow, at every step;
-//! - no call is begun twice, as far as its limits let it remember;
-//! - when nobody is there any more to connect to, all that its user asked for ends within [`PATIENCE`], but what is done to channels,
-//!   which waits for a host; and that ends when the client is closed.
+//! These invariants hold for all messages of the hostile host:
+//! - no code panics, and everything that the client sends is a valid message;
+//! - the client stays within its limits at every step;
+//! - no call starts twice, as far as the limits let the client remember its calls;
+//! - when no host is reachable any more, every request of the user ends within [`PATIENCE`]; only
+//!   actions on channels keep waiting for a host, and they end when the client is closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,64 +27,64 @@ mod user;
 
 use user::{OWN, WindowAct, WindowUser};
 
-/// What a hostile host does, and the user of the client meanwhile.
+/// The actions of a hostile host, and of the client's user.
 #[derive(Arbitrary, Debug)]
 pub struct ToolcallClientScript {
     /// Whether the client's limits are tight.
     tight: bool,
     /// How the first connection begins.
     entrance: Rarely<Entrance>,
-    /// What happens, in order.
+    /// The steps, in order.
     steps: Steps<Step>,
 }
 
-/// Something that happens.
+/// A step.
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// The user does something.
+    /// The user acts.
     Acts(WindowAct),
-    /// The host answers one of the questions that are open: which one, and how; mostly as it should.
+    /// The host answers one of the open requests: which one, and how; usually correctly.
     Answers(Rarely<u8>, Option<Answer>, Manner),
-    /// It tells of something that happened, so often, with rising numbers.
+    /// The host sends an action this many times, with rising numbers.
     Tells(Tale, Manner, Times),
-    /// It asks for something, so often.
+    /// The host sends a request this many times.
     Asks(Name, Manner, Times),
-    /// It says nothing for a while.
+    /// The host stays silent for a while.
     Pauses(Pause),
-    /// The connection is over. How the next one begins, where not as it should.
+    /// The connection ends. The next one begins in this way, or else correctly.
     Drops(Rarely<Entrance>),
-    /// It does what no host does.
+    /// The host sends something that no host sends.
     Disturbs(Rarely<Disturbance>),
 }
 
-/// How a question is answered, in the place of what a host would say.
+/// An answer that takes the place of the correct one.
 #[derive(Arbitrary, Debug)]
 enum Answer {
-    /// With the state of a channel, as of a number.
+    /// The state of a channel, as of a number.
     State(Name, Number),
-    /// With the states of several, as after `reconnect`.
+    /// The states of several channels, as after `reconnect`.
     States(Vec<Name>, Number),
-    /// With what was missed, as after `reconnect`.
+    /// The missed actions, as after `reconnect`.
     Replay(Vec<Tale>, Vec<Name>),
-    /// With an error of this code.
+    /// An error with this code.
     Error(u8, Name),
-    /// As the right one, to a question that nobody asked.
+    /// The correct answer, with the id of a request that was never sent.
     Unasked(Number),
 }
 
-/// Something that happened, as a host tells it.
+/// An action, as a host sends it.
 #[derive(Arbitrary, Debug)]
 struct Tale {
     channel: Name,
     seq: Number,
-    /// Whose action it was: of this client, under this number.
+    /// The number of this client's own action, if it is one.
     own: Option<Number>,
-    /// Why it was refused.
+    /// The reason of a rejection.
     refused: Rarely<Name>,
     action: Action,
 }
 
-/// The codes of errors that mean something, and one that does not.
+/// The error codes with a meaning, and one without.
 const CODES: [i64; 7] = [-32005, -32007, -32008, -32001, -32601, -32602, 7];
 
 impl Answer {
@@ -112,7 +112,7 @@ impl Answer {
     }
 }
 
-/// What a good host answers.
+/// Returns the answer of a correct host.
 fn right(question: &Question) -> Value {
     let channel = || question.params["channel"].as_str().unwrap_or_default().to_owned();
     match question.method.as_str() {
@@ -132,7 +132,8 @@ fn right(question: &Question) -> Value {
     }
 }
 
-/// A session under an even name, and a chat in which a turn is under way under an odd one.
+/// Returns a snapshot: a session for an even name, and a chat with a turn in progress for an odd
+/// one.
 fn snapshot(channel: &str, from: u64) -> Value {
     let chat = json!({
         "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": [],
@@ -156,16 +157,17 @@ impl Tale {
     }
 }
 
-/// When all requests have ended to which nobody answers: they wait for 60 s.
+/// The time by which all requests without an answer have ended: they wait for 60 s.
 const PATIENCE: Duration = Duration::from_secs(62);
 
-/// When a loss is noticed.
+/// The time by which a loss is noticed.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long a host waits for the client to come; after what it was told, its pause may be one of many seconds.
+/// How long a host waits for the client to connect. The host's earlier behaviour may have made the
+/// client's pause many seconds long.
 const COMING: Duration = Duration::from_secs(31);
 
-/// Has the script carried out, and everything checked that must hold.
+/// Runs the script, and checks all invariants.
 pub fn holds(script: &ToolcallClientScript) {
     run(async {
         let net = Memory::new();
@@ -233,7 +235,7 @@ impl House {
             Step::Disturbs(Rarely(Some(disturbance))) => self.place.disturb(disturbance).await,
             Step::Disturbs(Rarely(None)) => {}
         }
-        // Both ends have done what they can at once.
+        // By then, both ends have done everything that they can do at once.
         sleep(Duration::from_millis(1)).await;
     }
 
@@ -250,7 +252,7 @@ impl House {
         at_most("held requests", resources.held, limits.held);
     }
 
-    /// Nobody is there any more.
+    /// Removes the host, and checks that the client's requests end.
     async fn ends_alone(mut self) {
         self.place.close();
         self.place.turn_away();

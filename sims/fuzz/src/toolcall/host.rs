@@ -1,12 +1,13 @@
 //! A real host, a hostile client, and an innocent one beside it.
 //!
-//! What must hold, whatever the hostile client says:
-//! - nothing panics; and what the host says are messages;
-//! - the host holds no more than its limits allow, at every step;
-//! - at the end the hostile client is answered, or its connection is over, within a minute;
-//! - when it has gone, nothing of it is left after [`FORGOTTEN`] but the sessions and chats that it made, and they are not in use;
-//! - the innocent client gives its session a title each time at once, over its first connection; and in the end its tool runs in a
-//!   turn that it begins.
+//! These invariants hold for all messages of the hostile client:
+//! - no code panics, and everything that the host sends is a valid message;
+//! - the host stays within its limits at every step;
+//! - at the end, the hostile client gets an answer, or its connection ends, within a minute;
+//! - after the hostile client has disconnected, only the sessions and chats that it created are
+//!   left after [`FORGOTTEN`], and they are not in use;
+//! - each title that the innocent client sets appears at once, over the client's first connection;
+//!   and at the end, its tool runs in a turn that it starts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,43 +30,43 @@ use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
 use crate::stage::{Memory, env, must, run};
 
-/// What a hostile client does.
+/// The actions of a hostile client.
 #[derive(Arbitrary, Debug)]
 pub struct ToolcallHostScript {
     /// Whether the host's limits are tight.
     tight: bool,
-    /// What it does, in order.
+    /// The steps, in order.
     steps: Steps<Step>,
 }
 
-/// Something that a hostile client does.
+/// A step of a hostile client.
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// It does something to a channel, so often, with rising numbers or not.
+    /// It dispatches an action this many times, with rising numbers or not.
     Acts { channel: Name, seq: Number, rises: bool, action: Action, manner: Manner, times: Times },
-    /// It asks for something, so often.
+    /// It sends a request this many times.
     Asks(Ask, Manner, Times),
-    /// It says nothing for a while.
+    /// It stays silent for a while.
     Pauses(Pause),
-    /// It reads nothing any more, or reads on.
+    /// It stops or resumes reading.
     Reads(bool),
-    /// It opens another connection, and lets the one before go, or not; mostly with a handshake, as somebody new or somebody who
-    /// comes back.
+    /// It opens another connection, and keeps or drops the one before; usually with a handshake, as
+    /// a new client or a returning one.
     ComesAgain { keeps: bool, entrance: Entrance },
-    /// It does what no client does.
+    /// It sends something that no client sends.
     Disturbs(Rarely<Disturbance>),
 }
 
-/// What no client does.
+/// Something that no client sends.
 #[derive(Arbitrary, Debug)]
 enum Disturbance {
-    /// It answers something that it may not have been asked.
+    /// An answer to a request that may not exist.
     Answers(Number, Manner),
-    /// It sends what is no message.
+    /// Invalid data.
     Noise(Noise),
-    /// It says who it is, again.
+    /// Another handshake.
     Enters(Entrance, Manner),
-    /// It asks for something else.
+    /// An unknown request.
     Other(Name, Manner),
 }
 
@@ -74,15 +75,16 @@ enum Disturbance {
 enum Entrance {
     /// With `initialize`, and these channels.
     Anew { client: Name, channels: Vec<Name> },
-    /// With `reconnect`, and what it says to have seen; whether it knows the host's life.
+    /// With `reconnect`, and the last action that it claims to have seen; `knows`: whether it names
+    /// the host's correct epoch.
     Returns { client: Name, channels: Vec<Name>, seen: Number, knows: bool },
-    /// With a WebSocket, and nothing else.
+    /// With a WebSocket only.
     Bare,
-    /// With nothing.
+    /// With no data.
     Silent,
 }
 
-/// What a client asks for when its handshake is over.
+/// A request after the handshake.
 #[derive(Arbitrary, Debug)]
 enum Ask {
     /// `subscribe`.
@@ -103,7 +105,7 @@ enum Ask {
     Ping,
 }
 
-/// Who the hostile client is where it names nobody.
+/// The hostile client's name when the script gives none.
 const HOSTILE: &str = "p0";
 
 impl Ask {
@@ -130,7 +132,7 @@ impl Ask {
 }
 
 impl Entrance {
-    /// What says who it is; nothing where it does not say.
+    /// Encodes the handshake; `None` if there is none.
     fn message(&self, id: u64, epoch: Option<String>) -> Option<Value> {
         let channels = |names: &[Name]| names.iter().map(text).collect::<Vec<_>>();
         let (method, params) = match self {
@@ -155,16 +157,16 @@ impl Entrance {
     }
 }
 
-/// How long something can take that is not to be waited for.
+/// The time limit for results that must be immediate.
 const SOON: Duration = Duration::from_secs(1);
 
-/// A minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// When nothing is left of somebody who has gone: calls are kept for 30 s, clients for 300 s more.
+/// The time by which a disconnected client has left nothing behind: calls are kept for 30 s,
+/// clients for 300 s more.
 const FORGOTTEN: Duration = Duration::from_secs(400);
 
-/// Has the script carried out, and everything checked that must hold.
+/// Runs the script, and checks all invariants.
 pub fn holds(script: &ToolcallHostScript) {
     run(async {
         let mut house = House::open(script).await;
@@ -212,7 +214,7 @@ fn limits(tight: bool) -> HostLimits {
     }
 }
 
-/// The host, the innocent client, and what the hostile one knows.
+/// The host, the innocent client, and the state of the hostile one.
 struct House {
     limits: HostLimits,
     resources: HostResources,
@@ -241,7 +243,7 @@ impl House {
         Self { limits, resources, door, innocent, asked: 0, _tasks: tasks }
     }
 
-    /// The newest of its connections is the one that it uses; there is always one.
+    /// Runs a step. It uses the newest of the hostile client's connections; there is always one.
     async fn step(&mut self, peers: &mut Vec<HostileClient>, step: &Step) {
         let peer = peers.last_mut().expect("there is one");
         match step {
@@ -297,7 +299,7 @@ impl House {
         self.asked
     }
 
-    /// A new connection, as far as it comes.
+    /// Opens a connection and performs this entrance.
     async fn enter(&mut self, epoch: Option<String>, entrance: &Entrance) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
         let mut peer = HostileClient::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
@@ -324,7 +326,7 @@ impl House {
         at_most("actions", counts.actions, limits.log_actions);
     }
 
-    /// Only the innocent is left, with its session and its chat.
+    /// Checks that only the innocent client is left, with its session and its chat.
     fn has_forgotten(&self) {
         let counts = self.resources.counts();
         let left = [
@@ -345,13 +347,14 @@ impl House {
     }
 }
 
-/// Says something, asks whoever began the turn, has a tool run, and says something more.
+/// Sends a text, sends a request to the client that started the turn, calls a tool, and sends
+/// another text.
 struct Busy;
 
 impl Agent for Busy {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // What does not work does not: the turn may be over.
+            // An action may fail, because the turn may be over.
             let Ok(part) = turn.send("well, ") else { return };
             let _ = turn.continue_saying(&part, "let us see");
             if let Some(client) = turn.client.clone().filter(|client| client != INNOCENT) {
@@ -376,13 +379,13 @@ impl Tool for Quick {
     }
 }
 
-/// Somebody who uses the host as it is meant.
+/// A client that uses the host as intended.
 struct Innocent {
     client: Client,
     titles: u64,
 }
 
-/// The chat of the innocent.
+/// The chat of the innocent client.
 const CHAT: &str = "innocent/c";
 
 impl Innocent {
@@ -411,7 +414,7 @@ impl Innocent {
         Self { client, titles: 0 }
     }
 
-    /// The title that it gives is there at once, over the connection that it has had from the beginning.
+    /// Sets a title and expects it at once, over its first connection.
     async fn titles(&mut self) {
         self.titles += 1;
         let title = format!("title {}", self.titles);
@@ -427,7 +430,7 @@ impl Innocent {
         assert_eq!(self.client.generation(), 1);
     }
 
-    /// A turn that it begins is carried out, its tool included.
+    /// Starts a turn and expects it to complete, including its tool.
     async fn is_served(&self) {
         must("the innocent's turn", SOON, self.client.start_turn(CHAT, "turn", "go"))
             .await

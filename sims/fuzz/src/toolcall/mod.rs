@@ -1,7 +1,8 @@
 //! The Agent Host Protocol.
 //!
-//! - [`host`]: a real host, a hostile client, and an innocent one. [`client`]: a real client, its user, and a hostile host.
-//! - `action`: what is done to channels, or said to have been.
+//! - [`host`]: a real host, a hostile client, and an innocent one. [`client`]: a real client, its
+//!   user, and a hostile host.
+//! - `action`: actions that a client dispatches, or that a host reports.
 
 mod action;
 pub mod client;

@@ -1,7 +1,9 @@
-//! What a client may make of the end of a connection: judged by what the network saw of it, and by what was read from it.
+//! Properties of the end of a connection. They compare the client's behaviour with the network's
+//! record of the connection, and with the data that was read from it.
 //!
-//! Users hardly notice when a client gives a good connection up, or throws an answer away that it has: it recovers, and a call in
-//! flight may fail with its connection. So these look at what product code says of its connections.
+//! Users hardly notice when a client gives up a good connection, or discards an answer that it has
+//! received: the client recovers, and a call in flight may fail with its connection. For this
+//! reason these properties check the milestones of product code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -56,7 +58,7 @@ kinds! {
 /// Why a client gives up a connection that lives.
 const LIVES: [&str; 2] = ["the server calls it closed", "the server sent an invalid message"];
 
-/// An event of a client's that is about one of its connections.
+/// A milestone about one connection of a client.
 struct Told<'a> {
     name: &'a str,
     conn: u64,
@@ -69,23 +71,24 @@ impl<'a> Told<'a> {
         Some(Self { name, conn: MilestoneValue::number(fields, "conn")?, fields })
     }
 
-    /// Whether it says that a connection was given up that lives.
+    /// Returns whether the client gave up a live connection.
     fn gives_up_the_living(&self) -> bool {
         MilestoneValue::text(self.fields, "why").is_some_and(|why| LIVES.contains(&why))
     }
 }
 
-/// The connection that an event tells of.
+/// The connection that a milestone refers to.
 fn conn_of(scripted: &Told<'_>) -> About {
     About::Named(format!("connection {}", scripted.conn))
 }
 
-/// The connection that product code knows by this number, from 1; 0 is none.
+/// The connection with this number in product code, from 1; 0 is none.
 fn connection<'a>(cx: &CheckContext<'a>, number: u64) -> Option<&'a Connection> {
     cx.history.conns.get(usize::try_from(number).ok()?.checked_sub(1)?)
 }
 
-/// An installed connection is given up when it is over, or when the server says so; never for what became of another one.
+/// A client gives up an installed connection only if that connection ended, or if the server called
+/// it closed or sent an invalid message over it; never because another connection ended.
 pub(super) fn lost_by_its_own_end(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut over = BTreeSet::new();
     let mut found = Vec::new();
@@ -110,7 +113,8 @@ pub(super) fn lost_by_its_own_end(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// What the server says to be closed, on any request, is the end of that connection: the next request waits for another one.
+/// If the server answers any request by calling the connection closed, the client stops using that
+/// connection: the next request waits for another one.
 pub(super) fn renounced_is_over(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut renounced: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
@@ -136,17 +140,19 @@ pub(super) fn renounced_is_over(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// The connections of the session that each client host knows.
+/// The connections of the session that each client host last used.
 #[derive(Default)]
 struct Sessions<'a> {
-    /// Those that were attached to a new one, and may be the first of it.
+    /// Connections that the server attached to a new session. Each may become the first one of its
+    /// session.
     fresh: BTreeSet<u64>,
-    /// Those of the session that the host was last told of.
+    /// Connections of the session that the host last received.
     of: BTreeMap<&'a str, BTreeSet<u64>>,
     detached: BTreeSet<u64>,
 }
 
-/// A session is taken from nobody. Which one a resume names is known: the one that its client was last told of.
+/// A connection never takes a session from another attached one. A resume always names the session
+/// that the client last received.
 pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -191,8 +197,9 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// A catch-up of several processes takes no longer than that of one. Judged are connections since whose opening nothing was wrong, and
-/// little was printed: then each process has one read, and its answer comes at once.
+/// A catch-up of several processes takes no longer than that of one. The property checks only
+/// connections that had no fault since their opening, in runs with little output: then each process
+/// needs one read, and its answer arrives at once.
 pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -237,7 +244,8 @@ pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// A peer counts as silent only where something kept it from being heard: a fault, the death of a host, a puppet.
+/// An end may call its peer silent only if a cause prevented it from receiving data: a fault, the
+/// death of a host, or a puppet.
 pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -274,19 +282,21 @@ pub(super) fn kept_while_healthy(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// More output than this, and a catch-up may take longer than a few ways there and back.
+/// The maximum output, in bytes, for which a catch-up takes only a few round trips.
 pub(super) const LITTLE: usize = 32 << 10;
 
-/// An attempt that is given up for want of an answer had a network without faults in its last moments: some ways there and back, which are
-/// enough for whatever it was waiting for. Judged are attempts during which nothing was wrong but that tasks were held: what died leaves
-/// nobody to answer, and what was late goes on being late when its fault is over.
+/// A client must not give up an attempt as unanswered if the network had no fault in the attempt's
+/// last moments. These last a few round trips, which is enough for any answer. The property checks
+/// only attempts during which there was no fault other than held tasks: a dead host cannot answer,
+/// and a delayed packet remains late after the fault's end.
 pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
     let enough = cx.plan.latency.1 * 4 + Duration::from_millis(500);
     let mut network_fault = NetworkFault::default();
-    // The faults in force besides holds, and the hosts whose attempt has seen none of them.
+    // The faults in force other than holds, and the hosts whose current attempt has seen none of
+    // them.
     let mut in_force: BTreeSet<usize> = BTreeSet::new();
     let mut unharmed: BTreeSet<&str> = BTreeSet::new();
     let mut found = Vec::new();
@@ -306,7 +316,7 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Milestone { name: "exec.client.attempt-failed", fields } => {
                 let was_unharmed = unharmed.remove(host(event));
-                // What follows is the next attempt.
+                // The next attempt begins here.
                 unharmed.extend(in_force.is_empty().then_some(host(event)));
                 let unanswered = MilestoneValue::text(fields, "why") == Some("given up");
                 let calm = network_fault.in_force == 0
@@ -329,8 +339,9 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// The answer of a server that has attached a connection is heard there, whatever else came before it and whatever happens later. Judged
-/// are connections on which nothing was wrong for as long as the answer takes, and on which little can stand before it.
+/// If the server has attached a connection, the client receives the server's answer, independent of
+/// earlier answers and later events. The property checks only connections that had no fault for as
+/// long as the answer takes, in runs with little output before it.
 pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -377,8 +388,9 @@ pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// What was read of a connection before its end has happened: no call counts as cut off whose answer was there. A puppet may answer
-/// what was not asked yet.
+/// An answer that was read before the connection's end counts: the client must not report its call
+/// as cut off. Runs with a puppet are excluded, because a puppet may answer a request that was not
+/// sent yet.
 pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
@@ -391,7 +403,7 @@ pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
             ("exec.client.heard", Some(id)) => {
                 heard.entry(scripted.conn).or_default().insert(id);
             }
-            // What stands behind the word that ended it does not count any more.
+            // Data after the message that ended the connection does not count.
             ("exec.client.lost", _) if scripted.gives_up_the_living() => {
                 drop(heard.remove(&scripted.conn))
             }
@@ -436,12 +448,12 @@ mod tests {
         scripted("exec.client.cut-off", conn, ("id", MilestoneValue::Number(id)))
     }
 
-    /// The client's end of the connection that product code knows by this number is over.
+    /// The client's end of the connection with this number in product code is over.
     fn over(conn: usize) -> EventKind {
         EventKind::ConnOver { conn: ConnIndex(conn - 1), side: Side::Client, how: ConnEnd::Eof }
     }
 
-    /// What the server says of a connection that a client has, of which there are four.
+    /// The server's milestone about one of the client's four connections.
     fn attached(conn: u64, resumed: u64) -> EventKind {
         scripted("exec.server.attached", conn, ("resumed", MilestoneValue::Number(resumed)))
     }
@@ -464,7 +476,7 @@ mod tests {
         )
     }
 
-    /// Four connections were opened at 0.9 s.
+    /// Checks events in a run with four connections that were opened at 0.9 s.
     fn judge_events(
         check: fn(&CheckContext<'_>) -> Vec<Violation>,
         events: Vec<Event>,
@@ -492,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_over_is_lost_and_no_other_one() {
+    fn only_an_ended_connection_is_lost() {
         let of = |entries| judge(lost_by_its_own_end, entries);
         assert_eq!(of([over(1), lost(1, "closed by the peer")]), [""; 0]);
         let wrong = ["connection 2 was given up for lost, and was not over (at 0.005 s)"];
@@ -501,12 +513,12 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_say_that_a_connection_is_lost() {
+    fn a_server_may_call_a_connection_closed() {
         assert_eq!(judge(lost_by_its_own_end, LIVES.map(|why| lost(1, why))), [""; 0]);
     }
 
     #[test]
-    fn what_was_answered_is_not_cut_off() {
+    fn an_answered_call_is_not_cut_off() {
         let of = |entries| judge(answers_count, entries);
         let wrong = ["request 3 of connection 1 was answered, and counts as cut off (at 0.005 s)"];
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
@@ -519,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_taken_from_nobody() {
+    fn a_resume_does_not_take_an_attached_session() {
         let of = |more: &[EventKind]| {
             let first = [attached(1, 0), initialized(1)];
             judge(no_stealing, first.into_iter().chain(more.iter().cloned()))
@@ -567,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_answers_is_heard() {
+    fn a_client_receives_the_answer_of_an_attach() {
         let entry = |at, what| Event { at: Time(at), host: None, what };
         let of = |what, at, network_fault| {
             let mut events = vec![
@@ -589,7 +601,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_calls_closed_is_used_no_more() {
+    fn a_connection_that_the_server_calls_closed_is_not_used() {
         let of = |name, conn| {
             scripted(name, conn, ("method", MilestoneValue::Text("process/read".into())))
         };
@@ -606,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_word_that_ends_a_connection_does_not_count() {
+    fn data_after_the_message_that_ends_a_connection_does_not_count() {
         assert_eq!(judge(answers_count, [heard(1, 3), lost(1, LIVES[0]), cut_off(1, 3)]), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! What must hold of HTTP requests and their bodies.
+//! Properties of HTTP requests and their bodies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,15 +27,16 @@ kinds! {
 }
 use reknit_exec::client::Failure;
 
-/// A request of a user's.
+/// A request of a user.
 struct Asked<'a> {
     at: Time,
     host: &'a str,
 }
 
-/// A request or a body fails as lost only where a generation of its client was over between its asking and its failing, or where
-/// the client noticed an end in that time that came earlier: a task that is held sends over a connection that is over already. A
-/// request that was not sent has lost nothing. And an honest server leaves no piece out.
+/// A request or a body may fail as lost only if a connection of its client ended between the
+/// request and the failure, or if the client noticed an earlier end in that time: a held task may
+/// send over a connection that is already over. A request that was not sent cannot be lost. A
+/// server that is not a puppet omits no piece.
 pub(super) fn fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
@@ -68,7 +69,7 @@ fn scripted(subject: impl Into<About>, at: Time, kind: &'static ViolationKind) -
     Violation::new("http_fails_truly", subject, at, kind, ViolationFields::default())
 }
 
-/// What is not true of a reason.
+/// Returns the violation if a reason is false.
 fn untrue(
     cx: &CheckContext<'_>,
     asked: &Asked<'_>,
@@ -93,7 +94,7 @@ fn untrue(
     }
 }
 
-/// When a client noticed that its connection is over, if it was.
+/// The time at which a client noticed the end of its connection, if the connection was really over.
 fn lost(cx: &CheckContext<'_>, event: &Event) -> Option<Time> {
     let EventKind::Milestone { name: "exec.client.lost", fields } = &event.what else {
         return None;
@@ -103,14 +104,15 @@ fn lost(cx: &CheckContext<'_>, event: &Event) -> Option<Time> {
     (over <= event.at).then_some(event.at)
 }
 
-/// How long a server may take to let go what it does for a connection that is over.
+/// The time within which a server must end the work for a connection that is over.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// What a server opens to the outside world is for a request of one of its connections, and ends with that. Which one, is not said;
-/// but when all are over that were there when it was opened, its own is.
+/// A connection that the server opens to the outside world serves a request of one accepted
+/// connection, and ends with it. The history does not record which one. But when all connections
+/// that existed at the opening are over, its own one is over as well.
 pub(super) fn end_with_their_connection(cx: &CheckContext<'_>) -> Vec<Violation> {
     let (conns, until) = (&cx.history.conns, Time::from(cx.plan.horizon));
-    // A task that is held lets nothing go; a host that died has nothing.
+    // A held task releases nothing, and a dead host has nothing left.
     let stands_still = |event: &&Event| match &event.what {
         EventKind::FaultBegan { what, .. } => matches!(**what, Fault::Hold { .. }),
         other => matches!(other, EventKind::Died { .. }),
@@ -141,7 +143,8 @@ pub(super) fn end_with_their_connection(cx: &CheckContext<'_>) -> Vec<Violation>
     late.take(5).collect()
 }
 
-/// The client tells of a piece that came before the answer: an honest server sends none.
+/// A client's milestone reports a piece that arrived before its response. A server that is not a
+/// puppet sends none.
 pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
     let early = judged(cx).filter(|event| {
         matches!(event.what, EventKind::Milestone { name: "exec.client.body-early", .. })

@@ -1,7 +1,8 @@
-//! What a client makes of what is missing, and of what is refused, for a while.
+//! Properties of a client that repairs missing events and retries refused reads.
 //!
-//! A server of ours leaves no number out, and refuses nothing that it will grant later. Puppets do; what they say has no truth, so no
-//! generic property judges the streams that they feed. These look at what product code says of its own repairs.
+//! The real server omits no number, and refuses nothing that it would grant later. Puppets do both.
+//! The history has no true output for a puppet, so no generic property checks the streams that it
+//! feeds. These properties check the product's milestones about its repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -37,20 +38,21 @@ kinds! {
     USED = "used": "{subject:}it writes under the id {id}, which {owner} has used {moment}";
 }
 
-/// The begin of the reasons for which a process fails whose read was refused.
+/// The prefix of the reason for which a process fails after a refused read.
 const REFUSED: &str = "the server refused: ";
 
-/// What the reasons of refusals contain that are for good: what is not known, and what makes no sense.
+/// Texts that mark a refusal as permanent: an unknown process, or an invalid request.
 const FOR_GOOD: [&str; 3] = ["unknown process", "(-32601)", "(-32602)"];
 
-/// How long a client may take, beyond the wait for it, to ask for what is missing.
+/// The time that a client may take, beyond the configured wait, to ask for missing events.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// The milestones of a client that does something about what is missing.
+/// The milestones of a client that repairs missing events.
 const REPAIRS: [&str; 3] =
     ["exec.client.live-gap", "exec.client.reorder-overflow", "exec.client.process-failed"];
 
-/// A refused read ends its process only where it was refused for good, or more often than it is repeated.
+/// A refused read fails its process only if the refusal is permanent, or if all retries were
+/// refused.
 pub(super) fn refusals_pass(cx: &CheckContext<'_>) -> Vec<Violation> {
     let retries = u64::from(limits(cx).read_retries);
     let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -83,8 +85,9 @@ pub(super) fn refusals_pass(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// A process fails for a reason that is true: an honest server does not contradict itself, nothing is missing where there was room for
-/// all that was printed, and a subscriber is too slow only for more than is kept for it.
+/// The reason for which a process fails is true: a server that is not a puppet does not contradict
+/// itself, no event is missing if the retention could hold the whole output, and a subscriber is
+/// too slow only if the output exceeded its buffer.
 pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
@@ -204,17 +207,18 @@ pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// The processes whose handles were dropped while calls on them went on: a client follows them until the last of these is over.
+/// Processes whose handles were dropped while calls on them were in progress. The client follows
+/// such a process until its last call ends.
 #[derive(Default)]
 struct Dropped<'a> {
-    /// The calls on processes that are not over, each with its host and the process.
+    /// The calls in progress, each with its host and its process.
     calls: BTreeMap<Call, (&'a str, &'a str)>,
-    /// Of each call that dropped a handle, those that still hold the process.
+    /// For each call that dropped a handle, the calls that still hold the process.
     holders: BTreeMap<Call, BTreeSet<Call>>,
 }
 
 impl<'a> Dropped<'a> {
-    /// Whether this entry is the end of the last call on a process whose handle was dropped before.
+    /// Returns whether this event ends the last call on a process whose handle was dropped before.
     fn is_last_end(&mut self, event: &'a Event) -> bool {
         match &event.what {
             EventKind::Asked { call, operation, .. } if operation.verb != "start" => {
@@ -249,7 +253,8 @@ impl<'a> Dropped<'a> {
     }
 }
 
-/// The id of a write is that of one client, in one of its lives: servers take a second write of an id for a repetition.
+/// A write id belongs to one incarnation of one client: a server treats a second write with the
+/// same id as a repetition.
 pub(super) fn write_ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut lives: BTreeMap<&str, u32> = BTreeMap::new();
     let mut owners: BTreeMap<&str, (&str, u32)> = BTreeMap::new();

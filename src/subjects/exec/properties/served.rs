@@ -1,12 +1,15 @@
-//! What a server owes to each of its users, whatever becomes of connections.
+//! The server's guarantees for each of its users, independent of connection failures.
 //!
-//! - A read that may wait is answered when there is something new: not before, and not only at its deadline.
+//! - A read that may wait is answered when there is a new event: not before, and not only at its
+//!   deadline.
 //! - A closed process can be read until its user has been attached for long enough.
-//! - An id of a process is taken only for its own session.
-//! - A process ends as it wants to, unless its user had it ended, or its user's session is over.
+//! - A process id is taken only within its own session.
+//! - A process ends as its declaration specifies, unless its user ended it, or its user's session
+//!   is over.
 //!
-//! Where the truth is not known to the millisecond, these judge in favour of the subject: an event that a read waits for is known
-//! by its time only where it is the first of all, or the last, or where the same connection has brought it to the user already.
+//! If the history does not determine a time to the millisecond, these properties decide in favour
+//! of the subject. The time of an event that a read waits for is known only if it is the first or
+//! the last event, or if the same connection has already delivered it to the user.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +39,7 @@ kinds! {
     FORGOTTEN = "forgotten": "{subject:}it had closed, and was forgotten while {attached} {moment}";
 }
 
-// A part of that sentence: who was attached.
+// A part of the message above: the attached user.
 kinds! {
     ATTACHED_SINCE = "since": "its user had been attached since {since}";
     NOBODY = "nobody": "nobody was attached";
@@ -52,7 +55,7 @@ kinds! {
     KILLED = "killed": "{subject:}it ended with {outcome}, and nobody had it ended {moment}";
 }
 
-/// Who asked for what, and when.
+/// An operation, with its host and its time.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     at: Time,
@@ -74,7 +77,7 @@ impl<'a> Asked<'a> {
         self.operation.fields.get("process")?.as_str()
     }
 
-    /// Whether its answer has output in it.
+    /// Returns whether the answer to this operation contains output.
     fn is_read(&self) -> bool {
         matches!(self.verb(), "read" | "read-all")
     }
@@ -83,37 +86,38 @@ impl<'a> Asked<'a> {
         self.operation.wait()
     }
 
-    /// After which event it asked for more, as far as the schedule says so.
+    /// The event after which the operation asked for more, if the schedule contains it.
     fn after(&self) -> u64 {
         self.operation.fields.get("after").and_then(|after| after.as_u64()).unwrap_or(0)
     }
 
-    /// Whether both are about what one host calls by this name.
+    /// Returns whether both operations refer to the same process name on the same host.
     fn is_about_the_process_of(&self, other: &Self) -> bool {
         self.host == other.host && self.process() == other.process()
     }
 }
 
-/// What is known of the processes at a moment.
+/// The state of the processes at a moment.
 #[derive(Default)]
 struct Known<'a> {
     asked: BTreeMap<Call, Asked<'a>>,
-    /// When each call was over.
+    /// The time at which each call ended.
     over: BTreeMap<Call, Time>,
-    /// The newest start that came to something, by host and process, with the name of its record.
+    /// The newest successful start by host and process, with the name of its record.
     newest: BTreeMap<(&'a str, &'a str), &'a str>,
-    /// When each first printed something.
+    /// The time of each process's first output.
     first: BTreeMap<&'a str, Time>,
-    /// When each really ended, its output included.
+    /// The time at which each process, including its output, really ended.
     last: BTreeMap<&'a str, Time>,
-    /// When its user was told each of its events, from the first on.
+    /// The times at which the user received each event, from the first one.
     scripted: BTreeMap<&'a str, Vec<Time>>,
     network_fault: NetworkFault,
-    /// When a host was last started.
+    /// The time at which a host was last started.
     started: Time,
-    /// When each client last installed a connection.
+    /// The time at which each client last installed a connection.
     connected: BTreeMap<&'a str, Time>,
-    /// How much was printed in all, by [`weight`], and written by users: much is longer on its way.
+    /// The output of all processes, by [`weight`], plus the bytes that users wrote: more output
+    /// takes longer to arrive.
     output: usize,
 }
 
@@ -163,8 +167,9 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether so little is under way to a host since a moment that nothing waits for room: all that there is, in the answer to each
-    /// read that was not over before that, or once as it comes.
+    /// Returns whether so little data has been in flight to a host since a moment that no data
+    /// waits for room. The estimate counts the whole output once for each read that had not ended
+    /// before that moment, or once if there is none.
     fn is_little(&self, host: &str, since: Time) -> bool {
         let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
         let reads = self
@@ -175,14 +180,14 @@ impl<'a> Known<'a> {
         self.output.saturating_mul(reads.max(1)) <= LITTLE
     }
 
-    /// Since when a read has an answer for certain.
+    /// The time from which an answer to the read certainly exists.
     fn due(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
         let known = if after == 0 { self.first.get(record) } else { self.last.get(record) };
         known.map(|at| read.at.max(*at))
     }
 
-    /// Since when the user of a read has been told what it waits for.
+    /// The time from which the user has received the event that the read waits for.
     fn scripted(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
         let event = usize::try_from(after).ok()?;
@@ -200,7 +205,8 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         + guarantees.attempt
         + Duration::from_secs(1);
     let crosses = cx.plan.latency.1 * 4 + Duration::from_secs(1);
-    // What one connection brings to a user comes together: an event, and the answer to whoever waits for it.
+    // One connection delivers an event and the answer to a read that waits for it at nearly the
+    // same time.
     let together = cx.plan.latency.1 * 4 + Duration::from_millis(50);
     let mut known = Known::default();
     let mut found = Vec::new();
@@ -239,8 +245,8 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
         }
         let Some(due) = known.due(read, after) else { continue };
-        // Whoever has a connection all the time has nothing to recover; but much output is longer on its way. And an end that a read was
-        // told before is no news to it.
+        // A client with a continuous connection needs no recovery, but much output takes longer to
+        // arrive. The end of a process does not complete a read whose user already received it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
         let soon = since
             .filter(|since| known.is_little(read.host, *since))
@@ -320,7 +326,8 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
     let mut ended: Vec<(&str, &str)> = Vec::new();
-    // A failure may be told later: some look at their process after a while.
+    // Collected in advance, because a user that begins to follow its process late records the
+    // failure later.
     let failed: Vec<&str> = (cx.history.events.iter())
         .filter_map(|event| match &event.what {
             EventKind::StreamEnded { stream, ending: Ending::Failed { .. } } => {
@@ -342,7 +349,8 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => {
                 unwanted.push(*call)
             }
-            // Its user may not have looked yet: a client ends what it has failed.
+            // The client ends a process that it has failed, even if its user has not followed it
+            // yet.
             EventKind::Milestone {
                 name: "exec.client.start-ambiguous" | "exec.client.process-failed",
                 fields,
@@ -351,7 +359,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                     MilestoneValue::text(fields, "process").map(|process| (host(event), process)),
                 );
             }
-            // With a server or a session die its processes.
+            // The processes end with their server or session.
             EventKind::Died { .. } | EventKind::Milestone { name: "exec.server.expired", .. } => {
                 return Vec::new();
             }
@@ -366,12 +374,14 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                     .values()
                     .filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
-                // One whose handle was dropped is followed while calls on it wait: its gap is told to them.
+                // The client follows a process with a dropped handle while calls on it wait, and
+                // reports a gap to these calls.
                 let is_reported = refused
                     .iter()
                     .filter_map(|call| asked.get(call))
                     .any(|call| call.is_about_the_process_of(start));
-                // Whatever a start whose answer was lost may have started is ended by its name; the older one has it, too.
+                // If the answer of a start was lost, the client ends the process by its name. This
+                // also ends an older process of that name.
                 let of_its_name = |other: &Asked<'_>| {
                     other.verb() == "start" && other.is_about_the_process_of(start)
                 };
@@ -397,7 +407,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     Vec::new()
 }
 
-/// Whether a process ends by a signal of its own.
+/// Returns whether the scenario declares that the process ends by a signal.
 fn wants_a_signal(cx: &CheckContext<'_>, start: &Asked<'_>) -> bool {
     let entry = start.process().and_then(|process| cx.plan.setup.get(TABLE)?.get(process));
     entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")

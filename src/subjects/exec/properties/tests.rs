@@ -1,4 +1,4 @@
-//! What a server owes to its users, and how a client repairs what is missing, over runs told by hand.
+//! Tests of the server's guarantees and of the client's repairs, over hand-written runs.
 
 use serde_json::json;
 
@@ -14,10 +14,11 @@ use crate::schedule::MilestoneValue;
 use crate::subjects::exec::answers::{ExecFailure, Read};
 use reknit_exec::client::Failure;
 
-/// Detection twice, recovery, an attempt and 1 s, under the guarantees of these runs.
+/// Twice the detection time, the recovery window, an attempt and 1 s, under the guarantees of these
+/// runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
 
-/// `p1` was started by call 1, printed a line at 1 s, and lives.
+/// A run in which call 1 started `p1`, which printed a line at 1 s and is still running.
 fn started() -> ScriptedRun {
     let opened = EventKind::Opened { stream: "p1".into(), call: Call(1) };
     start(1, 100).effect(1, 110, "p1").user(120, opened).produced("p1/stdout", 1_000, "a")
@@ -37,17 +38,17 @@ fn read(scripted: ScriptedRun, ms: u64, after: u64) -> ScriptedRun {
     )
 }
 
-/// An answer with these chunks, and nothing behind them.
+/// An answer with these chunks, and nothing after them.
 fn chunks(first: u64, last: u64) -> Read {
     Read { chunks: Some((first, last)), next: last + 1, ..Read::default() }
 }
 
-/// An answer with nothing in it.
+/// An empty answer.
 fn nothing(next: u64) -> Read {
     Read { next, ..Read::default() }
 }
 
-/// The answer to a read after an event that its user was told of.
+/// The answer to a read after an event that its user received.
 fn after(event: u64, read: Read) -> Read {
     Read { after: Some(event), ..read }
 }
@@ -57,7 +58,7 @@ fn gap() -> ExecFailure {
 }
 
 #[test]
-fn a_read_after_what_its_user_was_told_says_after_which_event_it_asked() {
+fn a_poll_records_the_event_after_which_it_asked() {
     let polls = || history_of_a_poll().delivered("p1/stdout", 1_010, "a");
     assert!(breaks(&polls().answered(2, 1_040, after(0, chunks(1, 1))), reads_wait).is_empty());
     assert_eq!(
@@ -67,7 +68,7 @@ fn a_read_after_what_its_user_was_told_says_after_which_event_it_asked() {
     assert_eq!(breaks(&polls().answered(2, 1_040, after(1, nothing(2))), reads_wait).len(), 1);
 }
 
-/// A read of `p1` after what its user was told, over a connection that lives.
+/// A run with a read of `p1` after the last event that its user received, over a live connection.
 fn history_of_a_poll() -> ScriptedRun {
     let scripted = milestone(started(), 300, "exec.client.connected", &[]);
     scripted.asked_as(
@@ -108,7 +109,7 @@ fn a_read_is_answered_when_there_is_something_new() {
 }
 
 #[test]
-fn a_read_behind_an_event_is_judged_by_the_close() {
+fn a_read_after_an_event_must_be_answered_after_the_close() {
     let scripted = read(started(), 2_000, 1);
     assert!(
         breaks(&scripted.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(),
@@ -130,7 +131,7 @@ fn a_read_behind_an_event_is_judged_by_the_close() {
 }
 
 #[test]
-fn what_happens_to_the_network_excuses_a_late_answer() {
+fn a_network_fault_excuses_a_late_answer() {
     let scripted = read(started(), 500, 0).kills(30_000, 31_000);
     assert!(
         breaks(&scripted.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
@@ -143,7 +144,7 @@ fn what_happens_to_the_network_excuses_a_late_answer() {
 }
 
 #[test]
-fn a_read_over_a_connection_that_lives_is_answered_soon() {
+fn a_read_over_a_live_connection_is_answered_soon() {
     let connected = || milestone(read(started(), 500, 0), 600, "exec.client.connected", &[]);
     let soon = 1_000 + 4 * 20 + 1_000;
     assert!(breaks(&connected().answered(2, soon, chunks(1, 1)), reads_wait).is_empty());
@@ -185,7 +186,7 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
 }
 
 #[test]
-fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
+fn a_read_may_wait_for_long_answers_to_other_reads() {
     let output = "x".repeat(15 << 10);
     let scripted = || {
         let scripted =
@@ -230,7 +231,7 @@ fn a_read_may_wait_for_the_answers_to_others_where_these_are_long() {
 }
 
 #[test]
-fn a_closed_process_is_forgotten_only_when_its_user_was_there_for_long_enough() {
+fn a_closed_process_is_forgotten_only_after_its_user_was_attached_long_enough() {
     let attached = |scripted: ScriptedRun, ms, conn| {
         let fields = [("conn", MilestoneValue::Number(conn))].into();
         scripted.entry(
@@ -283,7 +284,7 @@ fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
 }
 
 #[test]
-fn an_id_is_taken_only_for_whoever_has_it() {
+fn an_id_is_taken_only_for_a_user_that_started_it() {
     let failure = Failure::Refused { code: -32600, message: "process id p1 is taken".into() };
     let refused = || Answer::refused(ExecFailure(failure.clone()));
     let why = "refused: the server refused: process id p1 is taken (-32600)";
@@ -348,7 +349,7 @@ fn a_process_may_kill_itself() {
     assert!(breaks(&scripted, ends_as_it_wants).is_empty());
 }
 
-/// The client's product code passed a milestone.
+/// Adds a milestone of the client's product code.
 fn milestone(
     scripted: ScriptedRun,
     ms: u64,
@@ -372,7 +373,7 @@ fn process_failed(scripted: ScriptedRun, ms: u64, why: &str) -> ScriptedRun {
 }
 
 #[test]
-fn a_process_fails_for_a_refused_read_only_where_that_is_for_good() {
+fn a_refused_read_fails_its_process_only_if_the_refusal_is_permanent() {
     let once = refused(history(), 1_000);
     let busy = "the server refused: too busy (-32603)";
     assert_eq!(
@@ -390,7 +391,7 @@ fn a_process_fails_for_a_refused_read_only_where_that_is_for_good() {
 }
 
 #[test]
-fn a_connected_client_asks_for_what_is_missing() {
+fn a_connected_client_asks_for_missing_events() {
     let connected = || milestone(history(), 100, "exec.client.connected", &[]);
     let held = || connected().gauge("client", 1_000, "held-back-events", 1);
     let late =
@@ -469,7 +470,7 @@ fn no_two_clients_use_the_same_id_for_a_write() {
 }
 
 #[test]
-fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
+fn a_peer_counts_as_silent_only_after_a_fault() {
     let silent = |scripted: ScriptedRun, ms| {
         milestone(scripted, ms, "exec.client.lost", &[("why", "silent")])
     };
@@ -491,13 +492,13 @@ fn a_peer_counts_as_silent_only_where_something_kept_it_from_being_heard() {
 }
 
 #[test]
-fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
+fn an_attempt_is_given_up_only_after_a_fault() {
     let begun = |scripted: ScriptedRun, ms| milestone(scripted, ms, "exec.client.recovering", &[]);
     let given_up = |scripted: ScriptedRun, ms| {
         milestone(scripted, ms, "exec.client.attempt-failed", &[("why", "given up")])
     };
     let wrong = ["an attempt was given up that nothing kept from being answered (at 9.000 s)"];
-    // The answer is held for a while, at the server.
+    // The server holds the answer for a while.
     let held = |scripted: ScriptedRun, ends| {
         given_up(begun(scripted, 2_500).by("server").slows(3_000, ends).by("client"), 9_000)
     };
@@ -532,7 +533,7 @@ fn an_attempt_is_given_up_only_where_something_was_in_its_way() {
 }
 
 #[test]
-fn what_a_server_does_for_a_connection_ends_with_it() {
+fn requests_of_a_connection_end_with_it() {
     let scripted =
         |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
     assert!(breaks(&scripted(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());

@@ -1,5 +1,5 @@
-//! The historical bugs that `exec` can be told to have. The numbers are those of the collected facts; the first 32 really
-//! happened, in code, reviews or proposals of the original.
+//! The historical bugs that can be enabled in `exec`. The numbers are those of the collected facts.
+//! The first 32 really occurred in code, reviews or proposals of the original.
 
 use crate::subject::DefectDoc;
 use crate::subject::tables::defect;

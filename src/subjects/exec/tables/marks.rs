@@ -3,7 +3,7 @@
 use crate::subject::tables::{milestone, only, point, point_of};
 use crate::subject::{MilestoneDoc, PointDoc};
 
-/// What product code says.
+/// The milestones of product code.
 #[rustfmt::skip]
 pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.recovering", &["generation"], "a client has no connection, and tries to get one; generation is the one it would be"),
@@ -58,7 +58,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     only("a puppet", milestone("exec.server.refused-origin", &["conn"], "a browser asked")),
 ];
 
-/// Where a task can be held.
+/// The points at which the world can hold a task.
 #[rustfmt::skip]
 pub const POINTS: &[PointDoc] = &[
     point("exec.client.opened", "a connection is open, and nothing was said"),

@@ -1,4 +1,4 @@
-//! The tables of `exec`: milestones and points, defects, rules, census.
+//! The tables of `exec`: milestones and points, defects, rules, resource counts.
 
 use crate::subject::Gauge;
 use reknit_exec::client;
@@ -12,7 +12,7 @@ pub use defects::DEFECTS;
 pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
 
-/// What a server is asked to count.
+/// The resource counts of a server.
 pub const RESOURCES: &[Gauge<Counts>] = &[
     ("sessions", |counts| counts.sessions),
     ("connections", |counts| counts.connections),
@@ -24,7 +24,7 @@ pub const RESOURCES: &[Gauge<Counts>] = &[
     ("http-requests", |counts| counts.http_requests),
 ];
 
-/// What a client is asked to count.
+/// The resource counts of a client.
 pub const CLIENT_RESOURCES: &[Gauge<client::ClientResources>] = &[
     ("calls", |resources| resources.calls as u64),
     ("followed-processes", |resources| resources.processes as u64),

@@ -1,11 +1,11 @@
-//! The ledger: what `exec` keeps to, sentence by sentence, with its constant and its source.
+//! The rules that `exec` implements, each with its constant and its source.
 
 use crate::subject::Rule;
 use crate::subject::tables::rule;
 
 /// The description of the reconnect change of codex's exec-server.
 const CHANGE: &str = "the reconnect change";
-/// The same, as its section on the state Connected says.
+/// Its section on the state Connected.
 const CONNECTED: &str = "the reconnect change, Connected";
 const RECOVERING: &str = "the reconnect change, Recovering";
 const FAILED: &str = "the reconnect change, Failed";
@@ -15,7 +15,7 @@ const DETAILS: &str = "the reconnect change, other details";
 /// The rules.
 #[rustfmt::skip]
 pub const RULES: &[Rule] = &[
-    // -- what it is for
+    // -- purpose
     rule("exec.resume-session", "a lost connection resumes its session, by the session's id, and its processes go on: nothing starts anew", CHANGE),
     rule("exec.one-logical-client", "one logical client stays while its connections change; handles, wake-ups and subscriptions stay valid", CHANGE),
     rule("exec.same-process-ids", "after an interruption the processes have the ids and the output that they had", "the reconnect change, user impact"),
@@ -55,7 +55,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.still-attached-code", "an attached session is told apart from a permanent error by a code of its own, -32010", DETAILS),
     rule("exec.start-identity", "a cleanup of an older start cannot remove a newer process of the same id", DETAILS),
     rule("exec.no-replay", "a mutating call that was in flight is not replayed; one that begins during the recovery waits", DETAILS),
-    // -- what later history taught
+    // -- lessons of the later history
     rule("exec.no-stealing", "a session is taken from nobody: a resume is a barrier behind which nothing of the old connection happens", "facts, server session registry"),
     rule("exec.expiry-harms-no-newer", "no timer of an older detach ends a session that was attached since", "facts, 38"),
     rule("exec.expired-session-killed", "the end of a session kills its processes, and those that are being started", "facts, 32"),

@@ -1,4 +1,5 @@
-//! What clients do: each at most once, in order, heard or refused, and never what only the host does.
+//! Properties of the actions of clients: each happens at most once, in order, is answered or
+//! refused, and is never one that only the host may perform.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +39,7 @@ kinds! {
     UNHEARD = "unheard": "{subject:}its action {seq} in {channel} was refused at {refused}, and it did not hear of that (by {at})";
 }
 
-/// The call that a title or the name of a chat tells of: `client 7`, `n7`.
+/// The call that a title or the name of a chat refers to: `client 7`, `n7`.
 fn call_of(scripted: &str) -> Option<Call> {
     let number = scripted
         .strip_prefix('n')
@@ -46,7 +47,7 @@ fn call_of(scripted: &str) -> Option<Call> {
     number.parse().ok().map(Call)
 }
 
-/// G6: what was refused did not happen, and what happened happened once.
+/// G6: a refused action did not happen, and an accepted one happened once.
 pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -61,7 +62,8 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
                 happened.entry(*call).or_insert(event.at);
                 Some(*call)
             }
-            // That there is no such channel any more says nothing of what happened there before.
+            // A refusal because the channel no longer exists does not mean that the action did not
+            // happen earlier.
             EventKind::Answered { call, answer: answer @ Answer::Refused(why) }
                 if !is_of_no_channel(why) =>
             {
@@ -97,7 +99,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
                 }
                 _ => None,
             },
-            // A host that dies has forgotten titles.
+            // A host that dies loses its titles.
             EventKind::Died { .. } => {
                 titles.clear();
                 None
@@ -115,8 +117,8 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Whether the host has remembered what came of a call since that was asked for. One that has forgotten can only refuse, or do
-/// again, what is said again.
+/// Returns whether the host has remembered the outcome of a call since the user asked for it. A
+/// host that has forgotten it can only refuse a repeated action, or perform it again.
 fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
     let Some(asked) = story.asked.get(&call) else { return false };
     let forgotten = story
@@ -129,16 +131,17 @@ fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
     !is_tight && !forgotten.any(|forgot| forgot >= asked.at && forgot <= at)
 }
 
-/// What one window asks for happens in that order, be it said as an action or as a request. A window that is loaded again is
-/// another one.
+/// The operations of one window take effect in the order in which the user asked for them, both as
+/// actions and as requests. A reloaded window is another window.
 pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
     }
-    // What is seen in one look has no order.
+    // Changes that a user sees in one look have no order.
     let mut newest: BTreeMap<(&str, Window<'_>), (Call, Time)> = BTreeMap::new();
     let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
-    // What was in flight when its connection was lost may happen yet, and nobody knows when.
+    // An operation that was in flight when its connection was lost may still take effect at any
+    // later time.
     let mut lost: BTreeSet<Call> = BTreeSet::new();
     let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
     let mut found = Vec::new();
@@ -165,7 +168,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         let EventKind::Saw { saw, .. } = &event.what else { continue };
         let scripted = match saw.downcast_ref() {
             Some(OfChannel::Title(scripted) | OfChannel::Lists(scripted)) => scripted,
-            // Whoever looks anew sees everything at once.
+            // A user that starts to watch again sees everything at once.
             Some(OfChannel::LetGo | OfChannel::Gone) => {
                 newest.retain(|(user, _), _| *user != host(event));
                 continue;
@@ -176,7 +179,8 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
-        // A host that has forgotten what came of a call does it again when an older connection repeats it.
+        // A host that has forgotten the outcome of a call performs it again when an older
+        // connection repeats it.
         if !seen.insert((user, call))
             || died
             || lost.contains(&call)
@@ -197,7 +201,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// G11.
+/// G11: the host never accepts a forged start of a call.
 pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
     let forged = judged(story.cx).filter_map(|event| match &event.what {
         EventKind::Answered { call, answer } if answer.done() == Some(&Did::Forged) => Some(
@@ -208,7 +212,7 @@ pub(super) fn authority(story: &Story<'_>) -> Vec<Violation> {
     forged.collect()
 }
 
-/// G5: what was missed is told upon what is really there.
+/// G5: the host replays missed actions only on top of a state that the client can really have.
 pub(super) fn claims_are_checked(story: &Story<'_>) -> Vec<Violation> {
     let believed = judged(story.cx).filter_map(|event| match &event.what {
         EventKind::Answered { call, answer } if answer.done() == Some(&Did::CaughtUp) => {
@@ -233,16 +237,18 @@ struct Refused<'a> {
     channel: &'a str,
 }
 
-/// G6: what the host refuses, its client takes back. A host that forgets its client, or dies, decides anew on what that says again.
+/// G6: if the host refuses an action, its client reverts it. A host that forgets its client, or
+/// dies, decides again on repeated actions.
 pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
-    // Who remembers little refuses a repetition of what it has done, over a connection that nobody listens to any more.
+    // A host that remembers few outcomes refuses a repetition of an action that it has performed,
+    // over a connection that the client no longer reads.
     if has_puppet(story.cx) || story.host_limits.outcomes < super::story::defaults().outcomes {
         return Vec::new();
     }
     let mut unheard: BTreeMap<(&str, u64), Refused<'_>> = BTreeMap::new();
-    // What is gone is taken back with all that was done to it.
+    // The removal of a channel reverts all actions on it.
     let mut gone: BTreeSet<(&str, &str)> = BTreeSet::new();
-    // What a host said last before it died may stand behind its death.
+    // The last milestones of a dying host may appear after its death in the history.
     let mut is_dead = false;
     for event in judged(story.cx) {
         match &event.what {
@@ -281,8 +287,8 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
 }
 
 impl Story<'_> {
-    /// Whether a client is that of a window which is neither loaded again nor dies, and is no puppet's: nobody knows what a puppet was
-    /// told.
+    /// Returns whether the client's window is never reloaded, never dies, and is not a puppet: the
+    /// history does not record the messages that a puppet received.
     fn is_one_window(&self, client: &str) -> bool {
         let plan = self.cx.plan;
         let is_played = plan
@@ -297,7 +303,8 @@ impl Story<'_> {
         is_played && !is_loaded_again() && !dies()
     }
 
-    /// When a client must have heard what the host said to it: soon if nothing disturbs, or when it is back and has asked again.
+    /// The time by which a client must have received a message of the host: soon if there is no
+    /// fault, otherwise after it has reconnected and caught up.
     fn hears_by(&self, client: &str, wording: Time) -> Time {
         let soon = wording + self.moment();
         if self.lives_and_speaks(client, wording)

@@ -1,4 +1,4 @@
-//! Tool calls: who runs them, when, and how they end.
+//! Properties of tool calls: which window runs them, when, and how they end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ kinds! {
     RUNS_EARLY = "runs-early": "{subject:}{call} runs for {host}, though its agent has not said that it may {moment}";
 }
 
-// Parts of these sentences: why a tool must not work.
+// Parts of these messages: the reason why a tool must not work.
 kinds! {
     OF_ANOTHER = "of-another": "and it is the call of {owner}";
     OVER = "over": "though it was over at {over}";
@@ -40,13 +40,13 @@ kinds! {
     NO_OTHER = "no-other": "{subject:}{call} was {end}, and there is no other {moment}";
 }
 
-// Parts of these sentences: to whom a call was given.
+// Parts of these messages: the owner of a call.
 kinds! {
     NOBODY = "nobody": "nobody";
     CLIENT = "client": "{client}";
 }
 
-/// G4: one end for everybody, and nothing after it.
+/// G4: a call has the same end for its agent and all users, and does not change afterwards.
 pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
@@ -81,7 +81,7 @@ pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// No work for what is over, or not to be done yet, or somebody else's.
+/// A tool does not work for a call that is over, that may not run yet, or that another client owns.
 pub(super) fn no_work_for_what_is_over(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
@@ -138,13 +138,13 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
     knew.or(calm).map(|_| Phrase::new(&OVER, fields! { over }))
 }
 
-/// A tool goes on until its end though its own window knew better.
+/// Detects a tool that works to its end although its own window knew that the call was over.
 fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
     let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && what.is_end());
     ends.find(|(when, ..)| *when < at).map(|(when, ..)| Phrase::new(&KNEW, fields! { when }))
 }
 
-/// What a tool came to counts: its call is over soon after.
+/// The result of a tool counts: its call ends soon after.
 pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
@@ -152,7 +152,7 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         else {
             continue;
         };
-        // A window that is loaded again, or dies, has nothing to say any more.
+        // A reloaded or dead window cannot report the result.
         let newer = story.attached.iter().any(|attached| {
             window(attached.client) == *host && attached.client != call.owner && attached.at > *at
         });
@@ -176,7 +176,7 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// G7: a call is given to somebody who can run it, if there is anybody.
+/// G7: the host assigns a call to a client that can run it, if there is one.
 pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
@@ -209,7 +209,8 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Whether the host must know that nobody is there to run a call: it was told, or had time to hear.
+/// Returns whether the host must know that the owner of a call is absent: it was notified, or had
+/// enough time to be notified.
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let [heard, quiet] = [1, 2].map(|moments| call.began.before(story.moment() * moments));
     let lived =
@@ -218,8 +219,9 @@ fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
         || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
 
-/// Another window that has been there for a while, undisturbed, looks at the chat, and offers the tool: its user has seen for that
-/// long that it takes part in the session, for only then the host knows its tools. A user sees nothing over a second connection.
+/// Another window that has been connected for a while without faults, watches the chat, and offers
+/// the tool. Its user must have seen for that long that it takes part in the session, because the
+/// host knows its tools only from then on. A user sees nothing over a second connection.
 fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
     let there =
@@ -245,13 +247,13 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
 
 fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
     let tools = setup::tools_of(story.cx.plan, host);
-    // Who offers more than the host takes is not let in.
+    // The host refuses a client that offers more tools than its limit.
     tools.len() <= story.host_limits.tools
         && tools.iter().any(|(name, _)| Some(name.as_str()) == call.tool)
 }
 
-/// Whether another client that offers the tool is connected, as far as the host can know: it takes an end in only when none of its
-/// tasks is held any more.
+/// Returns whether another client that offers the tool is connected, as far as the host can know:
+/// the host notices the end of a connection only when none of its tasks is held.
 fn offers_another(story: &Story<'_>, call: &CallStory<'_>, at: Time) -> bool {
     let mut others =
         story.attached.iter().filter(|attached| attached.at <= at && attached.client != call.owner);

@@ -1,4 +1,5 @@
-//! Connections and questions: a client comes back, a healthy connection is kept, and whatever is asked is over in time.
+//! Properties of connections and questions: a client reconnects, a healthy connection is kept, and
+//! every request ends in time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +30,8 @@ kinds! {
     QUESTION = "question": "{subject:}what {window} was asked at {asked} was not over at {at}";
 }
 
-/// A client is connected again when all has been well for long enough, and may do what it might before.
+/// A client is connected again after enough time without faults, and has the same permissions as
+/// before.
 pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -78,7 +80,8 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Whether a window had moved in when it was asked for something: it hands over its token before it looks at the session.
+/// Returns whether a window had completed its start when its user asked for something: the window
+/// sends its token before it watches the session.
 fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
     story
         .asked
@@ -86,7 +89,7 @@ fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
         .is_some_and(|asked| story.looks_at(asked.host, SESSION, asked.at, asked.at))
 }
 
-/// A connection over which both could be heard all the time is not given up.
+/// A connection is not given up if both ends could always receive data over it.
 pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -126,14 +129,15 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// G10: a question to a client is over with the connections of that client, and in time; so is a restore.
+/// G10: a question to a client ends with that client's connections, or at its deadline. A restore
+/// also ends at its deadline.
 pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
     }
     let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();
     let mut restores: BTreeMap<&str, (Time, Duration)> = BTreeMap::new();
-    // How often each channel was restored in this life of the host.
+    // The number of restores of each channel in this incarnation of the host.
     let mut before: BTreeMap<&str, u64> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
@@ -182,7 +186,7 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
             .filter_map(|((turn, _), (at, client))| late(story, turn, client, *at, story.until)),
     );
     for (channel, (at, takes)) in restores {
-        // One that finds nothing in time says nothing.
+        // A restore that finds no channel in time has no final milestone.
         let bound = story.later(at, story.host_limits.restore_deadline + story.moment());
         if bound < story.until && takes > story.host_limits.restore_deadline {
             found.push(Violation::new(
@@ -197,7 +201,7 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// A question that was over too late.
+/// The violation of a question that ended too late.
 fn late(story: &Story<'_>, turn: &str, client: &str, asked: Time, over: Time) -> Option<Violation> {
     let deadline = story.later(asked, story.host_limits.reverse_deadline);
     let own = story.attached.iter().filter(|attached| {

@@ -1,4 +1,5 @@
-//! Who is here: what depends on a client is given up when it is gone, in time, and never before.
+//! Properties of presence: if a client is absent, the host releases everything that depends on it,
+//! in time and never too early.
 
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ kinds! {
     LOST_ITS_PLACE = "lost-its-place": "{subject:}it lost its place in the session at {at}, though {why}";
 }
 
-// Parts of these sentences: why a client keeps its place.
+// Parts of these messages: the reason why a client keeps its place.
 kinds! {
     AWAY_SINCE = "away-since": "it was away since {away} only";
     HERE = "here": "it was here, and looked at it";
@@ -42,7 +43,7 @@ kinds! {
     EVICTED = "evicted": "{subject:}it left memory, though {holder} looked at it (on {host}, at {at})";
 }
 
-/// G1.
+/// G1: the host does not fail a call while its owner is connected and watches the chat.
 pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for failed in &story.failed {
@@ -64,18 +65,18 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Whether the owner of a call that was failed had a connection then that counts: a second one may not have been given the chat,
-/// and says nothing against a release.
+/// Returns whether the owner of a failed call had a connection that counts. A second connection may
+/// not have received the chat, so it does not count if the call failed because of a release.
 fn incarnations(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
     story
         .of_client(failed.owner, at)
         .any(|attached| attached.incarnations(at) && (failed.away || !attached.is_second()))
 }
 
-/// What a host may take to do what is due.
+/// The time that a host may take for an action that is due.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// G2.
+/// G2: the host fails the calls of an absent owner after the grace period.
 pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in story.calls.iter().filter(|call| !call.owner.is_empty()) {
@@ -92,7 +93,8 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Since when the owner of a call is gone for good, and by when its agent must have been told.
+/// The time from which the owner of a call is permanently absent, and the time by which its agent
+/// must have received the end of the call.
 fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     let own = || story.attached.iter().filter(|attached| attached.client == call.owner);
     let noticed = own()
@@ -104,7 +106,8 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     }
     let over = story
         .no_handshake(call.owner, story.later(noticed, story.host_limits.grace).max(call.began));
-    // A host that was told of the end counts from that very moment; one that has to notice it may be late.
+    // If the network reported the end to the host, the grace period starts at exactly that moment.
+    // If the host has to detect the end, it may be late.
     let was_reported = own().map(|attached| attached.over).max() == Some(noticed);
     let bound = story.later(over, if was_reported { AT_ONCE } else { story.moment() });
     // A host that died has forgotten the call.
@@ -112,7 +115,8 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     (!dies && story.is_known(call.owner, call.began)).then_some((gone, bound))
 }
 
-/// G3: what was given up though its client was here, or not away for long enough.
+/// G3: the host releases nothing while its client is connected, or before the grace period has
+/// passed.
 pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for failed in story.failed.iter().filter(|failed| failed.away) {
@@ -153,12 +157,13 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Since when a client was away, if that is not for long enough.
+/// The time from which a client was absent, if the grace period has not passed.
 fn too_short(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     story.away_since(client, at).filter(|away| *away + story.host_limits.grace > at)
 }
 
-/// What a user does not want any more is given up at once, or when its client is back.
+/// If a user stops watching a channel, the host ends the client's calls there at once, or when the
+/// client reconnects.
 pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
@@ -194,10 +199,11 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// When the host has heard of what a client's user did at a moment: at once over its connection, or with the next one.
+/// The time at which the host learned that a user stopped watching: at once over the client's
+/// connection, or with its next connection.
 fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     let own = || story.attached.iter().filter(|attached| attached.client == client);
-    // Another connection may hold what this one lets go of.
+    // A second connection may hold the channel that this one releases.
     if own().any(|attached| attached.is_second() && attached.over > at) {
         return None;
     }
@@ -207,7 +213,7 @@ fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     own().map(|attached| attached.at).filter(|back| *back > at).min()
 }
 
-/// G9: nothing leaves memory that somebody holds.
+/// G9: a channel that a client holds does not leave memory.
 pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.cx).filter(|_| !has_puppet(story.cx)) {
@@ -215,7 +221,7 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
             continue;
         };
         let channel = text(fields, "channel");
-        // A second connection may not have been given the channel.
+        // A second connection may not have received the channel.
         let mut holders = story.attached.iter().filter(|attached| {
             let live =
                 !attached.is_second() && attached.at < event.at && attached.incarnations(event.at);
@@ -235,8 +241,9 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
 }
 
 impl Story<'_> {
-    /// Whether a client had a connection until this moment that its window had lost before its user knew the channel. The channel is
-    /// not subscribed to over that connection, so the host may release it there, whether the connection ends in this moment or not.
+    /// Returns whether a client had a connection until this moment that its window had lost before
+    /// its user received the channel. That connection is not subscribed to the channel, so the host
+    /// may release the channel there, whether the connection ends at this moment or not.
     fn is_released_over(&self, client: &str, channel: &str, at: Time) -> bool {
         let host = window(client);
         let look = self.looks.iter().find(|look| {
@@ -248,7 +255,7 @@ impl Story<'_> {
         })
     }
 
-    /// Whether a client is the newest one of its window.
+    /// Returns whether a client is the newest one of its window.
     pub(super) fn is_newest(&self, client: &str, at: Time) -> bool {
         let same = self
             .attached

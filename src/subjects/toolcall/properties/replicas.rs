@@ -1,4 +1,5 @@
-//! G5: what a window knows of a channel is what the host has, and what it missed is said again where that can be.
+//! G5: the state of a channel in a window converges to the host's state, and the host replays
+//! missed actions if possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +22,13 @@ kinds! {
     EVERYTHING_AGAIN = "everything-again": "{subject:}it was told everything again, though all that it had missed is kept {moment}";
 }
 
-/// What is known of a channel somewhere: what it settled on, and since when.
+/// The digest of a stable state, and the time since when it is stable.
 type Settled<'a> = Option<(&'a str, Time)>;
 
-/// What a channel settles on that is not there any more.
+/// The digest of a channel that no longer exists.
 const GONE: &str = "";
 
-/// Where both have been at rest for a while, they are the same.
+/// If the states of both have been stable for a while, they are equal.
 pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -83,7 +84,8 @@ impl<'a> AtRest<'_, 'a> {
         }
     }
 
-    /// Whoever died knows nothing any more; what a host kept is weighed again when it is there again.
+    /// A dead client loses its states. A restarted host records the digests of its saved states
+    /// again.
     fn died(&mut self, at: Time, host: &str) {
         self.compare_all(at);
         if self.story.cx.servers.contains(&host) {
@@ -111,7 +113,7 @@ impl<'a> AtRest<'_, 'a> {
             .for_each(|(host, channel, second)| self.compare(host, channel, second, at));
     }
 
-    /// Compares what was so until this moment.
+    /// Compares the states that were stable until this moment.
     fn compare(&mut self, host: &'a str, channel: &'a str, second: bool, at: Time) {
         let Some(Some((known, here))) = self.known.get(&(host, channel, second)).copied() else {
             return;
@@ -138,7 +140,8 @@ impl<'a> AtRest<'_, 'a> {
         }
     }
 
-    /// Whether a window has had one second connection only since it was noted what that knows.
+    /// Returns whether a window has had only one second connection since the state of that
+    /// connection was noted.
     fn is_of_the_only_second(&self, host: &str, noted: Time, at: Time) -> bool {
         let own = self
             .story
@@ -149,7 +152,7 @@ impl<'a> AtRest<'_, 'a> {
         there.next().is_some_and(|only| only.at <= noted) && there.next().is_none()
     }
 
-    /// Since when the newest connection of that kind has been there, if it is.
+    /// The start of the newest connection of that kind, if it is still open at this moment.
     fn connected_since(&self, host: &str, second: bool, at: Time) -> Option<Time> {
         let own =
             self.story.attached.iter().filter(|attached| {
@@ -160,12 +163,13 @@ impl<'a> AtRest<'_, 'a> {
     }
 }
 
-/// Who missed little is told action by action.
+/// If the host still has all actions that a client missed, it replays them instead of sending
+/// snapshots.
 pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let defaults = super::story::defaults();
     let is_small = story.host_limits.log_actions < defaults.log_actions
         || story.host_limits.log_bytes < defaults.log_bytes;
-    // Where more was said than is kept, there is no other way.
+    // If there are more actions than the host retains, it cannot replay them.
     if is_small || has_puppet(story.cx) || said_enough(story.cx) {
         return Vec::new();
     }
@@ -224,7 +228,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// Whether so much was said that some of it may not be kept.
+/// Returns whether there are so many actions that the host may not retain all of them.
 fn said_enough(cx: &CheckContext<'_>) -> bool {
     let items = cx
         .history

@@ -1,8 +1,9 @@
-//! What a run tells of windows, connections and calls: read in one pass, judged nowhere here.
+//! The facts of a run about windows, connections and calls, collected in one pass. This module
+//! reports no violations.
 //!
-//! Who is connected comes from the network's own record of both ends of each connection; whose a connection is, from the milestone
-//! with which the host takes it in. What became of calls comes from the agents that called, the tools that ran, and the users that
-//! looked.
+//! The network's own record of both ends of each connection shows which connections exist. The
+//! milestone with which the host accepts a connection shows which client it belongs to. The facts
+//! about calls come from the agents that called, the tools that ran, and the users that watched.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,67 +18,69 @@ use crate::subjects::toolcall::limits::{LIMITS, host_limits};
 use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
 use reknit_toolcall::limits::HostLimits;
 
-/// A run.
+/// The facts of a run.
 pub(super) struct Story<'a> {
     pub(super) cx: &'a CheckContext<'a>,
     pub(super) host_limits: HostLimits,
-    /// Until when it is judged.
+    /// The end of the checked part of the run.
     pub(super) until: Time,
     pub(super) attached: Vec<Attached<'a>>,
     /// The handshakes that clients began.
     arriving: Vec<Arriving<'a>>,
     pub(super) calls: Vec<CallStory<'a>>,
-    /// The calls that the host failed, as it says.
+    /// The calls that the host failed, from its milestones.
     pub(super) failed: Vec<FailedCall<'a>>,
-    /// What users of windows asked for.
+    /// The operations of the windows' users.
     pub(super) asked: BTreeMap<Call, Asked<'a>>,
-    /// Which channels users look at, and know: from when, until when.
+    /// The intervals in which users watch a channel and have its state.
     pub(super) looks: Vec<Look<'a>>,
-    /// The times in which users saw that their clients take part in the session.
+    /// The intervals in which users saw that their clients take part in the session.
     parts: Vec<Look<'a>>,
-    /// When faults were in force, and hosts down.
+    /// The intervals of faults, and of hosts that were down.
     troubles: Vec<Trouble<'a>>,
-    /// When the host died.
+    /// The times at which the host died.
     pub(super) deaths: Vec<Time>,
-    /// How many windows each host has had so far.
+    /// The number of windows of each host so far.
     windows: BTreeMap<&'a str, usize>,
-    /// The clients that the host forgot, and when.
+    /// The clients that the host forgot, with the times.
     pub(super) forgotten: Vec<(&'a str, Time)>,
 }
 
-/// A connection that the host took in.
+/// A connection that the host accepted.
 pub(super) struct Attached<'a> {
     conn: usize,
     pub(super) client: &'a str,
     pub(super) at: Time,
-    /// When its window's end was over.
+    /// The time at which the window's end was over.
     pub(super) gone: Time,
-    /// When the host's end was over.
+    /// The time at which the host's end was over.
     pub(super) over: Time,
-    /// Of a second one, when its user asked for it: it was given what the window looked at then.
+    /// For a second connection, the time at which its user asked for it: it subscribes to the
+    /// channels that the window watched then.
     second: Option<Time>,
 }
 
 impl Attached<'_> {
-    /// Whether it is over at neither end, once it was taken in.
+    /// Returns whether neither end is over at this moment.
     pub(super) fn incarnations(&self, at: Time) -> bool {
         self.gone > at && self.over > at
     }
 
-    /// Whether it is a second one.
+    /// Returns whether it is a second connection.
     pub(super) fn is_second(&self) -> bool {
         self.second.is_some()
     }
 }
 
-/// A connection over which a client said who it is.
+/// A connection over which a client began its handshake.
 struct Arriving<'a> {
     conn: usize,
     client: &'a str,
     from: Time,
-    /// When the handshake was over: the host took the client in, gave the handshake up, or lost the connection.
+    /// The end of the handshake: the host accepted the client, gave up the handshake, or lost the
+    /// connection.
     to: Time,
-    /// When the host's end was over.
+    /// The time at which the host's end was over.
     over: Time,
 }
 
@@ -86,40 +89,41 @@ pub(super) struct CallStory<'a> {
     pub(super) turn: &'a Stream,
     pub(super) id: &'a str,
     pub(super) chat: &'a str,
-    /// Who is to run it; nobody where it has no name.
+    /// The client that runs it; empty if there is none.
     pub(super) owner: &'a str,
     /// Whether the host chose the owner.
     pub(super) chosen: bool,
     pub(super) tool: Option<&'a str>,
     pub(super) began: Time,
     pub(super) ready: Option<Time>,
-    /// When its agent was told that it is over, and how.
+    /// The time at which its agent received the end, and the kind of end.
     pub(super) over: Option<(Time, &'a CallEnd)>,
-    /// When its agent stopped to wait, for whatever reason.
+    /// The time at which its agent stopped waiting, for any reason.
     pub(super) left: Time,
-    /// What its tool noted, or its client said of it, on which host.
+    /// The work of its tool by host, from notes of the tool and milestones of the client.
     pub(super) tools: Vec<(Time, &'a str, ToolWork)>,
-    /// What users saw of it.
+    /// The statuses that users saw.
     pub(super) users: Vec<(Time, &'a str, Status)>,
-    /// What was seen of it over second connections, change by change.
+    /// The statuses that second connections received, change by change.
     pub(super) seconds: Vec<(Time, &'a str, Status)>,
 }
 
-/// A call that the host failed for its owner's absence.
+/// A call that the host failed because its owner was absent.
 pub(super) struct FailedCall<'a> {
     pub(super) at: Time,
     pub(super) chat: &'a str,
     pub(super) call: &'a str,
     pub(super) owner: &'a str,
-    /// Whether the host took it for away, and not for somebody who let go of the chat.
+    /// Whether the host's reason was the absence of the owner, and not that the owner unsubscribed
+    /// from the chat.
     pub(super) away: bool,
 }
 
-/// A window: its host, and which one of that host it is. A window that is loaded again is another one, and so is that of a host
-/// that was started again.
+/// A window: its host, and its number among that host's windows. A reload or a restart of the host
+/// creates another window.
 pub(super) type Window<'a> = (&'a str, usize);
 
-/// What the user of a window asked for.
+/// An operation of a window's user.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) at: Time,
@@ -138,7 +142,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A user who looks at a channel, and knows its state.
+/// An interval in which a user watches a channel and has its state.
 pub(super) struct Look<'a> {
     pub(super) host: &'a str,
     pub(super) channel: &'a str,
@@ -146,25 +150,25 @@ pub(super) struct Look<'a> {
     pub(super) to: Time,
 }
 
-/// A fault that was in force.
+/// The interval of a fault.
 struct Trouble<'a> {
     number: usize,
     from: Time,
     to: Time,
-    /// The host of which it held a task, or that was down.
+    /// The host of which the fault held a task, or that was down.
     holds: Option<&'a str>,
-    /// The window that alone it concerns; it may concern all where none is named.
+    /// The only window that the fault affects; `None` if it may affect all.
     only: Option<&'a str>,
 }
 
 impl Trouble<'_> {
-    /// Whether it says that a host is down, and has not been started again yet.
+    /// Returns whether this means that a host is down and was not restarted yet.
     fn is_down(&self, host: &str) -> bool {
         self.number == DOWN && self.holds == Some(host) && self.to == NEVER
     }
 }
 
-/// A field of a milestone that is a text.
+/// A text field of a milestone.
 pub(super) fn text<'a>(fields: &'a [(&'static str, MilestoneValue)], name: &str) -> &'a str {
     MilestoneValue::text(fields, name).unwrap_or_default()
 }
@@ -253,13 +257,14 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The window in which a call was asked for.
+    /// The window whose user asked for a call.
     pub(super) fn window_of(&self, call: Call) -> Option<Window<'a>> {
         self.asked.get(&call).map(|asked| (asked.host, asked.window))
     }
 
-    /// When a fault can do nothing any more: all connections that it is about, those that came later included, are over at both
-    /// ends. A name by generation may mean another connection when a window is loaded again, for that counts from 1 again.
+    /// The time from which a fault has no effect: both ends of all connections in its scope,
+    /// including later ones, are over. A reloaded window counts its generations from 1 again, so a
+    /// generation may denote more than one connection.
     fn dies_with(&self, fault: &'a Fault, scope: &'a Scope, at: Time) -> Time {
         if !scope.hosts.is_empty() || !scope.links.is_empty() {
             return NEVER;
@@ -270,7 +275,7 @@ impl<'a> Story<'a> {
         over.filter(|over| *over > at).unwrap_or(NEVER)
     }
 
-    /// The one window that a fault concerns, if it concerns one only.
+    /// The window that a fault affects, if it affects only one.
     fn only(&self, scope: &'a Scope) -> Option<&'a str> {
         let servers = self.cx.servers;
         let of_links = scope.links.iter().flat_map(|(one, other)| {
@@ -297,7 +302,8 @@ impl<'a> Story<'a> {
                 let Some(ConnIndex(index)) = ConnIndex::from_fields(fields) else { return };
                 let Some(conn) = self.cx.history.conns.get(index) else { return };
                 let gone = conn.over.0.unwrap_or(NEVER);
-                // It may be taken in after it is over there, before the host has heard of that.
+                // The host may accept a connection that the window has already lost, if the host
+                // has not noticed that yet.
                 let handshake = self.arriving.iter_mut().rfind(|arriving| arriving.conn == index);
                 let arrived = handshake.map(|arriving| {
                     arriving.to = arriving.to.min(at);
@@ -325,7 +331,8 @@ impl<'a> Story<'a> {
                     over,
                 });
             }
-            // Where the host closes it, it has last words yet.
+            // The host's end remains open in the network for a while after the host closes it,
+            // because the host still sends its last messages.
             "toolcall.host.cut" | "toolcall.host.lost" | "toolcall.host.no-handshake" => {
                 let cut = ConnIndex::from_fields(fields).map(|ConnIndex(index)| index);
                 let own = self.attached.iter_mut().filter(|attached| Some(attached.conn) == cut);
@@ -339,7 +346,8 @@ impl<'a> Story<'a> {
                 owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat"))),
             ),
             "toolcall.host.forgotten" => self.forgotten.push((text(fields, "client"), at)),
-            // Its tool may be stopped before it does anything.
+            // A tool may be stopped before it notes its begin, so the client's milestone counts as
+            // the begin.
             "toolcall.client.runs" => {
                 let begun =
                     self.calls.iter_mut().rev().find(|call| call.id == text(fields, "call"));
@@ -354,8 +362,9 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// When the host's end of a connection that lives at a moment is over. A connection attempt may outlive the host that it was first
-    /// made to; then the host says when it is over.
+    /// The time at which the host's end of a connection is over, for a connection that is open at
+    /// this moment. A connection attempt may outlive the host incarnation that it was first made
+    /// to. In that case the host's milestone determines the end.
     fn host_end(&self, conn: usize, at: Time) -> Time {
         let over = self.cx.history.conns.get(conn).and_then(|conn| conn.over.1);
         over.filter(|over| *over >= at).unwrap_or(NEVER)
@@ -374,7 +383,7 @@ impl<'a> Story<'a> {
             let (owner, chat) = owners.get(id.as_str()).copied().unwrap_or_default();
             let (chosen, tool) = (!of_its_choice, Some(tool.as_str()));
             let (tools, users, seconds) = (Vec::new(), Vec::new(), Vec::new());
-            // An agent may note a call while its host dies with it.
+            // An agent may still note a call at the moment in which its host dies.
             let left = if self.is_down(host) { at } else { NEVER };
             let call = CallStory {
                 turn,
@@ -437,7 +446,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// What a user has seen of a channel until now is over.
+/// Ends the open intervals of a user for a channel.
 fn ends(looks: &mut [Look<'_>], host: &str, channel: &str, at: Time) {
     let open = looks
         .iter_mut()
@@ -445,19 +454,19 @@ fn ends(looks: &mut [Look<'_>], host: &str, channel: &str, at: Time) {
     open.for_each(|look| look.to = at);
 }
 
-/// The number of what is no fault of the schedule's: a host that is down.
+/// The number of a host that is down, because that is not a fault of the schedule.
 const DOWN: usize = usize::MAX;
 
-/// The grain of time: what was so just before something.
+/// The time resolution, used to query the state just before an event.
 pub(super) const MS: Duration = Duration::from_millis(1);
 
-/// The window of a client: the host that it runs on.
+/// The window of a client, named after its host.
 pub(super) fn window(client: &str) -> &str {
     records::declared(client)
 }
 
 impl<'a> Story<'a> {
-    /// The connections of a client that were taken in by a moment.
+    /// The connections of a client that the host accepted up to a moment.
     pub(super) fn of_client<'s>(
         &'s self,
         client: &'s str,
@@ -466,14 +475,16 @@ impl<'a> Story<'a> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
     }
 
-    /// Whether a client has a connection at a moment that is over at neither end, and over which it says what it does: not a second one.
+    /// Returns whether a client has a connection at a moment that is over at neither end and that
+    /// is not a second one: only the main connection carries the client's actions.
     pub(super) fn lives_and_speaks(&self, client: &str, at: Time) -> bool {
         self.of_client(client, at)
             .any(|attached| attached.incarnations(at) && !attached.is_second())
     }
 
-    /// Whether a client has a connection at a moment that is over at neither end, and holds a channel at which its user looks. A
-    /// second connection holds only what its window looked at when it was opened, and without a break since then.
+    /// Returns whether a client has a connection at a moment that is over at neither end and that
+    /// holds a channel which its user watches. A second connection holds a channel only if its
+    /// window has watched the channel without a break since the connection was opened.
     pub(super) fn lives_with(&self, client: &str, channel: &str, at: Time) -> bool {
         let looks = |from| self.looks_at(window(client), channel, from, at);
         let holds = |attached: &Attached<'_>| {
@@ -482,7 +493,7 @@ impl<'a> Story<'a> {
         self.of_client(client, at).any(|attached| attached.incarnations(at) && holds(attached))
     }
 
-    /// When the user of a window asked for a second connection.
+    /// The time at which the user of a window asked for a second connection.
     fn second_asked(&self, conn: &Connection) -> Time {
         let asked = self
             .asked
@@ -496,13 +507,13 @@ impl<'a> Story<'a> {
             .unwrap_or(conn.opened)
     }
 
-    /// Whether the host has a connection of a client at a moment.
+    /// Returns whether the host has a connection of a client at a moment.
     pub(super) fn is_here(&self, client: &str, at: Time) -> bool {
         self.of_client(client, at).any(|attached| attached.over > at)
     }
 
-    /// A moment, or when the handshakes of a client are over that were under way then: until then the host gives nothing up. It
-    /// gives a handshake up at its deadline.
+    /// The first moment, at or after `from`, at which no handshake of the client is in progress:
+    /// until then the host releases nothing. The host gives up a handshake at its deadline.
     pub(super) fn no_handshake(&self, client: &str, from: Time) -> Time {
         let mut at = from;
         let under_way = |at: Time| {
@@ -518,7 +529,8 @@ impl<'a> Story<'a> {
         at
     }
 
-    /// Since when the host has had no connection of a client, at a moment at which it has none.
+    /// The time since which the host has had no connection of a client, if it has none at this
+    /// moment.
     pub(super) fn away_since(&self, client: &str, at: Time) -> Option<Time> {
         if self.is_here(client, at) {
             return None;
@@ -526,7 +538,8 @@ impl<'a> Story<'a> {
         self.of_client(client, at).map(|attached| attached.over).max()
     }
 
-    /// Whether a client was here since the host began to live, or forgot it last.
+    /// Returns whether a client was connected since the host was last started, or last forgot the
+    /// client.
     pub(super) fn is_known(&self, client: &str, at: Time) -> bool {
         let forgotten = self.forgotten.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
         let since = self
@@ -540,37 +553,41 @@ impl<'a> Story<'a> {
         self.of_client(client, at).any(|attached| attached.at >= since)
     }
 
-    /// Whether the user of a window has been looking at a channel, and knew it, from one moment to another.
+    /// Returns whether the user of a window watched a channel, and had its state, during an
+    /// interval.
     pub(super) fn looks_at(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
         self.looks.iter().any(|look| {
             look.host == host && look.channel == channel && look.from <= from && look.to > to
         })
     }
 
-    /// Whether the user of a window has seen from one moment to another that its client takes part in the session.
+    /// Returns whether the user of a window saw during a whole interval that its client takes part
+    /// in the session.
     pub(super) fn takes_part(&self, host: &str, from: Time, to: Time) -> bool {
         self.parts.iter().any(|part| part.host == host && part.from <= from && part.to > to)
     }
 
-    /// What was wrong with a window, the host, or the network between them.
+    /// The faults of a window, of the host, and of the network between them.
     fn troubles_of(&self, window: &str) -> impl Iterator<Item = &Trouble<'a>> {
         self.troubles
             .iter()
             .filter(move |fault_near| fault_near.only.is_none_or(|only| only == window))
     }
 
-    /// Whether nothing was wrong with a window, the host, and the network between them, from one moment to another.
+    /// Returns whether a window, the host, and the network between them had no fault during an
+    /// interval.
     pub(super) fn is_calm(&self, window: &str, from: Time, to: Time) -> bool {
         !self.troubles_of(window).any(|fault_near| fault_near.from <= to && fault_near.to >= from)
     }
 
-    /// When the last such trouble before a moment was over; the moment itself where there is one.
+    /// The end of the last such fault before a moment, or the moment itself if a fault is in force
+    /// then.
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
         let before = self.troubles_of(window).filter(|fault_near| fault_near.from <= at);
         before.map(|fault_near| fault_near.to.min(at)).max().unwrap_or(Time::ZERO)
     }
 
-    /// A moment so much later, and later by as long as tasks of the host were held in between.
+    /// The moment `from + by`, plus the time for which tasks of the host were held in between.
     pub(super) fn later(&self, from: Time, by: Duration) -> Time {
         let servers = self.cx.servers;
         let holds = self
@@ -582,24 +599,24 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// The time in which something crosses the network a few times, and is taken up.
+    /// The time in which a message crosses the network a few times and is processed.
     pub(super) fn moment(&self) -> Duration {
         self.cx.plan.latency.1 * 6 + Duration::from_millis(500)
     }
 
-    /// After how much inbound silence the host gives a connection up.
+    /// The inbound silence after which the host gives up a connection.
     pub(super) fn host_detection(&self) -> Duration {
         self.host_limits.wire.ping_interval + self.host_limits.wire.pong_deadline
     }
 
-    /// How long a client may take to be back when all is well again.
+    /// The time within which a client must be connected again after the last fault.
     pub(super) fn comes_back(&self) -> Duration {
         let guarantees = self.cx.guarantees;
         guarantees.detection + guarantees.recovery + guarantees.attempt + self.moment()
     }
 }
 
-/// What a host has where nobody sets anything.
+/// The default limits of a host.
 pub(super) fn defaults() -> HostLimits {
     HostLimits::default()
 }

@@ -1,4 +1,4 @@
-//! The properties at their edges, over runs told by hand.
+//! Tests of the boundary cases of the properties, over hand-written runs.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,16 @@ use super::story::Story;
 
 mod waits;
 
-/// The grace by default.
+/// The default grace period.
 const GRACE: u64 = 30_000;
-/// After how much silence a host gives a connection up.
+/// The silence after which a host gives up a connection.
 const DETECTION: u64 = 25_000;
-/// What passing the network and being taken up may take.
+/// The time allowed for a message to cross the network and be processed.
 const MOMENT: u64 = 620;
-/// What a host that knows when may take.
+/// The time allowed for an action of a host that knows when the action is due.
 const AT_ONCE: u64 = 100;
-/// When a client is back: detection, recovery and an attempt under the guarantees of these runs.
+/// The time within which a client is connected again: detection, recovery window and an attempt
+/// under the guarantees of these runs.
 const BACK: u64 = 16_000 + 25_000 + 5_000 + MOMENT;
 
 type Fields<'f> = &'f [(&'static str, &'f str)];
@@ -52,7 +53,7 @@ fn saw(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: &str) -> S
     scripted.entry(ms, Some(host), EventKind::Saw { stream: about.into(), saw: noted(what) })
 }
 
-/// A note, told by what it is shown as.
+/// Builds a note from its displayed text.
 fn noted(shown: &str) -> Data {
     let by = [By::Agent, By::User, By::Tool, By::Second].into_iter();
     let of_call = by
@@ -80,7 +81,7 @@ fn rejected(why: &str) -> Answer {
     Answer::refused(Rejected(why.to_owned()))
 }
 
-/// All that calls of these tests come to.
+/// All call events that occur in these tests.
 fn became() -> Vec<Became> {
     let failures = ["gone", "released", "another one offers it: try again"]
         .map(|why| CallEnd::Failed(why.to_owned()));
@@ -94,7 +95,7 @@ fn became() -> Vec<Became> {
     ends.chain(works).chain(statuses).chain(questions).chain(others).collect()
 }
 
-/// The client is taken in over its n-th connection, which was told before.
+/// The host accepts the client over its n-th connection, which the run already contains.
 fn taken_in(scripted: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
     milestone(
         scripted,
@@ -115,7 +116,8 @@ fn looks(scripted: ScriptedRun, ms: u64, host: &str) -> ScriptedRun {
     )
 }
 
-/// The client has one connection from the start, over at that moment, and looks at everything.
+/// A run in which the client has one connection from the start until `over`, and watches
+/// everything.
 fn here_until(over: Option<u64>) -> ScriptedRun {
     looks(taken_in(history().conn(1, 10, over), 20, "1"), 30, "client")
 }
@@ -184,20 +186,20 @@ fn an_older_connection_is_a_live_one() {
 }
 
 #[test]
-fn who_let_go_of_the_chat_may_be_failed_while_connected() {
+fn a_connected_client_that_unsubscribed_may_be_failed() {
     let scripted =
         saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "c1", "let go");
     holds(&failed(scripted, 5_010, "client"), no_live_client_failed);
 }
 
 #[test]
-fn of_a_stranger_nothing_is_known() {
+fn calls_of_an_unknown_client_are_not_failed() {
     let scripted = failed(calls(here_until(None), 1_000, "call-1", "stranger"), 40_000, "stranger");
     assert_eq!(breaks(&scripted, no_live_client_failed).len(), 1);
 }
 
 #[test]
-fn who_is_gone_is_failed_after_the_grace() {
+fn calls_of_an_absent_client_fail_after_the_grace_period() {
     let scripted = || calls(here_until(Some(10_000)), 1_000, "call-1", "client");
     let bound = 10_000 + GRACE + AT_ONCE;
     holds(&over(scripted(), bound, "failed (gone)"), gone_is_failed);
@@ -210,7 +212,7 @@ fn who_is_gone_is_failed_after_the_grace() {
 }
 
 #[test]
-fn of_a_client_that_the_host_forgot_nothing_is_known() {
+fn calls_of_a_forgotten_client_are_not_checked() {
     let scripted = |forgotten| {
         let scripted = here_until(Some(10_000));
         let scripted = milestone(
@@ -233,7 +235,7 @@ fn a_half_open_connection_is_noticed_first() {
     let bound = 10_000 + DETECTION + GRACE + MOMENT;
     holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
-    // That it was in a handshake once makes no difference.
+    // An earlier handshake makes no difference.
     let arriving = |scripted| {
         milestone(
             scripted,
@@ -250,9 +252,9 @@ fn a_half_open_connection_is_noticed_first() {
     assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
-/// The host gives a handshake up at its deadline, so a longer one excuses nothing.
+/// The host gives up a handshake at its deadline, so a longer one is no excuse.
 #[test]
-fn a_handshake_that_never_ends_keeps_no_owner_here() {
+fn an_endless_handshake_does_not_extend_the_grace_period() {
     let due = 10_000 + GRACE;
     let scripted = here_until(Some(10_000)).conn(2, 11_000, None);
     let scripted = calls(scripted, 1_000, "call-1", "client");
@@ -268,9 +270,10 @@ fn a_handshake_that_never_ends_keeps_no_owner_here() {
     assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
-/// The host waits for the handshake, and for the next one that begins meanwhile; one that begins too late changes nothing.
+/// The host waits for the handshake, and for the next one that begins during it. One that begins
+/// too late changes nothing.
 #[test]
-fn an_owner_that_is_in_its_handshake_is_not_gone() {
+fn an_owner_in_its_handshake_is_not_absent() {
     let due = 10_000 + GRACE;
     let arrives = |scripted, at, conn| {
         milestone(
@@ -303,7 +306,7 @@ fn an_owner_that_is_in_its_handshake_is_not_gone() {
 }
 
 #[test]
-fn a_call_that_begins_later_waits_no_longer() {
+fn a_later_call_does_not_extend_the_grace_period() {
     let scripted = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
     assert_eq!(
         breaks(&over(scripted, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(),
@@ -312,14 +315,14 @@ fn a_call_that_begins_later_waits_no_longer() {
 }
 
 #[test]
-fn a_held_host_is_as_late_as_it_is_held() {
+fn a_held_host_may_be_late() {
     let scripted =
         calls(here_until(Some(10_000)), 1_000, "call-1", "client").holds_for_ever(20_000);
     holds(&scripted, gone_is_failed);
 }
 
 #[test]
-fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
+fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place() {
     let scripted =
         |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
     assert_eq!(
@@ -355,9 +358,10 @@ fn who_is_back_within_the_grace_keeps_its_calls_and_its_place() {
     holds(&released, returning_keeps);
 }
 
-/// A host takes a connection in that its window has lost long since; the grace counts from then, and ends with that connection.
+/// A host accepts a connection that its window lost long before. The grace period starts at that
+/// moment, and is over when the connection ends.
 #[test]
-fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
+fn a_connection_without_a_subscription_keeps_no_place() {
     let scripted = |gone, over| {
         let scripted = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
         let scripted = taken_in(looks(taken_in(scripted, 20, "2"), 30, "client"), 10_100, "1");
@@ -383,7 +387,7 @@ fn a_connection_over_which_nothing_was_subscribed_to_keeps_no_place() {
 }
 
 #[test]
-fn a_second_connection_keeps_a_place_if_its_window_looked_when_it_was_opened() {
+fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_opening() {
     let scripted = |looked: u64| {
         let scripted = taken_in(history().conn(1, 10, Some(10_000)), 20, "1");
         let scripted = saw(scripted, looked, "client", "s1", "known").asked_as(
@@ -408,7 +412,7 @@ fn a_second_connection_keeps_a_place_if_its_window_looked_when_it_was_opened() {
 }
 
 #[test]
-fn what_a_user_lets_go_of_is_given_up_at_once() {
+fn an_unwatched_channel_is_released_at_once() {
     let asked = calls(here_until(None), 1_000, "call-1", "client");
     let scripted = asked.asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
     let scripted = saw(scripted, 5_000, "client", "c1", "let go");
@@ -420,7 +424,7 @@ fn what_a_user_lets_go_of_is_given_up_at_once() {
         ]
     );
     holds(&over(scripted.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
-    // An agent notes a call in the moment in which its host dies: the call dies with it.
+    // An agent notes a call at the moment in which its host dies: the call dies with the host.
     let released = |begun| {
         let scripted = calls(begun, 1_000, "call-1", "client").asked_as(
             1,
@@ -436,7 +440,7 @@ fn what_a_user_lets_go_of_is_given_up_at_once() {
 }
 
 #[test]
-fn a_chat_that_somebody_looks_at_stays_in_memory() {
+fn a_watched_chat_stays_in_memory() {
     let evicted = |over| {
         milestone(here_until(over), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")])
     };
@@ -445,7 +449,7 @@ fn a_chat_that_somebody_looks_at_stays_in_memory() {
         ["c1: it left memory, though client looked at it (on server, at 5.000 s)"]
     );
     holds(&evicted(Some(4_000)), holds_are_exact);
-    // It was over before it was taken in.
+    // The connection was over before the host accepted it.
     let taken_in_late = |over| {
         let scripted = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client")
             .conn_closed(2, 1_050, over, None);
@@ -525,7 +529,7 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
 }
 
 #[test]
-fn a_result_counts_as_soon_as_it_can_be_told() {
+fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
     let scripted = || {
         saw(
             calls(here_until(None), 1_000, "call-1", "client"),
@@ -543,7 +547,7 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
     let cut = scripted().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
     assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
-    // Over a second connection nobody says anything.
+    // A second connection carries no actions of the client.
     let seconds = |main| {
         let scripted = calls(
             here_until(main).conn_labelled("second", 1, 100, None),
@@ -558,7 +562,7 @@ fn a_result_counts_as_soon_as_it_can_be_told() {
 }
 
 #[test]
-fn a_call_is_given_to_somebody_who_can_run_it() {
+fn a_call_is_assigned_to_a_client_that_can_run_it() {
     let gone_at = |ms| {
         let two = here_until(Some(ms)).by("client2").conn(1, 10, None);
         let two = milestone(
@@ -587,7 +591,8 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
         "what keeps the one away does not disturb the other"
     );
     assert_eq!(given(two.kills(8_000, 9_500)), 0);
-    // Who has a second connection only may have lost its place, and does not see that over it.
+    // A client that has only a second connection may have lost its place, and its user does not see
+    // that over the second connection.
     let with_second = |main| {
         let two = here_until(Some(2_000))
             .by("client2")
@@ -608,7 +613,7 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
         "failed (another one offers it: try again)",
     );
     assert_eq!(breaks(&hint, owner_can_run).len(), 1);
-    // A host of which a task is held may not have taken the end of the other one's connection in.
+    // A host with a held task may not have noticed the end of the other client's connection.
     let other_gone = |scripted: ScriptedRun| {
         let scripted = scripted.by("client2").conn(1, 10, Some(1_500)).by("client");
         let fields = [("conn", "2"), ("client", "client2")];
@@ -620,7 +625,8 @@ fn a_call_is_given_to_somebody_who_can_run_it() {
     holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
 }
 
-/// Its tools are not known to the host before it has joined the session, which takes as long as a restore of a chat.
+/// The host does not know the window's tools before the window has joined the session, which takes
+/// as long as the restore of a chat.
 #[test]
 fn a_window_that_does_not_take_part_offers_no_tools() {
     let scripted = |part: Option<u64>| {
@@ -653,7 +659,7 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
 }
 
 #[test]
-fn where_all_is_at_rest_all_know_the_same() {
+fn stable_states_are_equal() {
     let scripted = |known: &str| {
         let scripted = saw(
             saw(here_until(None), 1_000, "server", "c1", "stirs"),
@@ -683,7 +689,7 @@ fn where_all_is_at_rest_all_know_the_same() {
 }
 
 #[test]
-fn whoever_dies_knows_nothing_any_more() {
+fn a_dead_client_loses_its_state() {
     let scripted = || {
         let scripted = saw(
             saw(here_until(None), 1_000, "server", "c1", "stirs"),
@@ -714,7 +720,7 @@ fn whoever_dies_knows_nothing_any_more() {
 }
 
 #[test]
-fn who_missed_little_is_not_told_everything() {
+fn a_client_that_missed_little_gets_a_replay() {
     let connected = milestone(
         here_until(Some(5_000)),
         40,
@@ -746,7 +752,7 @@ fn who_missed_little_is_not_told_everything() {
 }
 
 #[test]
-fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
+fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
     let scripted =
         history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
     holds(&scripted.clone().answered(7, 300, "began t1"), actions_once);
@@ -775,7 +781,7 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
         ["s1: client saw the title `client 7` again (at 3.000 s)"]
     );
     holds(&titles("client 9"), actions_once);
-    // Of what a host has forgotten it can only say that it cannot be done twice.
+    // For a forgotten action, the host can only answer that it cannot perform the action twice.
     let forgotten = || {
         milestone(
             scripted.clone(),
@@ -801,7 +807,7 @@ fn what_was_refused_did_not_happen_and_nothing_happens_twice() {
 }
 
 #[test]
-fn what_one_window_asks_for_happens_in_that_order() {
+fn operations_of_one_window_happen_in_order() {
     let asked = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(
         2,
         200,
@@ -836,7 +842,7 @@ fn what_one_window_asks_for_happens_in_that_order() {
         ),
         ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
     );
-    // What was in flight when its connection was lost may happen at any time.
+    // An operation that was in flight when its connection was lost may take effect at any time.
     let lost = asked.clone().failed(1, 300, "lost");
     holds(
         &saw(
@@ -848,7 +854,7 @@ fn what_one_window_asks_for_happens_in_that_order() {
         ),
         in_order,
     );
-    // What was asked for in the window of before has an order of its own.
+    // The operations of the previous window have a separate order.
     let reloaded = history().asked_as(1, 100, Class::Durable, "rename", "{}").asked_as(
         2,
         150,
@@ -883,7 +889,7 @@ fn what_one_window_asks_for_happens_in_that_order() {
     };
     holds(&restarted("client"), in_order);
     assert_eq!(breaks(&restarted("client3"), in_order).len(), 1);
-    // A host that forgets what came of a call may do it again.
+    // A host that forgets the outcome of a call may perform it again.
     let scripted = |asked: ScriptedRun| {
         saw(
             saw(asked, 1_000, "client2", "s1", "lists n2"),
@@ -907,14 +913,14 @@ fn what_one_window_asks_for_happens_in_that_order() {
 }
 
 #[test]
-fn a_forgery_that_counts_is_told() {
+fn an_accepted_forgery_is_reported() {
     let scripted = history().asked_as(1, 100, Class::Durable, "forge", "{}");
     holds(&scripted.clone().answered(1, 200, rejected("only the host does that")), authority);
     assert_eq!(breaks(&scripted.answered(1, 200, Did::Forged), authority).len(), 1);
 }
 
 #[test]
-fn a_claim_that_is_believed_is_told() {
+fn a_believed_false_claim_is_reported() {
     let scripted = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
     holds(&scripted.clone().answered(1, 200, "told how things are"), claims_are_checked);
     assert_eq!(
@@ -930,7 +936,7 @@ fn refused(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
 }
 
 #[test]
-fn a_client_hears_of_what_was_refused() {
+fn a_client_receives_a_refusal() {
     let scripted = || refused(here_until(None), 1_000).end(90_000);
     let heard = |seq| {
         milestone(
@@ -964,9 +970,9 @@ fn a_client_hears_of_what_was_refused() {
     holds(&scripted().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
 }
 
-/// Before its client heard of that, the host forgot what it had decided.
+/// The host forgot its decision before its client received it.
 #[test]
-fn what_was_refused_may_be_decided_anew() {
+fn a_forgotten_refusal_may_be_decided_again() {
     let lost = || refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
     assert_eq!(breaks(&lost(), rejections_are_heard).len(), 1);
     let forgotten = |client| {
@@ -988,7 +994,7 @@ fn what_was_refused_may_be_decided_anew() {
 }
 
 #[test]
-fn a_client_comes_back() {
+fn a_client_reconnects() {
     let connected = |scripted, ms| {
         milestone(scripted, ms, "client", "toolcall.client.connected", &[("generation", "2")])
     };
@@ -1033,7 +1039,7 @@ fn a_healthy_connection_is_kept() {
 }
 
 #[test]
-fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() {
+fn a_fault_of_a_generation_may_affect_a_later_connection_with_the_same_number() {
     let lost = |conn: Conn| {
         let what = Fault::CutAfter {
             conn,
@@ -1066,7 +1072,7 @@ fn a_fault_of_a_generation_may_strike_a_later_connection_that_counts_the_same() 
 }
 
 #[test]
-fn a_question_is_over_with_its_connection() {
+fn a_question_ends_with_its_connection() {
     let asked =
         |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
     let heard =
@@ -1081,7 +1087,7 @@ fn a_question_is_over_with_its_connection() {
 }
 
 #[test]
-fn a_restore_is_over_in_time_unless_its_channel_goes() {
+fn a_restore_ends_in_time_unless_its_channel_is_removed() {
     let wording =
         |scripted, ms, name| milestone(scripted, ms, "server", name, &[("channel", "c2")]);
     let mut scripted = history();

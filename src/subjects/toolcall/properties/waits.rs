@@ -1,4 +1,5 @@
-//! For whom the host waits: only while something depends on a client that is not there.
+//! Properties of the host's waits for clients: the host waits only while something depends on an
+//! absent client.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ kinds! {
     WAITED_FOR = "waited-for": "{subject:}it was waited for in {channel} from {from} on, though {why} {moment}";
 }
 
-// Parts of that sentence: why nobody has to wait.
+// Parts of that message: the reason why no wait is necessary.
 kinds! {
     LOOKED = "looked": "it was connected, and looked at that";
     NO_PLACE = "no-place": "it had no place there since {covered}";
     NO_CALL = "no-call": "no call of its was open there since {covered}";
 }
 
-/// The host waited for a client in a channel.
+/// A wait of the host for a client in a channel.
 struct Wait<'a> {
     client: &'a str,
     channel: &'a str,
@@ -32,7 +33,7 @@ struct Wait<'a> {
     to: Time,
 }
 
-/// G8.
+/// G8: the host waits for a client only while it is absent and something depends on it.
 pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
     let scripted = Told::of(story.cx);
     let found = scripted.waits.iter().filter_map(|wait| {
@@ -46,20 +47,22 @@ pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
     found.collect()
 }
 
-/// What is told of waits, and of places in the session.
+/// The facts of a run about waits, and about places in the session.
 struct Told<'a> {
-    /// All waits, as the host says.
+    /// All waits, from the host's milestones.
     waits: Vec<Wait<'a>>,
-    /// From when until when windows may have joined the session, by host: as they joined it again, saw it again, or were asked to.
+    /// The intervals in which windows may have joined the session, by host: they joined it again,
+    /// received it again, or their users asked for it.
     joined: Vec<(&'a str, Time, Time)>,
-    /// When clients lost their places in it.
+    /// The times at which clients lost their places in the session.
     lost: Vec<(&'a str, Time)>,
-    /// When it was disposed of, and nobody had a place any more.
+    /// The times at which the session was disposed of, so that all clients lost their places.
     gone: Vec<Time>,
 }
 
 impl<'a> Told<'a> {
-    /// What a host said last before it died may stand behind its death.
+    /// Collects the facts. The last milestones of a dying host may appear after its death in the
+    /// history, so waits that begin there are ignored.
     fn of(cx: &CheckContext<'a>) -> Self {
         let mut scripted =
             Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
@@ -119,14 +122,16 @@ impl<'a> Told<'a> {
     }
 }
 
-/// Whether a user asks for what makes its client take part in the session. Its user may look away before it does.
+/// Returns whether an operation makes the client take part in the session. Its user may stop
+/// watching before the client does.
 fn joins(operation: &Operation) -> bool {
     let chat = operation.fields.get("chat").and_then(|chat| chat.as_str());
     operation.verb == "new-session" || operation.verb == "watch" && chat == Some(SESSION)
 }
 
 impl Story<'_> {
-    /// When a wait went on for a moment for a client that was connected, and whose user looked at the channel.
+    /// The time at which a wait had continued for too long although its client was connected and
+    /// its user watched the channel.
     fn is_here_all_along(&self, wait: &Wait<'_>) -> Option<(Time, Phrase)> {
         let own = self
             .attached
@@ -150,7 +155,7 @@ impl Story<'_> {
         )
     }
 
-    /// When a wait began, or went on for a moment, with nothing that depended on the client.
+    /// The time at which a wait had lasted for too long although nothing depended on the client.
     fn nothing_depends(&self, wait: &Wait<'_>, scripted: &Told<'_>) -> Option<(Time, Phrase)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
             true => self.places(wait.client, scripted),
@@ -175,8 +180,9 @@ impl Story<'_> {
         (wait.to > at).then(|| (at, Phrase::new(why, fields! { covered })))
     }
 
-    /// From when to when a client may have been active in the session: since it was taken in, or joined, until it lost its place.
-    /// One that loses it while it is about to join may have joined after that.
+    /// The intervals in which a client may have been active in the session: from its acceptance, or
+    /// its join, until it lost its place. A client that loses its place while its join is in
+    /// progress may have joined after the loss.
     fn places(&self, client: &str, scripted: &Told<'_>) -> Vec<(Time, Time)> {
         let own = scripted.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
         let ends: Vec<Time> = own.chain(scripted.gone.iter().copied()).collect();

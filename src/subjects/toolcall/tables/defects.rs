@@ -1,5 +1,6 @@
-//! The historical bugs that `toolcall` can be told to have, and the sets of them that were the versions of its original. The
-//! numbers are those of the collected facts; the first 22 really happened.
+//! The historical bugs that can be enabled in `toolcall`, and the sets of them that correspond to
+//! the versions of its original. The numbers are those of the collected facts. The first 22 really
+//! occurred.
 
 use crate::subject::tables::{defect, variant};
 use crate::subject::{DefectDoc, VariantDoc};
@@ -16,7 +17,7 @@ pub const VARIANTS: &[VariantDoc] = &[
 /// The defects.
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
-    // -- who is here
+    // -- presence
     defect("OnePointer", "one-pointer", &["no_live_client_failed", "returning_keeps", "owner_can_run"],
         "where the newest of a client's connections closes, the client counts as gone", "facts, 1"),
     defect("EveryFrameStamps", "every-frame-stamps", &["no_live_client_failed", "returning_keeps"],

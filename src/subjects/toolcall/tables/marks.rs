@@ -3,7 +3,7 @@
 use crate::subject::tables::{milestone, only, point};
 use crate::subject::{MilestoneDoc, PointDoc};
 
-/// What product code says.
+/// The milestones of product code.
 #[rustfmt::skip]
 pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.client.opened", &["generation", "conn", "client"], "a connection is open, and the handshake begins"),
@@ -57,7 +57,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     only("a puppet", milestone("toolcall.host.refused-origin", &["conn"], "a browser asked")),
 ];
 
-/// Where a task can be held.
+/// The points at which the world can hold a task.
 #[rustfmt::skip]
 pub const POINTS: &[PointDoc] = &[
     point("toolcall.client.opened", "a connection is open, and the client does not know"),

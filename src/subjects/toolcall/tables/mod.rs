@@ -1,4 +1,4 @@
-//! The tables of `toolcall`: milestones and points, defects and variants, rules, census.
+//! The tables of `toolcall`: milestones and points, defects and variants, rules, resource counts.
 
 use crate::subject::Gauge;
 use reknit_toolcall::client;
@@ -14,7 +14,7 @@ pub use defects::{DEFECTS, VARIANTS};
 pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
 
-/// What a host is asked to count. Sessions stay, and so do the newest actions.
+/// The resource counts of a host. Sessions and the newest actions are never released.
 pub const RESOURCES: &[Gauge<Counts>] = &[
     ("connections", |counts| counts.connections),
     ("clients", |counts| counts.clients),
@@ -26,7 +26,7 @@ pub const RESOURCES: &[Gauge<Counts>] = &[
     ("owed", |counts| counts.owed),
 ];
 
-/// What a client is asked to count.
+/// The resource counts of a client.
 pub const CLIENT_RESOURCES: &[Gauge<client::ClientResources>] = &[
     ("channels", |resources| resources.channels),
     ("unconfirmed", |resources| resources.unconfirmed),

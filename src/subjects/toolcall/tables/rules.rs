@@ -1,11 +1,11 @@
-//! The ledger: what `toolcall` keeps to, sentence by sentence, with its constant and its source.
+//! The rules that `toolcall` implements, each with its constant and its source.
 
 use crate::subject::Rule;
 use crate::subject::tables::rule;
 
 /// The description of the grace change of the agent host.
 const CHANGE: &str = "the grace change";
-/// What the versions after it came to.
+/// The results of the versions after it.
 const LATER: &str = "facts, B.0 and B.3";
 
 /// The rules.

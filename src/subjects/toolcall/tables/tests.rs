@@ -1,9 +1,9 @@
-//! Variants are made of defects that there are.
+//! Each variant consists of defects that exist.
 
 use super::{DEFECTS, VARIANTS};
 
 #[test]
-fn variants_are_made_of_defects_that_there_are() {
+fn variants_consist_of_existing_defects() {
     let all = VARIANTS.iter().flat_map(|variant| variant.defects);
     for name in all {
         assert!(DEFECTS.iter().any(|row| row.name == *name), "{name}");

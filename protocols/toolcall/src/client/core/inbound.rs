@@ -1,4 +1,4 @@
-//! What the host says.
+//! Handles the messages of the host.
 
 use reknit_seams::{defect, milestone};
 use serde::de::DeserializeOwned;
@@ -14,7 +14,7 @@ use crate::wire::{
 };
 
 impl ClientCore {
-    /// A frame came over a connection.
+    /// Handles a frame that arrived over a connection.
     pub fn hear(&mut self, generation: u64, frame: &[u8], now: Instant, random: u64) {
         if generation != self.generation {
             return;
@@ -48,7 +48,7 @@ impl ClientCore {
         self.outside(ClientEffect::Asked { generation: self.generation, id, method: name, params });
     }
 
-    /// The user's side has an answer for the host.
+    /// Sends the user's answer to a request of the host.
     pub fn reply(
         &mut self,
         generation: u64,
@@ -80,7 +80,8 @@ impl ClientCore {
         Ok(())
     }
 
-    /// Something happened to a channel. An action of our own that the host answers is ours no more to assume.
+    /// Applies an action to its channel. If it confirms or rejects one of this client's own
+    /// actions, that action is no longer pending.
     pub(super) fn happened(&mut self, envelope: ActionEnvelope) {
         let ignored = defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
         let own = envelope
@@ -120,7 +121,8 @@ impl ClientCore {
             }
             self.seen = self.seen.max(envelope.server_seq);
         }
-        // What took effect before it was said again may have been undone since.
+        // The action may have taken effect before it was retransmitted, and may have been undone
+        // since.
         if is_confirmed && self.is_connected() && self.joined.contains(&envelope.channel) {
             self.join_again();
         }
@@ -169,24 +171,25 @@ impl ClientCore {
         Ok(())
     }
 
-    /// A channel is as the host says, from now on.
+    /// Replaces the local copy of a channel by the host's snapshot.
     fn subscribed(&mut self, channel: &str, result: SubscribeResult) {
         let Some(snapshot) = result.snapshot else { return };
         self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
-        // One of that name may have gone since it was asked for; who wants none any more has no request here.
+        // The channel may have been removed since the request was sent. If the user had
+        // unsubscribed, the request would not be in flight any more.
         self.replicas.entry(channel.to_owned()).or_default().reseat(snapshot);
         if self.joined.contains(channel) {
             self.join_again();
         }
     }
 
-    /// A channel of which the host says too much is let go.
+    /// Drops a channel whose state is larger than the limit.
     fn let_go(&mut self, channel: &str) {
         self.unsubscribe(channel);
         self.gone(channel);
     }
 
-    /// There is no such channel any more.
+    /// Removes a channel that does not exist any more.
     pub(super) fn gone(&mut self, channel: &str) {
         milestone!("toolcall.client.gone", channel);
         self.replicas.remove(channel);

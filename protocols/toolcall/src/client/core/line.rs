@@ -1,11 +1,13 @@
-//! The connection: attempts and the pauses between them, the handshake, and the loss.
+//! The connection: attempts, the pauses between them, the handshake, and loss.
 //!
-//! There is one connection at a time, known by its number: what is heard of another is not heard. A loss at any moment, the middle
-//! of the handshake included, leads to the next attempt; only a host that speaks another version, and the user, end the client.
-//! Pauses grow as long as connections do not live, and there is no last attempt.
+//! There is one connection at a time, identified by its number; events of any other connection are
+//! ignored. A loss at any time, even during the handshake, leads to the next attempt. Only a host
+//! that speaks another version, or the user, ends the client. Pauses grow while connections fail
+//! early, and there is no last attempt.
 //!
-//! A client that the host knows says how far it has come; a client that it does not know, or another life of the host, starts
-//! over: channels first, then tokens, and only then what was done in the meantime.
+//! A client that the host knows reports the last action that it has seen. If the host does not know
+//! the client, or is another incarnation, the client starts over: first channels, then tokens, and
+//! only then the actions and requests of the meantime.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +26,7 @@ use crate::wire::{
 };
 
 impl ClientCore {
-    /// When something is due though nothing comes.
+    /// Returns the time of the next timeout, if any.
     pub fn due(&self) -> Option<Instant> {
         let line = match &self.line {
             Line::Waiting { until } | Line::Shaking { until } | Line::Settling { until, .. } => {
@@ -35,7 +37,7 @@ impl ClientCore {
         line.into_iter().chain(self.deadlines()).min()
     }
 
-    /// Does what is due. `random` is any number, for the pauses.
+    /// Handles every timeout that has passed. `random` is any number; it randomizes the pauses.
     pub fn wake(&mut self, now: Instant, random: u64) {
         self.give_up_requests(now);
         match &self.line {
@@ -51,7 +53,7 @@ impl ClientCore {
         }
     }
 
-    /// A connection is open.
+    /// Starts the handshake on an open connection.
     pub fn opened(&mut self, generation: u64, conn: u64, now: Instant) {
         if generation != self.generation || !matches!(self.line, Line::Opening) {
             return;
@@ -103,7 +105,8 @@ impl ClientCore {
         self.request_now(method::INITIALIZE, &params, Purpose::Initialize { asked }, now);
     }
 
-    /// The channels of which there is a state; the others are asked for one by one, and given their state then.
+    /// Returns the channels that have a state. Each other channel gets its state from the answer to
+    /// its own subscription.
     fn known_channels(&self) -> Vec<String> {
         let known = self
             .replicas
@@ -112,7 +115,7 @@ impl ClientCore {
         known.map(|(channel, _)| channel.clone()).collect()
     }
 
-    /// The host took the client in, anew.
+    /// Handles the answer to `initialize`.
     pub(super) fn initialized(&mut self, result: InitializeResult, asked: &[String], now: Instant) {
         milestone!("toolcall.client.initialized", generation = self.generation);
         let epoch = epoch_of(result.meta.as_ref()).unwrap_or_default().to_owned();
@@ -123,7 +126,8 @@ impl ClientCore {
         self.hand_over_tokens(asked, now);
     }
 
-    /// Hands over all tokens where the host may not have them; the rest follows when it has answered them.
+    /// Sends all tokens if the host may not have them. Everything else follows after the answers to
+    /// them.
     fn hand_over_tokens(&mut self, asked: &[String], now: Instant) {
         let until = now + self.limits.handshake_timeout;
         let owed = self.tokens_are_owed && !defect!(TokensForgotten);
@@ -144,7 +148,7 @@ impl ClientCore {
         self.settled(None, now);
     }
 
-    /// The host knows the client, and said what it missed.
+    /// Handles the answer to `reconnect`: the host knows the client, and reports what it missed.
     pub(super) fn reconnected(&mut self, result: ReconnectResult, asked: &[String], now: Instant) {
         match result {
             ReconnectResult::Replay(replay) => {
@@ -161,17 +165,19 @@ impl ClientCore {
             }
             ReconnectResult::Snapshot(snapshot) => {
                 milestone!("toolcall.client.reseated", generation = self.generation);
-                // Where the host counts differently now, what was seen before says nothing.
+                // If the host's action numbers have started again, the old number means nothing.
                 self.seen = 0;
                 self.reseat(snapshot.snapshots, asked);
             }
         }
-        // The connection over which the host took the client in may have been lost before it had the tokens.
+        // The connection that carried the `initialize` may have been lost before the host received
+        // the tokens.
         self.tokens_are_owed &= !defect!(TokensHandedOverOnce);
         self.hand_over_tokens(asked, now);
     }
 
-    /// What the handshake asked for, and its user let go of since, is not wanted any more.
+    /// Unsubscribes from the channels that the handshake requested but the user has unsubscribed
+    /// from since.
     fn take_back(&mut self, asked: &[String]) {
         for channel in asked
             .iter()
@@ -183,7 +189,8 @@ impl ClientCore {
         }
     }
 
-    /// Things are as the host says; a channel of which it says nothing is gone.
+    /// Replaces the local state by the host's snapshots. A requested channel without a snapshot
+    /// does not exist.
     fn reseat(&mut self, snapshots: Vec<Snapshot>, asked: &[String]) {
         let given =
             snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
@@ -202,7 +209,7 @@ impl ClientCore {
         }
     }
 
-    /// A token was answered; when all are, the rest follows.
+    /// Records the answer to a token. After the last one, the client is connected.
     pub(super) fn settled(&mut self, request: Option<i64>, now: Instant) {
         let Line::Settling { waiting, .. } = &mut self.line else { return };
         if let Some(request) = request {
@@ -225,7 +232,7 @@ impl ClientCore {
         self.notify();
     }
 
-    /// The handshake was refused.
+    /// Handles a refused handshake.
     pub(super) fn refused(&mut self, was: &Purpose, error_code: i64, now: Instant, random: u64) {
         milestone!("toolcall.client.refused", generation = self.generation, code = error_code);
         match was {
@@ -239,7 +246,7 @@ impl ClientCore {
         }
     }
 
-    /// A connection is over, or could not be opened.
+    /// Handles a connection that was lost or could not be opened.
     pub fn lost(&mut self, generation: u64, now: Instant, random: u64) {
         if generation != self.generation
             || matches!(self.line, Line::Closed(_) | Line::Waiting { .. })
@@ -268,7 +275,7 @@ impl ClientCore {
         self.notify();
     }
 
-    /// It is over, for good: everything that waits ends with this reason.
+    /// Ends the client for good. Everything that waits ends with this reason.
     pub fn close(&mut self, why: &Failure) {
         if matches!(self.line, Line::Closed(_)) {
             return;
@@ -287,8 +294,8 @@ impl ClientCore {
         self.notify();
     }
 
-    /// What was asked over the connection that is lost: subscriptions are asked for again, everything else is for whoever asked
-    /// to decide.
+    /// Handles the requests without an answer on the lost connection: subscriptions are requested
+    /// again, all others fail, and their callers decide.
     fn unanswered(&mut self) {
         for (_, asked) in std::mem::take(&mut self.in_flight).into_iter().rev() {
             match asked.purpose {
@@ -299,7 +306,7 @@ impl ClientCore {
         }
     }
 
-    /// Asks for something over this connection, whatever waits.
+    /// Sends a request over this connection at once, ahead of everything that waits.
     fn request_now(
         &mut self,
         name: &'static str,

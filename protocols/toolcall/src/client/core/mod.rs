@@ -1,10 +1,11 @@
-//! The client without sockets: replicas of channels, what it asked for, and what it does about its connection, driven by what comes
-//! in and what time it is.
+//! The client without sockets: replicas of channels, its requests, and its connection. Its inputs
+//! are events and the current time.
 //!
-//! - `line`: the connection: attempts, pauses, the handshake. `phase`: how it is.
-//! - `inbound`: what the host says. `replica`: what is known of a channel, and what is only assumed.
-//! - `outbound`: what the user asks for, in one order, over however many connections. `request`: what of that waits.
-//! - `runner`: the calls that this client runs. `run`: one of them.
+//! - `line`: the connection: attempts, pauses, the handshake. `phase`: the state of the connection.
+//! - `inbound`: messages of the host. `replica`: the confirmed state of a channel.
+//! - `outbound`: the user's requests, in one order over any number of connections. `request`: the
+//!   requests that wait.
+//! - `runner`: the calls that this client runs. `run`: one such call.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,67 +38,68 @@ use replica::Replica;
 use request::{Asked, Held, Unconfirmed};
 use run::Running;
 
-/// What a client is, besides its limits.
+/// The identity of a client, without its limits.
 #[derive(Clone, Debug)]
 pub struct ClientIdentity {
-    /// What the host knows it by, over all its connections: a new one for each window, and each time it is loaded.
+    /// The client's id at the host, for all its connections. Each window has a new one, each time
+    /// it is loaded.
     pub client: String,
-    /// The tools that it runs.
+    /// The tools that the client runs.
     pub tools: Vec<ToolDefinition>,
 }
 
-/// How a client stands with its host.
+/// The state of a client's connection to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has not been connected yet.
+    /// Not connected yet.
     Connecting,
-    /// It is connected, and everything that was missed is known.
+    /// Connected, and up to date.
     Connected,
-    /// It was connected, and is getting there again.
+    /// Was connected before, and is reconnecting.
     Reconnecting,
-    /// It is over, for good.
+    /// Closed for good.
     Closed(Failure),
 }
 
-/// What is to be done outside.
+/// A request of the core to the driver.
 #[derive(Debug)]
 pub enum ClientEffect {
-    /// A connection is to be opened; it is the one of this number.
+    /// Opens the connection with this number.
     Open(u64),
-    /// Something is to be said on it.
+    /// Sends a message on the connection.
     Send(u64, Message),
-    /// It is not wanted any more.
+    /// Closes the connection.
     Close(u64),
-    /// A call is to be run.
+    /// Runs a call.
     Run(Run),
-    /// A call is over: nobody is to work at it any more.
+    /// Stops work on a call, because the call is over.
     Stop(Key),
-    /// The host wants to know something.
+    /// The host sent a request.
     Asked {
-        /// Over which connection.
+        /// The connection that carried the request.
         generation: u64,
-        /// What the answer is known by.
+        /// The id of the request.
         id: RequestId,
-        /// What it wants to know.
+        /// The method.
         method: String,
-        /// With what.
+        /// The parameters.
         params: Option<Box<RawValue>>,
     },
 }
 
-/// The client.
+/// The state machine of the client.
 pub struct ClientCore {
     limits: ClientLimits,
     identity: ClientIdentity,
     line: Line,
     back_off: BackOff,
-    /// How many attempts there were since it was last connected; only a defect asks.
+    /// The number of attempts since it was last connected; only a defect uses it.
     attempts: u32,
     /// The number of the newest connection.
     generation: u64,
     /// Whether it was ever connected.
     was_connected: bool,
-    /// The life of the host that it knows.
+    /// The epoch (incarnation) of the host that it knows.
     epoch: Option<String>,
     /// The number of the last action that it saw.
     seen: u64,
@@ -105,40 +107,40 @@ pub struct ClientCore {
     unconfirmed: BTreeMap<i64, Unconfirmed>,
     actions: i64,
     requests: i64,
-    /// What was asked over this connection, and is not answered.
+    /// Requests sent over this connection without an answer yet.
     in_flight: BTreeMap<i64, Asked>,
-    /// What waits for a connection, in order.
+    /// Requests and actions that wait for a connection, in order.
     held: VecDeque<Held>,
     tokens: BTreeMap<String, String>,
-    /// Whether the host took it in anew, and has not answered all tokens since.
+    /// Whether the host still has to answer some token since the last `initialize`.
     tokens_are_owed: bool,
     /// The sessions in which it is active.
     joined: BTreeSet<String>,
     running: BTreeMap<Key, Running>,
-    /// The calls that it began.
+    /// The calls that it started.
     begun: Seen<Key>,
     effects: VecDeque<ClientEffect>,
     changes: watch::Sender<u64>,
     changed: Arc<Notify>,
 }
 
-/// How much of everything a client holds.
+/// Resource counts of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientResources {
-    /// Channels that it subscribes to.
+    /// Subscribed channels.
     pub channels: u64,
-    /// Actions that the host did not confirm.
+    /// Actions that the host has not confirmed.
     pub unconfirmed: u64,
     /// Requests in flight.
     pub in_flight: u64,
     /// Requests and actions that wait for a connection.
     pub held: u64,
-    /// Calls that it runs.
+    /// Calls that the client runs.
     pub running: u64,
 }
 
 impl ClientCore {
-    /// A client that opens its first connection at once.
+    /// Creates a client that opens its first connection at once.
     pub fn new(limits: ClientLimits, identity: ClientIdentity, now: Instant) -> Self {
         Self {
             limits,
@@ -167,12 +169,12 @@ impl ClientCore {
         }
     }
 
-    /// What the host knows it by.
+    /// Returns the client's id at the host.
     pub fn id(&self) -> &str {
         &self.identity.client
     }
 
-    /// How it stands with its host.
+    /// Returns the state of the connection to the host.
     pub fn state(&self) -> State {
         match &self.line {
             Line::Closed(why) => State::Closed(why.clone()),
@@ -182,49 +184,50 @@ impl ClientCore {
         }
     }
 
-    /// How many connections it has opened, or tried to.
+    /// Returns the number of connections opened or attempted so far.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The number of the last action that it saw.
+    /// Returns the number of the last action that the client saw.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// What the host confirmed of a channel.
+    /// Returns the state of a channel that the host confirmed.
     pub fn confirmed(&self, channel: &str) -> Option<&SnapshotState> {
         self.replicas.get(channel)?.confirmed()
     }
 
-    /// The same, with what this client did and the host did not confirm yet.
+    /// Returns the state of a channel including this client's unconfirmed actions.
     pub fn view(&self, channel: &str) -> Option<SnapshotState> {
         let mut state = self.confirmed(channel)?.clone();
         for unconfirmed in
             self.unconfirmed.values().filter(|unconfirmed| unconfirmed.channel == channel)
         {
-            // What does not fit any more will be refused, too.
+            // The host will also reject an action that does not fit any more.
             let _ = crate::state::apply(&mut state, &unconfirmed.action);
         }
         Some(state)
     }
 
-    /// Hears of every change.
+    /// Returns a receiver that is notified of every change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Wakes whoever has to look at [`ClientCore::effect`] and [`ClientCore::due`] again.
+    /// Returns the `Notify` that signals that [`ClientCore::effect`] and [`ClientCore::due`] must
+    /// be read again.
     pub fn changed(&self) -> Arc<Notify> {
         self.changed.clone()
     }
 
-    /// What is to be done outside.
+    /// Returns the next effect for the driver.
     pub fn effect(&mut self) -> Option<ClientEffect> {
         self.effects.pop_front()
     }
 
-    /// How much of everything it holds.
+    /// Returns the resource counts.
     pub fn resources(&self) -> ClientResources {
         let count = |n: usize| n as u64;
         ClientResources {

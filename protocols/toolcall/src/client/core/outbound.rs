@@ -1,9 +1,11 @@
-//! What the user asks for.
+//! The user's requests and actions.
 //!
-//! Requests and actions are said in the order in which they were asked for, also when there was no connection in between: they
-//! wait in one queue. A request that was under way when its connection was lost fails, for nobody knows whether the host did it;
-//! a subscription is asked for again. An action is applied here at once, and said again over the next connection until the host
-//! answers it, always before what was asked for after it: the host knows its number, so it takes effect once.
+//! Requests and actions are sent in the order in which the user issued them, even if there was no
+//! connection for some time: they wait in one queue. A request that was in flight when its
+//! connection was lost fails, because the client cannot know whether the host executed it. A
+//! subscription is requested again. An action is applied locally at once, and retransmitted over
+//! each new connection until the host answers it, always before everything issued later. The host
+//! recognizes the number of the action, so it takes effect once.
 
 use std::collections::VecDeque;
 
@@ -28,7 +30,7 @@ impl ClientCore {
         matches!(self.line, Line::Connected { .. })
     }
 
-    /// Why nothing more can be asked for, if it cannot.
+    /// Returns the reason why the client accepts no more requests, if any.
     fn refusal(&self) -> Option<Failure> {
         match &self.line {
             Line::Closed(why) => Some(why.clone()),
@@ -37,7 +39,7 @@ impl ClientCore {
         }
     }
 
-    /// Asks the host for something.
+    /// Sends a request to the host.
     pub fn request(
         &mut self,
         name: &str,
@@ -54,7 +56,7 @@ impl ClientCore {
         });
     }
 
-    /// Wants to be told of a channel, from its state now on.
+    /// Subscribes to a channel; the first message is its state.
     pub fn subscribe(&mut self, channel: &str, to: Answer<()>, now: Instant) {
         let full = self.replicas.len() >= self.limits.subscriptions
             && !self.replicas.contains_key(channel);
@@ -97,12 +99,13 @@ impl ClientCore {
         self.in_flight.insert(id, asked);
     }
 
-    /// Wants to hear no more of a channel.
+    /// Unsubscribes from a channel.
     pub fn unsubscribe(&mut self, channel: &str) {
         self.look_away(channel, false);
     }
 
-    /// The same; `unanswered` where it was asked for, and the question was given up.
+    /// Unsubscribes from a channel. `unanswered`: the subscription request timed out without an
+    /// answer.
     fn look_away(&mut self, channel: &str, unanswered: bool) {
         let was_known = self.replicas.remove(channel).is_some();
         self.joined.remove(channel);
@@ -123,7 +126,7 @@ impl ClientCore {
             .map(|(id, _)| *id)
             .collect::<Vec<_>>();
         taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
-        // One that is gone may have been asked for again.
+        // The user may have subscribed again to a channel that was removed.
         if !was_known && taken.is_empty() && !unanswered {
             return;
         }
@@ -137,7 +140,8 @@ impl ClientCore {
         self.notify();
     }
 
-    /// Does something to a channel: here at once, and at the host as soon as it hears of it. Whoever asked is told when it did.
+    /// Dispatches an action to a channel: applied locally at once, and at the host when the action
+    /// arrives. `to` gets the result.
     pub fn dispatch(&mut self, channel: &str, action: StateAction, to: Option<Answer<()>>) {
         if let Some(why) = self.refusal() {
             return answer(to, Err(why));
@@ -151,7 +155,8 @@ impl ClientCore {
         self.act(channel, action, to);
     }
 
-    /// The same, without asking whether it fits, or whether there is room: what the client does by itself is not lost.
+    /// Dispatches without checking the state or the limits: an action of the client itself must not
+    /// be lost.
     pub(super) fn act(&mut self, channel: &str, action: StateAction, to: Option<Answer<()>>) {
         self.actions += 1;
         let seq = self.actions;
@@ -167,7 +172,7 @@ impl ClientCore {
         self.notify();
     }
 
-    /// Why an action is not even tried: it does not fit what is known here.
+    /// Returns the reason why an action is not sent, if it does not fit the local state.
     fn misfit(&self, channel: &str, action: &StateAction) -> Option<Failure> {
         let Some(mut state) = self.view(channel) else { return Some(Failure::Gone) };
         apply(&mut state, action).ignored().map(|why| Failure::Rejected(why.to_owned()))
@@ -184,7 +189,8 @@ impl ClientCore {
         self.send(Message::notification(method::DISPATCH, &params));
     }
 
-    /// Actions that the host may not have heard of are said again, in order, before anything else.
+    /// Retransmits, in order and before anything else, the actions that the host may not have
+    /// received.
     pub(super) fn send_again(&mut self) {
         let sent = self
             .unconfirmed
@@ -201,7 +207,7 @@ impl ClientCore {
         }
     }
 
-    /// What waited for a connection is said, in the order in which it was asked for.
+    /// Sends everything that waited for a connection, in the order of issue.
     pub(super) fn send_held(&mut self, now: Instant) {
         self.give_up_requests(now);
         let mut held = std::mem::take(&mut self.held);
@@ -218,12 +224,12 @@ impl ClientCore {
         }
     }
 
-    /// A subscription that was under way when its connection was lost is asked for again, first of all.
+    /// Puts a subscription that was in flight on the lost connection at the head of the queue.
     pub(super) fn hold_again(&mut self, asked: Asked) {
         self.held.push_front(Held::Request(asked));
     }
 
-    /// Nothing that waits will be said.
+    /// Drops the queue; every request in it fails.
     pub(super) fn drop_held(&mut self, why: &Failure) {
         for held in std::mem::take(&mut self.held) {
             if let Held::Request(asked) = held {
@@ -232,7 +238,7 @@ impl ClientCore {
         }
     }
 
-    /// When requests have waited long enough.
+    /// Returns the deadlines of all requests.
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
         let held = self.held.iter().filter_map(|held| match held {
             Held::Request(asked) => Some(asked.until),
@@ -241,7 +247,7 @@ impl ClientCore {
         held.chain(self.in_flight.values().map(|asked| asked.until))
     }
 
-    /// Requests that have waited long enough are given up.
+    /// Fails the requests whose deadline has passed.
     pub(super) fn give_up_requests(&mut self, now: Instant) {
         let late = self
             .in_flight
@@ -270,7 +276,8 @@ impl ClientCore {
         }
     }
 
-    /// Is active in a session from now on, with all its tools; and again, wherever the session forgets it while it was away.
+    /// Joins a session with all tools. Joins again if the session removed the client while it was
+    /// disconnected.
     pub fn join(&mut self, session: &str, to: Answer<()>) {
         self.joined.insert(session.to_owned());
         self.dispatch(session, self.entry(), Some(to));
@@ -286,7 +293,7 @@ impl ClientCore {
         StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client })
     }
 
-    /// Sessions that forgot this client hear of it again.
+    /// Joins again every session that has removed this client.
     pub(super) fn join_again(&mut self) {
         let client = &self.identity.client;
         let forgot = |name: &&String| match self.view(name) {
@@ -299,7 +306,7 @@ impl ClientCore {
         }
     }
 
-    /// Remembers a token, to hand it over again to a host that does not know it.
+    /// Stores a token, to send it again to a host that does not know it.
     pub fn remember(&mut self, resource: &str, token: &str) {
         if token.is_empty() {
             self.tokens.remove(resource);

@@ -1,4 +1,4 @@
-//! How the connection is.
+//! The state of the connection.
 
 use std::collections::BTreeSet;
 
@@ -6,33 +6,33 @@ use tokio::time::Instant;
 
 use crate::client::Failure;
 
-/// How the connection is.
+/// The state of the connection.
 #[derive(Debug)]
 pub(super) enum Line {
-    /// There is none; the next attempt is at this time.
+    /// There is no connection; the next attempt starts at this time.
     Waiting {
-        /// When.
+        /// The time of the next attempt.
         until: Instant,
     },
-    /// One is being opened.
+    /// A connection is being opened.
     Opening,
-    /// The handshake is under way.
+    /// The handshake is in progress.
     Shaking {
-        /// When it has to be over.
+        /// The deadline of the handshake.
         until: Instant,
     },
-    /// The channels are there; these tokens are being handed over.
+    /// The subscriptions are restored; tokens are being sent.
     Settling {
-        /// The requests that do it.
+        /// The requests that carry the tokens.
         waiting: BTreeSet<i64>,
-        /// When it has to be over.
+        /// The deadline of the answers.
         until: Instant,
     },
-    /// Everything that was missed is known.
+    /// Connected and up to date.
     Connected {
-        /// Since when.
+        /// The time at which this state began.
         since: Instant,
     },
-    /// It is over, for good.
+    /// Closed for good.
     Closed(Failure),
 }

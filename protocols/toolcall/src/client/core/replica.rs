@@ -1,7 +1,8 @@
-//! What is known of a channel: the state that the host confirmed, and up to which action.
+//! The replica of a channel: the state that the host confirmed, and the number of the last action
+//! in it.
 //!
-//! What this client did and the host did not confirm is not part of it: it is applied on top, for whoever looks, and so it is
-//! taken back by being forgotten.
+//! The client's own unconfirmed actions are not part of it. They are applied on top for each
+//! reader, so that undoing one only means to forget it.
 
 use reknit_seams::defect;
 
@@ -11,29 +12,30 @@ use crate::wire::{ActionEnvelope, Snapshot, SnapshotState, weight};
 /// A copy of a channel.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
-    /// `None` until the first snapshot came.
+    /// `None` until the first snapshot arrives.
     state: Option<SnapshotState>,
-    /// The number of the last action that is in it.
+    /// The number of the last action in the state.
     as_of: u64,
-    /// How many bytes were said about it, since the snapshot.
+    /// The number of bytes of actions since the snapshot.
     weight: usize,
 }
 
 impl Replica {
-    /// The state that the host confirmed, if any came.
+    /// Returns the state that the host confirmed, if one has arrived.
     pub(super) fn confirmed(&self) -> Option<&SnapshotState> {
         self.state.as_ref()
     }
 
-    /// Things are as this snapshot says.
+    /// Replaces the state by this snapshot.
     pub(super) fn reseat(&mut self, snapshot: Snapshot) {
         self.as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
         self.weight = weight(&snapshot.state);
         self.state = Some(snapshot.state);
     }
 
-    /// Whether it has more bytes than that. What was said is counted as if it had added to the state; where that is too much, the
-    /// state is weighed.
+    /// Whether the state is larger than `most` bytes. As an estimate, all received bytes count as
+    /// if they had been added to the state. If the estimate is too large, the state itself is
+    /// measured.
     pub(super) fn is_over(&mut self, most: usize) -> bool {
         if self.weight > most {
             self.weight = self.state.as_ref().map_or(0, weight);
@@ -41,7 +43,7 @@ impl Replica {
         self.weight > most
     }
 
-    /// Something happened, unless it is known already. Returns whether anything changed.
+    /// Applies an action, unless the state contains it already. Returns whether anything changed.
     pub(super) fn apply(&mut self, envelope: &ActionEnvelope) -> bool {
         let known = envelope.server_seq <= self.as_of && !defect!(AppliesTwice);
         let Some(state) = self.state.as_mut().filter(|_| !known) else { return false };

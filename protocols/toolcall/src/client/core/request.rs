@@ -1,4 +1,4 @@
-//! What was asked for, and has not been answered.
+//! Requests without an answer.
 
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use crate::client::Failure;
 use crate::wire::StateAction;
 
-/// Tells somebody what came of what they asked for.
+/// Reports a result to the caller.
 pub(in crate::client) type Answer<T> = oneshot::Sender<Result<T, Failure>>;
 
-/// A request without its answer.
+/// A request without an answer.
 pub(super) struct Asked {
     pub(super) purpose: Purpose,
     pub(super) method: String,
@@ -18,36 +18,36 @@ pub(super) struct Asked {
     pub(super) until: Instant,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 pub(super) enum Purpose {
-    /// To be taken in, with these channels.
+    /// Initializes the connection with these channels.
     Initialize {
-        /// Those.
+        /// The channels.
         asked: Vec<String>,
     },
-    /// To be taken back, with these channels.
+    /// Reconnects with these channels.
     Reconnect {
-        /// Those.
+        /// The channels.
         asked: Vec<String>,
     },
-    /// To hand over a token again.
+    /// Sends a token again.
     Token,
-    /// To be told of a channel.
+    /// Subscribes to a channel.
     Subscribe {
-        /// Which.
+        /// The channel.
         channel: String,
-        /// Who wants to know.
+        /// The caller's answer channel.
         answer: Option<Answer<()>>,
     },
-    /// Whatever the user wants.
+    /// Any request of the user.
     User {
-        /// Who wants to know.
+        /// The caller's answer channel.
         answer: Option<Answer<Box<RawValue>>>,
     },
 }
 
 impl Asked {
-    /// There will be no answer.
+    /// Fails the request.
     pub(super) fn fail(self, why: Failure) {
         match self.purpose {
             Purpose::Subscribe { answer: to, .. } => answer(to, Err(why)),
@@ -57,27 +57,27 @@ impl Asked {
     }
 }
 
-/// What waits for a connection.
+/// A request or action that waits for a connection.
 pub(super) enum Held {
     /// A request.
     Request(Asked),
-    /// The action of this number.
+    /// The action with this number.
     Action(i64),
 }
 
-/// An action that was applied here, and not heard of from the host.
+/// An action that is applied locally but not confirmed by the host.
 pub(super) struct Unconfirmed {
     pub(super) channel: String,
     pub(super) action: StateAction,
-    /// Whether it was sent, over whatever connection.
+    /// Whether it was sent, over any connection.
     pub(super) sent: bool,
     pub(super) answer: Option<Answer<()>>,
 }
 
-/// Tells somebody, if they still want to know.
+/// Reports a result, if the caller still waits for it.
 pub(super) fn answer<T>(to: Option<Answer<T>>, with: Result<T, Failure>) {
     if let Some(to) = to {
-        // Who dropped the other end does not want to know.
+        // If the caller dropped its end, it does not need the result.
         let _ = to.send(with);
     }
 }

@@ -5,30 +5,30 @@
 pub struct Run {
     /// The chat.
     pub chat: String,
-    /// The turn in it.
+    /// The turn in the chat.
     pub turn: String,
-    /// The call in that.
+    /// The call in the turn.
     pub call: String,
     /// The tool.
     pub tool: String,
-    /// What it is called with; JSON, as a rule.
+    /// The input; usually JSON.
     pub input: String,
 }
 
-/// How far a call has come here.
+/// The local progress of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Running {
-    /// Somebody works at it.
+    /// The tool is running.
     Works,
-    /// It has a result, of which the host was told.
+    /// The call has a result, and the client has sent it to the host.
     Told,
 }
 
-/// What tells calls apart: the chat, the turn, the call.
+/// Identifies a call: the chat, the turn, the call.
 pub type Key = (String, String, String);
 
 impl Run {
-    /// What tells it apart.
+    /// Returns the key of the call.
     pub fn key(&self) -> Key {
         (self.chat.clone(), self.turn.clone(), self.call.clone())
     }

@@ -1,9 +1,11 @@
 //! The calls that this client runs.
 //!
-//! A call is begun when the host has confirmed that it runs, and that it is this client's; and only while everything that was
-//! missed is known: what was replayed is looked at as a whole, so a call that was begun and failed in the meantime is never
-//! begun here. It is begun once: one that this client let go of, with its chat, and finds running when it returns to the chat, has
-//! failed. When a call is over for the host, nobody works at it any more, and its result is kept to itself.
+//! A call starts when the host has confirmed that it is running and that this client owns it, and
+//! only while the client is up to date. A replay is evaluated as a whole, so a call that started
+//! and failed during the outage never starts here. Each call starts once. If the client
+//! unsubscribed from the chat of a call, and the call still runs when the client subscribes again,
+//! the call has failed. When the host ends a call, the client stops it and does not send its
+//! result.
 
 use reknit_seams::{defect, milestone};
 
@@ -17,7 +19,7 @@ use crate::wire::ahp::state::{ToolCallResult, ToolCallState, ToolInput};
 use crate::wire::{SnapshotState, StateAction};
 
 impl ClientCore {
-    /// Begins calls that run, and stops those that are over.
+    /// Starts the calls that run at the host, and stops those that are over.
     pub(super) fn look_for_calls(&mut self) {
         if !matches!(self.line, Line::Connected { .. }) && !defect!(RunsBeforeCaughtUp) {
             return;
@@ -46,7 +48,7 @@ impl ClientCore {
         }
     }
 
-    /// Nobody works any more at the calls of these keys.
+    /// Stops the calls with these keys.
     pub(super) fn stop_calls(&mut self, which: impl Fn(&Key) -> bool) {
         let over = self.running.keys().filter(|key| which(key)).cloned().collect::<Vec<_>>();
         for key in over {
@@ -57,7 +59,7 @@ impl ClientCore {
         }
     }
 
-    /// This client's calls that are not over, and whether they run.
+    /// Returns this client's calls that are not over, and whether they run.
     fn own_calls(&self) -> Vec<(Run, bool)> {
         let mut own = Vec::new();
         for (name, replica) in &self.replicas {
@@ -88,7 +90,7 @@ impl ClientCore {
         owner == Some(&self.identity.client) || defect!(RunsForOthers) && owner.is_some()
     }
 
-    /// A call has a result. Where it is over for the host, that is nobody's any more.
+    /// Records the result of a call. If the call is over at the host, the result is dropped.
     pub fn finished(&mut self, key: &Key, result: ToolCallResult) {
         let Some(running) = self.running.get_mut(key).filter(|running| **running == Running::Works)
         else {

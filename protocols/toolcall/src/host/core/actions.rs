@@ -1,10 +1,12 @@
-//! What clients dispatch: who may, what becomes of it, and what a repetition is told.
+//! Actions that clients dispatch: permission, effect, and the answer to a repetition.
 //!
-//! A client numbers its actions. One that took effect is told to everybody who subscribes, its origin included; one that did not
-//! is told to its client alone, with the reason, so that what the client had assumed is taken back. Either way it took effect, or
-//! not, once: a client that never heard says it again, and is told what became of it the first time. The same number with another
-//! action is no repetition: there are clients that count from one again over each connection. Nor is what a client says after it
-//! started over what it said before; but over another connection of its, it may go on as before.
+//! Each client numbers its actions. An action that took effect is sent to every subscriber, its
+//! sender included. An action that did not is reported to its sender only, with the reason, so that
+//! the sender undoes it locally. Either outcome occurs once: a client that received no answer
+//! retransmits the action and receives the first outcome again. The same number with a different
+//! action is not a repetition, because some clients count from one again on each connection. After
+//! an `initialize`, a connection's actions do not count as repetitions of earlier ones. On its
+//! other connections, the client may continue the old numbering.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -25,10 +27,10 @@ use crate::wire::{
     is_name, method,
 };
 
-/// What a client may not do.
+/// The reason why an action is refused that only the host may dispatch.
 const NOT_FOR_CLIENTS: &str = "only the host does that";
 
-/// Tells actions apart.
+/// A hash that distinguishes actions with the same number.
 fn digest(params: &DispatchActionParams) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(params).unwrap_or_default().hash(&mut hasher);
@@ -36,7 +38,7 @@ fn digest(params: &DispatchActionParams) -> u64 {
 }
 
 impl HostCore {
-    /// A client wants something to happen.
+    /// Handles an action that a client dispatched.
     pub(super) fn dispatched(
         &mut self,
         conn: ConnId,
@@ -89,7 +91,8 @@ impl HostCore {
         }
     }
 
-    /// An action was dispatched before: its client is told what became of it, unless it is about to be told anyway.
+    /// Reports the outcome of an earlier dispatch to the client, unless the action itself is still
+    /// queued for the connection.
     fn notify_again(
         &mut self,
         conn: ConnId,
@@ -119,7 +122,7 @@ impl HostCore {
         self.notify(conn, params, origin, self.seq, Some(why.to_owned()));
     }
 
-    /// Tells one connection of an action of its client's.
+    /// Sends an action of a client to one of its connections.
     fn notify(
         &mut self,
         conn: ConnId,
@@ -161,7 +164,8 @@ impl HostCore {
         };
         let number = match self.apply(&channel, action, Some(origin), now) {
             Err(FULL) => {
-                // A call whose result cannot be kept does not wait for another.
+                // The result is too large to store, so the call fails instead of waiting for
+                // another result.
                 if let Some((turn, id)) = result_of {
                     self.fail(&CallId { chat: channel, turn, id }, "the result is too long", now);
                 }
@@ -197,7 +201,7 @@ impl HostCore {
         self.ask_outside(HostEffect::Begin { chat, turn, text: started.message.text, client });
     }
 
-    /// Whether a client may do that.
+    /// Whether a client may dispatch this action.
     fn may(
         &self,
         conn: ConnId,
@@ -249,7 +253,7 @@ impl HostCore {
         if all { Ok(()) } else { Err("a token is wanted") }
     }
 
-    /// Only who owns a call says what came of it.
+    /// Only the owner of a call may report its result.
     fn owns(&self, client: &str, channel: &str, action: &StateAction) -> Result<(), &'static str> {
         let Some(SnapshotState::Chat(state)) = self.state(channel) else {
             return Err("no such chat");
@@ -263,7 +267,8 @@ impl HostCore {
         }
     }
 
-    /// Who is active in a session holds it: whoever lets go of it is released.
+    /// An active client must subscribe to the session: if it unsubscribes, the host ends its
+    /// activity there.
     fn may_be_active(&self, conn: ConnId, client: &str, channel: &str) -> Result<(), &'static str> {
         let Some(SnapshotState::Session(state)) = self.state(channel) else {
             return Err("no such session");

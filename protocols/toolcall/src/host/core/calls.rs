@@ -1,12 +1,13 @@
-//! Who runs a call, and what becomes of one whose owner is gone.
+//! The owners of calls, and how a call ends when its owner disconnects.
 //!
-//! A call is given to a client that can run it: one that is active in the session, offers the tool, is connected, and subscribes to
-//! the chat; the one that started the turn first. Where none is, one that is away and may come back; where there is none either,
-//! the call fails at once. Nobody is looked up in what was true before.
+//! A call is assigned to a client that can run it: the client is active in the session, offers the
+//! tool, is connected, and subscribes to the chat. The client that started the turn has priority.
+//! If there is no such client, the call goes to one that is disconnected and may reconnect. Without
+//! such a client, the call fails at once. Only the current state counts, not earlier states.
 //!
-//! A call is failed by the action that completes it, so it is failed once: after that it is over, and a result that its owner sends
-//! later is refused. One that was still streaming becomes ready before, but not running: nobody may begin with what is about to be
-//! failed.
+//! A call is failed by the action that completes it, so it fails only once: after that it is over,
+//! and a later result of its owner is refused. A call that was still streaming first becomes ready,
+//! but never running, so that no client starts a call that is about to fail.
 
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
@@ -25,33 +26,35 @@ use crate::wire::ahp::state::{
 };
 use crate::wire::{SnapshotState, StateAction};
 
-/// What a call is known by.
+/// Identifies a call.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallId {
     /// The chat.
     pub chat: String,
-    /// The turn in it.
+    /// The turn in the chat.
     pub turn: String,
-    /// The call in that.
+    /// The call in the turn.
     pub id: String,
 }
 
-/// Who is to run a call.
+/// The party that runs a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Whoever can.
+    /// Any client that can run it.
     Any,
-    /// This client, wherever it is: it may be one that the host does not know, and then nothing is known of its absence.
+    /// This client, connected or not. If the host does not know the client, it does not know either
+    /// how long the client has been disconnected.
     Client(String),
     /// The host itself.
     Host,
 }
 
 impl HostCore {
-    /// A call begins: its parameters stream. Returns what it is known by; where nobody can run it, it is over already.
+    /// Starts a call; its parameters stream from now on. Returns its id. If no client can run it,
+    /// the call has already failed.
     ///
     /// # Errors
-    /// Why there is no such turn, or no room in it.
+    /// The reason: there is no such turn, or the chat is full.
     pub fn start_call(
         &mut self,
         chat: &str,
@@ -100,7 +103,7 @@ impl HostCore {
         Ok(id)
     }
 
-    /// What a call is like; `None` where there is none, or none any more.
+    /// Returns the state of a call; `None` if it does not exist, or no longer exists.
     pub fn call(&self, id: &CallId) -> Option<&ToolCallState> {
         match self.state(&id.chat) {
             Some(SnapshotState::Chat(state)) => chat::find_call(state, &id.turn, &id.id),
@@ -120,7 +123,7 @@ impl HostCore {
         self.left.extend(over.map(|state| (id(state), state.clone())));
     }
 
-    /// A client that can run a tool, of those that are active in the chat's session.
+    /// Chooses a client that can run a tool among the active clients of the chat's session.
     fn choose(&self, chat: &str, tool: &str) -> Option<String> {
         let session = self.channels.get(chat)?.session.as_ref()?;
         let Some(SnapshotState::Session(state)) = self.state(session) else { return None };
@@ -146,12 +149,12 @@ impl HostCore {
         chosen.map(|client| (*client).to_owned())
     }
 
-    /// Whether a client is connected, and hears of what happens in a chat.
+    /// Whether a client is connected and subscribes to a chat.
     fn is_ready(&self, client: &str, chat: &str) -> bool {
         self.clients.get(client).is_some_and(|known| known.is_here()) && self.holds(client, chat)
     }
 
-    /// Whether another client could run the same tool, now.
+    /// Whether another client could run the same tool now.
     fn replacement(&self, gone: &str, chat: &str, tool: &str) -> bool {
         let session = self.channels.get(chat).and_then(|known| known.session.as_deref());
         let Some(SnapshotState::Session(state)) = session.and_then(|session| self.state(session))
@@ -164,7 +167,7 @@ impl HostCore {
         offering.any(|active| self.is_ready(&active.client_id, chat) || defect!(HintsAtTheAbsent))
     }
 
-    /// Fails what a client owns in a chat and has not finished.
+    /// Fails the unfinished calls of a client in a chat.
     pub(super) fn fail_calls(
         &mut self,
         client: &str,
@@ -205,7 +208,7 @@ impl HostCore {
         }
     }
 
-    /// Fails a call. One that is over stays as it is.
+    /// Fails a call. Does nothing if the call is over.
     pub(super) fn fail(&mut self, id: &CallId, why: &str, now: Instant) {
         let message = StringOrMarkdown::from(why);
         if let Some(ToolCallState::Streaming(_)) = self.call(id) {
@@ -252,7 +255,7 @@ impl HostCore {
         }
     }
 
-    /// A client is active in a session no more.
+    /// Removes a client from the active clients of a session.
     pub(super) fn deactivate(&mut self, client: &str, session: &str, now: Instant) {
         let Some(SnapshotState::Session(state)) = self.state(session) else { return };
         if session::active(state, client).is_none() {
@@ -264,7 +267,7 @@ impl HostCore {
             .expect("the client was active");
     }
 
-    /// An agent is done with a turn; how long it took is counted here.
+    /// Ends a turn after its agent has finished. Computes the duration of the turn.
     pub fn end_turn(&mut self, chat: &str, turn: &str, completed: bool, now: Instant) {
         use crate::wire::ahp::actions::{ChatTurnCancelledAction, ChatTurnCompleteAction};
         self.catch_up(now);

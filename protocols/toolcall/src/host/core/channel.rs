@@ -1,4 +1,4 @@
-//! A channel: what there is to subscribe to.
+//! A channel: the unit of subscription.
 
 use reknit_seams::defect;
 use tokio::time::Instant;
@@ -7,26 +7,27 @@ use super::outside::HostIdentity;
 use crate::wire::ahp::state::{AgentInfo, ProtectedResourceMetadata, RootState};
 use crate::wire::{SnapshotState, weight};
 
-/// Something to subscribe to.
+/// A channel.
 pub(super) struct Channel {
-    /// Of a chat: its session.
+    /// For a chat: its session.
     pub(super) session: Option<String>,
-    /// `None` while it is not in memory.
+    /// `None` if it is not in memory.
     pub(super) state: Option<SnapshotState>,
-    /// The restore that is under way.
+    /// The restore in progress.
     pub(super) restoring: Option<Restoring>,
-    /// How many bytes its state has, at most and about.
+    /// An upper estimate of the size of the state in bytes.
     pub(super) weight: usize,
-    /// The action with which it was made, in this life of the host. Who has not seen that much knew another one of its name.
+    /// The number of the action that created it in this incarnation of the host. A client that has
+    /// only seen earlier actions knew a previous channel with this name.
     pub(super) made: u64,
 }
 
-/// A restore that is under way.
+/// A restore in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Restoring {
-    /// What tells it from others of the same channel, which came to nothing.
+    /// Distinguishes it from earlier, failed restores of the same channel.
     pub(super) number: u64,
-    /// How long it may take.
+    /// The deadline.
     pub(super) until: Instant,
 }
 
@@ -58,8 +59,8 @@ impl Channel {
         Self { session, state: Some(state), restoring: None, weight, made: 0 }
     }
 
-    /// Whether there is room for so much more. What was said is counted as if it had added to the state; where that is too much, the
-    /// state is weighed.
+    /// Whether `more` bytes still fit. As an estimate, all received bytes count as if they had been
+    /// added to the state. If the estimate is too large, the state itself is measured.
     pub(super) fn has_room(&mut self, more: usize, most: usize) -> bool {
         if self.weight + more > most {
             self.weight = self.state.as_ref().map_or(0, weight);
@@ -67,12 +68,13 @@ impl Channel {
         self.weight + more <= most
     }
 
-    /// Whether it is the one that somebody knew who has seen that much, and not one that was made anew under its name.
+    /// Whether this is the channel that a client knew after action `seen`, and not a new channel
+    /// with the same name.
     pub(super) fn is_known(&self, seen: Option<u64>) -> bool {
         seen.is_none_or(|seen| self.made <= seen) || defect!(NewTakenForOld)
     }
 
-    /// One that is not in memory.
+    /// Creates a channel that is not in memory.
     pub(super) fn absent(session: Option<String>) -> Self {
         Self { session, state: None, restoring: None, weight: 0, made: 0 }
     }

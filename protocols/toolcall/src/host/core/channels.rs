@@ -1,9 +1,10 @@
-//! What there is to subscribe to: the root, sessions, chats.
+//! The channels: the root, sessions, chats.
 //!
-//! A chat whose state nobody holds, and in which nothing is under way, leaves memory: it is saved, and restored when somebody
-//! subscribes again. Who holds what is not counted by hand: a channel is held by each client that has it among the subscriptions
-//! of any of its connections, be the subscription active or still waiting for a restore. So nothing is released twice, and a
-//! connection that closes takes nothing from another that waits.
+//! A chat without holders and without work in progress leaves memory: it is saved, and restored at
+//! the next subscription. Holders are computed, not counted by hand: a channel is held by each
+//! client that has it among the subscriptions of any of its connections, active or still waiting
+//! for a restore. So a holder is never released twice, and a connection that closes does not affect
+//! another one that waits.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +21,14 @@ use crate::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
 use crate::wire::{Snapshot, SnapshotState, StateAction};
 
 impl HostCore {
-    /// The chats of a session.
+    /// Returns the chats of a session.
     pub(super) fn chats_of(&self, session: &str) -> Vec<String> {
         let chats =
             self.channels.iter().filter(|(_, channel)| channel.session.as_deref() == Some(session));
         chats.map(|(name, _)| name.clone()).collect()
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub(super) fn sessions(&self) -> usize {
         self.channels
             .values()
@@ -35,7 +36,7 @@ impl HostCore {
             .count()
     }
 
-    /// A channel as it is now.
+    /// Returns the current state of a channel.
     pub(super) fn snapshot(&self, channel: &str) -> Option<Snapshot> {
         let state = self.state(channel)?.clone();
         Some(Snapshot {
@@ -45,7 +46,7 @@ impl HostCore {
         })
     }
 
-    /// Makes sure that a channel is in memory, or will be: returns whether it is.
+    /// Starts a restore if the channel is not in memory. Returns whether it is in memory.
     pub(super) fn load(&mut self, channel: &str, now: Instant) -> bool {
         let number = self.serial + 1;
         let until = now + self.limits.restore_deadline;
@@ -63,7 +64,8 @@ impl HostCore {
         false
     }
 
-    /// The restore of this number is over. One that was given up, or whose channel has gone since, says nothing of another.
+    /// Handles the end of the restore with this number. If the restore was given up, or its channel
+    /// was removed since, the result is ignored.
     pub fn restored(&mut self, channel: &str, number: u64, stored: Option<Stored>, now: Instant) {
         self.catch_up(now);
         let is_it = |known: &&mut Channel| {
@@ -82,18 +84,18 @@ impl HostCore {
         self.settle(channel, now);
     }
 
-    /// A session that was restored has chats, which are restored when somebody wants them.
+    /// Registers the chats of a restored session. They are restored on demand.
     fn catalog(&mut self, session: &str, chats: Vec<String>) {
         for chat in chats {
             let known = self.channels.entry(chat).or_insert_with(|| Channel::absent(None));
-            // Somebody may have asked for it before anybody knew whose it is.
+            // A client may have requested the chat before its session was known.
             if known.state.is_none() {
                 known.session.get_or_insert_with(|| session.to_owned());
             }
         }
     }
 
-    /// Restores that take too long come to nothing.
+    /// Fails the restores that are past their deadline.
     pub(super) fn give_up_restores(&mut self, now: Instant) {
         if defect!(RestoreWithoutDeadline) {
             return;
@@ -111,7 +113,7 @@ impl HostCore {
         }
     }
 
-    /// It is known what a channel is like, or that there is none: tells everybody who waits for it.
+    /// Notifies all waiting requests that a channel is in memory or does not exist.
     fn settle(&mut self, channel: &str, now: Instant) {
         self.make_those_that_wait(channel, now);
         let there = self.state(channel).is_some();
@@ -121,14 +123,14 @@ impl HostCore {
             self.settle_handshake(conn, channel, there, now);
         }
         if !there {
-            // Where the catalog knows a chat that cannot be restored now, it stays in the catalog.
+            // A chat of the catalog that cannot be restored now stays in the catalog.
             self.channels.remove_if_unknown(channel);
         }
         self.review_all(now);
         self.let_go(channel);
     }
 
-    /// Who holds a channel: each client once, over however many connections.
+    /// Returns the clients that hold a channel, each client once, over any number of connections.
     pub fn holders(&self, channel: &str) -> BTreeSet<&str> {
         let holding = self.transports.values().filter(|transport| transport.holds(channel));
         holding.filter_map(|transport| transport.client()).collect()
@@ -139,7 +141,7 @@ impl HostCore {
         self.transports.values().any(|transport| transport.holds(channel))
     }
 
-    /// Lets a chat leave memory that nobody holds, and in which nothing is under way.
+    /// Evicts a chat from memory if no client holds it and no work is in progress in it.
     pub(super) fn let_go(&mut self, channel: &str) {
         if self.is_held(channel) || self.causes.contains_key(channel) {
             return;
@@ -147,7 +149,7 @@ impl HostCore {
         self.evict(channel);
     }
 
-    /// Has an idle chat leave memory.
+    /// Evicts an idle chat from memory.
     pub(super) fn evict(&mut self, channel: &str) {
         if !self.is_idle_chat(channel) {
             return;
@@ -163,7 +165,7 @@ impl HostCore {
         matches!(self.state(channel), Some(SnapshotState::Chat(state)) if state.active_turn.is_none())
     }
 
-    /// Keeps a channel for a restore.
+    /// Saves a channel to the archive.
     pub(super) fn save(&mut self, channel: &str) {
         let Some(known) = self.channels.get(channel) else { return };
         let Some(mut state) = known.state.clone() else { return };
@@ -176,26 +178,27 @@ impl HostCore {
         self.ask_outside(HostEffect::Save(channel.to_owned(), Box::new(stored)));
     }
 
-    /// A new session.
+    /// Adds a session.
     pub(super) fn add_session(&mut self, name: &str, provider: &str) {
         let state = session::new(provider, name);
         self.add_channel(name, SnapshotState::Session(Box::new(state)), None);
     }
 
-    /// A new chat.
+    /// Adds a chat.
     pub(super) fn add_chat(&mut self, name: &str, session: &str) {
         let state = chat::new(name, name, self.stamp());
         self.add_channel(name, SnapshotState::Chat(Box::new(state)), Some(session.to_owned()));
     }
 
-    /// The next action tells of it.
+    /// Adds a channel. The next action announces it.
     fn add_channel(&mut self, name: &str, state: SnapshotState, session: Option<String>) {
         let channel = Channel { made: self.seq + 1, ..Channel::of(state, session) };
         self.channels.insert(name.to_owned(), channel);
         self.save(name);
     }
 
-    /// A channel is gone, and so is every subscription to it. Who waits for one hears that there is none.
+    /// Removes a channel and all its subscriptions. Requests that wait for it get the answer that
+    /// it does not exist.
     pub(super) fn remove_channel(&mut self, channel: &str, now: Instant) {
         milestone!("toolcall.host.removed", channel);
         let removed = self.channels.remove(channel).and_then(|removed| removed.state);
@@ -207,7 +210,8 @@ impl HostCore {
             }
             self.ask_outside(HostEffect::Stop { chat: channel.to_owned(), turn: turn.id });
         }
-        // What is going may have been asked for as a session that is to be made: not while it goes.
+        // A client may be waiting to create a session with this name; that is refused while the
+        // channel is being removed.
         self.make_none(channel);
         self.settle(channel, now);
         for transport in self.transports.values_mut() {
@@ -215,7 +219,7 @@ impl HostCore {
         }
     }
 
-    /// The session says how its chat is now.
+    /// Updates the chat's entry in its session.
     pub(super) fn mention(&mut self, chat: &str, status: u32, modified_at: String, now: Instant) {
         let Some(session) = self.channels.get(chat).and_then(|chat| chat.session.clone()) else {
             return;
@@ -237,7 +241,8 @@ impl HostCore {
         self.apply(&session, action, None, now).expect("the chat is in its session's list");
     }
 
-    /// A subscription to a channel that is known now.
+    /// Answers the pending requests for a subscription after its channel was restored or found
+    /// missing.
     fn settle_subscription(&mut self, conn: ConnId, channel: &str, there: bool, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let Some(Subscription::Pending(ids)) = transport.subscriptions.get_mut(channel) else {
@@ -254,7 +259,7 @@ impl HostCore {
     }
 }
 
-/// The chats of a session, as it says.
+/// Returns the chats in the list of a session.
 fn chats_in(state: &SnapshotState) -> Vec<String> {
     match state {
         SnapshotState::Session(session) => {
@@ -264,7 +269,7 @@ fn chats_in(state: &SnapshotState) -> Vec<String> {
     }
 }
 
-/// Forgetting channels that nobody ever knew.
+/// Removal of channels that never existed.
 trait Catalog {
     fn remove_if_unknown(&mut self, channel: &str);
 }

@@ -1,4 +1,4 @@
-//! A client: whether it is here, what depends on it, and what became of its actions.
+//! A client: its presence, the work that depends on it, and the outcomes of its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,47 +9,49 @@ use tokio::time::Instant;
 
 use crate::limits::HostLimits;
 
-/// A client, as it is known over all its connections.
+/// The record of a client, for all its connections.
 pub(super) struct ClientRecord {
-    /// How many clients had been forgotten when it was taken in anew: what tells it from one of its name that was forgotten.
+    /// The number of clients that the host had forgotten when this record was created. It
+    /// distinguishes the client from a forgotten one with the same name.
     pub(super) taken_in_after: u64,
     pub(super) presence: Presence<ConnId, ()>,
     /// Its connections that are in their handshake.
     pub(super) arriving: BTreeSet<ConnId>,
-    /// Since when it has been here, or would be.
+    /// The time since which it is connected; while it is disconnected, the time of its last
+    /// arrival.
     pub(super) here_since: Instant,
-    /// What depends on it and is not held, and since when.
+    /// The channels that depend on it but that it does not hold, each with the time since when.
     pub(super) unheld: BTreeMap<String, Instant>,
-    /// What became of its actions, by their numbers.
+    /// The outcomes of its actions, by number.
     pub(super) outcomes: Seen<i64, AnsweredAction>,
-    /// How many of its actions were heard.
+    /// The number of actions received from it.
     pub(super) heard_of: u64,
-    /// The channels whose state it was given, and as of which action.
+    /// The channels whose state it received, each with the number of the last action in that state.
     pub(super) baselines: BTreeMap<String, u64>,
-    /// The resources for which it handed over a good token.
+    /// The resources for which it sent a valid token.
     pub(super) authenticated: BTreeSet<String>,
-    /// When anything was last heard of it; only a defect asks.
+    /// The time of its last frame; only a defect uses it.
     pub(super) heard: Instant,
-    /// A lease that a return did not end, and what it was for; only a defect has one.
+    /// A lease that a reconnect did not end, with its channels; only a defect sets it.
     pub(super) stale: Option<(Instant, Vec<String>)>,
 }
 
-/// An action that was heard of.
+/// An action that was received and answered.
 #[derive(Clone, Debug)]
 pub(super) struct AnsweredAction {
-    /// What tells it from another one of the same number.
+    /// Distinguishes it from another action with the same number.
     pub(super) digest: u64,
-    /// How many of its client's had been heard before.
+    /// The number of actions received from the client before it.
     pub(super) after: u64,
     pub(super) done: Done,
 }
 
-/// What became of an action.
+/// The outcome of an action.
 #[derive(Clone, Debug)]
 pub(super) enum Done {
-    /// It has this number.
+    /// It took effect and has this number.
     Applied(u64),
-    /// It was refused.
+    /// It was rejected.
     Rejected(String),
 }
 
@@ -70,12 +72,13 @@ impl ClientRecord {
         }
     }
 
-    /// Whether nothing is to be failed for its absence.
+    /// Whether the client is connected, so that nothing fails for its absence.
     pub(super) fn is_here(&self) -> bool {
         self.presence.is_here()
     }
 
-    /// The channels in which it is waited for: what depends on it there is given up when it does not come back.
+    /// The channels in which the host waits for it. If it does not reconnect in time, its work
+    /// there is given up.
     pub(super) fn waited_for(&self) -> Vec<&String> {
         match &self.stale {
             _ if !self.arriving.is_empty() || defect!(LeaseNeverEnds) => Vec::new(),
@@ -84,7 +87,7 @@ impl ClientRecord {
         }
     }
 
-    /// When something is to be done about it.
+    /// Returns the time of its next timeout.
     pub(super) fn due(&self, limits: &HostLimits) -> Option<Instant> {
         if !self.arriving.is_empty() || defect!(LeaseNeverEnds) {
             return None;
@@ -104,7 +107,7 @@ impl ClientRecord {
         }
     }
 
-    /// What is to be released at `now`.
+    /// Returns the channels to release at `now`.
     pub(super) fn overdue(&self, limits: &HostLimits, now: Instant) -> Vec<String> {
         if self.due(limits).is_none_or(|due| due > now) {
             return Vec::new();

@@ -1,12 +1,13 @@
-//! Who is here, and until when the others are waited for.
+//! Presence of clients, and how long the host waits for the disconnected ones.
 //!
-//! A client depends on channels in which something depends on it: the sessions in which it is active, the chats in which it owns
-//! calls that are not over. As long as any of its connections holds such a channel, nothing happens to it. One that is held no
-//! more is released when the client's lease is over: counted from the loss of its last connection; or, while it is here and does
-//! not subscribe, from when it came back. Nothing else moves that moment, and nothing is armed where nothing depends on anybody.
+//! A channel depends on a client if the client is active in it (a session) or owns unfinished calls
+//! in it (a chat). While any connection of the client holds such a channel, nothing is released.
+//! Otherwise the channel is released when the client's lease ends. The lease runs from the loss of
+//! the client's last connection or, if the client is connected and does not subscribe, from its
+//! return. Nothing else moves that deadline, and no lease runs where nothing depends on the client.
 //!
-//! While a connection is in its handshake, what the client had is not released: a handshake has a deadline of its own, and one
-//! that fails leaves everything as it was, the lease included.
+//! While a connection is in its handshake, nothing of its client is released. A handshake has its
+//! own deadline, and a failed handshake leaves everything unchanged, including the lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,17 +21,17 @@ use super::client::ClientRecord;
 use crate::state::{call, chat};
 use crate::wire::SnapshotState;
 
-/// Why what depended on a client is given up.
+/// The reason why a client's work is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReleaseReason {
-    /// It was away for too long.
+    /// The client was disconnected for too long.
     Away,
-    /// It is here, and does not hold the channel.
+    /// The client is connected, but does not hold the channel.
     Released,
 }
 
 impl HostCore {
-    /// A frame came of a client: a sign of life. Only a defect keeps it.
+    /// Records the time of a frame from a client. Only a defect uses it.
     pub(super) fn heard(&mut self, conn: ConnId, now: Instant) {
         let client =
             self.transports.get(&conn).and_then(|transport| transport.client().map(str::to_owned));
@@ -39,7 +40,7 @@ impl HostCore {
         }
     }
 
-    /// A client is here over this connection, from now on.
+    /// Marks a client as connected over this connection.
     pub(super) fn arrived(&mut self, name: &str, conn: ConnId, now: Instant) {
         let (limits, forgotten) = (self.limits, self.forgotten);
         let client = self
@@ -65,7 +66,7 @@ impl HostCore {
         client.heard = now;
     }
 
-    /// A connection is over.
+    /// Handles the end of a connection.
     pub fn close(&mut self, conn: ConnId, now: Instant) {
         self.catch_up(now);
         let Some(transport) = self.transports.remove(&conn) else { return };
@@ -84,7 +85,7 @@ impl HostCore {
         self.changed.notify_one();
     }
 
-    /// A handshake came to nothing: what the client had is as it was before.
+    /// Handles a failed handshake: the state of its client does not change.
     pub(super) fn stops_arriving(&mut self, name: &str, conn: ConnId, now: Instant) {
         let limits = self.limits;
         let Some(client) = self.clients.get_mut(name) else { return };
@@ -104,7 +105,8 @@ impl HostCore {
             Left::Others(()) => {
                 milestone!("toolcall.host.transport-lost", client = name, conn = conn.0);
                 if defect!(OnePointer) && newest == Some(conn) {
-                    // The one pointer is empty, and whoever asks it believes that nobody is here.
+                    // The single field is empty, so a reader believes that the client has no
+                    // connection.
                     let others = client.presence.connections().collect::<Vec<_>>();
                     others
                         .into_iter()
@@ -122,7 +124,7 @@ impl HostCore {
         }
     }
 
-    /// Counts again who depends on a channel.
+    /// Recomputes which clients a channel depends on.
     pub(super) fn count_causes(&mut self, channel: &str) {
         let causes: BTreeSet<String> = match self.state(channel) {
             Some(SnapshotState::Session(session)) => {
@@ -141,7 +143,7 @@ impl HostCore {
         }
     }
 
-    /// The defect `RearmFromNow`: whoever waits for a client begins to wait anew.
+    /// The defect `RearmFromNow`: restarts the wait for a client.
     pub(super) fn rearm(&mut self, client: &str, now: Instant) {
         let grace = self.limits.grace;
         if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_here()) {
@@ -149,7 +151,7 @@ impl HostCore {
         }
     }
 
-    /// The defect `UnknownOwnerIsGone`: a client of which nothing is known counts as one that has just gone.
+    /// The defect `UnknownOwnerIsGone`: an unknown client counts as one that has just disconnected.
     pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
         let (limits, forgotten) = (self.limits, self.forgotten);
         self.clients
@@ -157,21 +159,22 @@ impl HostCore {
             .or_insert_with(|| ClientRecord::new(&limits, forgotten, now));
     }
 
-    /// Whether any connection of a client holds a channel, waiting for it included.
+    /// Whether any connection of a client holds a channel, or waits for it.
     pub(super) fn holds(&self, client: &str, channel: &str) -> bool {
         let Some(client) = self.clients.get(client) else { return false };
         let mut own = client.presence.connections().chain(client.arriving.iter().copied());
         own.any(|conn| self.transports.get(&conn).is_some_and(|transport| transport.holds(channel)))
     }
 
-    /// Whether a client is here, or about to be, and holds a channel.
+    /// Whether a client is connected or in its handshake, and holds a channel.
     fn is_served(&self, name: &str, channel: &str) -> bool {
         let Some(client) = self.clients.get(name) else { return true }; // it is somebody else's: nothing is known of it
         let here = client.is_here() || !client.arriving.is_empty();
         here && self.holds(name, channel) && !defect!(EveryFrameStamps)
     }
 
-    /// Notes what is no longer held, and forgets what is held again, or what nothing depends on any more.
+    /// Records the channels that are no longer held, and drops those that are held again or on
+    /// which nothing depends any more.
     pub(super) fn review_all(&mut self, now: Instant) {
         let mut unheld: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (channel, clients) in &self.causes {
@@ -198,7 +201,7 @@ impl HostCore {
         self.notify_waits();
     }
 
-    /// Says for whom it begins to wait, and for whom it does so no more.
+    /// Reports, as milestones, for which clients the host starts or stops to wait.
     fn notify_waits(&mut self) {
         let mut waits = BTreeSet::new();
         for (name, client) in &self.clients {
@@ -211,7 +214,7 @@ impl HostCore {
             .iter()
             .map(|(client, channel)| (client.as_str(), channel.as_str()))
             .collect();
-        // It is asked with every action, and mostly there is nothing new.
+        // This runs for every action, and usually nothing has changed.
         if waits == sent {
             return;
         }
@@ -227,7 +230,8 @@ impl HostCore {
             .collect();
     }
 
-    /// Gives up what depends on clients whose time is over, and forgets clients that nothing depends on.
+    /// Gives up the work of clients whose lease has ended, and forgets clients on which nothing
+    /// depends.
     pub(super) fn end_leases(&mut self, now: Instant) {
         let limits = self.limits;
         let late = self
@@ -254,7 +258,7 @@ impl HostCore {
         }
     }
 
-    /// Releases at once what a client said it does not want: what depends on it in these channels is given up.
+    /// Releases channels at once: gives up everything in them that depends on the client.
     pub(super) fn release(
         &mut self,
         client: &str,

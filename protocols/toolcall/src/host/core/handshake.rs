@@ -1,16 +1,20 @@
-//! `initialize` and `reconnect`: how a connection becomes a client's.
+//! `initialize` and `reconnect`: how a connection is assigned to a client.
 //!
-//! Both wait until every channel that they name is restored, or known not to be. Then, in one step, the connection is the
-//! client's, its subscriptions are active as of the last action, and the answer says what the client missed: so no action is said
-//! twice, none is left out, and no snapshot is older than what follows it. A handshake that fails leaves no trace.
+//! Both wait until every channel that they name is restored, or known not to exist. Then three
+//! things happen in one step: the connection is assigned to the client, its subscriptions become
+//! active as of the last action, and the answer reports what the client missed. So no action is
+//! sent twice, none is left out, and no snapshot is older than the actions that follow it. A failed
+//! handshake has no effect.
 //!
-//! A client that reconnects is told the actions it missed if the log still has them, and if it was given the state of every
-//! channel that it names, and has seen what came after; otherwise it is given snapshots. Channels that do not exist any more are
-//! named in the first case; in the second those are missing for which there is no snapshot.
+//! A client that reconnects receives the actions that it missed if two conditions hold: the log
+//! still has them, and the client had received the state of every channel that it names and seen
+//! the later actions. Otherwise it receives snapshots. A replay also lists the channels that no
+//! longer exist; with snapshots, a channel without a snapshot does not exist.
 //!
-//! The answer to `initialize` names an epoch: the life of the host, and how many clients it had forgotten when it took this one in
-//! anew. A client that was forgotten reconnects with an older epoch, and has to start over, even if another connection of its was taken
-//! in before: the host has neither its tokens nor the outcomes of its actions.
+//! The answer to `initialize` contains an epoch: the incarnation of the host, and the number of
+//! clients that it had forgotten when it created this client's record. A client that was forgotten
+//! reconnects with an older epoch and must start over, even if another of its connections was
+//! accepted before: the host has neither its tokens nor the outcomes of its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +34,7 @@ use crate::wire::{
     code, epoch_of, is_name, meta_with,
 };
 
-/// Why a handshake is refused.
+/// The reason why a handshake is refused.
 struct Refusal(i64, String);
 
 impl Refusal {
@@ -40,7 +44,7 @@ impl Refusal {
 }
 
 impl HostCore {
-    /// A client says who it is, for the first time.
+    /// Handles `initialize`: a client identifies itself for the first time.
     pub(super) fn initialize(
         &mut self,
         conn: ConnId,
@@ -72,7 +76,7 @@ impl HostCore {
         self.arrive(conn, id, params.client_id, HandshakeKind::Initialize(version), channels, now);
     }
 
-    /// A client that was here says how far it has come.
+    /// Handles `reconnect`: a returning client reports the last action that it has seen.
     pub(super) fn reconnect(
         &mut self,
         conn: ConnId,
@@ -110,7 +114,7 @@ impl HostCore {
         );
     }
 
-    /// What a client was told when it was taken in anew.
+    /// Returns the epoch that the client received from `initialize`.
     fn epoch_of(&self, client: &ClientRecord) -> String {
         format!("{}/{}", self.identity.epoch, client.taken_in_after)
     }
@@ -181,7 +185,8 @@ impl HostCore {
         if full { Err(Refusal::new(code::CONFLICT, "there are too many clients")) } else { Ok(()) }
     }
 
-    /// The defect `ActivatedOneByOne`: channels that are in memory are subscribed to before the handshake is over.
+    /// The defect `ActivatedOneByOne`: subscribes to the channels in memory before the handshake is
+    /// complete.
     fn activate_early(&mut self, conn: ConnId) {
         let seq = self.seq;
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -194,7 +199,8 @@ impl HostCore {
         transport.subscriptions.extend(ready.map(|channel| (channel, Subscription::Active(seq))));
     }
 
-    /// A channel is known now, or known to be missing: the handshake may be over.
+    /// Records that a channel of the handshake is restored or missing. This may complete the
+    /// handshake.
     pub(super) fn settle_handshake(
         &mut self,
         conn: ConnId,
@@ -215,12 +221,13 @@ impl HostCore {
         }
     }
 
-    /// Everything is known that the handshake waited for: in one step the connection is its client's.
+    /// Completes the handshake in one step, after all its channels are settled.
     fn welcome(&mut self, conn: ConnId, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let stage = std::mem::replace(&mut transport.stage, Stage::Fresh(now));
         let Stage::Arriving(mut handshake) = stage else { return };
-        // What was there when the handshake began may have gone since; what its client knew may have gone, and been made anew.
+        // A channel may have been removed since the handshake began. A channel that the client knew
+        // may also have been removed and created again.
         let channels = &self.channels;
         let seen = handshake.kind.seen();
         let there = |channel: &String| {
@@ -247,7 +254,7 @@ impl HostCore {
             HandshakeKind::Reconnect(seen) => self.welcome_back(conn, handshake, seen, now),
         }
         self.review_all(now);
-        // Those among them that were restored for it are held by nobody.
+        // No client holds those that were restored only for this handshake.
         missing.iter().for_each(|channel| self.let_go(channel));
         self.changed.notify_one();
     }
@@ -296,7 +303,7 @@ impl HostCore {
         self.release_unnamed(&client, now);
     }
 
-    /// What depends on a client that came back, and that it does not want any more.
+    /// Releases the channels that depend on a returning client but that it did not name.
     fn release_unnamed(&mut self, client: &str, now: Instant) {
         let depends = self.causes.iter().filter(|(_, clients)| clients.contains(client));
         let unnamed = depends
@@ -308,7 +315,7 @@ impl HostCore {
         }
     }
 
-    /// Snapshots of what a handshake names; from now on the client has the state of these.
+    /// Returns the snapshots for a handshake, and records that the client has these states.
     fn give(&mut self, handshake: &Handshake) -> Vec<Snapshot> {
         let mut snapshots = self.snapshots(&handshake.channels);
         if defect!(SnapshotReadEarly) {
@@ -335,7 +342,7 @@ impl HostCore {
         channels.iter().filter_map(|channel| self.snapshot(channel)).collect()
     }
 
-    /// Whether everything after `seen` can be said action by action.
+    /// Whether everything after `seen` can be replayed action by action.
     fn can_replay(&self, handshake: &Handshake, seen: u64) -> bool {
         let first = if defect!(ReplayOffByOne) { seen + 2 } else { seen + 1 };
         let kept = self.log.oldest().map_or(self.seq < first, |oldest| oldest <= first);
@@ -346,7 +353,8 @@ impl HostCore {
             && (self.has_states(handshake, seen) || defect!(BaselineNotAsked))
     }
 
-    /// Whether a client that has seen that much was given the state of each channel that it names.
+    /// Whether a client that has seen action `seen` received the state of each channel that it
+    /// names.
     fn has_states(&self, handshake: &Handshake, seen: u64) -> bool {
         let Some(client) = self.clients.get(&handshake.client) else { return false };
         handshake
@@ -366,7 +374,7 @@ impl HostCore {
         missed.filter(|envelope| named(envelope)).map(|envelope| (**envelope).clone()).collect()
     }
 
-    /// Connections that take too long to say who they are, or whose channels take too long, are over.
+    /// Closes connections whose handshake, or the restore of its channels, is past the deadline.
     pub(super) fn give_up_handshakes(&mut self, now: Instant) {
         let late = self
             .transports
@@ -379,7 +387,7 @@ impl HostCore {
         }
     }
 
-    /// What a handshake had reserved is as it was before.
+    /// Undoes the reservations of a handshake.
     fn roll_back(&mut self, conn: ConnId, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, Stage::Fresh(now))
@@ -393,7 +401,7 @@ impl HostCore {
     }
 }
 
-/// Lets the oldest go where there are too many.
+/// Removes the oldest entries above the limit.
 pub(super) fn prune(baselines: &mut BTreeMap<String, u64>, most: usize) {
     while baselines.len() > most.max(1) * 2 {
         let oldest =

@@ -1,10 +1,10 @@
-//! A session that is being made.
+//! A session that is being created.
 
 use reknit_seams::net::ConnId;
 
 use crate::wire::{CreateSessionParams, RequestId};
 
-/// A session that somebody wants to make.
+/// A request to create a session.
 pub(super) struct Making {
     pub(super) conn: ConnId,
     pub(super) id: RequestId,

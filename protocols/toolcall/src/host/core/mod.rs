@@ -1,15 +1,20 @@
-//! The host without sockets: sessions, chats, clients and their connections, driven by what comes in and what time it is.
+//! The host without sockets: sessions, chats, clients and their connections. Its inputs are events
+//! and the current time.
 //!
-//! Whoever drives it tells it of connections that open and close, of the frames that they say, of restores that are over, and of
-//! what its agents do; and asks what to say next on a connection ([`HostCore::pull`]), what else to do ([`HostCore::effect`]), and when to
-//! come back though nothing happens ([`HostCore::due`]).
+//! The driver reports connections that open and close, received frames, finished restores, and the
+//! agents' actions. It asks for the next message of a connection ([`HostCore::pull`]), for other
+//! work ([`HostCore::effect`]), and for the time of the next timeout ([`HostCore::due`]).
 //!
-//! - `channels`: what there is to subscribe to, and who holds what. `clients`: who is here, and until when the others are waited for.
-//! - `handshake`: `initialize` and `reconnect`. `requests`: everything that clients ask for after it. `sessions`: how these come and go.
-//! - `actions`: what clients dispatch: who may, what becomes of it, and of its repetition.
-//! - `calls`: who runs a call, and what becomes of one whose owner is gone. `reverse`: what the host asks of clients.
+//! - `channels`: the channels, and their holders. `clients`: presence of clients, and how long the
+//!   host waits for the disconnected ones.
+//! - `handshake`: `initialize` and `reconnect`. `requests`: all later requests of clients.
+//!   `sessions`: creation and removal of sessions.
+//! - `actions`: actions that clients dispatch: permission, effect, and repetitions.
+//! - `calls`: the owners of calls, and how a call ends when its owner disconnects. `reverse`:
+//!   requests of the host to clients.
 //! - `outbound`: the cursor of each connection.
-//! - `channel`, `client`, `transport`, `question`, `making`: what these are about, as data. `outside`: what is asked of the outside.
+//! - `channel`, `client`, `transport`, `question`, `making`: the data types of these modules.
+//!   `outside`: the effects for the driver.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -57,7 +62,7 @@ use making::Making;
 use question::Reverse;
 use transport::Transport;
 
-/// The host.
+/// The state machine of the host.
 pub struct HostCore {
     limits: HostLimits,
     identity: HostIdentity,
@@ -67,30 +72,31 @@ pub struct HostCore {
     log: Retention<Arc<ActionEnvelope>>,
     channels: BTreeMap<String, Channel>,
     clients: BTreeMap<String, ClientRecord>,
-    /// How many clients it has forgotten.
+    /// The number of clients that the host has forgotten.
     forgotten: u64,
     transports: BTreeMap<ConnId, Transport>,
-    /// What depends on a client: of a session, who is active in it; of a chat, who owns its pending calls.
+    /// The clients that each channel depends on: for a session, its active clients; for a chat, the
+    /// owners of its pending calls.
     causes: BTreeMap<String, BTreeSet<String>>,
-    /// Who is waited for, and in which channels, as was said last.
+    /// The clients that the host waits for, and the channels, as last reported.
     waits: BTreeSet<(String, String)>,
-    /// When each turn that is under way began.
+    /// The turns in progress, with their start times.
     turns: BTreeMap<String, Turn>,
     /// How calls ended whose chats are gone, until the agents of their turns are stopped.
     left: BTreeMap<CallId, ToolCallState>,
     reverse: BTreeMap<i64, Reverse>,
-    /// The sessions that are wanted, and may be there.
+    /// Requests to create sessions that may already exist in the archive.
     making: Vec<Making>,
     effects: VecDeque<HostEffect>,
-    /// For names that are given here.
+    /// The counter for names that the host generates.
     serial: u64,
-    /// Says that something changed, to whoever waits for a call.
+    /// Notifies tasks that wait for a call.
     changes: watch::Sender<u64>,
-    /// Says that an effect stands ready, or that something is due earlier than was thought.
+    /// Signals that an effect is available, or that a timeout moved earlier.
     changed: Arc<Notify>,
 }
 
-/// A turn that is under way.
+/// A turn in progress.
 struct Turn {
     id: String,
     began: Instant,
@@ -98,7 +104,7 @@ struct Turn {
 }
 
 impl HostCore {
-    /// A host without sessions.
+    /// Creates a host without sessions.
     pub fn new(limits: HostLimits, identity: HostIdentity, clock: Arc<dyn WallClock>) -> Self {
         let root = Channel::root(&identity);
         let log = Retention::new(Bounds { items: limits.log_actions, weight: limits.log_bytes });
@@ -125,22 +131,23 @@ impl HostCore {
         }
     }
 
-    /// The name of this life of the host.
+    /// Returns the name of this incarnation of the host.
     pub fn epoch(&self) -> &str {
         &self.identity.epoch
     }
 
-    /// Wakes whoever has to look at [`HostCore::effect`] and [`HostCore::due`] again.
+    /// Returns the `Notify` that signals that [`HostCore::effect`] and [`HostCore::due`] must be
+    /// read again.
     pub fn changed(&self) -> Arc<Notify> {
         self.changed.clone()
     }
 
-    /// Hears of every change of a call.
+    /// Returns a receiver that is notified of every change of a call.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// How much of everything there is.
+    /// Returns the resource counts.
     pub(crate) fn counts(&self) -> Counts {
         let count = |n: usize| n as u64;
         let chats = self
@@ -163,22 +170,22 @@ impl HostCore {
         }
     }
 
-    /// A new name for a part of a turn.
+    /// Generates a name for a part of a turn.
     pub(crate) fn part_name(&mut self) -> String {
         self.name("part")
     }
 
-    /// The number of the last action.
+    /// Returns the number of the last action.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The state of a channel, if it is in memory.
+    /// Returns the state of a channel, if it is in memory.
     pub fn state(&self, channel: &str) -> Option<&SnapshotState> {
         self.channels.get(channel)?.state.as_ref()
     }
 
-    /// What is to be done outside.
+    /// Returns the next effect for the driver.
     pub fn effect(&mut self) -> Option<HostEffect> {
         let effect = self.effects.pop_front();
         if let Some(HostEffect::Stop { chat, turn }) = &effect {
@@ -192,7 +199,7 @@ impl HostCore {
         self.changed.notify_one();
     }
 
-    /// When something is due though nothing comes.
+    /// Returns the time of the next timeout, if any.
     pub fn due(&self) -> Option<Instant> {
         let leases = self.clients.values().filter_map(|client| client.due(&self.limits));
         let restores = self
@@ -205,7 +212,8 @@ impl HostCore {
         leases.chain(restores).chain(handshakes).chain(asked).min()
     }
 
-    /// Does what is due. Everything that comes in does it first: what is over is over at its time, not when it is noticed.
+    /// Handles every timeout that has passed. Each input calls this first, so that a timeout takes
+    /// effect at its time, and not when a timer fires.
     pub fn catch_up(&mut self, now: Instant) {
         self.give_up_restores(now);
         self.give_up_handshakes(now);
@@ -213,21 +221,21 @@ impl HostCore {
         self.end_leases(now);
     }
 
-    /// A time stamp.
+    /// Returns the current time stamp.
     fn stamp(&self) -> String {
         stamp(self.clock.now())
     }
 
-    /// A name that was not given before in this life of the host.
+    /// Generates a name that is unique in this incarnation of the host.
     fn name(&mut self, kind: &str) -> String {
         self.serial += 1;
         format!("{kind}-{}", self.serial)
     }
 
-    /// Something happens to a channel, by the host's own will: returns why not, if it does not.
+    /// Applies an action of the host itself to a channel.
     ///
     /// # Errors
-    /// Why it does not fit what is there.
+    /// The reason why the action does not fit the current state.
     pub fn act(
         &mut self,
         channel: &str,
@@ -238,7 +246,7 @@ impl HostCore {
         self.apply(channel, action, None, now).map(drop)
     }
 
-    /// Applies an action, and tells everybody who subscribes to the channel.
+    /// Applies an action, and publishes it to all subscribers of the channel.
     fn apply(
         &mut self,
         channel: &str,
@@ -273,7 +281,7 @@ impl HostCore {
         Ok(self.seq)
     }
 
-    /// Whether there is room for what an action adds. What ends something always has.
+    /// Whether the channel has room for an action. An action that ends something always fits.
     fn fits(
         &mut self,
         channel: &str,
@@ -302,7 +310,7 @@ impl HostCore {
         if full { Err(FULL) } else { Ok(()) }
     }
 
-    /// The session says of its chat what the chat says of itself, and whoever works at a turn that is over stops.
+    /// Copies the chat's summary into its session, and stops the agent of a turn that is over.
     fn summarize(&mut self, chat: &str, now: Instant) {
         let Some(SnapshotState::Chat(state)) = self.state(chat) else { return };
         let active = state.active_turn.as_ref().map(|turn| turn.id.clone());
@@ -320,16 +328,16 @@ impl HostCore {
         self.mention(chat, status, modified_at, now);
     }
 
-    /// How long a turn has taken.
+    /// Returns the duration of a turn.
     fn duration(&self, chat: &str, now: Instant) -> Duration {
         self.turns.get(chat).map_or(Duration::ZERO, |turn| now - turn.began)
     }
 }
 
-/// Why an action is refused that adds something.
+/// The reason why an action that adds data is refused.
 const FULL: &str = "the channel is full";
 
-/// Whether an action ends something, with a few words.
+/// Whether an action ends something, and is short.
 fn ends(action: &StateAction) -> bool {
     match action {
         StateAction::ChatToolCallComplete(complete) => {
@@ -343,9 +351,10 @@ fn ends(action: &StateAction) -> bool {
     }
 }
 
-/// How a moment stands in a record.
+/// Formats a time for a record.
 pub(crate) fn stamp(at: SystemTime) -> String {
-    // A wall clock that shows a year of five digits is wrong, and says the last moment of four.
+    // If the wall clock shows a year of five digits, it is wrong; the result is the last moment of
+    // year 9999.
     let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
     humantime::format_rfc3339_millis(at.clamp(SystemTime::UNIX_EPOCH, last)).to_string()
 }

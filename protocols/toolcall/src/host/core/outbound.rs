@@ -1,12 +1,15 @@
-//! What is said on a connection: answers, and the actions of the channels that it subscribes to, along a cursor into the log.
+//! Messages of the host on a connection: answers, and the actions of the subscribed channels, read
+//! through a cursor into the log.
 //!
-//! Everything stands in one order, that of what happened: an answer waits until the actions before it were said, so that a snapshot
-//! never overtakes what it includes, and nothing that came after it is ahead of it.
+//! All messages are sent in the order of their events. An answer waits until the actions before it
+//! were sent, so a snapshot never overtakes an action that it contains, and no later action
+//! overtakes the snapshot.
 //!
-//! A connection falls behind when it does not take what it is offered, and so many actions follow that the log lets one of these
-//! go: then it is over, its client comes back, and is given snapshots. A connection that took everything it was offered is not
-//! behind, however many actions happen before it is asked again: those that leave the log are kept for it, as many bytes as the log
-//! may hold. Beyond that it is behind, too.
+//! A connection falls behind when it does not read the messages offered to it, and the log drops
+//! one of the actions that it still needs. The host then closes it; its client reconnects, and
+//! receives snapshots. A connection that read everything offered to it is not behind, no matter how
+//! many actions occur before the next offer. Actions that leave the log are kept for it, up to as
+//! many bytes as the log may hold. Above that limit, it is behind too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,7 +25,7 @@ use super::transport::{ALL, CloseReason, Stage, Transport};
 use crate::wire::{ActionEnvelope, Message, method};
 
 impl HostCore {
-    /// A connection is open. `wake` is told when there is something to pull.
+    /// Adds an open connection. `wake` is notified when there is something to pull.
     pub fn open(&mut self, conn: ConnId, wake: Arc<Notify>, now: Instant) {
         self.catch_up(now);
         let stage = Stage::Fresh(now + self.limits.handshake_deadline);
@@ -44,12 +47,12 @@ impl HostCore {
         self.changed.notify_one();
     }
 
-    /// Why a connection is to be closed, if it is.
+    /// Returns the reason why a connection must be closed, if it must.
     pub fn over(&self, conn: ConnId) -> Option<CloseReason> {
         self.transports.get(&conn).and_then(|transport| transport.over)
     }
 
-    /// The connection is to be closed, after what was said until now.
+    /// Marks a connection for closing, after the messages already sent on it.
     pub(super) fn end(&mut self, conn: ConnId, over: CloseReason) {
         if let Some(transport) = self.transports.get_mut(&conn) {
             transport.over.get_or_insert(over);
@@ -57,7 +60,7 @@ impl HostCore {
         }
     }
 
-    /// Keeps an action for everybody to whom it is to be said.
+    /// Stores an action for all its recipients.
     pub(super) fn publish(&mut self, envelope: Arc<ActionEnvelope>, weight: usize) {
         let newest =
             if defect!(NewestTransportOnly) { Some(self.newest_transports()) } else { None };
@@ -76,12 +79,13 @@ impl HostCore {
         self.log.push(envelope.server_seq, weight, envelope);
     }
 
-    /// The newest connection of each client, for a defect.
+    /// Returns the newest connection of each client, for a defect.
     fn newest_transports(&self) -> Vec<ConnId> {
         self.clients.values().filter_map(|client| client.presence.newest()).collect()
     }
 
-    /// The log lets actions go: connections that did not take these when they could are over.
+    /// Closes the connections that needed the dropped actions and did not read them when they
+    /// could.
     fn cut_behind(&mut self, goes: u64) {
         let live = |transport: &Transport| {
             matches!(transport.stage, Stage::Live(_)) && transport.over != Some(CloseReason::Behind)
@@ -99,7 +103,7 @@ impl HostCore {
         }
     }
 
-    /// What is to be said next on a connection.
+    /// Returns the next message for a connection.
     pub fn pull(&mut self, conn: ConnId) -> Option<Message> {
         let transport = self.transports.get_mut(&conn)?;
         let until = transport.replies.front().map_or(self.seq, |(behind, _)| *behind);
@@ -111,13 +115,13 @@ impl HostCore {
         let next = action
             .map(|envelope| Message::notification(method::ACTION, &*envelope))
             .or_else(|| transport.reply());
-        // Whoever drives it asks again at once, as long as there is room for more.
+        // The driver asks again at once while the connection has room.
         transport.keeps_until =
             if next.is_some() { transport.keeps_until.min(self.seq) } else { ALL };
         next
     }
 
-    /// Says something on a connection, behind everything that has happened.
+    /// Queues a message on a connection, after everything that has happened.
     pub(super) fn send(&mut self, conn: ConnId, message: Message) {
         let (seq, limits) = (self.seq, self.limits);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -131,7 +135,7 @@ impl HostCore {
         transport.wake();
     }
 
-    /// Says something to everybody.
+    /// Sends a notification on every connection that has finished its handshake.
     pub(super) fn broadcast(&mut self, method: &str, params: &impl Serialize) {
         let live = self
             .transports

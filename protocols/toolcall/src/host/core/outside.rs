@@ -1,54 +1,56 @@
-//! What a host is made of, and what it asks of the outside.
+//! The configuration of a host, and its effects for the driver.
 
 use std::collections::BTreeMap;
 
 use crate::wire::SnapshotState;
 
-/// What a host is, besides its limits.
+/// The identity of a host, without its limits.
 #[derive(Clone, Debug)]
 pub struct HostIdentity {
-    /// The name of this life of the host.
+    /// The name of this incarnation of the host.
     pub epoch: String,
-    /// The name of its one kind of agent.
+    /// The name of its only kind of agent.
     pub provider: String,
-    /// The tokens that are good, by resource. Where there are any, turns are only for clients that handed one over.
+    /// The valid tokens, by resource. If there are any, only a client that sent them may start a
+    /// turn.
     pub tokens: BTreeMap<String, String>,
 }
 
-/// What is to be done outside.
+/// An effect for the driver to carry out.
 #[derive(Debug)]
 pub enum HostEffect {
-    /// A channel is to be restored; [`Core::restored`](super::HostCore::restored) wants to hear of it, with this number.
+    /// Restores a channel. The driver reports the result to
+    /// [`Core::restored`](super::HostCore::restored), with this number.
     Restore(String, u64),
-    /// A channel is to be kept, for a restore.
+    /// Saves a channel to the archive.
     Save(String, Box<Stored>),
-    /// A channel is gone, and nothing of it is to be kept.
+    /// Deletes a channel that was removed from the archive.
     Forget(String),
-    /// A turn began: an agent is to work.
+    /// Starts an agent for a new turn.
     Begin {
         /// The chat.
         chat: String,
-        /// The turn in it.
+        /// The turn in the chat.
         turn: String,
-        /// What the user said.
+        /// The user's message.
         text: String,
-        /// Who said it.
+        /// The client that started the turn.
         client: Option<String>,
     },
-    /// A turn is over: no agent is to work at it any more.
+    /// Stops the agent of a turn that is over.
     Stop {
         /// The chat.
         chat: String,
-        /// The turn in it.
+        /// The turn in the chat.
         turn: String,
     },
 }
 
-/// A channel as it is kept outside of memory.
+/// A channel as the archive stores it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
-    /// Of a chat: its session.
+    /// For a chat: its session.
     pub session: Option<String>,
-    /// What it is like, with nothing under way, and nobody active.
+    /// Its state, without work in progress and without active clients.
     pub state: SnapshotState,
 }

@@ -1,31 +1,31 @@
-//! What the host asks of a client, and what comes of that.
+//! Requests of the host to a client, and their outcomes.
 
 use reknit_seams::net::ConnId;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// What came of asking.
+/// The outcome of a request.
 pub type Answer = Result<Box<RawValue>, Unanswered>;
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
     /// The client is not connected.
     #[error("the client is not connected")]
     Away,
-    /// The connection that was asked is over.
+    /// The connection that carried the request is closed.
     #[error("the connection that was asked is over")]
     Lost,
-    /// It took too long.
+    /// The client did not answer before the deadline.
     #[error("the client took too long to answer")]
     Late,
     /// The client refused.
     #[error("refused ({code}): {message}")]
     Refused {
-        /// The number of its error.
+        /// The error code.
         code: i64,
-        /// What it says.
+        /// The error message.
         message: String,
     },
 }

@@ -1,8 +1,9 @@
-//! What clients ask for: every frame that comes, and what becomes of it.
+//! Requests of clients: every received frame, and its handling.
 //!
-//! Before the handshake only `ping`, `initialize` and `reconnect` are heard; the first of the latter two that succeeds counts,
-//! and the others are refused. What is no message is answered, and forgotten; an answer to nothing, too, for the host's own
-//! request may have been given up in the meantime.
+//! Before the handshake, the host accepts only `ping`, `initialize` and `reconnect`. After the
+//! first successful handshake, further ones are refused. A frame that is not a valid message gets
+//! an error answer and has no other effect. An answer to an unknown request is ignored, because the
+//! host may have given up its own request in the meantime.
 
 use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
@@ -27,10 +28,10 @@ use crate::wire::{
     UnsubscribeParams, code, is_name, method, params,
 };
 
-/// How long the id of a request may be, where it is a text.
+/// The maximum length of a request id that is a string.
 const LONGEST_ID: usize = 256;
 
-/// What is answered.
+/// The content of an answer.
 pub(super) type Answered = Result<Box<RawValue>, (i64, String)>;
 
 pub(super) fn refused(code: i64, why: impl Into<String>) -> Answered {
@@ -41,13 +42,13 @@ pub(super) fn answered(result: &impl Serialize) -> Answered {
     Ok(serde_json::value::to_raw_value(result).expect("what is answered is plain data"))
 }
 
-/// Reads parameters, or refuses them.
+/// Parses parameters, or refuses them.
 fn wanted<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, (i64, String)> {
     params(given).map_err(|error| (code::INVALID_PARAMS, error))
 }
 
 impl HostCore {
-    /// A frame came.
+    /// Handles a received frame.
     pub fn hear(&mut self, conn: ConnId, frame: &[u8], now: Instant) {
         self.catch_up(now);
         if self.over(conn).is_some() {
@@ -75,7 +76,7 @@ impl HostCore {
         self.send(conn, Message::error(RequestId::Number(-1), code, why));
     }
 
-    /// The client of a connection, once its handshake is over.
+    /// Returns the client of a connection after its handshake.
     fn client_of(&self, conn: ConnId) -> Option<String> {
         match &self.transports.get(&conn)?.stage {
             Stage::Live(client) => Some(client.clone()),
@@ -212,7 +213,8 @@ impl HostCore {
         }
     }
 
-    /// Answers a subscription: with the state as of now, from which on everything is said; or that there is none.
+    /// Answers a subscription with the current state, after which every action is sent, or with an
+    /// error if there is no such channel.
     pub(super) fn answer_subscribe(
         &mut self,
         conn: ConnId,
@@ -230,7 +232,8 @@ impl HostCore {
             return self
                 .send(conn, Message::error(id, code::NOT_FOUND, "there is no such channel"));
         }
-        // Who asks again is told everything from the first time on, whether the second answer comes or not.
+        // If a client subscribes twice, it receives every action since the first answer, whether or
+        // not the second answer arrives.
         let is_new = !transport.is_active(channel);
         if is_new {
             transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
@@ -246,8 +249,8 @@ impl HostCore {
         self.send(conn, Message::response(id, &result));
     }
 
-    /// A client wants no more of a channel: what depends on it there is given up at once, unless another of its connections
-    /// holds the channel.
+    /// Unsubscribes a client from a channel. Everything in the channel that depends on the client
+    /// is given up at once, unless another of its connections holds the channel.
     fn unsubscribe(&mut self, conn: ConnId, client: &str, channel: &str, now: Instant) {
         self.notify_removals(conn, channel);
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -311,7 +314,7 @@ impl HostCore {
                 .map_err(|why| (code::INTERNAL, why.to_owned()))?;
         }
         self.save(&session);
-        // Nobody holds it yet.
+        // No client holds the new chat yet.
         self.let_go(&name);
         answered(&())
     }
@@ -331,7 +334,7 @@ impl HostCore {
         answered(&())
     }
 
-    /// The connections of which something is so.
+    /// Returns the connections that match a predicate.
     pub(super) fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
         self.transports
             .iter()
@@ -340,8 +343,8 @@ impl HostCore {
             .collect()
     }
 
-    /// A chat is gone. Whoever looks at its session hears of it by what happens there; whoever looks at the chat alone is told the
-    /// same.
+    /// Removes a chat. Subscribers of its session learn it from the session's action. Subscribers
+    /// of the chat alone receive the same action.
     pub(super) fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
         let lookers =
             self.who(|transport| transport.is_active(chat) && !transport.is_active(session));
@@ -368,8 +371,10 @@ impl HostCore {
         self.send(conn, Message::notification(method::ACTION, envelope));
     }
 
-    /// A connection is about to hear no more of a session: which chats of that have gone it is told now. It may look at them; where it
-    /// looks at one of the same name that was made since, it knows that the older one has gone.
+    /// Sends the removals of chats that a connection has not received yet, because it is about to
+    /// lose its subscription to their session. The client may subscribe to such a chat. If it
+    /// already subscribes to a newer chat with the same name, it knows that the older one was
+    /// removed.
     pub(super) fn notify_removals(&mut self, conn: ConnId, session: &str) {
         let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else {
             return;
@@ -410,7 +415,7 @@ impl HostCore {
         answered(&serde_json::json!({}))
     }
 
-    /// Whether an active client's entry is small enough to be kept.
+    /// Whether an active client's entry is small enough to store.
     pub(super) fn is_small(&self, active: &SessionActiveClient) -> bool {
         active.tools.len() <= self.limits.tools
             && active.tools.iter().all(|tool| is_name(&tool.name))

@@ -1,8 +1,9 @@
-//! What the host asks of clients: requests in the other direction.
+//! Requests of the host to clients.
 //!
-//! Each is bound to one connection, the newest of its client, and is over with it: answered, refused, or failed, within its
-//! deadline. An answer counts if it comes over the connection that was asked; numbers are never used twice, so a late answer is
-//! nobody else's.
+//! Each request is bound to one connection, the newest of its client, and ends with that
+//! connection: answered, refused, or failed, within its deadline. An answer is accepted only over
+//! the connection that carried the request. Ids are never reused, so a late answer never matches
+//! another request.
 
 use reknit_seams::defect;
 use reknit_seams::net::ConnId;
@@ -15,7 +16,7 @@ use super::question::{Answer, Reverse, Unanswered};
 use crate::wire::{ErrorBody, Message, RequestId};
 
 impl HostCore {
-    /// Asks a client for something.
+    /// Sends a request to a client.
     pub fn ask(
         &mut self,
         client: &str,
@@ -27,7 +28,7 @@ impl HostCore {
         let (answer, answered) = oneshot::channel();
         let newest = self.clients.get(client).and_then(|client| client.presence.newest());
         let Some(conn) = newest else {
-            // Who dropped the other end does not want to know.
+            // If the caller dropped the receiver, it does not need the answer.
             let _ = answer.send(Err(Unanswered::Away));
             return answered;
         };
@@ -47,7 +48,7 @@ impl HostCore {
         answered
     }
 
-    /// An answer came.
+    /// Handles an answer.
     pub(super) fn replied(
         &mut self,
         conn: ConnId,
@@ -61,18 +62,18 @@ impl HostCore {
         let Some(asked) = self.reverse.remove(id) else { return };
         let answer = answer
             .map_err(|error| Unanswered::Refused { code: error.code, message: error.message });
-        // Who dropped the other end does not want to know.
+        // If the caller dropped the receiver, it does not need the answer.
         let _ = asked.answer.send(answer);
     }
 
-    /// A connection is over, and whatever was asked over it.
+    /// Fails the requests on a closed connection.
     pub(super) fn unasked(&mut self, conn: ConnId) {
         if !defect!(ReverseOutlivesTransport) {
             self.give_up(|asked| asked.conn == conn, &Unanswered::Lost);
         }
     }
 
-    /// What took too long, or nobody waits for any more: the turn that asked was stopped.
+    /// Gives up requests that are past their deadline, or whose caller has stopped with its turn.
     pub(super) fn give_up_asking(&mut self, now: Instant) {
         self.give_up(|asked| asked.until <= now || asked.answer.is_closed(), &Unanswered::Late);
     }
@@ -86,7 +87,7 @@ impl HostCore {
             .collect::<Vec<_>>();
         for id in given_up {
             if let Some(asked) = self.reverse.remove(&id) {
-                // Who dropped the other end does not want to know.
+                // If the caller dropped the receiver, it does not need the answer.
                 let _ = asked.answer.send(Err(why.clone()));
             }
         }

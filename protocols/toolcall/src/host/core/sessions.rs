@@ -1,7 +1,8 @@
-//! Sessions: how they are made, and how they go.
+//! Creation and removal of sessions.
 //!
-//! A session that is not in memory may be kept in the archive. So whoever makes one waits until it is known that there is none of that
-//! name; where that cannot be known in time, none is made.
+//! A session that is not in memory may exist in the archive. So a request to create one waits until
+//! the host knows that there is no session with that name. If the host cannot find out in time, the
+//! request fails.
 
 use reknit_seams::net::ConnId;
 use tokio::time::Instant;
@@ -18,7 +19,8 @@ use crate::wire::{
 };
 
 impl HostCore {
-    /// A client makes a session; it is answered when it is known whether there is one of that name.
+    /// Handles a client's request to create a session. The answer follows when the host knows
+    /// whether the name is in use.
     pub(super) fn create_session(
         &mut self,
         conn: ConnId,
@@ -63,7 +65,8 @@ impl HostCore {
         Ok(())
     }
 
-    /// It is known what there is of this name: whoever wants to make it does, the first of all.
+    /// Continues the waiting requests to create a session with this name, after the host knows
+    /// whether it exists. The first request succeeds.
     pub(super) fn make_those_that_wait(&mut self, name: &str, now: Instant) {
         for Making { conn, id, client, params } in
             self.take_making(|making| making.params.channel == name)
@@ -76,7 +79,8 @@ impl HostCore {
         }
     }
 
-    /// It cannot be known what there is of this name: nobody makes it.
+    /// Refuses the waiting requests to create this session, because the host could not find out
+    /// whether it exists.
     pub(super) fn make_none(&mut self, name: &str) {
         for Making { conn, id, .. } in self.take_making(|making| making.params.channel == name) {
             self.answer(
@@ -87,7 +91,7 @@ impl HostCore {
         }
     }
 
-    /// Nobody waits any more over this connection.
+    /// Drops the requests to create sessions that came over this connection.
     pub(super) fn make_nothing_for(&mut self, conn: ConnId) {
         drop(self.take_making(|making| making.conn == conn));
     }
@@ -112,7 +116,7 @@ impl HostCore {
         answered(&())
     }
 
-    /// Says to all that a session is there.
+    /// Announces a session to all clients.
     fn announce(&mut self, name: &str) {
         let Some(SnapshotState::Session(state)) = self.state(name) else { return };
         let summary = self.summary_of(name, state);
@@ -143,7 +147,7 @@ impl HostCore {
         }
     }
 
-    /// The root says how many sessions there are.
+    /// Updates the number of sessions in the root.
     fn notify_sessions(&mut self, now: Instant) {
         let active_sessions = i64::try_from(self.sessions()).unwrap_or(i64::MAX);
         let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction {
@@ -152,7 +156,8 @@ impl HostCore {
         self.apply(ROOT, changed, None, now).expect("the root takes a number");
     }
 
-    /// A session goes with its chats: whoever looks at any of them is told, and of the session everybody.
+    /// Removes a session with its chats. The subscribers of each are notified, and all clients are
+    /// notified about the session.
     pub(super) fn dispose_session(
         &mut self,
         params: DisposeSessionParams,

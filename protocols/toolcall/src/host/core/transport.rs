@@ -1,4 +1,4 @@
-//! A connection: how far it has come, what it subscribes to, and what is still to be said on it.
+//! A connection: its stage, its subscriptions, and its queued messages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,67 +9,69 @@ use tokio::time::Instant;
 
 use crate::wire::{ActionEnvelope, Message, RequestId, Snapshot, weight};
 
-/// Why a connection is to be closed from this side.
+/// The reason why the host closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// It said what no client says.
+    /// The client sent an invalid message.
     #[error("the client said {0}")]
     Broke(&'static str),
-    /// It took too long to say who it is.
+    /// The handshake was not complete before the deadline.
     #[error("no handshake")]
     NoHandshake,
-    /// It reads so slowly that what it is owed is not kept any more.
+    /// The client reads so slowly that the messages for it are not kept any more.
     #[error("the client is too far behind")]
     Behind,
 }
 
-/// What a connection subscribes to.
+/// The state of a subscription.
 #[derive(Debug)]
 pub(super) enum Subscription {
-    /// The requests that wait for a restore; none where a handshake waits.
+    /// The requests that wait for a restore; empty if a handshake waits.
     Pending(Vec<RequestId>),
-    /// Actions after this number are said.
+    /// Actions after this number are sent.
     Active(u64),
 }
 
-/// How far a connection has come.
+/// The stage of a connection.
 pub(super) enum Stage {
-    /// It did not say who it is, until when it may.
+    /// The client has not identified itself yet; the deadline.
     Fresh(Instant),
-    /// It said, and its channels are being restored.
+    /// The client has identified itself, and its channels are being restored.
     Arriving(Handshake),
-    /// It is the connection of this client.
+    /// The connection is assigned to this client.
     Live(String),
 }
 
-/// The number of no action: every one is before it.
+/// A bound above the number of every action.
 pub(super) const ALL: u64 = u64::MAX;
 
 /// A connection.
 pub(super) struct Transport {
     pub(super) stage: Stage,
-    /// The number of the last action that was said, or that needs not be.
+    /// The number of the last action that was sent or did not need to be sent.
     pub(super) cursor: u64,
-    /// The actions after the cursor that it is owed and the log has dropped, with the size of each in bytes.
+    /// Actions after the cursor that the log has dropped but this connection still needs, with
+    /// their sizes in bytes.
     pub(super) kept: VecDeque<(usize, Arc<ActionEnvelope>)>,
-    /// Up to which action it is kept what it is owed: the last one when it was asked after it had taken everything; `ALL` as long
-    /// as it has.
+    /// The last action that is kept for this connection after the log drops it. `ALL` while the
+    /// connection has read everything; otherwise the last action at the first pull after that.
     pub(super) keeps_until: u64,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
-    /// What is said besides, and behind which action.
+    /// Queued answers and notices, each with the number of the action that must be sent first.
     pub(super) replies: VecDeque<(u64, Message)>,
-    /// How many bytes these hold, about.
+    /// The approximate size of these in bytes.
     pub(super) reply_bytes: usize,
     pub(super) over: Option<CloseReason>,
-    /// How many actions of its client had been heard when that began to count from one here. None of these is repeated here.
+    /// The number of actions received from its client when the client started its numbering over on
+    /// this connection. An action received before is never repeated here.
     pub(super) counts_after: u64,
     pub(super) wake: Arc<Notify>,
-    /// Subscriptions that were taken back while they waited; only a defect asks.
+    /// Subscriptions that were cancelled while they waited; only a defect uses it.
     pub(super) cancelled: BTreeSet<String>,
 }
 
 impl Transport {
-    /// The client whose connection it is, or is about to be.
+    /// Returns the client of the connection, also during its handshake.
     pub(super) fn client(&self) -> Option<&str> {
         match &self.stage {
             Stage::Fresh(_) => None,
@@ -78,7 +80,7 @@ impl Transport {
         }
     }
 
-    /// When the handshake has to be over.
+    /// Returns the deadline of the handshake.
     pub(super) fn handshake_until(&self) -> Option<Instant> {
         match &self.stage {
             _ if self.over.is_some() => None,
@@ -88,19 +90,20 @@ impl Transport {
         }
     }
 
-    /// Whether it holds a channel: subscribes to it, or asks to.
+    /// Whether it holds a channel: it subscribes to the channel, or has asked to.
     pub(super) fn holds(&self, channel: &str) -> bool {
         self.subscriptions.contains_key(channel)
             || matches!(&self.stage, Stage::Arriving(handshake) if handshake.wants(channel))
     }
 
-    /// Whether it is told what happens to a channel.
+    /// Whether it receives the actions of a channel.
     pub(super) fn is_active(&self, channel: &str) -> bool {
         matches!(self.stage, Stage::Live(_))
             && matches!(self.subscriptions.get(channel), Some(Subscription::Active(_)))
     }
 
-    /// Whether it is told what happens to a channel, and has been told how that was at this number or later.
+    /// Whether it receives the actions of a channel, and received the channel's state as of `seq`
+    /// or later.
     pub(super) fn is_active_since(&self, channel: &str, seq: u64) -> bool {
         matches!(self.subscriptions.get(channel), Some(Subscription::Active(from)) if *from >= seq)
     }
@@ -111,7 +114,7 @@ impl Transport {
             || matches!(&self.stage, Stage::Arriving(handshake) if handshake.waiting.contains(channel))
     }
 
-    /// The channels that its handshake asks for.
+    /// Returns the channels of its handshake.
     pub(super) fn wanted(&self) -> Vec<String> {
         match &self.stage {
             Stage::Arriving(handshake) => handshake.channels.clone(),
@@ -119,12 +122,13 @@ impl Transport {
         }
     }
 
-    /// A channel is gone.
+    /// Removes a channel that no longer exists.
     pub(super) fn forget(&mut self, channel: &str) {
         self.subscriptions.remove(channel);
     }
 
-    /// Whether an action is to be said here. What its own client did is, whatever it subscribes to by now: it waits to hear.
+    /// Whether this connection must receive an action. A client always receives its own actions,
+    /// whatever it subscribes to by now, because it waits for their outcome.
     pub(super) fn is_owed(&self, envelope: &ActionEnvelope) -> bool {
         match (&self.stage, &envelope.origin) {
             (Stage::Live(client), Some(origin)) if origin.client_id == *client => return true,
@@ -140,12 +144,13 @@ impl Transport {
         self.wake.notify_one();
     }
 
-    /// Whether it took everything when it was asked last.
+    /// Whether it had read everything at the last pull.
     pub(super) fn takes_all(&self) -> bool {
         self.keeps_until == ALL
     }
 
-    /// The actions after the cursor, in order: those that the log has let go as far as they are owed, and all others.
+    /// Returns the actions after the cursor in order: the kept ones that the log has dropped, then
+    /// those in the log.
     pub(super) fn after_cursor<'a>(
         &'a self,
         log: &'a Retention<Arc<ActionEnvelope>>,
@@ -156,7 +161,7 @@ impl Transport {
             .chain(log.since(self.cursor + 1).map(|(_, envelope)| envelope))
     }
 
-    /// The next answer or notice.
+    /// Returns the next answer or notice.
     pub(super) fn reply(&mut self) -> Option<Message> {
         let (behind, message) = self.replies.pop_front()?;
         self.cursor = self.cursor.max(behind);
@@ -164,7 +169,7 @@ impl Transport {
         Some(message)
     }
 
-    /// The next action to say up to this number, if there is one; the cursor is behind it then.
+    /// Returns the next action up to this number, if there is one, and moves the cursor past it.
     pub(super) fn take(
         &mut self,
         log: &Retention<Arc<ActionEnvelope>>,
@@ -180,8 +185,9 @@ impl Transport {
         next
     }
 
-    /// The log drops its actions up to this number: keeps those that are owed. `false` if the connection is behind: it did not take
-    /// them when it was asked, or more than `most` bytes are owed.
+    /// Keeps the actions that this connection still needs before the log drops everything up to
+    /// this number. Returns `false` if the connection is behind: it did not read them when they
+    /// were offered, or more than `most` bytes are kept.
     pub(super) fn outlives(
         &mut self,
         log: &Retention<Arc<ActionEnvelope>>,
@@ -209,27 +215,27 @@ pub(super) struct Handshake {
     pub(super) id: RequestId,
     pub(super) client: String,
     pub(super) kind: HandshakeKind,
-    /// What it asks for.
+    /// The requested channels.
     pub(super) channels: Vec<String>,
-    /// What of that is being restored.
+    /// The requested channels that are being restored.
     pub(super) waiting: BTreeSet<String>,
     pub(super) missing: BTreeSet<String>,
     pub(super) until: Instant,
-    /// What a defect read too early.
+    /// Snapshots that a defect read too early.
     pub(super) early: Vec<Snapshot>,
 }
 
-/// What kind of handshake it is.
+/// The kind of a handshake.
 #[derive(Clone)]
 pub(super) enum HandshakeKind {
-    /// In this version.
+    /// `initialize`, in this version.
     Initialize(String),
-    /// It has seen everything up to this action.
+    /// `reconnect`; the client has seen everything up to this action.
     Reconnect(u64),
 }
 
 impl HandshakeKind {
-    /// Up to which action its client knows the channels that it names, if it says so.
+    /// Returns the last action that the client reports to have seen, if any.
     pub(super) fn seen(&self) -> Option<u64> {
         match self {
             Self::Initialize(_) => None,
@@ -244,7 +250,8 @@ impl Handshake {
         self.channels.iter().any(|wanted| wanted == channel) && !self.missing.contains(channel)
     }
 
-    /// Channels that would make the answer too long count as missing; each can be subscribed to by itself.
+    /// Treats the channels that would make the answer too long as missing; the client can subscribe
+    /// to each of them separately.
     pub(super) fn leave_out(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
         let mut total = 0;
         let (fit, over) = std::mem::take(&mut self.channels).into_iter().partition(|channel| {

@@ -1,4 +1,4 @@
-//! The user of the client: he does what the script says, and listens to all that comes of it.
+//! The user of the client. It follows the script, and reads all results.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::time::sleep;
 
 use crate::script::{Bytes, Name, Number, Pause};
 
-/// Something that a user does.
+/// An action of a user.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum ExecAct {
-    /// Starts a process, and listens to it.
+    /// Starts a process, and reads its events.
     Launches(Name),
-    /// Starts a process, and goes away.
+    /// Starts a process, and abandons the start.
     GivesUp(Name, Pause),
     /// Writes to the n-th process.
     Writes(u8, Bytes),
@@ -24,19 +24,19 @@ pub enum ExecAct {
     Reads(u8, Number, Option<Number>, Pause),
     /// Interrupts it.
     Signals(u8),
-    /// Ends it.
+    /// Terminates it.
     Terminates(u8),
-    /// Lets it go.
+    /// Drops its handle.
     Forgets(u8),
-    /// Sends an HTTP request, and waits for all of the answer.
+    /// Sends an HTTP request, and waits for the complete answer.
     Http(Option<Pause>),
-    /// Sends one, and reads the body piece by piece, with a pause before each.
+    /// Sends an HTTP request, and reads the body piece by piece, with a pause before each piece.
     Streams(Option<Pause>, Pause),
     /// Closes the client.
     Closes,
 }
 
-/// What a user holds, and waits for.
+/// The handles of a user, and its pending operations.
 pub struct ExecUser {
     client: Arc<Client>,
     processes: Arc<Mutex<Vec<Process>>>,
@@ -52,7 +52,7 @@ impl ExecUser {
         &self.client
     }
 
-    /// Does it, without waiting for what comes of it.
+    /// Performs an action without waiting for its result.
     pub fn does(&mut self, act: &ExecAct) {
         let (client, act) = (self.client.clone(), act.clone());
         match act {
@@ -85,7 +85,7 @@ impl ExecUser {
         usize::from(n).checked_rem(self.processes().len())
     }
 
-    /// All that he waited for has ended.
+    /// Waits until all pending operations have ended.
     pub async fn is_done(&mut self) {
         while let Some(ended) = self.waits_for.join_next().await {
             ended.expect("nothing panics");
@@ -96,7 +96,7 @@ impl ExecUser {
 async fn with_client(client: &Client, act: ExecAct, processes: &Mutex<Vec<Process>>) {
     match act {
         ExecAct::Launches(name) => {
-            // Whether it works is the server's choice.
+            // The server decides whether the launch succeeds.
             let Ok(process) = client.launch(spec(&name)).await else { return };
             let events = process.events();
             processes.lock().expect("nothing panics under the lock").push(process);
@@ -121,7 +121,7 @@ async fn with_client(client: &Client, act: ExecAct, processes: &Mutex<Vec<Proces
 }
 
 async fn with_process(process: Process, act: ExecAct) {
-    // What comes of it is the server's choice; that something does, is not.
+    // The server decides the result; the operation must only end.
     match act {
         ExecAct::Writes(_, bytes) => drop(process.write(bytes.bytes()).await),
         ExecAct::Reads(_, after, max, wait) => {
@@ -145,7 +145,8 @@ fn request(timeout: Option<Pause>) -> HttpRequest {
     HttpRequest { timeout: timeout.map(Pause::duration), ..HttpRequest::get("http://web/") }
 }
 
-/// Each event has the next number, the exit comes once, and nothing follows the last one.
+/// Checks the events: each has the next number, the exit occurs once, and no event follows the last
+/// one.
 async fn listen(mut events: Events) {
     let (mut last, mut exits, mut over) = (0, 0, false);
     while let Some(event) = events.next().await {

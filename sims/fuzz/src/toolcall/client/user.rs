@@ -1,5 +1,5 @@
-//! The user of the client: he does what the script says, and waits for all that comes of it. What he runs for agents takes no time,
-//! or for ever.
+//! The user of the client. It follows the script, and waits for all results. Its tools either take
+//! no time or never complete.
 
 use std::collections::BTreeSet;
 use std::future::pending;
@@ -19,45 +19,45 @@ use super::{Action, text};
 use crate::script::Name;
 use crate::stage::must;
 
-/// What the client is called.
+/// The id of the client.
 pub const OWN: &str = "own";
 
-/// Something that a user does.
+/// An action of a user.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum WindowAct {
-    /// Looks at a channel.
+    /// Subscribes to a channel.
     Subscribes(Name),
-    /// Looks away.
+    /// Unsubscribes.
     Unsubscribes(Name),
-    /// Does something to a channel.
+    /// Dispatches an action to a channel.
     Dispatches(Name, Action),
-    /// Takes part in a session.
+    /// Joins a session.
     Joins(Name),
-    /// Asks for a session.
+    /// Creates a session.
     CreatesSession(Name),
-    /// Asks for a chat.
+    /// Creates a chat.
     CreatesChat(Name, Name),
-    /// Hands over a token.
+    /// Sends a token.
     Authenticates(Name, Name),
-    /// Begins a turn.
+    /// Starts a turn.
     StartsTurn(Name, Name),
-    /// Says whether a call may run.
+    /// Decides whether a call may run.
     Confirms(Name, Name, u8),
 }
 
-/// What a user holds, and waits for.
+/// The client of a user, and its pending operations.
 pub struct WindowUser {
     client: Arc<Client>,
-    /// What ends without a host, too.
+    /// The operations that also end without a host.
     asked: JoinSet<()>,
-    /// What waits for one.
+    /// The operations that wait for a host.
     done: JoinSet<()>,
 }
 
-/// What tells calls apart: the chat, the turn, the call.
+/// Identifies a call: the chat, the turn, the call.
 type Key = (String, String, String);
 
-/// A tool, and the calls that were begun, where all are remembered.
+/// A tool, and the calls that were started, if the client remembers all of them.
 struct Works(&'static str, Option<Arc<Mutex<BTreeSet<Key>>>>);
 
 impl Tool for Works {
@@ -77,7 +77,7 @@ impl Tool for Works {
 
 impl WindowUser {
     pub fn of(env: &Env, host: Endpoint, limits: ClientLimits) -> Self {
-        // A client that remembers little may begin a call again of which it is told again.
+        // A client that remembers few calls may start a call again when the host reports it again.
         let remembers = limits.begun_calls >= ClientLimits::default().begun_calls;
         let begun: Arc<Mutex<BTreeSet<Key>>> = Arc::default();
         let tool = |name| Arc::new(Works(name, remembers.then(|| begun.clone()))) as Arc<dyn Tool>;
@@ -94,10 +94,10 @@ impl WindowUser {
         &self.client
     }
 
-    /// Does it, without waiting for what comes of it.
+    /// Performs an action without waiting for its result.
     pub fn does(&mut self, act: &WindowAct) {
         let (client, act) = (self.client.clone(), act.clone());
-        // What comes of it is the host's choice; that something does, is not.
+        // The host decides the result; the operation must only end.
         match act {
             WindowAct::Unsubscribes(channel) => client.unsubscribe(&text(&channel)),
             WindowAct::Subscribes(channel) => {
@@ -139,14 +139,14 @@ impl WindowUser {
         }
     }
 
-    /// All that he asked for has ended.
+    /// Waits until all operations that end without a host have ended.
     pub async fn is_answered(&mut self) {
         while let Some(ended) = self.asked.join_next().await {
             ended.expect("nothing panics");
         }
     }
 
-    /// He closes the client, and does not wait for the rest.
+    /// Closes the client, and does not wait for the rest.
     pub async fn closes(self) {
         let Self { client, mut done, .. } = self;
         done.shutdown().await;

@@ -1,4 +1,4 @@
-//! G8.
+//! Tests of G8.
 
 use super::super::waits::waits_have_causes;
 use super::*;
@@ -16,7 +16,7 @@ fn waits(scripted: ScriptedRun, channel: &str, from: u64, to: u64) -> ScriptedRu
 }
 
 #[test]
-fn nobody_is_waited_for_who_is_connected_and_looks() {
+fn the_host_does_not_wait_for_a_connected_client_that_watches() {
     let back = || calls(here_until(Some(5_000)).conn(2, 9_000, None), 1_000, "call-1", "client");
     let scripted = |to| waits(taken_in(back(), 10_000, "2"), "c1", 5_000, to).horizon(60_000);
     holds(&scripted(10_000 + MOMENT), waits_have_causes);
@@ -44,7 +44,7 @@ fn nobody_is_waited_for_who_is_connected_and_looks() {
 }
 
 #[test]
-fn nobody_is_waited_for_on_whom_nothing_depends() {
+fn the_host_does_not_wait_if_nothing_depends_on_the_client() {
     let scripted = |to| {
         let scripted =
             over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 9_000, "cancelled");
@@ -87,7 +87,7 @@ fn nobody_is_waited_for_on_whom_nothing_depends() {
 }
 
 #[test]
-fn nobody_has_a_place_in_a_session_that_is_gone() {
+fn a_removed_session_has_no_places() {
     let gone = || {
         milestone(
             here_until(Some(5_000)),
@@ -118,7 +118,7 @@ fn nobody_has_a_place_in_a_session_that_is_gone() {
 }
 
 #[test]
-fn who_died_waits_for_nobody() {
+fn a_dead_host_waits_for_no_client() {
     let over =
         || over(calls(here_until(Some(5_000)), 1_000, "call-1", "client"), 5_000, "cancelled");
     let scripted = |incarnations: fn(ScriptedRun) -> ScriptedRun| {
@@ -135,9 +135,10 @@ fn who_died_waits_for_nobody() {
     );
 }
 
-/// Its user asked for the session, looked away, and did not see it again; its client joined all the same.
+/// The user asked for the session, stopped watching, and did not see it again, but the client still
+/// joined.
 #[test]
-fn who_was_asked_to_take_part_may_have_a_place() {
+fn a_client_that_was_asked_to_join_may_have_a_place() {
     let lost = |scripted| {
         milestone(
             scripted,
@@ -171,9 +172,9 @@ fn who_was_asked_to_take_part_may_have_a_place() {
     assert_eq!(breaks(&refused, waits_have_causes).len(), 1, "it was refused");
 }
 
-/// A host of which a task is held takes a connection in that is over there already.
+/// A host with a held task accepts a connection that the client has already lost.
 #[test]
-fn who_was_taken_in_too_late_is_not_here() {
+fn a_client_accepted_too_late_is_not_present() {
     let scripted = |over| {
         let scripted = calls(
             here_until(Some(1_000)).conn_closed(2, 1_050, over, None),

@@ -17,7 +17,7 @@ fn the_first_attempt_is_made_at_once_and_later_ones_after_pauses_that_grow() {
 }
 
 #[test]
-fn a_connection_that_lived_makes_pauses_small_again() {
+fn a_long_connection_resets_the_backoff() {
     let mut window = Window::connected();
     window.lose();
     window.wait(S);
@@ -31,7 +31,7 @@ fn a_connection_that_lived_makes_pauses_small_again() {
 }
 
 #[test]
-fn a_host_that_says_nothing_is_given_up() {
+fn a_silent_host_is_given_up() {
     let mut window = Window::new();
     window.open();
     window.wait(20 * S);
@@ -39,7 +39,7 @@ fn a_host_that_says_nothing_is_given_up() {
 }
 
 #[test]
-fn who_knows_the_host_says_how_far_it_has_come_and_what_it_has() {
+fn a_known_client_reconnects_with_its_last_action_and_its_channels() {
     let mut window = Window::connected();
     window.happens(11, "s", &title("x"));
     window.comes_back();
@@ -54,7 +54,7 @@ fn who_knows_the_host_says_how_far_it_has_come_and_what_it_has() {
 }
 
 #[test]
-fn who_is_not_known_starts_over_with_channels_then_tokens_then_what_was_done() {
+fn an_unknown_client_starts_over_with_channels_then_tokens_then_actions() {
     let mut window = Window::connected();
     window.core.remember("https://model", "secret");
     let _done = window.dispatch("s", title("mine"));
@@ -78,7 +78,7 @@ fn who_is_not_known_starts_over_with_channels_then_tokens_then_what_was_done() {
 }
 
 #[test]
-fn tokens_that_were_lost_with_their_connection_are_handed_over_again() {
+fn tokens_lost_with_their_connection_are_sent_again() {
     let mut window = Window::connected();
     window.core.remember("https://model", "secret");
     window.comes_back();
@@ -95,9 +95,9 @@ fn tokens_that_were_lost_with_their_connection_are_handed_over_again() {
     assert_eq!(window.core.state(), State::Connected, "the host has them");
 }
 
-/// The channels are there; the host has the window for one that holds them.
+/// The channels are restored, so the host already has this client as a subscriber.
 #[test]
-fn who_lets_go_of_a_channel_while_tokens_are_handed_over_says_so() {
+fn unsubscribing_while_tokens_are_sent_notifies_the_host() {
     let mut window = Window::connected();
     window.core.remember("https://model", "secret");
     window.comes_back();
@@ -109,7 +109,7 @@ fn who_lets_go_of_a_channel_while_tokens_are_handed_over_says_so() {
 }
 
 #[test]
-fn a_token_that_is_refused_holds_nothing_up() {
+fn a_refused_token_does_not_delay_the_connection() {
     let mut window = Window::new();
     window.core.remember("https://model", "stale");
     window.open();
@@ -129,7 +129,7 @@ fn a_loss_in_the_middle_of_the_handshake_leads_to_the_next_attempt() {
 }
 
 #[test]
-fn news_of_an_older_connection_is_no_news() {
+fn events_of_an_older_connection_are_ignored() {
     let mut window = Window::connected();
     window.comes_back();
     window.core.lost(1, window.now, 0);
@@ -162,7 +162,7 @@ fn a_host_of_another_version_ends_the_client_and_everything_that_waits() {
 }
 
 #[test]
-fn any_other_refusal_passes() {
+fn any_other_refusal_is_retried() {
     let mut window = Window::new();
     window.open();
     window.refuse("initialize", -32011);
@@ -171,7 +171,7 @@ fn any_other_refusal_passes() {
 }
 
 #[test]
-fn a_host_that_talks_nonsense_is_left() {
+fn a_malformed_message_closes_the_connection() {
     for nonsense in
         [json!([]), json!({ "jsonrpc": "2.0", "method": "action", "params": { "channel": 1 } })]
     {

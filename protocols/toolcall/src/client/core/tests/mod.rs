@@ -1,4 +1,4 @@
-//! The client's core, driven by hand: what a host would say in, what the client says out.
+//! Drives the client's core by hand: the tests write the host's messages and check the client's.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ mod runner;
 
 const S: Duration = Duration::from_secs(1);
 
-/// A client, and everything that it wanted from outside.
+/// A client, and all its effects.
 struct Window {
     core: ClientCore,
     now: Instant,
-    /// The connections that it wanted to have opened.
+    /// The connections that it asked to open.
     opened: Vec<u64>,
-    /// What it said over the newest one.
+    /// The messages that it sent over the newest connection.
     sent: Vec<Value>,
-    /// The calls that it wanted to have run or stopped.
+    /// The calls that it asked to run or stop.
     calls: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl Window {
         window
     }
 
-    /// Lets time pass, and the client do what is due in it.
+    /// Advances the time, and lets the client handle its timeouts.
     fn wait(&mut self, how_long: Duration) {
         let until = self.now + how_long;
         let mut rounds = 0;
@@ -96,7 +96,7 @@ impl Window {
         self.carry_out();
     }
 
-    /// The newest request of a method that was not looked at; its id.
+    /// Returns the id of the newest request of a method that the test has not read yet.
     fn asked(&self, method: &str) -> i64 {
         let asked =
             self.sent.iter().rev().find(|sent| sent["method"] == method && sent["id"].is_i64());
@@ -105,7 +105,7 @@ impl Window {
             .unwrap()
     }
 
-    /// What was said over this connection, by method.
+    /// Returns the methods of the messages sent over this connection.
     fn methods(&self) -> Vec<&str> {
         self.sent.iter().map(|sent| sent["method"].as_str().unwrap_or("answer")).collect()
     }
@@ -128,7 +128,7 @@ impl Window {
         self.answer("initialize", result);
     }
 
-    /// A client that is connected, and knows a session and a chat as of action 10.
+    /// Creates a connected client that knows a session and a chat as of action 10.
     fn connected() -> Self {
         Self::new().connecting()
     }
@@ -184,7 +184,7 @@ impl Window {
         (of(self.core.confirmed("s").cloned()), of(self.core.view("s")))
     }
 
-    /// The connection is lost, and the next one is open; the host is asked to take the client back.
+    /// Loses the connection and opens the next one; the client asks the host to reconnect it.
     fn comes_back(&mut self) {
         self.lose();
         self.wait(40 * S);
@@ -215,7 +215,7 @@ fn chat(seq: u64, active: Value) -> Value {
     json!({ "resource": "c", "fromSeq": seq, "state": state })
 }
 
-/// A turn with a call of this client's.
+/// Returns a turn with a call of this client.
 fn turn_with(call: &Value) -> Value {
     let message = json!({ "text": "do it", "origin": { "kind": "user" } });
     let parts = json!([{ "kind": "toolCall", "toolCall": call }]);

@@ -1,9 +1,9 @@
-//! What the user asks for, with and without a connection.
+//! The user's requests, with and without a connection.
 
 use super::*;
 
 #[test]
-fn what_is_asked_for_without_a_connection_is_said_in_order() {
+fn requests_without_a_connection_are_sent_in_order() {
     let mut window = Window::connected();
     window.lose();
     let _first = window.dispatch("s", title("1"));
@@ -21,7 +21,7 @@ fn what_is_asked_for_without_a_connection_is_said_in_order() {
 }
 
 #[test]
-fn an_action_that_was_said_is_said_again_before_what_came_after_it() {
+fn a_sent_action_is_retransmitted_before_later_ones() {
     let mut window = Window::connected();
     let _said = [window.dispatch("s", title("1")), window.dispatch("s", title("2"))];
     window.lose();
@@ -37,7 +37,7 @@ fn an_action_that_was_said_is_said_again_before_what_came_after_it() {
 }
 
 #[test]
-fn an_action_whose_echo_was_replayed_is_not_said_again() {
+fn an_action_with_a_replayed_echo_is_not_retransmitted() {
     let mut window = Window::connected();
     let mut done = window.dispatch("s", title("1"));
     window.comes_back();
@@ -81,7 +81,7 @@ fn a_request_waits_no_longer_than_its_deadline_with_or_without_a_connection() {
 }
 
 #[test]
-fn a_late_answer_is_nobodys() {
+fn a_late_answer_is_ignored() {
     let mut window = Window::connected();
     let _request = window.request("createChat");
     let id = window.asked("createChat");
@@ -91,7 +91,7 @@ fn a_late_answer_is_nobodys() {
 }
 
 #[test]
-fn an_unsubscription_takes_back_what_waits() {
+fn unsubscribing_cancels_a_waiting_subscription() {
     let mut window = Window::connected();
     let mut in_flight = window.subscribe("c2");
     window.core.unsubscribe("c2");
@@ -109,7 +109,7 @@ fn an_unsubscription_takes_back_what_waits() {
 }
 
 #[test]
-fn a_channel_that_does_not_exist_is_gone() {
+fn subscribing_to_a_missing_channel_fails() {
     let mut window = Window::connected();
     let mut answered = window.subscribe("nowhere");
     window.refuse("subscribe", -32008);
@@ -118,7 +118,7 @@ fn a_channel_that_does_not_exist_is_gone() {
 }
 
 #[test]
-fn so_much_waits_and_no_more() {
+fn the_queue_has_a_limit() {
     let limits =
         ClientLimits { held: 3, unconfirmed: 1, subscriptions: 3, ..ClientLimits::default() };
     let mut window = Window::with(limits).connecting();

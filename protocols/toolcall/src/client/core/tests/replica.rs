@@ -1,9 +1,9 @@
-//! What is known of a channel, and what is only assumed.
+//! The confirmed state of a channel, and pending actions.
 
 use super::*;
 
 #[test]
-fn what_is_done_is_seen_at_once_and_confirmed_by_its_echo() {
+fn an_action_is_visible_at_once_and_confirmed_by_its_echo() {
     let mut window = Window::connected();
     let mut done = window.dispatch("s", title("mine"));
     assert_eq!(window.title(), ("title".to_owned(), "mine".to_owned()));
@@ -16,7 +16,7 @@ fn what_is_done_is_seen_at_once_and_confirmed_by_its_echo() {
 }
 
 #[test]
-fn what_others_do_comes_below_what_is_assumed() {
+fn pending_actions_are_applied_on_top_of_other_clients_actions() {
     let mut window = Window::connected();
     let _done = window.dispatch("s", title("mine"));
     window.happens(11, "s", &title("theirs"));
@@ -24,7 +24,7 @@ fn what_others_do_comes_below_what_is_assumed() {
 }
 
 #[test]
-fn what_is_refused_is_taken_back() {
+fn a_rejected_action_is_undone() {
     let mut window = Window::connected();
     let mut done = window.dispatch("s", title("mine"));
     let origin = json!({ "clientId": "window", "clientSeq": 1 });
@@ -37,7 +37,7 @@ fn what_is_refused_is_taken_back() {
 }
 
 #[test]
-fn what_does_not_fit_what_is_known_is_not_even_said() {
+fn an_action_that_does_not_fit_the_local_state_is_not_sent() {
     let mut window = Window::connected();
     let before = window.sent.len();
     let complete = window.dispatch("c", over("call")).try_recv();
@@ -47,7 +47,7 @@ fn what_does_not_fit_what_is_known_is_not_even_said() {
 }
 
 #[test]
-fn a_session_that_is_gone_is_let_go() {
+fn a_removed_session_is_dropped() {
     let mut window = Window::connected();
     let mut done = window.dispatch("s", title("mine"));
     let removed = |session: &str| json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": session } });
@@ -58,9 +58,9 @@ fn a_session_that_is_gone_is_let_go() {
     assert_eq!(done.try_recv(), Ok(Err(Failure::Gone)));
 }
 
-/// It was asked for again before it was heard that the older one of that name is gone.
+/// The client subscribed again before it learned that the older session with that name was removed.
 #[test]
-fn a_session_that_is_made_anew_is_known_once_the_host_says_how_it_is() {
+fn a_recreated_session_is_known_after_its_snapshot() {
     let mut window = Window::connected();
     let (to, mut answered) = oneshot::channel();
     window.core.subscribe("s", to, window.now);
@@ -70,9 +70,9 @@ fn a_session_that_is_made_anew_is_known_once_the_host_says_how_it_is() {
     assert_eq!((answered.try_recv(), window.title().0.as_str()), (Ok(Ok(())), "anew"));
 }
 
-/// It was gone, and asked for again; then nobody wants it any more.
+/// The session was removed, the client subscribed again, and then unsubscribed.
 #[test]
-fn who_lets_go_of_a_session_that_is_about_to_be_made_anew_does_not_know_it() {
+fn unsubscribing_from_a_session_before_its_recreation_drops_it() {
     let mut window = Window::connected();
     let mut answered = window.subscribe("s");
     let asked = window.asked("subscribe");
@@ -89,9 +89,10 @@ fn who_lets_go_of_a_session_that_is_about_to_be_made_anew_does_not_know_it() {
     assert!(window.core.confirmed("s").is_none());
 }
 
-/// It was gone, and asked for again, and that was never answered: the host may have it for a window that looks.
+/// The session was removed, and the client subscribed again without getting an answer: the host may
+/// have subscribed it.
 #[test]
-fn who_gives_up_asking_for_a_session_that_was_gone_lets_go_of_it() {
+fn a_subscription_that_times_out_is_unsubscribed() {
     let mut window = Window::connected();
     let mut answered = window.subscribe("s");
     window.hear(&json!({ "jsonrpc": "2.0", "method": "root/sessionRemoved", "params": { "channel": ROOT, "session": "s" } }));
@@ -103,9 +104,9 @@ fn who_gives_up_asking_for_a_session_that_was_gone_lets_go_of_it() {
     assert!(window.methods().contains(&"unsubscribe"));
 }
 
-/// A window that never looked at the session hears of the chat at which it looks.
+/// A client that never subscribed to the session is notified about its subscribed chat.
 #[test]
-fn a_chat_that_its_session_lets_go_is_let_go_whoever_looks_at_the_session() {
+fn a_chat_removed_by_its_session_is_dropped_without_a_session_subscription() {
     let mut window = Window::connected();
     window.core.unsubscribe("s");
     window.happens(11, "s", &json!({ "type": "session/chatRemoved", "chat": "c" }));
@@ -123,7 +124,7 @@ fn an_action_that_is_known_already_is_not_applied_again() {
 }
 
 #[test]
-fn a_replay_and_a_snapshot_come_to_the_same() {
+fn a_replay_and_a_snapshot_give_the_same_state() {
     let replay = json!({
         "type": "replay", "missing": [],
         "actions": [{ "channel": "s", "action": title("a"), "serverSeq": 11 }, { "channel": "s", "action": title("b"), "serverSeq": 14 }],
@@ -142,7 +143,7 @@ fn a_replay_and_a_snapshot_come_to_the_same() {
 }
 
 #[test]
-fn a_snapshot_of_a_host_that_counts_lower_counts() {
+fn a_snapshot_with_a_lower_number_is_applied() {
     let mut window = Window::connected();
     window.comes_back();
     window.answer(
@@ -154,7 +155,7 @@ fn a_snapshot_of_a_host_that_counts_lower_counts() {
 }
 
 #[test]
-fn a_channel_that_is_missing_is_gone_with_what_was_assumed_of_it() {
+fn a_missing_channel_is_dropped_with_its_pending_actions() {
     let missing = [
         json!({ "type": "replay", "actions": [], "missing": ["s"] }),
         json!({ "type": "snapshot", "snapshots": [chat(12, Value::Null)] }),
@@ -171,7 +172,7 @@ fn a_channel_that_is_missing_is_gone_with_what_was_assumed_of_it() {
 }
 
 #[test]
-fn a_channel_of_which_the_host_says_too_much_is_let_go() {
+fn a_channel_over_the_size_limit_is_dropped() {
     let mut window =
         Window::with(ClientLimits { channel_bytes: 2000, ..ClientLimits::default() }).connecting();
     for seq in 11..40 {
@@ -184,7 +185,7 @@ fn a_channel_of_which_the_host_says_too_much_is_let_go() {
 }
 
 #[test]
-fn who_was_forgotten_by_its_session_joins_again() {
+fn a_client_removed_from_its_session_joins_again() {
     let mut window = Window::connected();
     let (to, _done) = oneshot::channel();
     window.core.join("s", to);
@@ -206,9 +207,10 @@ fn who_was_forgotten_by_its_session_joins_again() {
     assert_eq!(joins, 1, "it is said again, and not twice");
 }
 
-/// It took effect, and the grace passed before the client was back: the repetition is told that it did, and that is no more so.
+/// The join took effect, and the grace period passed before the client reconnected. The host
+/// answers the retransmission with success, although the join is undone by then.
 #[test]
-fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
+fn a_client_removed_before_its_join_was_confirmed_joins_again() {
     let mut window = Window::connected();
     let (to, _done) = oneshot::channel();
     window.core.join("s", to);
@@ -231,7 +233,7 @@ fn who_was_forgotten_before_it_heard_that_it_had_joined_joins_again() {
 }
 
 #[test]
-fn what_is_let_go_of_during_the_handshake_is_taken_back_after_it() {
+fn unsubscribing_during_the_handshake_is_sent_after_it() {
     for answer in [
         json!({ "type": "replay", "actions": [], "missing": [] }),
         json!({ "type": "snapshot", "snapshots": [session(10, "title"), chat(10, Value::Null)] }),

@@ -7,7 +7,7 @@ fn key(call: &str) -> runner::Key {
     ("c".to_owned(), "t1".to_owned(), call.to_owned())
 }
 
-/// A client that was connected, and comes back to a chat with a turn under way.
+/// Creates a client that was connected and reconnects to a chat with a turn in progress.
 fn back_to(call: &Value) -> Window {
     let mut window = Window::connected();
     window.comes_back();
@@ -17,7 +17,7 @@ fn back_to(call: &Value) -> Window {
 }
 
 #[test]
-fn a_call_that_runs_is_begun_once() {
+fn a_running_call_is_started_once() {
     let mut window = back_to(&running("call", "window"));
     assert_eq!(window.calls, ["run call {}"]);
     window.happens(21, "s", &title("x"));
@@ -27,12 +27,12 @@ fn a_call_that_runs_is_begun_once() {
 }
 
 #[test]
-fn a_call_of_another_client_is_not() {
+fn a_call_of_another_client_is_not_started() {
     assert!(back_to(&running("call", "other")).calls.is_empty());
 }
 
 #[test]
-fn nothing_is_begun_before_everything_that_was_missed_is_known() {
+fn no_call_starts_before_the_client_is_up_to_date() {
     let mut window = Window::connected();
     window.comes_back();
     let started = json!({
@@ -61,7 +61,7 @@ fn nothing_is_begun_before_everything_that_was_missed_is_known() {
 }
 
 #[test]
-fn a_result_is_told_once_and_its_call_not_begun_again() {
+fn a_result_is_sent_once_and_its_call_is_not_restarted() {
     let mut window = back_to(&running("call", "window"));
     window.core.finished(&key("call"), done("x"));
     window.core.finished(&key("call"), done("y"));
@@ -71,7 +71,7 @@ fn a_result_is_told_once_and_its_call_not_begun_again() {
 }
 
 #[test]
-fn a_result_that_is_there_while_nobody_listens_is_told_later() {
+fn a_result_without_a_connection_is_sent_later() {
     let mut window = back_to(&running("call", "window"));
     window.lose();
     window.core.finished(&key("call"), done("x"));
@@ -82,7 +82,7 @@ fn a_result_that_is_there_while_nobody_listens_is_told_later() {
 }
 
 #[test]
-fn a_call_that_is_over_is_stopped_and_its_result_is_nobodys() {
+fn a_call_that_is_over_is_stopped_and_its_result_dropped() {
     let mut window = back_to(&running("call", "window"));
     window.happens(21, "c", &over("call"));
     assert_eq!(window.calls, ["run call {}", "stop call"]);
@@ -92,7 +92,7 @@ fn a_call_that_is_over_is_stopped_and_its_result_is_nobodys() {
 }
 
 #[test]
-fn a_call_that_wants_another_confirmation_is_not_begun_a_second_time() {
+fn a_call_that_needs_another_confirmation_is_not_started_again() {
     let mut window = back_to(&running("call", "window"));
     let ready = json!({ "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": "call", "invocationMessage": "sure?" });
     window.happens(21, "c", &ready);
@@ -102,7 +102,7 @@ fn a_call_that_wants_another_confirmation_is_not_begun_a_second_time() {
 }
 
 #[test]
-fn so_many_run_at_once_and_the_others_when_one_is_done() {
+fn calls_over_the_limit_start_when_another_ends() {
     let mut window =
         Window::with(ClientLimits { running_tools: 1, ..ClientLimits::default() }).connecting();
     window.comes_back();
@@ -120,7 +120,7 @@ fn so_many_run_at_once_and_the_others_when_one_is_done() {
 }
 
 #[test]
-fn whoever_lets_go_of_the_chat_stops() {
+fn unsubscribing_from_the_chat_stops_its_calls() {
     let mut window = back_to(&running("call", "window"));
     window.core.unsubscribe("c");
     window.happens(21, "s", &title("x"));
@@ -128,7 +128,7 @@ fn whoever_lets_go_of_the_chat_stops() {
 }
 
 #[test]
-fn a_call_that_was_let_go_of_has_failed_for_whoever_comes_back_to_it() {
+fn an_abandoned_call_has_failed_when_the_client_subscribes_again() {
     let mut window = back_to(&running("call", "window"));
     window.core.unsubscribe("c");
     let _answered = window.subscribe("c");
@@ -145,7 +145,7 @@ fn a_call_that_was_let_go_of_has_failed_for_whoever_comes_back_to_it() {
 }
 
 #[test]
-fn the_end_of_the_client_stops_everything() {
+fn closing_the_client_stops_everything() {
     let mut window = back_to(&running("call", "window"));
     window.core.close(&Failure::Closed);
     window.carry_out();

@@ -1,9 +1,9 @@
-//! What clients dispatch.
+//! Actions that clients dispatch.
 
 use super::*;
 
 #[test]
-fn an_action_is_told_to_everybody_who_subscribes_with_its_origin() {
+fn every_subscriber_receives_an_action_with_its_origin() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     let (watcher, stranger) = (host.second("b", &[]), host.initialize("c", &[ROOT]));
     host.dispatch(conn, 7, "s", title("x"));
@@ -18,7 +18,7 @@ fn an_action_is_told_to_everybody_who_subscribes_with_its_origin() {
 }
 
 #[test]
-fn whoever_did_something_hears_of_it_though_they_do_not_subscribe_any_more() {
+fn a_sender_receives_its_action_after_unsubscribing() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 7, "s", title("x"));
     host.notify(conn, "unsubscribe", json!({ "channel": "s" }));
@@ -26,7 +26,7 @@ fn whoever_did_something_hears_of_it_though_they_do_not_subscribe_any_more() {
 }
 
 #[test]
-fn what_only_the_host_does_is_refused_and_told_to_nobody_else() {
+fn a_forged_host_action_is_refused_and_reported_to_its_sender_only() {
     let (mut host, conn, id) = with_call();
     let watcher = host.second("watcher", &[]);
     let active = json!({ "clientId": "watcher", "tools": [] });
@@ -58,7 +58,7 @@ fn what_only_the_host_does_is_refused_and_told_to_nobody_else() {
 }
 
 #[test]
-fn only_the_owner_says_what_came_of_a_call() {
+fn only_the_owner_reports_the_result_of_a_call() {
     let (mut host, conn, id) = with_call();
     host.ready(&id, true);
     let other = host.second("other", &["tool"]);
@@ -70,7 +70,7 @@ fn only_the_owner_says_what_came_of_a_call() {
 }
 
 #[test]
-fn a_repetition_takes_no_effect_and_is_told_what_came_of_it() {
+fn a_repetition_takes_no_effect_and_gets_the_first_outcome() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("once"));
     host.dispatch(conn, 2, "nowhere", title("never"));
@@ -81,9 +81,10 @@ fn a_repetition_takes_no_effect_and_is_told_what_came_of_it() {
     assert_eq!(host.core.seq(), refused);
 }
 
-/// Applied, and the connection was lost before the echo; the client was given a snapshot, and cannot know.
+/// The action was applied, and the connection was lost before the echo. The client received a
+/// snapshot, and cannot know whether the action took effect.
 #[test]
-fn an_action_that_is_sent_again_after_a_snapshot_takes_effect_once() {
+fn an_action_retransmitted_after_a_snapshot_takes_effect_once() {
     let (mut host, conn) =
         Host::with(HostLimits { log_actions: 2, ..HostLimits::default() }).having_chat("a", &[]);
     let busy = host.second("busy", &[]);
@@ -107,7 +108,7 @@ fn an_action_that_is_sent_again_after_a_snapshot_takes_effect_once() {
 }
 
 #[test]
-fn a_repetition_whose_echo_is_on_its_way_is_not_told_twice() {
+fn a_repetition_before_the_echo_gets_a_single_answer() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("once"));
     host.dispatch(conn, 1, "s", title("once"));
@@ -115,7 +116,7 @@ fn a_repetition_whose_echo_is_on_its_way_is_not_told_twice() {
 }
 
 #[test]
-fn a_turn_begins_once_and_not_beside_another() {
+fn a_turn_starts_once_and_never_in_parallel() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
     host.starts_turn(conn, 2, "t2");
@@ -134,7 +135,7 @@ fn a_turn_begins_once_and_not_beside_another() {
 }
 
 #[test]
-fn a_turn_that_its_user_cancels_stops_its_agent() {
+fn cancelling_a_turn_stops_its_agent() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
     host.dispatch(
@@ -147,7 +148,7 @@ fn a_turn_that_its_user_cancels_stops_its_agent() {
 }
 
 #[test]
-fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
+fn a_client_may_count_from_one_again_on_a_new_connection() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("first"));
     host.close(conn);
@@ -160,7 +161,7 @@ fn a_client_that_counts_from_one_again_over_a_new_connection_is_heard() {
 }
 
 #[test]
-fn a_client_that_starts_over_counts_from_the_beginning() {
+fn after_initialize_an_old_number_is_a_new_action() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     let other = host.second("b", &[]);
     host.dispatch(conn, 1, "s", title("one"));
@@ -172,7 +173,7 @@ fn a_client_that_starts_over_counts_from_the_beginning() {
 }
 
 #[test]
-fn a_connection_that_starts_over_takes_nothing_from_one_that_goes_on() {
+fn another_connection_of_the_client_continues_its_numbering() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     let other = host.second("b", &[]);
     host.dispatch(conn, 1, "s", title("one"));
@@ -185,7 +186,7 @@ fn a_connection_that_starts_over_takes_nothing_from_one_that_goes_on() {
 }
 
 #[test]
-fn the_session_says_how_its_chat_is() {
+fn the_session_lists_the_status_of_its_chat() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
     let reported = host.actions(conn);

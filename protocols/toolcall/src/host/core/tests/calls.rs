@@ -1,9 +1,9 @@
-//! Who runs a call, and how it ends.
+//! The owners of calls, and how calls end.
 
 use super::*;
 
 #[test]
-fn who_started_the_turn_is_asked_first_and_then_whoever_can() {
+fn the_client_that_started_the_turn_has_priority_for_its_calls() {
     let (mut host, _first) = Host::with_chat("first", &["tool", "mine"]);
     let second = host.second("second", &["tool"]);
     host.starts_turn(second, 1, "t1");
@@ -15,7 +15,7 @@ fn who_started_the_turn_is_asked_first_and_then_whoever_can() {
 }
 
 #[test]
-fn who_is_connected_is_asked_before_who_is_away() {
+fn a_connected_client_has_priority_over_a_disconnected_one() {
     let (mut host, first) = Host::with_chat("first", &["tool"]);
     let second = host.second("second", &["tool"]);
     host.starts_turn(first, 1, "t1");
@@ -26,7 +26,7 @@ fn who_is_connected_is_asked_before_who_is_away() {
 }
 
 #[test]
-fn who_does_not_watch_the_chat_is_not_asked() {
+fn a_client_without_a_subscription_to_the_chat_gets_no_call() {
     let (mut host, first) = Host::with_chat("first", &["tool"]);
     let user = host.second("user", &[]);
     host.notify(first, "unsubscribe", json!({ "channel": "c" }));
@@ -35,9 +35,9 @@ fn who_does_not_watch_the_chat_is_not_asked() {
     assert_eq!((host.call(&id), host.owner(&id)), ("failed", None));
 }
 
-/// A reloaded window is another client: what was true of the old one is not asked.
+/// A reloaded window is a new client: the state of the old one does not count.
 #[test]
-fn a_window_that_was_reloaded_runs_the_calls_of_the_old_ones_turn() {
+fn a_reloaded_window_runs_the_calls_of_the_old_windows_turn() {
     let (mut host, old) = Host::with_chat("window-1", &["tool"]);
     host.starts_turn(old, 1, "t1");
     host.close(old);
@@ -47,7 +47,7 @@ fn a_window_that_was_reloaded_runs_the_calls_of_the_old_ones_turn() {
 }
 
 #[test]
-fn the_model_is_told_to_try_again_only_where_another_client_is_there() {
+fn the_failure_suggests_a_retry_only_if_another_client_is_ready() {
     let failed = |replacement_is_there: bool| {
         let (mut host, gone) = Host::with_chat("gone", &["tool"]);
         host.starts_turn(gone, 1, "t1");
@@ -66,7 +66,7 @@ fn the_model_is_told_to_try_again_only_where_another_client_is_there() {
 }
 
 #[test]
-fn a_call_goes_through_confirmation_run_and_the_confirmation_of_its_result() {
+fn a_call_passes_confirmation_execution_and_result_confirmation() {
     let (mut host, conn, id) = with_call();
     host.ready(&id, false);
     assert_eq!(host.call(&id), "pending confirmation");
@@ -82,7 +82,7 @@ fn a_call_goes_through_confirmation_run_and_the_confirmation_of_its_result() {
 }
 
 #[test]
-fn a_result_that_comes_while_the_confirmation_is_pending_ends_both() {
+fn a_result_during_a_pending_confirmation_ends_both() {
     let (mut host, conn, id) = with_call();
     host.ready(&id, false);
     host.dispatch(conn, 2, "c", completed(&id));
@@ -154,7 +154,7 @@ fn a_client_that_leaves_the_session_gives_its_calls_up() {
 }
 
 #[test]
-fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
+fn a_request_of_the_host_fails_with_its_connection() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     let raw = || serde_json::value::to_raw_value(&json!({})).unwrap();
     let mut nobody = host.core.ask("nobody", "resourceRead", raw(), host.now);
@@ -168,7 +168,7 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
         .find(|message| message["method"] == "resourceRead")
         .unwrap()["id"]
         .clone();
-    // The older connection was not asked.
+    // The request did not go over the older connection.
     host.send(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": "forged" }));
     host.close(newer);
     assert_eq!(lost.try_recv().unwrap().unwrap_err(), Unanswered::Lost);
@@ -187,7 +187,7 @@ fn what_the_host_asks_is_over_with_the_connection_that_was_asked() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_is_not_asked_for_any_longer() {
+fn a_request_of_a_stopped_turn_is_given_up() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     let raw = || serde_json::value::to_raw_value(&json!({})).unwrap();
     drop(host.core.ask("window", "resourceRead", raw(), host.now));

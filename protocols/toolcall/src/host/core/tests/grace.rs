@@ -1,9 +1,9 @@
-//! When a call's owner counts as gone, and when it does not.
+//! When the owner of a call counts as disconnected, and when it does not.
 
 use super::*;
 
 #[test]
-fn a_call_is_failed_when_its_owner_was_away_for_thirty_seconds_and_not_before() {
+fn a_call_fails_after_its_owner_was_disconnected_for_30_s() {
     let (mut host, conn, id) = with_call();
     let watcher = host.second("watcher", &[]);
     host.close(conn);
@@ -22,9 +22,9 @@ fn a_call_is_failed_when_its_owner_was_away_for_thirty_seconds_and_not_before() 
     );
 }
 
-/// Nobody may begin with what is about to be failed.
+/// No client may start a call that is about to fail.
 #[test]
-fn a_streaming_call_that_is_failed_never_runs() {
+fn a_failed_streaming_call_never_runs() {
     let (mut host, conn, _) = with_call();
     let watcher = host.second("watcher", &[]);
     host.close(conn);
@@ -38,7 +38,7 @@ fn a_streaming_call_that_is_failed_never_runs() {
 }
 
 #[test]
-fn a_running_call_and_one_that_waits_for_a_confirmation_are_failed_too() {
+fn running_and_unconfirmed_calls_fail_too() {
     for confirmed in [true, false] {
         let (mut host, conn, id) = with_call();
         host.ready(&id, confirmed);
@@ -48,9 +48,10 @@ fn a_running_call_and_one_that_waits_for_a_confirmation_are_failed_too() {
     }
 }
 
-/// The incident: the newer of two connections closes, the older one lives for long, and a call begins.
+/// A real incident: the newer of two connections closes, the older one stays open for long, and a
+/// call begins.
 #[test]
-fn a_client_with_an_older_connection_is_not_gone() {
+fn a_client_with_an_older_connection_is_still_connected() {
     let (mut host, older) = Host::with_chat("window", &["tool"]);
     let (newer, _) = host.reconnect("window", host.core.seq(), &["s", "c"]);
     host.close(newer);
@@ -65,7 +66,7 @@ fn a_client_with_an_older_connection_is_not_gone() {
 }
 
 #[test]
-fn the_late_end_of_an_older_connection_harms_nobody() {
+fn the_late_end_of_an_older_connection_fails_no_call() {
     let (mut host, older, id) = with_call();
     let (_, answer) = host.reconnect("window", host.core.seq(), &["s", "c"]);
     assert_eq!(answer["result"]["type"], "replay");
@@ -76,14 +77,14 @@ fn the_late_end_of_an_older_connection_harms_nobody() {
 }
 
 #[test]
-fn a_client_that_only_watches_is_not_gone_however_long_it_is_silent() {
+fn a_silent_client_with_a_connection_keeps_its_calls() {
     let (mut host, _, id) = with_call();
     host.wait(3600 * S);
     assert_eq!(host.call(&id), "streaming");
 }
 
 #[test]
-fn who_returns_in_time_and_names_the_channels_keeps_its_calls_and_its_place() {
+fn a_client_that_reconnects_in_time_keeps_its_calls_and_its_place() {
     let (mut host, conn, id) = with_call();
     host.ready(&id, true);
     host.close(conn);
@@ -95,9 +96,9 @@ fn who_returns_in_time_and_names_the_channels_keeps_its_calls_and_its_place() {
     assert_eq!(host.call(&id), "completed");
 }
 
-/// The end of a lease and a return in the same instant: the lease is over at its end.
+/// The lease ends at the instant of the reconnect: at its end, the lease is over.
 #[test]
-fn who_returns_at_the_very_end_is_too_late_whether_or_not_a_timer_fired() {
+fn a_reconnect_at_the_end_of_the_lease_is_too_late() {
     let (mut host, conn, id) = with_call();
     host.close(conn);
     let end = host.now + 30 * S;
@@ -108,7 +109,7 @@ fn who_returns_at_the_very_end_is_too_late_whether_or_not_a_timer_fired() {
 }
 
 #[test]
-fn a_call_that_begins_while_its_owner_is_away_does_not_prolong_the_wait() {
+fn a_new_call_does_not_prolong_the_lease() {
     let (mut host, conn) = Host::with_chat("window", &["tool"]);
     let user = host.second("user", &[]);
     host.close(conn);
@@ -123,7 +124,7 @@ fn a_call_that_begins_while_its_owner_is_away_does_not_prolong_the_wait() {
 }
 
 #[test]
-fn a_call_that_begins_for_nobody_fails_at_once() {
+fn a_call_without_a_possible_owner_fails_at_once() {
     let (mut host, conn) = Host::with_chat("window", &["tool"]);
     let user = host.second("user", &[]);
     host.close(conn);
@@ -134,7 +135,7 @@ fn a_call_that_begins_for_nobody_fails_at_once() {
 }
 
 #[test]
-fn nothing_is_armed_where_nothing_depends_on_the_client() {
+fn no_lease_runs_if_nothing_depends_on_the_client() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     host.close(conn);
     assert_eq!(host.core.due(), Some(host.now + 300 * S), "only that it will be forgotten");
@@ -144,7 +145,7 @@ fn nothing_is_armed_where_nothing_depends_on_the_client() {
 }
 
 #[test]
-fn an_owner_of_whom_the_host_knows_nothing_is_left_alone() {
+fn a_call_of_an_unknown_owner_does_not_fail() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     host.starts_turn(conn, 1, "t1");
     let owner = Owner::Client("elsewhere".into());
@@ -154,7 +155,7 @@ fn an_owner_of_whom_the_host_knows_nothing_is_left_alone() {
 }
 
 #[test]
-fn who_returns_without_naming_the_session_loses_its_calls_at_once() {
+fn a_reconnect_without_the_session_fails_the_calls_at_once() {
     let (mut host, conn, id) = with_call();
     host.close(conn);
     host.wait(S);
@@ -163,14 +164,14 @@ fn who_returns_without_naming_the_session_loses_its_calls_at_once() {
 }
 
 #[test]
-fn what_another_connection_holds_is_not_released_by_a_reconnect_that_does_not_name_it() {
+fn a_reconnect_does_not_release_channels_of_another_connection() {
     let (mut host, _older, id) = with_call();
     host.reconnect("window", host.core.seq(), &[ROOT]);
     assert_eq!((host.call(&id), host.active().len()), ("streaming", 1));
 }
 
 #[test]
-fn what_only_the_closed_connection_held_is_waited_for() {
+fn the_channels_of_a_closed_connection_get_a_lease() {
     let (mut host, older, id) = with_call();
     host.reconnect("window", host.core.seq(), &[ROOT]);
     host.close(older);
@@ -181,7 +182,7 @@ fn what_only_the_closed_connection_held_is_waited_for() {
 }
 
 #[test]
-fn who_returns_from_nothing_has_time_to_subscribe() {
+fn after_initialize_a_client_has_time_to_subscribe() {
     let (mut host, conn, id) = with_call();
     host.close(conn);
     host.wait(29 * S);
@@ -196,7 +197,7 @@ fn who_returns_from_nothing_has_time_to_subscribe() {
 }
 
 #[test]
-fn who_returns_from_nothing_and_does_not_subscribe_is_not_waited_for_for_ever() {
+fn after_initialize_the_wait_for_a_subscription_ends() {
     let (mut host, conn, id) = with_call();
     host.close(conn);
     host.wait(29 * S);
@@ -206,21 +207,21 @@ fn who_returns_from_nothing_and_does_not_subscribe_is_not_waited_for_for_ever() 
 }
 
 #[test]
-fn an_unsubscription_releases_at_once() {
+fn unsubscribing_releases_at_once() {
     let (mut host, conn, id) = with_call();
     host.notify(conn, "unsubscribe", json!({ "channel": "s" }));
     assert_eq!((host.call(&id), host.active().is_empty()), ("failed", true));
 }
 
 #[test]
-fn letting_go_of_one_chat_gives_up_the_calls_in_it_and_not_the_place_in_the_session() {
+fn unsubscribing_from_a_chat_fails_its_calls_but_keeps_the_session() {
     let (mut host, conn, id) = with_call();
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
     assert_eq!((host.call(&id), host.active().len()), ("failed", 1));
 }
 
 #[test]
-fn a_call_in_a_second_chat_is_failed_too() {
+fn a_call_in_a_second_chat_fails_too() {
     let (mut host, conn) = Host::with_chat("window", &["tool"]);
     host.ask(conn, "createChat", json!({ "channel": "s", "chat": "peer" }));
     host.ask(conn, "subscribe", json!({ "channel": "peer" }));
@@ -233,7 +234,7 @@ fn a_call_in_a_second_chat_is_failed_too() {
 }
 
 #[test]
-fn a_handshake_that_fails_leaves_the_lease_as_it_was() {
+fn a_failed_handshake_does_not_change_the_lease() {
     let (mut host, conn, id) = with_call();
     host.close(conn);
     host.wait(25 * S);
@@ -253,7 +254,7 @@ fn a_handshake_that_fails_leaves_the_lease_as_it_was() {
 }
 
 #[test]
-fn a_handshake_that_takes_too_long_leaves_the_lease_as_it_was_too() {
+fn a_handshake_timeout_does_not_change_the_lease() {
     let limits = HostLimits { restore_deadline: 60 * S, ..HostLimits::default() };
     let (mut host, conn) = Host::with(limits).having_chat("window", &["tool"]);
     host.starts_turn(conn, 1, "t1");
@@ -270,7 +271,7 @@ fn a_handshake_that_takes_too_long_leaves_the_lease_as_it_was_too() {
 }
 
 #[test]
-fn the_lease_of_one_chat_says_nothing_of_another_client() {
+fn the_lease_of_one_client_does_not_affect_another() {
     let (mut host, gone) = Host::with_chat("gone", &["tool"]);
     let user = host.second("user", &["other"]);
     host.starts_turn(user, 1, "t1");

@@ -1,9 +1,9 @@
-//! How a connection becomes a client's.
+//! How a connection is assigned to a client.
 
 use super::*;
 
 #[test]
-fn the_highest_version_that_both_speak_is_spoken() {
+fn the_highest_common_version_is_chosen() {
     let mut host = Host::new();
     let conn = host.open();
     let params = json!({ "channel": ROOT, "protocolVersions": ["0.9.0", "1.0.0", "7.0.0"], "clientId": "a" });
@@ -16,7 +16,7 @@ fn the_highest_version_that_both_speak_is_spoken() {
 }
 
 #[test]
-fn no_version_in_common_is_refused_with_those_that_are_spoken_and_may_be_tried_again() {
+fn a_version_mismatch_lists_the_supported_versions_and_allows_a_retry() {
     let mut host = Host::new();
     let conn = host.open();
     let answer = host.ask(
@@ -34,7 +34,7 @@ fn no_version_in_common_is_refused_with_those_that_are_spoken_and_may_be_tried_a
 }
 
 #[test]
-fn a_ping_is_answered_at_any_time_and_nothing_else_before_the_handshake() {
+fn before_the_handshake_only_a_ping_is_answered() {
     let mut host = Host::new();
     let conn = host.open();
     assert_eq!(host.ask(conn, "ping", json!({}))["result"], Value::Null);
@@ -54,7 +54,7 @@ fn only_the_first_handshake_of_a_connection_counts() {
 }
 
 #[test]
-fn a_client_that_nobody_knows_starts_over() {
+fn an_unknown_client_starts_over() {
     let mut host = Host::new();
     let (conn, answer) = host.reconnect("a", 0, &[]);
     assert_eq!(answer["error"]["code"], -32008);
@@ -63,7 +63,7 @@ fn a_client_that_nobody_knows_starts_over() {
 }
 
 #[test]
-fn a_client_of_another_life_of_the_host_starts_over() {
+fn a_client_of_another_incarnation_of_the_host_starts_over() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.close(conn);
     let conn = host.open();
@@ -74,7 +74,7 @@ fn a_client_of_another_life_of_the_host_starts_over() {
 }
 
 #[test]
-fn a_client_that_was_forgotten_starts_over_though_another_connection_of_its_was_taken_in() {
+fn a_forgotten_client_starts_over_on_each_of_its_connections() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.close(conn);
     host.wait(HostLimits::default().client_retention);
@@ -93,7 +93,7 @@ fn a_client_that_was_forgotten_starts_over_though_another_connection_of_its_was_
 }
 
 #[test]
-fn initial_subscriptions_are_answered_when_all_of_them_are_restored_and_are_as_new_as_the_last() {
+fn initial_subscriptions_are_answered_together_with_current_snapshots() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
     assert!(host.core.state("c").is_none(), "nobody holds it: it is evicted");
@@ -124,7 +124,7 @@ fn initial_subscriptions_are_answered_when_all_of_them_are_restored_and_are_as_n
 }
 
 #[test]
-fn a_connection_that_does_not_say_who_it_is_is_given_up_at_its_deadline() {
+fn a_connection_without_a_handshake_is_closed_at_its_deadline() {
     let mut host = Host::new();
     let conn = host.open();
     host.wait(15 * S - MS);
@@ -134,7 +134,7 @@ fn a_connection_that_does_not_say_who_it_is_is_given_up_at_its_deadline() {
 }
 
 #[test]
-fn a_connection_that_closes_in_its_handshake_leaves_nothing() {
+fn a_connection_closed_during_its_handshake_leaves_no_state() {
     let mut host = Host::new();
     host.restores = Some(Vec::new());
     let conn = host.open();
@@ -147,7 +147,7 @@ fn a_connection_that_closes_in_its_handshake_leaves_nothing() {
 }
 
 #[test]
-fn a_token_is_wanted_where_the_host_wants_one() {
+fn a_turn_requires_the_configured_token() {
     let tokens = [("https://model".to_owned(), "secret".to_owned())].into_iter().collect();
     let (mut host, conn) = Host::of(HostLimits::default(), "epoch-1", tokens).having_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
@@ -158,7 +158,7 @@ fn a_token_is_wanted_where_the_host_wants_one() {
     assert_eq!(host.ask(conn, "authenticate", token("secret"))["result"], json!({}));
     host.starts_turn(conn, 2, "t1");
     assert_eq!(host.reported, ["begin c t1"]);
-    // It is the client's, not the connection's.
+    // The token belongs to the client, not to the connection.
     host.close(conn);
     let (conn, _) = host.reconnect("a", host.core.seq(), &["s", "c"]);
     host.core.end_turn("c", "t1", true, host.now);

@@ -1,9 +1,9 @@
-//! Clients that say anything, and as much as they like.
+//! Clients that send arbitrary data in arbitrary amounts.
 
 use super::*;
 
 #[test]
-fn what_is_no_message_is_answered_and_forgotten() {
+fn an_invalid_message_gets_an_error_and_no_effect() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     for frame in ["", "{", "[]", "\u{0}", r#"{"id":1.5,"method":"ping"}"#, r#"{"jsonrpc":"2.0"}"#] {
@@ -16,7 +16,7 @@ fn what_is_no_message_is_answered_and_forgotten() {
 }
 
 #[test]
-fn parameters_that_are_none_are_refused() {
+fn invalid_parameters_are_refused() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     for method in [
@@ -34,7 +34,7 @@ fn parameters_that_are_none_are_refused() {
 }
 
 #[test]
-fn an_action_that_is_none_ends_the_connection() {
+fn an_invalid_action_closes_the_connection() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     host.notify(conn, "dispatchAction", json!({ "channel": "s" }));
@@ -42,7 +42,7 @@ fn an_action_that_is_none_ends_the_connection() {
 }
 
 #[test]
-fn answers_to_nothing_are_forgotten() {
+fn answers_to_unknown_requests_are_ignored() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     host.send(conn, &json!({ "jsonrpc": "2.0", "id": 1, "result": 1 }));
@@ -51,7 +51,7 @@ fn answers_to_nothing_are_forgotten() {
 }
 
 #[test]
-fn names_and_numbers_of_things_are_bounded() {
+fn names_and_counts_have_limits() {
     let limits = HostLimits {
         sessions: 1,
         chats: 1,
@@ -86,7 +86,7 @@ fn names_and_numbers_of_things_are_bounded() {
 }
 
 #[test]
-fn a_chat_takes_so_many_parts_and_turns() {
+fn a_chat_has_a_limit_of_parts_and_turns() {
     let (mut host, conn) = Host::with(HostLimits { parts: 1, turns: 1, ..HostLimits::default() })
         .having_chat("a", &["tool"]);
     host.starts_turn(conn, 1, "t1");
@@ -101,7 +101,7 @@ fn a_chat_takes_so_many_parts_and_turns() {
 }
 
 #[test]
-fn a_channel_holds_so_much_and_can_always_be_ended() {
+fn a_full_channel_still_accepts_the_end_of_its_work() {
     let limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
     let (mut host, conn) = Host::with(limits).having_chat("a", &["tool"]);
     host.starts_turn(conn, 1, "t1");
@@ -128,7 +128,7 @@ fn a_channel_holds_so_much_and_can_always_be_ended() {
 }
 
 #[test]
-fn what_would_make_the_answer_too_long_is_asked_for_by_itself() {
+fn a_channel_too_large_for_the_answer_is_subscribed_separately() {
     let mut limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
     limits.wire.message_bytes = 8000;
     let (mut host, conn) = Host::with(limits).having_chat("a", &[]);
@@ -146,7 +146,7 @@ fn what_would_make_the_answer_too_long_is_asked_for_by_itself() {
 }
 
 #[test]
-fn who_does_not_read_its_notices_is_given_up() {
+fn a_client_that_does_not_read_notices_is_closed() {
     let (mut host, conn) =
         Host::with(HostLimits { replies: 4, ..HostLimits::default() }).having_chat("a", &[]);
     let deaf = host.initialize("deaf", &[]);

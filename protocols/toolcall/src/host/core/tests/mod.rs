@@ -1,4 +1,4 @@
-//! The host's core, driven by hand: frames in, frames out, and a clock that only moves when a test says so.
+//! Drives the host's core by hand: frames in, frames out, and a clock that only a test advances.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ mod subscriptions;
 const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// A host, the archive behind it, and what its agents were told.
+/// A host, its archive, and the calls to its agents.
 struct Host {
     core: HostCore,
     now: Instant,
     connections: u64,
     requests: i64,
     archive: BTreeMap<String, Stored>,
-    /// Restores that wait for the test; `None` where they are answered at once.
+    /// Restores that wait for the test; `None` if they complete at once.
     restores: Option<Vec<String>>,
     /// The number of the newest restore of each channel.
     numbers: BTreeMap<String, u64>,
     reported: Vec<String>,
-    /// What was pulled, and not looked at.
+    /// The messages that were pulled and that the test has not read yet.
     inbox: BTreeMap<ConnId, Vec<Value>>,
 }
 
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// Lets time pass, and the host do what is due in it.
+    /// Advances the time, and lets the host handle its timeouts.
     fn wait(&mut self, how_long: Duration) {
         let until = self.now + how_long;
         while let Some(due) = self.core.due().filter(|due| *due <= until) {
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    /// The newest restore of a channel is over, with what the archive has.
+    /// Completes the newest restore of a channel with the archive's content.
     fn restored(&mut self, channel: &str) {
         let stored = self.archive.get(channel).cloned();
         self.core.restored(channel, self.numbers[channel], stored, self.now);
@@ -128,7 +128,7 @@ impl Host {
         self.send(conn, &json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    /// Asks for something; the answer is among what is said next.
+    /// Sends a request and returns its id. The answer is among the next messages.
     fn request(&mut self, conn: ConnId, method: &str, params: Value) -> i64 {
         self.requests += 1;
         let id = self.requests;
@@ -136,7 +136,7 @@ impl Host {
         id
     }
 
-    /// What is said on a connection, until now.
+    /// Pulls all messages of a connection.
     fn pull(&mut self, conn: ConnId) {
         while let Some(message) = self.core.pull(conn) {
             let value = serde_json::from_str(&message.to_versioned_text()).unwrap();
@@ -144,7 +144,7 @@ impl Host {
         }
     }
 
-    /// The actions that were said since the last look.
+    /// Returns the actions received since the last read.
     fn actions(&mut self, conn: ConnId) -> Vec<Value> {
         self.pull(conn);
         let inbox = self.inbox.remove(&conn).unwrap_or_default();
@@ -155,13 +155,13 @@ impl Host {
         actions.into_iter().map(|action| action["params"].clone()).collect()
     }
 
-    /// The same, as types.
+    /// Returns the types of the actions received since the last read.
     fn heard(&mut self, conn: ConnId) -> Vec<String> {
         let kind = |action: &Value| action["action"]["type"].as_str().unwrap_or("?").to_owned();
         self.actions(conn).iter().map(kind).collect()
     }
 
-    /// The answer to a request, if it was given.
+    /// Returns the answer to a request, if it arrived.
     fn answer(&mut self, conn: ConnId, id: i64) -> Option<Value> {
         self.pull(conn);
         self.inbox
@@ -183,7 +183,7 @@ impl Host {
         self.request(conn, "initialize", params)
     }
 
-    /// A connection of a client that starts from nothing.
+    /// Opens a connection of a client that starts over with `initialize`.
     fn initialize(&mut self, client: &str, channels: &[&str]) -> ConnId {
         let conn = self.open();
         let id = self.initialize_on(conn, client, channels);
@@ -200,7 +200,7 @@ impl Host {
         self.request(conn, "reconnect", params)
     }
 
-    /// A connection of a client that was here, and what it is answered.
+    /// Opens a connection of a returning client. Returns the connection and the answer.
     fn reconnect(&mut self, client: &str, seen: u64, channels: &[&str]) -> (ConnId, Value) {
         let conn = self.open();
         let id = self.reconnect_on(conn, client, seen, channels);
@@ -216,7 +216,7 @@ impl Host {
         );
     }
 
-    /// A session with a chat, and a client in it that offers tools.
+    /// Creates a session with a chat, and a client in it that offers tools.
     fn with_chat(client: &str, tools: &[&str]) -> (Self, ConnId) {
         Self::new().having_chat(client, tools)
     }
@@ -231,7 +231,7 @@ impl Host {
         (self, conn)
     }
 
-    /// Another client that watches the chat, and offers tools in its session.
+    /// Adds a client that subscribes to the chat and offers tools in its session.
     fn second(&mut self, client: &str, tools: &[&str]) -> ConnId {
         let conn = self.initialize(client, &[]);
         self.joins(conn, client, tools);
@@ -261,12 +261,12 @@ impl Host {
         );
     }
 
-    /// A turn begins in the chat.
+    /// Starts a turn in the chat.
     fn starts_turn(&mut self, conn: ConnId, seq: i64, turn: &str) {
         self.dispatch(conn, seq, "c", turn_started(turn));
     }
 
-    /// An agent calls a tool; the call is streaming.
+    /// Starts a call of an agent; the call is streaming.
     fn calls(&mut self, tool: &str) -> CallId {
         let SnapshotState::Chat(state) = self.core.state("c").unwrap() else {
             panic!("it is a chat")
@@ -277,7 +277,7 @@ impl Host {
         id
     }
 
-    /// The call's parameters are there; it runs, or waits to be confirmed.
+    /// Completes the call's parameters. It runs, or waits for a confirmation.
     fn ready(&mut self, id: &CallId, confirmed: bool) {
         let mut action = json!({
             "type": "chat/toolCallReady", "turnId": id.turn, "toolCallId": id.id, "invocationMessage": "it runs", "toolInput": "{}",
@@ -335,7 +335,7 @@ fn title(title: &str) -> Value {
     json!({ "type": "session/titleChanged", "title": title })
 }
 
-/// A client with a call that streams.
+/// Creates a client with a streaming call.
 fn with_call() -> (Host, ConnId, CallId) {
     let (mut host, conn) = Host::with_chat("window", &["tool"]);
     host.starts_turn(conn, 1, "t1");

@@ -1,4 +1,4 @@
-//! What a client that comes back is told: everything that it missed, once, or how things are.
+//! What a returning client receives: everything that it missed, once, or snapshots.
 
 use super::*;
 
@@ -6,7 +6,8 @@ fn seqs(actions: &Value) -> Vec<u64> {
     actions.as_array().unwrap().iter().map(|action| action["serverSeq"].as_u64().unwrap()).collect()
 }
 
-/// A watcher who has seen everything until now, and has gone; and who makes things happen.
+/// A watcher that has seen everything so far and disconnected, and a client that dispatches
+/// actions.
 fn away() -> (Host, ConnId, u64) {
     away_with(HostLimits::default())
 }
@@ -21,7 +22,7 @@ fn away_with(limits: HostLimits) -> (Host, ConnId, u64) {
 }
 
 #[test]
-fn what_was_missed_is_replayed_in_order_and_only_that() {
+fn exactly_the_missed_actions_are_replayed_in_order() {
     let (mut host, busy, seen) = away();
     for n in 0..3 {
         host.dispatch(busy, n, "s", title(&n.to_string()));
@@ -36,7 +37,7 @@ fn what_was_missed_is_replayed_in_order_and_only_that() {
 }
 
 #[test]
-fn only_what_is_named_is_replayed() {
+fn only_actions_of_named_channels_are_replayed() {
     let (mut host, busy, seen) = away();
     host.dispatch(busy, 1, "s", title("x"));
     host.starts_turn(busy, 2, "t1");
@@ -45,9 +46,10 @@ fn only_what_is_named_is_replayed() {
     assert!(actions.iter().all(|action| action["channel"] == "c") && !actions.is_empty());
 }
 
-/// One that was made since it was here, and is in the archive, is restored for whoever names it, and is missing for them.
+/// A chat that was created after the client disconnected is in the archive. It is restored because
+/// the client names it, and then reported as missing.
 #[test]
-fn a_chat_that_is_missing_for_whoever_returns_does_not_stay_in_memory() {
+fn a_chat_missing_for_a_returning_client_leaves_memory() {
     let (mut host, busy, seen) = away();
     host.ask(busy, "createChat", json!({ "channel": "s", "chat": "d" }));
     assert!(
@@ -60,9 +62,9 @@ fn a_chat_that_is_missing_for_whoever_returns_does_not_stay_in_memory() {
     assert_eq!(host.core.counts().chats, chats);
 }
 
-/// Whoever was here was told that the session is gone; whoever was away hears the same.
+/// A connected client learned that the session was removed; a returning client learns the same.
 #[test]
-fn a_session_or_a_chat_that_was_made_anew_is_not_the_one_that_was_known() {
+fn a_recreated_channel_is_missing_for_a_returning_client() {
     let (mut host, busy, seen) = away();
     host.ask(busy, "disposeChat", json!({ "channel": "c" }));
     host.ask(busy, "createChat", json!({ "channel": "s", "chat": "c" }));
@@ -90,7 +92,7 @@ fn a_session_or_a_chat_that_was_made_anew_is_not_the_one_that_was_known() {
 }
 
 #[test]
-fn who_has_seen_everything_is_told_nothing() {
+fn a_client_that_is_up_to_date_gets_an_empty_replay() {
     let (mut host, _, seen) = away();
     let (_, answer) = host.reconnect("watcher", seen, &["s", "c"]);
     assert_eq!(
@@ -99,9 +101,9 @@ fn who_has_seen_everything_is_told_nothing() {
     );
 }
 
-/// The second answer is lost, and what happened before it, too: the first one counts.
+/// The second answer is lost, and the actions before it too: the first answer counts.
 #[test]
-fn who_asked_twice_for_a_channel_is_told_everything_since_the_first_answer() {
+fn a_client_that_subscribed_twice_is_replayed_from_the_first_answer() {
     let (mut host, busy) = Host::with_chat("busy", &[]);
     let watcher = host.second("watcher", &[]);
     host.pull(watcher);
@@ -118,7 +120,7 @@ fn who_asked_twice_for_a_channel_is_told_everything_since_the_first_answer() {
 }
 
 #[test]
-fn the_oldest_action_that_is_kept_is_the_last_that_may_have_been_missed() {
+fn a_replay_needs_every_missed_action_in_the_log() {
     for (more, kind) in [(0, "replay"), (1, "snapshot")] {
         let (mut host, busy, seen) =
             away_with(HostLimits { log_actions: 4, ..HostLimits::default() });
@@ -132,7 +134,7 @@ fn the_oldest_action_that_is_kept_is_the_last_that_may_have_been_missed() {
 }
 
 #[test]
-fn a_snapshot_is_how_things_are_and_what_comes_after_follows() {
+fn a_snapshot_is_followed_by_later_actions() {
     let (mut host, busy, seen) = away_with(HostLimits { log_actions: 2, ..HostLimits::default() });
     for n in 0..9 {
         host.dispatch(busy, n, "s", title(&n.to_string()));
@@ -150,15 +152,15 @@ fn a_snapshot_is_how_things_are_and_what_comes_after_follows() {
 }
 
 #[test]
-fn who_claims_to_have_seen_what_did_not_happen_is_shown_how_things_are() {
+fn a_client_that_reports_a_future_action_gets_snapshots() {
     let (mut host, _, seen) = away();
     let (_, answer) = host.reconnect("watcher", seen + 1, &["s"]);
     assert_eq!(answer["result"]["type"], "snapshot");
 }
 
-/// Actions upon a state that the client was never given would come to nothing.
+/// The client could not apply actions to a state that it never received.
 #[test]
-fn a_channel_whose_state_was_not_given_is_not_replayed_and_one_that_is_missing_poisons_nothing() {
+fn a_channel_without_a_known_state_prevents_a_replay_but_a_missing_one_does_not() {
     let (mut host, _, seen) = away();
     let (conn, answer) = host.reconnect("watcher", seen, &["s", ROOT]);
     assert_eq!(answer["result"]["type"], "snapshot");
@@ -171,7 +173,7 @@ fn a_channel_whose_state_was_not_given_is_not_replayed_and_one_that_is_missing_p
 }
 
 #[test]
-fn what_happens_during_a_slow_reconnect_is_told_once() {
+fn actions_during_a_slow_reconnect_are_sent_once() {
     let (mut host, busy, seen) = away();
     host.notify(busy, "unsubscribe", json!({ "channel": "c" }));
     host.restores = Some(Vec::new());
@@ -186,7 +188,7 @@ fn what_happens_during_a_slow_reconnect_is_told_once() {
 }
 
 #[test]
-fn a_restore_that_never_ends_is_missing_at_its_deadline() {
+fn a_restore_past_its_deadline_counts_as_missing() {
     let (mut host, busy, seen) = away();
     host.notify(busy, "unsubscribe", json!({ "channel": "c" }));
     host.restores = Some(Vec::new());
@@ -200,9 +202,9 @@ fn a_restore_that_never_ends_is_missing_at_its_deadline() {
     assert!(host.core.state("c").is_none(), "it came too late");
 }
 
-/// Overlapping connections: each is a stream without holes.
+/// Overlapping connections: each is a complete stream.
 #[test]
-fn each_connection_of_a_client_is_told_everything() {
+fn each_connection_of_a_client_receives_everything() {
     let (mut host, busy) = Host::with_chat("busy", &[]);
     let older = host.second("watcher", &[]);
     let (newer, _) = host.reconnect("watcher", host.core.seq(), &["s", "c"]);
@@ -216,7 +218,8 @@ fn each_connection_of_a_client_is_told_everything() {
     assert_eq!(reported, ["1", "2", "3"], "nothing was lost with the newer one");
 }
 
-/// A host that keeps three actions, a busy client, and a slow one that takes one action and has no room for the next.
+/// A host that keeps three actions, a busy client, and a slow one that reads one action and has no
+/// room for the next.
 fn slow() -> (Host, ConnId, ConnId) {
     let (mut host, busy) =
         Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
@@ -234,7 +237,7 @@ fn titles(host: &mut Host, busy: ConnId, which: std::ops::Range<i64>) {
 }
 
 #[test]
-fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
+fn a_slow_reader_is_closed_and_gets_a_snapshot() {
     let (mut host, busy, slow) = slow();
     let seen = host.core.seq();
     titles(&mut host, busy, 5..8);
@@ -247,9 +250,9 @@ fn who_reads_too_slowly_is_cut_and_comes_back_to_a_snapshot() {
     assert_eq!(answer["result"]["type"], "snapshot");
 }
 
-/// However many actions come at once: it had no chance to take them yet.
+/// The number of actions does not matter, because the connection had no chance to read them yet.
 #[test]
-fn who_took_everything_is_told_more_than_is_kept() {
+fn a_reader_without_a_backlog_receives_more_than_the_log_keeps() {
     let (mut host, busy, slow) = slow();
     let reported = |host: &mut Host| {
         host.actions(slow)
@@ -264,9 +267,9 @@ fn who_took_everything_is_told_more_than_is_kept() {
     assert_eq!(reported(&mut host), (seen + 1..=seen + 10).collect::<Vec<_>>());
 }
 
-/// What is kept for it is bounded: as many bytes as the log may hold.
+/// The log keeps at most as many bytes for a connection as it may hold itself.
 #[test]
-fn who_is_owed_too_many_bytes_is_cut() {
+fn a_connection_over_the_byte_limit_is_closed() {
     let limits = HostLimits { log_actions: 3, log_bytes: 2_000, ..HostLimits::default() };
     let (mut host, busy) = Host::with(limits).having_chat("busy", &[]);
     let idle = host.second("idle", &[]);
@@ -279,9 +282,9 @@ fn who_is_owed_too_many_bytes_is_cut() {
     assert_eq!(host.core.counts().owed, 0);
 }
 
-/// Room comes and goes: what is owed is said in order, and once.
+/// The connection has room only at times: the kept actions are sent in order, each once.
 #[test]
-fn who_takes_some_of_what_left_the_log_is_told_the_rest_later() {
+fn a_partial_read_continues_after_actions_left_the_log() {
     let (mut host, busy, slow) = slow();
     titles(&mut host, busy, 5..7);
     assert!(host.core.pull(slow).is_some());
@@ -292,9 +295,10 @@ fn who_takes_some_of_what_left_the_log_is_told_the_rest_later() {
     assert_eq!((seqs, host.core.over(slow)), ((seen - 5..=seen).collect(), None));
 }
 
-/// The end of a chat is told to whoever lets go of its session first, also if the log has let it go.
+/// A client that unsubscribes from a session first receives the removal of its chats, even if that
+/// action has left the log.
 #[test]
-fn a_removal_that_left_the_log_is_told_before_its_session_is_let_go() {
+fn a_removal_that_left_the_log_is_sent_before_the_unsubscription() {
     let (mut host, busy) =
         Host::with(HostLimits { log_actions: 3, ..HostLimits::default() }).having_chat("busy", &[]);
     let watcher = host.second("watcher", &[]);
@@ -305,7 +309,7 @@ fn a_removal_that_left_the_log_is_told_before_its_session_is_let_go() {
 }
 
 #[test]
-fn an_answer_stands_behind_what_happened_before_it() {
+fn an_answer_is_sent_after_all_earlier_actions() {
     let (mut host, busy) = Host::with_chat("busy", &[]);
     let watcher = host.second("watcher", &[]);
     host.dispatch(busy, 1, "s", title("before"));

@@ -1,4 +1,4 @@
-//! What is held, what is evicted, and what is restored.
+//! Holders, eviction, and restores.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn holders(host: &Host, channel: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_chat_that_nobody_holds_leaves_memory_and_comes_back_as_it_was() {
+fn a_chat_without_holders_is_evicted_and_restored_unchanged() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
@@ -20,7 +20,7 @@ fn a_chat_that_nobody_holds_leaves_memory_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_client_holds_a_channel_once_over_however_many_connections() {
+fn a_client_holds_a_channel_once_over_several_connections() {
     let (mut host, first) = Host::with_chat("a", &[]);
     let (second, _) = host.reconnect("a", host.core.seq(), &["s", "c"]);
     assert_eq!(holders(&host, "c"), ["a"]);
@@ -30,9 +30,10 @@ fn a_client_holds_a_channel_once_over_however_many_connections() {
     assert!(holders(&host, "c").is_empty() && host.core.state("c").is_none());
 }
 
-/// The older connection closes while the newer one waits for its channels: what it waits for is not taken from under it.
+/// The older connection closes while the newer one waits for its channels: the newer one keeps the
+/// channels that it waits for.
 #[test]
-fn a_connection_that_closes_takes_nothing_from_one_that_is_arriving() {
+fn a_closing_connection_does_not_release_channels_of_a_handshake() {
     let (mut host, older) = Host::with_chat("a", &[]);
     host.restores = Some(Vec::new());
     let newer = host.open();
@@ -44,7 +45,7 @@ fn a_connection_that_closes_takes_nothing_from_one_that_is_arriving() {
 }
 
 #[test]
-fn subscribe_unsubscribe_subscribe_while_the_first_is_pending_ends_subscribed() {
+fn subscribe_unsubscribe_subscribe_during_a_restore_ends_subscribed() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
     host.restores = Some(Vec::new());
@@ -64,7 +65,7 @@ fn subscribe_unsubscribe_subscribe_while_the_first_is_pending_ends_subscribed() 
 }
 
 #[test]
-fn a_pending_subscription_is_told_by_its_snapshot_and_not_by_early_actions() {
+fn a_pending_subscription_gets_its_snapshot_before_any_action() {
     let (mut host, busy) = Host::with_chat("busy", &[]);
     host.notify(busy, "unsubscribe", json!({ "channel": "c" }));
     host.restores = Some(Vec::new());
@@ -79,7 +80,7 @@ fn a_pending_subscription_is_told_by_its_snapshot_and_not_by_early_actions() {
 }
 
 #[test]
-fn a_connection_that_closes_while_it_waits_leaves_nothing() {
+fn a_connection_closed_while_waiting_leaves_no_state() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.restores = Some(Vec::new());
     host.request(conn, "subscribe", json!({ "channel": "gone" }));
@@ -90,7 +91,7 @@ fn a_connection_that_closes_while_it_waits_leaves_nothing() {
 }
 
 #[test]
-fn who_waits_for_a_chat_that_goes_hears_that_there_is_none() {
+fn a_request_for_a_chat_that_is_removed_gets_an_error() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
     host.restores = Some(Vec::new());
@@ -106,9 +107,10 @@ fn who_waits_for_a_chat_that_goes_hears_that_there_is_none() {
     assert!(!host.core.channels.contains_key("c"));
 }
 
-/// The protocol says that a chat is gone in its session; who looks at the chat alone is told all the same, once.
+/// In the protocol, the session announces the removal of a chat. A subscriber of the chat alone
+/// also receives that action, once.
 #[test]
-fn who_looks_at_a_chat_alone_hears_that_it_is_gone() {
+fn a_subscriber_of_a_chat_alone_receives_its_removal() {
     let (mut host, both) = Host::with_chat("both", &[]);
     let (chat, session) = (host.initialize("chat", &["c"]), host.initialize("session", &["s"]));
     host.dispatch(both, 1, "s", title("before"));
@@ -127,7 +129,7 @@ fn who_looks_at_a_chat_alone_hears_that_it_is_gone() {
 }
 
 #[test]
-fn a_chat_that_was_disposed_of_while_it_was_restored_does_not_come_back() {
+fn a_chat_disposed_during_its_restore_stays_removed() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.notify(conn, "unsubscribe", json!({ "channel": "c" }));
     host.restores = Some(Vec::new());
@@ -143,7 +145,7 @@ fn a_chat_that_was_disposed_of_while_it_was_restored_does_not_come_back() {
 }
 
 #[test]
-fn a_chat_whose_session_is_not_here_is_not_disposed_of() {
+fn a_chat_is_not_disposed_without_its_session_in_memory() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.core.channels.get_mut("s").unwrap().state = None;
     assert_eq!(host.ask(conn, "disposeChat", json!({ "channel": "c" }))["error"]["code"], -32001);
@@ -151,7 +153,7 @@ fn a_chat_whose_session_is_not_here_is_not_disposed_of() {
 }
 
 #[test]
-fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
+fn subscribing_again_returns_the_state_and_keeps_the_subscription() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("x"));
     let answer = host.ask(conn, "subscribe", json!({ "channel": "s" }));
@@ -166,14 +168,14 @@ fn who_subscribes_again_is_given_the_state_and_goes_on_being_told() {
 }
 
 #[test]
-fn a_channel_that_does_not_exist_is_not_subscribed_to() {
+fn subscribing_to_a_missing_channel_fails() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     assert_eq!(host.ask(conn, "subscribe", json!({ "channel": "gone" }))["error"]["code"], -32008);
     assert!(holders(&host, "gone").is_empty());
 }
 
 #[test]
-fn a_host_that_was_restarted_restores_a_session_with_its_chats_and_nobody_active() {
+fn a_restarted_host_restores_sessions_without_active_clients() {
     let (mut host, conn) = Host::with_chat("a", &["tool"]);
     host.dispatch(conn, 1, "s", title("kept"));
     host.close(conn);
@@ -190,7 +192,7 @@ fn a_host_that_was_restarted_restores_a_session_with_its_chats_and_nobody_active
 }
 
 #[test]
-fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
+fn disposing_a_session_removes_its_chats_and_turns() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     let watcher = host.initialize("b", &["c"]);
     host.starts_turn(conn, 1, "t1");
@@ -211,9 +213,10 @@ fn a_session_that_is_disposed_of_is_gone_with_its_chats_and_its_turns() {
     );
 }
 
-/// The chat goes, and then its session, or they look away from that, before they hear anything.
+/// The chat is removed. Then its session is removed, or the client unsubscribes from the session,
+/// before the client receives anything.
 #[test]
-fn who_looked_at_a_chat_that_is_gone_hears_so_though_it_hears_no_more_of_the_session() {
+fn a_removal_of_a_chat_is_sent_before_the_session_subscription_ends() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     let (there, away) =
         (host.initialize("there", &["s", "c"]), host.initialize("away", &["s", "c"]));
@@ -224,9 +227,10 @@ fn who_looked_at_a_chat_that_is_gone_hears_so_though_it_hears_no_more_of_the_ses
     assert_eq!(host.heard(away), ["session/chatRemoved"]);
 }
 
-/// It looks at the newer one already when it looks away from the session, and has not heard of the end of the older one.
+/// The client subscribes to the newer chat before it unsubscribes from the session, and has not
+/// received the removal of the older one.
 #[test]
-fn who_looks_at_a_chat_that_was_made_anew_is_not_told_that_it_is_gone() {
+fn a_subscriber_of_a_recreated_chat_does_not_get_the_old_removal() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     let away = host.initialize("away", &["s", "c"]);
     host.ask(conn, "disposeChat", json!({ "channel": "c" }));
@@ -238,7 +242,8 @@ fn who_looks_at_a_chat_that_was_made_anew_is_not_told_that_it_is_gone() {
     assert_eq!(host.heard(away), ["session/chatRemoved"], "of the newer one alone");
 }
 
-/// A host that has a session with a chat in its archive, from an earlier life, and restores when it is told to.
+/// A host whose archive has a session with a chat from an earlier incarnation. The test completes
+/// its restores.
 fn restarted() -> (Host, ConnId) {
     let (host, _) = Host::with_chat("a", &[]);
     let mut next = Host::of(HostLimits::default(), "epoch-2", BTreeMap::new());
@@ -248,9 +253,9 @@ fn restarted() -> (Host, ConnId) {
     (next, conn)
 }
 
-/// What is asked for as a session turns out to be a chat, which goes.
+/// The name requested for a session belongs to a chat that is then removed.
 #[test]
-fn no_session_is_made_of_the_name_of_a_chat_while_that_goes() {
+fn no_session_is_created_with_the_name_of_a_chat_being_removed() {
     let (mut next, conn) = restarted();
     let made = next.request(conn, "createSession", json!({ "channel": "c" }));
     let early = next.request(conn, "disposeSession", json!({ "channel": "c" }));
@@ -264,9 +269,9 @@ fn no_session_is_made_of_the_name_of_a_chat_while_that_goes() {
     assert_eq!(next.core.counts().sessions, 0);
 }
 
-/// A host that was restarted does not know whose the chat is until the session is here.
+/// A restarted host does not know the session of a chat before that session is restored.
 #[test]
-fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
+fn a_chat_requested_before_its_session_is_removed_with_it() {
     let (mut next, conn) = restarted();
     let chat = next.request(conn, "subscribe", json!({ "channel": "c" }));
     next.request(conn, "subscribe", json!({ "channel": "s" }));
@@ -278,9 +283,9 @@ fn a_chat_that_was_asked_for_before_its_session_goes_with_it() {
     assert!(next.archive.is_empty());
 }
 
-/// It is in the archive, and nobody has looked at it since the host was restarted.
+/// The session is in the archive, and has no subscribers since the restart of the host.
 #[test]
-fn a_session_that_is_not_in_memory_is_not_made_anew() {
+fn a_session_in_the_archive_is_not_created_again() {
     let (mut next, conn) = restarted();
     let [kept, new, first] = ["s", "new", "new"]
         .map(|name| next.request(conn, "createSession", json!({ "channel": name })));
@@ -311,7 +316,7 @@ fn a_session_that_is_not_in_memory_is_not_made_anew() {
 }
 
 #[test]
-fn a_session_and_a_chat_are_made_once() {
+fn a_session_and_a_chat_are_created_once() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     assert_eq!(host.ask(conn, "createSession", json!({ "channel": "s" }))["error"]["code"], -32003);
     assert_eq!(
@@ -330,7 +335,7 @@ fn a_session_and_a_chat_are_made_once() {
 }
 
 #[test]
-fn a_chat_at_which_nobody_looked_yet_is_not_in_memory() {
+fn a_new_chat_without_a_subscriber_is_not_in_memory() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     assert_eq!(
         host.ask(conn, "createChat", json!({ "channel": "s", "chat": "d" }))["result"],
