@@ -195,8 +195,7 @@ fn a_file_unsupported_by_turmoil_has_its_own_row_and_the_others_run() {
 #[test]
 fn a_named_file_unsupported_by_turmoil_is_a_usage_error() {
     let (folder, file) = beyond_turmoil("named");
-    let why =
-        "not on turmoil: accept-then-close needs a SYN-ACK that stock turmoil cannot be given";
+    let why = "not on turmoil: accept-then-close needs a SYN-ACK that stock turmoil cannot send";
     assert_eq!(mistake(&["run", "--engine", "turmoil", &file]), format!("reknit: {file}: {why}\n"));
     let both = reknit(&[
         "run",
@@ -253,8 +252,9 @@ fn a_step_without_effect_in_any_seed_fails_with_its_line() {
     let line = file.lines().count() - 2;
     let done = reknit_reading(&["run", "-"], &file);
     assert_eq!(done.status, Some(1), "{}{}", done.out, done.err);
-    let said =
-        format!("TOO TAME: step 3 in line {line}, `reset`, did nothing: there is no client#5 yet");
+    let said = format!(
+        "TOO TAME: step 3 in line {line}, `reset`, had no effect: client#5 does not exist yet"
+    );
     assert!(says(&done.out, &said), "{said}\n{}", done.out);
     let allowed = reknit_reading(&["run", "-"], &format!("{file}may-miss = true\n"));
     assert_eq!(allowed.status, Some(0), "{}{}", allowed.out, allowed.err);

@@ -12,7 +12,7 @@ type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
-    ("duplicates-delivered", "scenarios/exec/what-is-read-is-told-too.toml"),
+    ("duplicates-delivered", "scenarios/exec/read-overtakes-events.toml"),
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
 ];
 
@@ -21,9 +21,9 @@ const COUNTER: &[BySweep] =
 
 #[rustfmt::skip]
 const TOOLCALL: &[BySweep] = &[
-    ("rollback-loses-lease", "scenarios/toolcall/a-handshake-that-comes-to-nothing.toml"),
-    ("answers-overtake", "scenarios/toolcall/asked-for-in-a-busy-chat.toml"),
-    ("new-taken-for-old", "scenarios/toolcall/a-session-is-made-anew-while-its-window-is-away.toml"),
+    ("rollback-loses-lease", "scenarios/toolcall/failed-handshake-keeps-the-grace-period.toml"),
+    ("answers-overtake", "scenarios/toolcall/subscription-to-a-busy-chat.toml"),
+    ("new-taken-for-old", "scenarios/toolcall/session-recreated-while-its-window-is-away.toml"),
 ];
 
 /// Runs `reknit`; returns the output, and whether every defect was found.

@@ -87,14 +87,11 @@ async fn a_command_survives_a_reset_and_its_user_is_informed() {
     assert_eq!(client.prints().await.as_deref(), Some("before"));
     proxy.turns(Weather::Resets).await;
     let reported = client.complains().await;
-    assert_eq!(
-        reported.as_deref(),
-        Some("exec_client: the connection is lost; trying to get it back")
-    );
+    assert_eq!(reported.as_deref(), Some("exec_client: connection lost; reconnecting"));
     folder.touch("lost");
     folder.touched("printed").await;
     proxy.turns(Weather::Fair).await;
-    assert_eq!(client.complains().await.as_deref(), Some("exec_client: the connection is back"));
+    assert_eq!(client.complains().await.as_deref(), Some("exec_client: reconnected"));
     assert_eq!(client.prints().await.as_deref(), Some("during"));
     client.stdin.write_all(b"word\n").await.unwrap();
     assert_eq!(client.prints().await.as_deref(), Some("got word"));

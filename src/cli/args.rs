@@ -366,10 +366,10 @@ fn number(text: &str) -> Result<u64, String> {
 }
 
 fn positive(text: &str) -> Result<u64, String> {
-    number(text).ok().filter(|n| *n > 0).ok_or_else(|| "write a whole number from 1 up".into())
+    number(text).ok().filter(|n| *n > 0).ok_or_else(|| "write a whole number from 1".into())
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {
     let time = read_duration(text).map_err(|error| error.to_string())?;
-    if time.is_zero() { Err("write a duration that is longer than `0ms`".into()) } else { Ok(time) }
+    if time.is_zero() { Err("write a duration longer than `0ms`".into()) } else { Ok(time) }
 }

@@ -35,7 +35,7 @@ enum Name {
 /// Parses a tick.
 fn tick(text: &str) -> Result<Tick, String> {
     let length: Duration = read_duration(text).map_err(|error| error.to_string())?;
-    Tick::of(length).ok_or_else(|| "a tick is from `1ms` to `1s` long".into())
+    Tick::of(length).ok_or_else(|| "a tick must be from `1ms` to `1s` long".into())
 }
 
 impl FromArgMatches for EngineOption {
@@ -44,7 +44,7 @@ impl FromArgMatches for EngineOption {
             Words { engine: Name::Event, tick: None } => Ok(Self(Engine::Event)),
             Words { engine: Name::Event, tick: Some(_) } => Err(Error::raw(
                 ErrorKind::ArgumentConflict,
-                "the event engine has no ticks; `--tick` goes with `--engine turmoil`",
+                "the event engine has no ticks; `--tick` needs `--engine turmoil`",
             )),
             Words { engine: Name::Turmoil, tick } => {
                 Ok(Self(tick.map_or(Engine::TURMOIL, Engine::Turmoil)))

@@ -28,7 +28,7 @@ pub struct FoundFile {
 pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
     if named.is_empty() && !Path::new(FOLDER).is_dir() {
         return Err(Stop(format!(
-            "there is no folder `{FOLDER}` here; name scenario files, or write one with `new SUBJECT`"
+            "no folder `{FOLDER}` here; name scenario files, or create one with `new SUBJECT`"
         )));
     }
     let default = [PathBuf::from(FOLDER)];
@@ -40,7 +40,7 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
             scenario_files(path, &mut inside).map_err(Stop)?;
             if inside.is_empty() {
                 return Err(Stop(format!(
-                    "{}: there is no scenario file (*.toml) in this folder",
+                    "{}: no scenario file (*.toml) in this folder",
                     path.display()
                 )));
             }

@@ -15,21 +15,17 @@ pub fn keep(
     page: &mut Page<'_>,
 ) -> Result<bool, Stop> {
     let scenario = files::load(file, subjects, page)?;
-    let name = file
-        .file_name()
-        .ok_or_else(|| Stop(format!("{}: name the file of a scenario", file.display())))?;
+    let name =
+        file.file_name().ok_or_else(|| Stop(format!("{}: not a scenario file", file.display())))?;
     let to = Path::new(FOLDER).join(&scenario.subject).join(name);
     if to.exists() {
-        return Err(Stop(format!(
-            "{} is there already; give one of them another name",
-            to.display()
-        )));
+        return Err(Stop(format!("{} already exists; rename one of the two files", to.display())));
     }
     let folder = to.parent().map_or(Ok(()), std::fs::create_dir_all);
     let moved = folder.and_then(|()| std::fs::rename(file, &to));
     moved.map_err(|error| {
         Stop(format!("{}: cannot be moved to {}: {error}", file.display(), to.display()))
     })?;
-    page.print(&format!("{} is now a test in the suite of {}\n", to.display(), scenario.subject))?;
+    page.print(&format!("{} is now a test of the {} suite\n", to.display(), scenario.subject))?;
     Ok(true)
 }

@@ -191,7 +191,7 @@ fn operations(schema: &serde_json::Value) -> Vec<Entry> {
             let required = inner.get("required").and_then(|it| it.as_array());
             let must = |name: &str| required.is_some_and(|all| all.iter().any(|it| it == name));
             let fields = fields.into_iter().flatten().map(|(name, field)| {
-                let optional = if must(name) { "" } else { " (may be left out)" };
+                let optional = if must(name) { "" } else { " (optional)" };
                 format!("· {name}: {}{optional}", text(field))
             });
             entries

@@ -74,7 +74,7 @@ impl Drop for OutputFile {
 fn unwritable(path: &Path, option: &str, error: &io::Error) -> Stop {
     let why = match path.parent() {
         Some(folder) if error.kind() == io::ErrorKind::NotFound => {
-            format!("there is no folder {}", folder.display())
+            format!("no folder {}", folder.display())
         }
         _ => error.to_string(),
     };
@@ -109,7 +109,7 @@ mod tests {
         let Stop(why) = OutputFile::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
         assert!(why.starts_with("/dev/null/x.xml: this file cannot be written: "), "{why}");
         let Stop(why) = OutputFile::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
-        let expected = "/nowhere/x.html: this file cannot be written: there is no folder /nowhere; name another one with --html";
+        let expected = "/nowhere/x.html: this file cannot be written: no folder /nowhere; name another one with --html";
         assert_eq!(why, expected);
     }
 

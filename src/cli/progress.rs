@@ -68,7 +68,7 @@ impl ProgressLine {
 
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template)
-        .expect("a template of this file is right")
+        .expect("the templates in this file are valid")
         .progress_chars("█▌░");
     // People need the rate without decimals. A write error only hides the rate.
     style.with_key("rate", |state: &ProgressState, line: &mut dyn Write| {

@@ -54,9 +54,10 @@ impl Select {
         subject: &Arc<dyn DynSubject>,
     ) -> Result<Plan, Stop> {
         let plans = self.plans(scenario, subject, Some(1))?;
-        plans.into_iter().next().ok_or_else(|| {
-            Stop(format!("{}: there is no run in this file", scenario.path.display()))
-        })
+        plans
+            .into_iter()
+            .next()
+            .ok_or_else(|| Stop(format!("{}: this file has no runs", scenario.path.display())))
     }
 
     /// Returns the command that applies a verb to a file with the same changes.

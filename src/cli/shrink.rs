@@ -78,7 +78,7 @@ fn place(args: &Shrink) -> Result<PathBuf, Stop> {
         if is_input { Path::new("input.toml") } else { &args.file }.with_extension("shrunk.toml");
     if beside.exists() {
         return Err(Stop(format!(
-            "{} is there already; take it away, or name the file to write with --out",
+            "{} already exists; remove it, or choose another file with --out",
             beside.display()
         )));
     }
@@ -151,7 +151,7 @@ pub(super) fn verify(
     let read = ScenarioFile::parse(file, "-", std::slice::from_ref(subject))
         .map_err(|mistake| mistake.to_string())?;
     let [plan] = &read.plans()[..] else {
-        return Err("the file has not the one run that it should".into());
+        return Err("the file does not have exactly one run".into());
     };
     let here = shrunk.judged.statement();
     let again =
@@ -159,13 +159,13 @@ pub(super) fn verify(
             shrunk.has_control()
         });
     if again.map_err(|error| error.to_string())?.statement() != here {
-        return Err("the run came out another way when the file was read again".into());
+        return Err("the result differed when the file was read again".into());
     }
     let Some(fresh) = &page.fresh else { return Ok(()) };
     let there = fresh.ask(plan, &read.expect, Engine::Event, shrunk.has_control());
     match there.map_err(|why| format!("the run could not be verified: {why}"))? == here {
         true => Ok(()),
-        false => Err("the run came out another way in a fresh process".into()),
+        false => Err("the result differed in a new process".into()),
     }
 }
 
@@ -230,9 +230,7 @@ mod tests {
         let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
         assert!(
             status == 2
-                && err.contains(
-                    "is there already; take it away, or name the file to write with --out"
-                ),
+                && err.contains("already exists; remove it, or choose another file with --out"),
             "{err}"
         );
     }

@@ -155,13 +155,13 @@ fn a_command_line_error_is_one_line_with_a_fix() {
                                              reknit: name a command: run, hunt, sweep, replay, shrink, keep, defects, check, new, diff or list; --help says what each does
     ru                                       reknit: unrecognized subcommand 'ru'; a similar subcommand exists: 'run'
     run --sed 3                              reknit: unexpected argument '--sed' found; a similar argument exists: '--seed'
-    run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1 up
-    run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1 up
+    run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1
+    run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1
     run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
-    run --engine turmoil --tick 0ms          reknit: invalid value '0ms' for '--tick <TIME>': a tick is from `1ms` to `1s` long
+    run --engine turmoil --tick 0ms          reknit: invalid value '0ms' for '--tick <TIME>': a tick must be from `1ms` to `1s` long
     run --engine turmoil --tick 5            reknit: invalid value '5' for '--tick <TIME>': `5` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
-    run --tick 5ms                           reknit: the event engine has no ticks; `--tick` goes with `--engine turmoil`
-    replay a.toml --engine event --tick 5ms  reknit: the event engine has no ticks; `--tick` goes with `--engine turmoil`
+    run --tick 5ms                           reknit: the event engine has no ticks; `--tick` needs `--engine turmoil`
+    replay a.toml --engine event --tick 5ms  reknit: the event engine has no ticks; `--tick` needs `--engine turmoil`
     replay                                   reknit: the following required arguments were not provided: <FILE>
     replay a.toml b.toml                     reknit: unexpected argument 'b.toml' found
     diff                                     reknit: the following required arguments were not provided: <A>
@@ -182,7 +182,7 @@ fn a_folder_without_scenarios_is_a_mistake() {
     std::fs::create_dir_all(&folder).unwrap();
     let rendered = mistake(&format!("check {}", folder.display()));
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(rendered.ends_with("there is no scenario file (*.toml) in this folder"), "{rendered}");
+    assert!(rendered.ends_with("no scenario file (*.toml) in this folder"), "{rendered}");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn every_list_shows_its_table() {
     -- operations
     mumble  Say nothing.
             · volume: How loudly.
-            · to: To whom. (may be left out)
+            · to: To whom. (optional)
     ");
 }
 

@@ -58,7 +58,7 @@ impl Drawn<'_> {
             .history;
             Ok(html(&Picture { plan: &plan, history: &history, broken: &broken, replay: &replay }))
         };
-        let mut page = Err("nothing was drawn".to_owned());
+        let mut page = Err("no picture was written".to_owned());
         Pool::default().alone().run(
             std::iter::once(plan.clone()),
             work,

@@ -17,7 +17,7 @@ kinds! {
     RUN_PARTS = "run-parts": "the run came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
     CONTROL_PARTS = "twin-parts": "its twin came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
     SEEN_NO_MORE = "seen-no-more": "the run came out another way when it was repeated, and the same again when it was looked at closely";
-    OTHER_IN_FRESH = "other-in-fresh": "the run came out another way in a fresh process: here `{here}`, there `{there}`";
+    OTHER_IN_FRESH = "other-in-fresh": "the result differed in a new process: here `{here}`, there `{there}`";
     NOT_VERIFIED = "not-verified": "the run could not be verified: {why}";
 }
 

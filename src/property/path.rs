@@ -18,7 +18,7 @@ use super::Guarantees;
 mod interval;
 
 use interval::FaultInterval;
-pub use interval::conns_of;
+pub use interval::{conns_of, span_on};
 
 /// A time after every run: the end of an interval that never ended.
 pub const NEVER: Time = Time(u64::MAX);

@@ -804,6 +804,31 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_may_hold_the_message_that_gives_a_stream_up() {
+        let scripted = |fault: fn(ScriptedRun) -> ScriptedRun, heard| {
+            let scripted = fault(history().opened("s1", 1, 0).opened("s2", 2, 0));
+            let scripted = scripted.conn_closed(1, 10, heard, Some(1_000)).conn(2, 1_000, None);
+            let total = if heard < 2_000 { "1" } else { "2" };
+            scripted.gave_up(7, Some("s2"), 500).completed("s1", 3_000, total)
+        };
+        let broken = |fault: fn(ScriptedRun) -> ScriptedRun| {
+            let control = scripted(fault, 6_000);
+            scripted(fault, 1_500).control(control).breaks("stale_generation_inert").len()
+        };
+        assert_eq!(broken(|run| run.partition(450, Some(1_500))), 0);
+        assert_eq!(broken(|run| run.kills(450, 1_500)), 0, "it blocks packets to the server");
+        assert_eq!(broken(|run| run.delayed(450, Some(1_500), 500)), 0);
+        assert_eq!(broken(|run| run), 1, "nothing held the message");
+        assert_eq!(broken(|run| run.partition(450, Some(999))), 1, "it ended before the loss");
+        assert_eq!(broken(|run| run.partition(600, Some(1_500))), 1, "the message had arrived");
+        assert_eq!(broken(|run| run.delayed(450, Some(1_500), 300)), 1, "the delay was shorter");
+        assert_eq!(broken(|run| run.slows(450, 1_500)), 1, "the network held nothing");
+        let other_link =
+            |run: ScriptedRun| run.by("client2").partition(450, Some(1_500)).by("client");
+        assert_eq!(broken(other_link), 1, "it was on the link of another client");
+    }
+
+    #[test]
     fn a_stream_that_is_opened_again_is_compared_with_the_one_opened_again() {
         let scripted = |again: &'static str| {
             let scripted =

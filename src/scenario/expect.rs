@@ -169,10 +169,10 @@ pub const TABLE: &str = "table";
 kinds! {
     NOT_REACHED = "not-reached": "{subject} was not reached";
     NOT_REACHED_SO_OFTEN = "not-reached-so-often": "{subject} was not reached {times} times";
-    REACHED = "reached": "{subject} was reached at {at}, and must never be";
+    REACHED = "reached": "{subject} was reached at {at}, but must never be";
     REACHED_IN_NONE = "reached-in-none": "{subject} was reached in none of {runs} runs";
-    REACHED_IN_SOME = "reached-in-some": "{subject} was reached in {times} of {runs} runs, and must never be";
-    TOO_SELDOM = "too-seldom": "{subject} was reached in {times} of {runs} runs, and must be in a share of {share}";
+    REACHED_IN_SOME = "reached-in-some": "{subject} was reached in {times} of {runs} runs, but must never be";
+    TOO_SELDOM = "too-seldom": "{subject} was reached in {times} of {runs} runs; the required share is {share}";
 }
 
 impl Expect {

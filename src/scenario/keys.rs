@@ -98,7 +98,7 @@ impl Form {
             Form::CodeOr(words) => format!("a code from 0 to 255, or {}", ticked(words)),
             Form::SomeOf(names) => format!("a list of {}", ticked(names)),
             Form::Mark => "a milestone's name, or a table".into(),
-            Form::Marks => "a list of milestones' names, or of tables".into(),
+            Form::Marks => "a list of milestone names or tables".into(),
             Form::Shares => {
                 "names, each with a share of runs: `{ \"counter.client.gap\" = 0.25 }`".into()
             }
@@ -109,7 +109,7 @@ impl Form {
             Form::Times => {
                 "a choice of durations: `\"5s\"`, `\"0ms..5s\"`, `[\"0ms\", \"24s..26s\"]`".into()
             }
-            Form::Ranges => "a range of durations, or a list of such".into(),
+            Form::Ranges => "a range of durations, or a list of ranges".into(),
             Form::Share => "a number from 0 to 1".into(),
             Form::Weight => "a number from 0".into(),
         }
@@ -178,84 +178,79 @@ const fn names<T, const N: usize>(table: &[(&'static str, T); N]) -> [&'static s
 
 /// The top of a file.
 pub const FILE: Section = Section {
-    title: "The top of a file",
-    doc: "What is run, and how often. The subject's own setup tables stand here, too.",
+    title: "Top-level keys",
+    doc: "The subject to run and the number of runs. The subject's own setup tables are also top-level keys.",
     keys: &[
         key(
             "format",
             Form::Number(1),
             None,
-            "The version of this form: `1`. An unknown one is refused, never guessed.",
+            "The version of the file format: `1`. Any other version is an error.",
         ),
         key("subject", Form::Text, None, "The protocol under test: `reknit list subjects`."),
-        key("title", Form::Text, None, "What the file shows, in one line."),
+        key("title", Form::Text, None, "A one-line summary of the scenario."),
         key(
             "source",
             Form::Texts,
-            Some("it shows no rule"),
-            "The ids of the rules that it shows: `reknit list rules SUBJECT`.",
+            Some("no rules"),
+            "The ids of the rules that the scenario covers: `reknit list rules SUBJECT`.",
         ),
         key(
             "kills",
             Form::Texts,
             Some("none"),
-            "Defects: with each of them on, at least one seed must break.",
+            "Defects that the scenario must detect: with each one enabled, at least one seed must violate a property.",
         ),
         key(
             "defects",
             Form::Texts,
             Some("none"),
-            "Defects that are on in every run: for a canary, which must fail.",
+            "Defects that are enabled in every run. For a canary, which must fail.",
         ),
         key(
             "seeds",
             Form::Number(1),
             Some("1"),
-            "The same schedule with so many seeds: so many draws of latency and order. All must hold.",
+            "The number of seeds. Each seed draws other latencies and another order for the same schedule. No run may violate a property.",
         ),
         key("first-seed", Form::Number(0), Some("1"), "The first of them."),
         key(
             "horizon",
             Form::Duration,
             Some("60s"),
-            "When the clients are closed, and what is left is counted.",
+            "The time at which the clients are closed. After that, remaining resources are counted.",
         ),
         key(
             "heal",
             Form::Duration,
             Some("0ms"),
-            "The healed tail, the last part before the horizon: no fault is in force in it.",
+            "The healed tail: the length of the last part before the horizon, in which no fault is active.",
         ),
         key(
             "clients",
             Form::Number(1),
             Some("1"),
-            "How many client hosts there are: `client`, `client2`, `client3`, …",
+            "The number of client hosts: `client`, `client2`, `client3`, …",
         ),
         key(
             "latency",
             Form::Durations,
             Some("1ms..20ms"),
-            "The one-way latency of a packet is drawn from this range, both ends included.",
+            "The range of the one-way latency of a packet, both ends included. Each packet's latency is drawn from it.",
         ),
         key(
             "order",
             Form::OneOf(&names(&ORDERS)),
             Some("drawn"),
-            "What comes first where a packet and a timer fall into the same millisecond; `both` runs each seed in both orders.",
+            "Which comes first when a packet and a timer are due in the same millisecond. `both` runs each seed in both orders.",
         ),
         key(
             "engines",
             Form::SomeOf(&names(&ENGINES)),
             Some("event"),
-            "The engines that must show it.",
+            "The engines on which the scenario runs.",
         ),
-        key(
-            "engines-because",
-            Form::Text,
-            Some("nothing to explain"),
-            "Why these engines, and not others.",
-        ),
+        key("engines-because", Form::Text, Some("none"), "The reason for this choice of engines."),
         key(
             "limits",
             Form::Table("[limits]"),
@@ -266,20 +261,20 @@ pub const FILE: Section = Section {
             "puppet",
             Form::Table("[puppet.HOST]"),
             Some("no puppets"),
-            "Hosts whose part is played by a script.",
+            "Hosts that run a script instead of the subject.",
         ),
         key("step", Form::Tables("[[step]]"), Some("nothing happens"), "What happens."),
         key(
             "swarm",
             Form::Table("[swarm]"),
-            Some("the file is one schedule"),
-            "Weights and ranges from which schedules are drawn, instead of one.",
+            Some("the file has one schedule"),
+            "Weights and ranges from which schedules are drawn, instead of one fixed schedule.",
         ),
         key(
             "expect",
             Form::Table("[expect]"),
-            Some("the properties, and nothing else"),
-            "What must come out, besides the properties.",
+            Some("only the properties are checked"),
+            "Expectations in addition to the properties.",
         ),
     ],
 };
@@ -287,9 +282,7 @@ pub const FILE: Section = Section {
 /// `[limits]`
 pub const LIMITS: Section = Section {
     title: "[limits]",
-    doc: "Limits of the subject by their names, between quotes: `\"client.recovery-deadline\" = \"25s\"`. A value has the kind \
-          of the limit's default (a duration, a size, a number, `true` or `false`), and is not below its least value. `reknit \
-          list limits SUBJECT` prints them.",
+    doc: "Limits of the subject. Their names are quoted: `\"client.recovery-deadline\" = \"25s\"`. A value has the type of the limit's default (a duration, a size, a number, `true` or `false`) and must not be below the minimum. `reknit list limits SUBJECT` prints them.",
     keys: &[],
 };
 
@@ -297,34 +290,33 @@ pub(super) const SPEAKS: Key = key(
     "speaks",
     Form::OneOf(&names(&crate::schedule::puppet::SPEAKS)),
     Some("bytes"),
-    "What its texts are on the wire: bytes as they are; or text messages of a WebSocket, one a text, which is opened before the \
-     script begins. Pings are answered where the script reads.",
+    "How the texts of the script are sent. `bytes` sends them unchanged. `websocket` opens a WebSocket before the script begins and sends each text as one text message; pings are answered while the script reads.",
 );
 
 pub(super) const AGAIN: Key = key(
     "again",
     Form::Tables("script"),
     Some("the same"),
-    "What it does on the connections after the first, where that is something else.",
+    "The script for the connections after the first, if it differs.",
 );
 
 /// `[puppet.HOST]`
 pub const PUPPET: Section = Section {
     title: "[puppet.HOST]",
-    doc: "The host's part is played by a script: a raw peer that speaks the wire. It plays the script once on each connection.",
+    doc: "A puppet: a script takes the place of the host and sends raw data. The script runs once on each connection.",
     keys: &[
         key(
             "connections",
             Form::Number(1),
             Some("as many as come"),
-            "How many connections it accepts, or, in the place of a client, opens.",
+            "The number of connections that the puppet accepts, or opens if it replaces a client.",
         ),
         SPEAKS,
         key(
             "script",
             Form::Tables("script"),
             None,
-            "What it does on a connection, in order; after it, it closes the connection.",
+            "The actions on a connection, in order. After the last one, the puppet closes the connection.",
         ),
         AGAIN,
     ],
@@ -333,36 +325,44 @@ pub const PUPPET: Section = Section {
 /// One entry of a puppet's script.
 pub const SCRIPT: Section = Section {
     title: "script",
-    doc: "A list of tables: `script = [{ expect = \"hello\" }, { send = \"welcome 1\\n\" }]`. Each has exactly one of the \
-          verbs `expect`, `send`, `wait`, `drain`, `close` and `reset`.",
+    doc: "A list of tables: `script = [{ expect = \"hello\" }, { send = \"welcome 1\\n\" }]`. Each table has exactly one of the verbs `expect`, `send`, `wait`, `drain`, `close` and `reset`.",
     keys: &[
         key(
             "expect",
             Form::Text,
             Some("another verb"),
-            "Waits until bytes that contain this text have come, and takes them up to and with the text.",
+            "Reads until the bytes received contain this text, and consumes them up to and including the text.",
         ),
         key(
             "send",
             Form::Text,
             Some("another verb"),
-            "Sends text. `{n}` in it stands for the number of the repetition, `{conn}` for the number of the connection, both \
-             from 1.",
+            "Sends this text. `{n}` is replaced by the number of the repetition, `{conn}` by the number of the connection, both from 1.",
         ),
-        key("times", Form::Number(1), Some("1"), "With `send`: how many times."),
-        key("every", Form::Duration, Some("0ms"), "With `send`: how long between two of them."),
-        key("wait", Form::Duration, Some("another verb"), "Sends and reads nothing for so long."),
+        key("times", Form::Number(1), Some("1"), "With `send`: the number of repetitions."),
+        key(
+            "every",
+            Form::Duration,
+            Some("0ms"),
+            "With `send`: the pause between two repetitions.",
+        ),
+        key(
+            "wait",
+            Form::Duration,
+            Some("another verb"),
+            "Sends and reads nothing for this duration.",
+        ),
         key(
             "drain",
             Form::True,
             Some("another verb"),
-            "Reads and throws away whatever comes, until the other end closes.",
+            "Reads and discards all data until the other end closes.",
         ),
         key(
             "close",
             Form::True,
             Some("another verb"),
-            "Closes the connection, as the end of the script does.",
+            "Closes the connection. The end of the script does the same.",
         ),
         key("reset", Form::True, Some("another verb"), "Resets the connection."),
     ],
@@ -371,23 +371,25 @@ pub const SCRIPT: Section = Section {
 /// `[[step]]`
 pub const STEP: Section = Section {
     title: "[[step]]",
-    doc: "One list, in the order in which it happens. A step is one `at` or `after`, and one verb: a word of the fault table, \
-          or an operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the \
-          host whose user asks for it; without it, `client`.",
+    doc: "The steps of the schedule, in order. A step has one `at` or `after`, and one verb: a fault, or an operation of the subject (`reknit list operations SUBJECT`). An operation has one more field, `client`: the host whose user requests it. The default is `client`.",
     keys: &[
         key(
             "at",
             Form::Duration,
             Some("there is an `after`"),
-            "When it happens, counted from the start of the world.",
+            "The time of the step, counted from the start of the run.",
         ),
-        key("after", Form::Mark, Some("there is an `at`"), "What it happens after: see `after`."),
+        key(
+            "after",
+            Form::Mark,
+            Some("there is an `at`"),
+            "The event that triggers the step: see `after`.",
+        ),
         key(
             "may-miss",
             Form::True,
-            Some("it must do something"),
-            "Whether all is well though it does nothing in any seed: it is never reached, or there is nothing that it could do \
-             it to.",
+            Some("the step must have an effect"),
+            "Whether the step may have no effect in any seed, because its trigger is not reached or its target does not exist.",
         ),
     ],
 };
@@ -395,10 +397,7 @@ pub const STEP: Section = Section {
 /// The condition of a trigger, or the milestone to look for.
 pub const AFTER: Section = Section {
     title: "after",
-    doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any \
-          key that is not listed here is a field of the milestone or point, and must be equal. `reknit list milestones \
-          SUBJECT` and `reknit list points SUBJECT` print them. Entries of `reaches` and `never` and the `until` of a `hold` \
-          have the same form, without `delay`.",
+    doc: "A milestone's name, or a table: `{ milestone = \"counter.client.connected\", generation = 2, delay = \"5ms\" }`. Any key that is not listed here is a field of the milestone or point, and its value must be equal. `reknit list milestones SUBJECT` and `reknit list points SUBJECT` print the names. Entries of `reaches` and `never` and the `until` of a `hold` have the same format, without `delay`.",
     keys: &[
         key("milestone", Form::Text, Some("there is a `point`"), "A milestone."),
         key("point", Form::Text, Some("there is a `milestone`"), "A point."),
@@ -406,21 +405,20 @@ pub const AFTER: Section = Section {
             "nth",
             Form::Number(1),
             Some("1"),
-            "Which time, among those that match. In `reaches`: so many times at least.",
+            "The number of the occurrence, among those that match. In `reaches`: the minimum number of occurrences.",
         ),
         key("host", Form::Text, Some("any"), "On which host."),
         key(
             "conn",
             Form::Text,
             Some("any"),
-            "About which connection: `client#2` is the second that `client` opened, `client/status#3` the third of those \
-             labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest.",
+            "The connection that it belongs to: `client#2` is the second connection that `client` opened, `client/status#3` the third with the label `status`, `client:gen2` the one of its generation 2, `client#last` its newest.",
         ),
         key(
             "delay",
             Form::Duration,
             Some("0ms"),
-            "How long after it. 0 acts before what was sent in the same turn leaves its host.",
+            "The delay after the event. With 0, the step takes effect before data sent in the same turn leaves its host.",
         ),
     ],
 };
@@ -428,79 +426,83 @@ pub const AFTER: Section = Section {
 /// `[expect]`
 pub const EXPECT: Section = Section {
     title: "[expect]",
-    doc: "What must come out, besides the properties. Of a schedule it holds for every seed, of a swarm over all runs together.",
+    doc: "Expectations in addition to the properties. For a schedule, each seed must meet them; for a swarm, all runs together.",
     keys: &[
-        key("reaches", Form::Marks, Some("nothing"), "Milestones and points that must be reached."),
         key(
-            "never",
+            "reaches",
             Form::Marks,
             Some("nothing"),
-            "Milestones and points that must not be reached.",
+            "Milestones and points that each run must reach.",
         ),
+        key("never", Form::Marks, Some("nothing"), "Milestones and points that no run may reach."),
         key(
             "breaks",
             Form::Text,
             Some("nothing may break"),
-            "For a canary: the property that must break in at least one seed.",
+            "For a canary: the property that at least one seed must violate.",
         ),
         key(
             "at-least",
             Form::Shares,
             Some("nothing"),
-            "Of a swarm: milestones and points that this share of runs must reach.",
+            "For a swarm: milestones and points, each with the share of runs that must reach it.",
         ),
         key(
             "stream",
             Form::Table("[expect.stream.NAME]"),
             Some("nothing"),
-            "What must come out of streams.",
+            "Expectations for streams.",
         ),
         key(
             "process",
             Form::Table("[expect.process.NAME]"),
             Some("nothing"),
-            "What must come of processes.",
+            "Expectations for processes.",
         ),
-        key("call", Form::Table("[expect.call.N]"), Some("nothing"), "What must come of calls."),
+        key("call", Form::Table("[expect.call.N]"), Some("nothing"), "Expectations for calls."),
     ],
 };
 
 /// `[expect.stream.NAME]`
 pub const EXPECT_STREAM: Section = Section {
     title: "[expect.stream.NAME]",
-    doc: "What the user of a client saw of the stream of this name.",
+    doc: "Expectations for the stream of this name, as the user of a client sees it.",
     keys: &[
         key(
             "ends",
             Form::OneOf(&names(&expect::STREAM_ENDS)),
             Some("either way"),
-            "How it ended for its user.",
+            "How it ended for its user. The default allows any end.",
         ),
-        key("outcome", Form::Text, Some("any"), "The outcome, exactly. It must be `completed`."),
+        key(
+            "outcome",
+            Form::Text,
+            Some("any"),
+            "The exact outcome. Only with `ends = \"completed\"`.",
+        ),
         key(
             "reason",
             Form::Text,
             Some("any"),
-            "A text that the reason contains. It must have `failed`.",
+            "A text that the reason must contain. Only with `ends = \"failed\"`.",
         ),
         key(
             "output",
             Form::OneOf(&names(&expect::OUTPUTS)),
             Some("any"),
-            "How much of what was really produced was delivered: `prefix` is a part, from the beginning, also all or nothing.",
+            "How much of the produced data was delivered. `prefix` is the first part of it; all of it and none of it are also prefixes.",
         ),
         key(
             "within",
             Form::Duration,
             Some("any time"),
-            "It ended for its user so long after its real end, at most.",
+            "The longest time between its real end and its end for its user.",
         ),
         key(
             "live-from",
             Form::Number(1),
             Some("any"),
-            "Something that was produced after this generation was connected was delivered over it or a later one: not only \
-             what was missed.",
+            "At least one item that was produced after this generation connected must be delivered over this generation or a later one. Replayed items do not count.",
         ),
     ],
 };
@@ -508,47 +510,43 @@ pub const EXPECT_STREAM: Section = Section {
 /// `[expect.process.NAME]`
 pub const EXPECT_PROCESS: Section = Section {
     title: "[expect.process.NAME]",
-    doc: "What the user of a client saw of the process of this name: of the stream of its name (`p1`), and of those that are \
-          parts of it (`p1/stdout`, `p1/stderr`, `p1/pty`), as far as they were opened. A name with more than letters, digits, \
-          `-` and `_` stands between quotes: `[expect.process.\"p1.2\"]`.",
+    doc: "Expectations for the process of this name, as the user of a client sees it: for the stream of the same name (`p1`) and those of its parts (`p1/stdout`, `p1/stderr`, `p1/pty`) that were opened. Quote a name with characters other than letters, digits, `-` and `_`: `[expect.process.\"p1.2\"]`.",
     keys: &[
         key(
             "ends",
             Form::OneOf(&names(&expect::PROCESS_ENDS)),
             Some("any way"),
-            "How all of it ended for its user: `closed` are a process that ended and pipes that were closed.",
+            "How the process and its pipes ended for the user. `closed`: the process ended and its pipes were closed.",
         ),
         key(
             "exit",
             Form::CodeOr(&names(&expect::EXITS)),
             Some("any"),
-            "The code of its exit; `signal` where a signal ended it, whichever. It must be `closed`.",
+            "The exit code, or `signal` if any signal ended it. Only with `ends = \"closed\"`.",
         ),
         key(
             "reason",
             Form::Text,
             Some("any"),
-            "A text that the reason contains. It must have `failed`.",
+            "A text that the reason must contain. Only with `ends = \"failed\"`.",
         ),
         key(
             "output",
             Form::OneOf(&names(&expect::OUTPUTS)),
             Some("any"),
-            "How much of what it really printed was delivered, of each part: `prefix` is a beginning of it, also all \
-             or nothing.",
+            "How much of the printed output of each part was delivered. `prefix` is the first part of it; all of it and none of it are also prefixes.",
         ),
         key(
             "within",
             Form::Duration,
             Some("any time"),
-            "All of it ended for its user so long after the real end of the process and of its pipes, at most.",
+            "The longest time between the real end of the process and its pipes and their end for the user.",
         ),
         key(
             "live-from",
             Form::Number(1),
             Some("any"),
-            "Something of some part that was produced after this generation was connected was delivered over it or a later \
-             one: not only what was missed.",
+            "At least one item of any part that was produced after this generation connected must be delivered over this generation or a later one. Replayed items do not count.",
         ),
     ],
 };
@@ -556,20 +554,25 @@ pub const EXPECT_PROCESS: Section = Section {
 /// `[expect.call.N]`
 pub const EXPECT_CALL: Section = Section {
     title: "[expect.call.N]",
-    doc: "What came of the N-th operation that was asked for, from 1.",
+    doc: "Expectations for the N-th requested operation, counted from 1.",
     keys: &[
         key(
             "ends",
             Form::OneOf(&names(&expect::CALL_ENDS)),
             Some("any way"),
-            "How it ended for its user.",
+            "How it ended for its user. The default allows any end.",
         ),
-        key("result", Form::Text, Some("any"), "The result, exactly. It must be `answered`."),
+        key(
+            "result",
+            Form::Text,
+            Some("any"),
+            "The exact result. Only with `ends = \"answered\"`.",
+        ),
         key(
             "reason",
             Form::Text,
             Some("any"),
-            "A text that the reason contains. It must have `failed`.",
+            "A text that the reason must contain. Only with `ends = \"failed\"`.",
         ),
     ],
 };

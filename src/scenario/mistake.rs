@@ -68,7 +68,7 @@ pub fn unknown<'k>(what: &str, name: &str, known: impl IntoIterator<Item = &'k s
         return format!("`{name}` is not {what}; did you mean `{near}`?");
     }
     match known.as_slice() {
-        [] => format!("`{name}` is not {what}; there are none"),
+        [] => format!("`{name}` is not {what}; none exists"),
         known if known.len() <= SHOWN => {
             format!("`{name}` is not {what}; known: {}", ticked(known))
         }
@@ -133,6 +133,6 @@ mod tests {
             unknown("a word", "zebra", ["cut", "hold"]),
             "`zebra` is not a word; known: `cut`, `hold`"
         );
-        assert_eq!(unknown("a word", "zebra", []), "`zebra` is not a word; there are none");
+        assert_eq!(unknown("a word", "zebra", []), "`zebra` is not a word; none exists");
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn file(
         let at = error.span().map_or(0, |span| span.start);
         wrong(MistakeAt {
             at,
-            message: format!("this is not TOML: {}", error.message().replace('\n', " ")),
+            message: format!("invalid TOML: {}", error.message().replace('\n', " ")),
         })
     })?;
     let top = Table::open("", 0, document.get_ref());
@@ -92,7 +92,10 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn DynSubject>]) -> Pa
     Ok(ScenarioFile {
         path: PathBuf::new(),
         subject: subject.name().to_owned(),
-        title: top.need("title", "a string: what the file shows, in one line")?.text()?.to_owned(),
+        title: top
+            .need("title", "a string: what the scenario shows, in one line")?
+            .text()?
+            .to_owned(),
         source: names.list(top.get("source"), |entry| names.rule(entry))?,
         kills: defects_of("kills", &names)?,
         defects,
@@ -114,13 +117,13 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn DynSubject>]) -> Pa
 fn format(top: &Table<'_>) -> Parsed<()> {
     let Some(node) = top.get("format") else {
         return top
-            .wrong(format!("a scenario file begins with its format: write `format = {FORMAT}`"));
+            .wrong(format!("a scenario file needs its format version: write `format = {FORMAT}`"));
     };
     match node.number(0)? {
         FORMAT => Ok(()),
-        other => {
-            node.wrong(format!("format {other} is unknown here; this reknit reads format {FORMAT}"))
-        }
+        other => node.wrong(format!(
+            "format {other} is unknown; this version of reknit reads format {FORMAT}"
+        )),
     }
 }
 
@@ -143,7 +146,7 @@ fn clients(top: &Table<'_>) -> Parsed<u32> {
             0..=MOST_CLIENTS => Ok(clients),
             _ => top
                 .need("clients", "")?
-                .wrong(format!("there are at most {MOST_CLIENTS} clients, not {clients}")),
+                .wrong(format!("at most {MOST_CLIENTS} clients are possible, not {clients}")),
         },
     )
 }
@@ -158,7 +161,7 @@ fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
         return match top.get("engines-because") {
             Some(because) => Err(MistakeAt {
                 at: because.key_at,
-                message: "`engines-because` goes with `engines` only; add `engines`".into(),
+                message: "`engines-because` needs `engines`; add `engines`".into(),
             }),
             None => Ok(vec![Engine::Event]),
         };
@@ -166,7 +169,7 @@ fn engines(top: &Table<'_>) -> Parsed<Vec<Engine>> {
     let engines =
         node.texts()?.iter().map(|entry| one_of(entry, &ENGINES)).collect::<Parsed<Vec<_>>>()?;
     if engines.is_empty() {
-        node.wrong("`engines` names no engine; leave it out, or name one")
+        node.wrong("`engines` is empty; leave it out, or name an engine")
     } else {
         Ok(engines)
     }

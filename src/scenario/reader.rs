@@ -204,7 +204,7 @@ impl<'a> Node<'a> {
                     |n| Ok(n.into()),
                 )
             }
-            DeValue::Datetime(_) => self.wrong("a date means nothing here; write a string"),
+            DeValue::Datetime(_) => self.wrong("a date is not possible here; write a string"),
         }
     }
 }

@@ -14,7 +14,7 @@ pub fn reference(subjects: &[Arc<dyn DynSubject>]) -> String {
     let mut text = String::from(HEAD);
     if let Some(subject) = subjects.first() {
         text += &format!(
-            "\nA file to begin with, as `reknit new {}` writes it:\n\n```toml\n{}```\n",
+            "\nA starter file, as `reknit new {}` prints it:\n\n```toml\n{}```\n",
             subject.name(),
             starter(subject)
         );
@@ -29,34 +29,34 @@ pub fn reference(subjects: &[Arc<dyn DynSubject>]) -> String {
 
 const HEAD: &str = "# Scenario files
 
-<!-- Drawn from the tables of src/scenario and src/schedule/words; a test holds it up to date, and REKNIT_BLESS=1 writes it anew. -->
+<!-- Generated from the tables of src/scenario and src/schedule/words. A test checks that it is up to date; REKNIT_BLESS=1 rewrites it. -->
 
-A scenario is a TOML file: a schedule, or the weights from which schedules are drawn (a swarm), with what it must show. Put one into
-the folder of its subject, and the suite runs it; `reknit check FILE` says whether it is understood, and runs nothing; `reknit run FILE`
-runs it. An editor that knows TOML schemas completes names with `#:schema ../schema.json` on the first line.
+A scenario is a TOML file. It contains a schedule, or the weights from which schedules are drawn (a swarm), and expectations. Put it into
+the folder of its subject, and the suite runs it. `reknit check FILE` checks it without running it, and `reknit run FILE`
+runs it. With `#:schema ../schema.json` on the first line, an editor that supports TOML schemas completes names.
 
-Reading is strict. An unknown key, a wrong unit or an unknown name is a mistake, with line, column and the nearest known name.
+The reader is strict. An unknown key, a wrong unit or an unknown name is an error, reported with line, column and the nearest known name.
 ";
 
 const UNITS: &str = "
 ## Values
 
-| value | how it is written |
+| value | notation |
 |---|---|
-| duration | a whole number and `ms`, `s`, `m` or `h`: `\"25s\"`. Virtual time is whole milliseconds |
+| duration | a whole number and `ms`, `s`, `m` or `h`: `\"25s\"`. Virtual time counts whole milliseconds |
 | size | a whole number and `B`, `KiB`, `MiB` or `GiB`: `\"64KiB\"` |
-| range | two values with both ends: `\"1ms..20ms\"`; one value alone is a range, too |
+| range | two values, both included: `\"1ms..20ms\"`; a single value is also a range |
 | host | a server of the subject, or `client`, `client2`, `client3`, … |
-| connection | `client#2` is the second that `client` opened, `client/status#3` the third of those labelled `status`, `client:gen2` the one that carries its generation 2, `client#last` its newest |
+| connection | `client#2` is the second connection that `client` opened, `client/status#3` the third with the label `status`, `client:gen2` the one of its generation 2, `client#last` its newest |
 ";
 
 const FAULTS: &str = "
 ## The faults
 
-What a fault holds back is late, not lost: a real TCP sends it again, so it arrives after the fault, at the next retransmission
-(back-off from 200 ms, doubling, counted from the first loss). A connection whose data stays unacknowledged for about 15 min 24 s is given
-up with `TimedOut`, one whose SYN stays unanswered for 127 s could not be opened. A fault that lasts and names a connection that does not
-exist yet waits for it; a `cut` or `reset` of such a connection does nothing, and the run notes it.
+A fault delays data and does not lose it: as with real TCP, the sender retransmits, and the data arrives at the first retransmission after the fault
+(backoff from 200 ms, doubling, counted from the first loss). A connection whose data stays unacknowledged for about 15 min 24 s fails
+with `TimedOut`; a connect whose SYN stays unanswered for 127 s fails. A fault with a duration that names a connection that does not
+exist yet takes effect when it is opened; a `cut` or `reset` of such a connection does nothing, and the run reports that.
 ";
 
 /// Appends a line. Writing to a string cannot fail.
@@ -69,9 +69,9 @@ fn section(text: &mut String, section: &Section) {
     if section.keys.is_empty() {
         return;
     }
-    *text += "\n| key | value | without it | what it says |\n|---|---|---|---|\n";
+    *text += "\n| key | value | default | meaning |\n|---|---|---|---|\n";
     for key in section.keys {
-        let without = key.without.unwrap_or("a mistake");
+        let without = key.without.unwrap_or("required");
         put(
             text,
             format_args!(
@@ -96,7 +96,7 @@ fn cell(text: &str) -> String {
 
 fn word(text: &mut String, word: &FaultWord) {
     put(text, format_args!("\n### `{}`\n\n{}\n\n", word.name, word.does));
-    *text += "| field | value | without it | what it says |\n|---|---|---|---|\n";
+    *text += "| field | value | default | meaning |\n|---|---|---|---|\n";
     for field in word.fields {
         let (kind, doc) = (cell(field.kind.written()), cell(field.doc));
         put(text, format_args!("| `{}` | {kind} | {} | {doc} |\n", field.name, need(word, field)));
@@ -126,7 +126,7 @@ fn need(word: &FaultWord, field: &Field) -> String {
         group.map(|other| format!("`{}`", other.name)).collect::<Vec<_>>().join(" or ")
     };
     match field.need {
-        Need::Always => "a mistake".into(),
+        Need::Always => "required".into(),
         Need::Else(without) => without.into(),
         Need::OneOf | Need::SomeOf => format!("there is {}", others()),
         Need::With(other) => format!("there is no `{other}`"),
@@ -137,7 +137,7 @@ fn need(word: &FaultWord, field: &Field) -> String {
 fn fidelity(fidelity: Fidelity) -> String {
     match fidelity {
         Fidelity::Full => "does this".into(),
-        Fidelity::Partly(what) => format!("does some of this ({what})"),
+        Fidelity::Partly(what) => format!("does part of this ({what})"),
         Fidelity::None(why) => format!("cannot ({why})"),
     }
 }
@@ -169,7 +169,7 @@ fn tables(text: &mut String, subject: &dyn DynSubject) {
     names(
         text,
         "Limits",
-        ["limit", "default", "least", "what it limits"],
+        ["limit", "default", "least", "meaning"],
         subject.limits().iter().map(|limit| {
             [code(limit.name), limit.default.to_string(), limit.least.to_string(), limit.doc.into()]
         }),
@@ -186,7 +186,7 @@ fn tables(text: &mut String, subject: &dyn DynSubject) {
     names(
         text,
         "Points",
-        ["point", "where it stands", "on the branch of"],
+        ["point", "where it is", "only with defect"],
         subject.points().iter().map(|point| {
             [code(point.name), point.doc.into(), point.defect.map(code).unwrap_or_default()]
         }),
@@ -194,7 +194,7 @@ fn tables(text: &mut String, subject: &dyn DynSubject) {
     names(
         text,
         "Defects",
-        ["defect", "what it does wrong", "breaks", "where it really happened"],
+        ["defect", "wrong behaviour", "breaks", "original bug"],
         subject.defects().iter().map(|defect| {
             [code(defect.name), defect.doc.into(), defect.breaks.join(", "), defect.source.into()]
         }),
@@ -219,7 +219,7 @@ fn fields_of(text: &mut String, fields: &[FieldDoc]) {
     if fields.is_empty() {
         return;
     }
-    *text += "\n| field | value | must be there | what it says |\n|---|---|---|---|\n";
+    *text += "\n| field | value | required | meaning |\n|---|---|---|---|\n";
     for field in fields {
         let must = if field.required { "yes" } else { "no" };
         put(

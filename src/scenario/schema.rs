@@ -18,7 +18,7 @@ use crate::subject::DynSubject;
 pub fn schema(subjects: &[Arc<dyn DynSubject>]) -> Json {
     let mut file = Drawing { subjects }.section(&keys::FILE);
     file["$schema"] = "http://json-schema.org/draft-07/schema#".into();
-    file["title"] = "A scenario of reknit".into();
+    file["title"] = "A reknit scenario".into();
     file
 }
 
@@ -106,7 +106,7 @@ impl Drawing<'_> {
             let mut schema = described(inlined(&verb.schema, &verb.root), &verb.doc);
             let client = described(
                 json!({ "type": "string" }),
-                "The host whose user asks for it; without it, `client`.",
+                "The host whose user requests the operation. The default is `client`.",
             );
             if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
                 properties.insert("client".into(), client);

@@ -36,7 +36,10 @@ pub fn starter(subject: &Arc<dyn DynSubject>) -> String {
         [("client".into(), Learns::After(Duration::ZERO))].into_iter().chain(servers).collect();
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
     plan = plan.step(When::At(Duration::from_secs(3)), Action::Fault(cut));
-    commented(&ScenarioFile::of_plan(plan, "A short cut is survived").to_toml(), &**subject)
+    commented(
+        &ScenarioFile::of_plan(plan, "The client resumes after a short cut").to_toml(),
+        &**subject,
+    )
 }
 
 /// Returns an operation that the subject accepts: a drawn one, with the first verb of the operation
@@ -58,16 +61,16 @@ fn commented(file: &str, subject: &dyn DynSubject) -> String {
     let own: Vec<_> = subject.setup().iter().map(|(key, _)| format!("[{key}.")).collect();
     let mut wording = Vec::new();
     let mut text = format!(
-        "#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md says what can stand here.\n\n",
+        "#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md lists all keys.\n\n",
         subject.about()
     );
     for section in file.split("\n\n") {
         let comment = if own.iter().any(|own| section.starts_with(own)) {
-            "# The world outside: what is really so."
+            "# The data that the server really has."
         } else if section.starts_with("[[step]]") && section.contains("\ncut ") {
-            "# The client knows at once that its first connection is dead, the server 400 ms later."
+            "# The client learns of the cut of its first connection at once, the server 400 ms later."
         } else if section.starts_with("[[step]]") {
-            "# What happens, in order: a time or a trigger, and one verb."
+            "# The steps, in order: a time or a trigger, and one verb."
         } else {
             ""
         };
@@ -103,5 +106,5 @@ fn expectation(subject: &dyn DynSubject) -> String {
         .generation_milestone()
         .or_else(|| subject.milestones().first().map(|milestone| milestone.name));
     let reaches = milestone.map(|name| format!("# reaches = [\"{name}\"]\n")).unwrap_or_default();
-    format!("# What must come out, besides the properties.\n# [expect]\n{reaches}")
+    format!("# Expectations in addition to the properties.\n# [expect]\n{reaches}")
 }

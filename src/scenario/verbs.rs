@@ -99,7 +99,7 @@ fn written_alone(schema: &Json, root: &Json) -> String {
         (Some(&"string"), Some("size")) => "a size: `\"64KiB\"`".into(),
         (Some(&"object"), _) => format!("a table of {}", inner()),
         (Some(of), _) => reported(of).into(),
-        (None, _) => "as the subject says".into(),
+        (None, _) => "see the subject".into(),
     }
 }
 

@@ -83,7 +83,7 @@ impl Limits {
         *self
             .0
             .get(name)
-            .unwrap_or_else(|| panic!("the limit `{name}` is not in the subject's table"))
+            .unwrap_or_else(|| panic!("the subject does not define the limit `{name}`"))
     }
 
     /// Returns the duration with this name.

@@ -121,7 +121,7 @@ impl fmt::Display for Conn {
 /// The error for an invalid connection name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`"
+    "`{0}` is not a connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`"
 )]
 pub struct NotAConn(String);
 

@@ -99,7 +99,7 @@ where
     let (low_end, high_end) = (read(low)?, read(high)?);
     if low_end > high_end {
         return Err(NotAUnit(format!(
-            "the range `{text}` ends below its beginning; write `{high}..{low}`"
+            "the range `{text}` is in descending order; write `{high}..{low}`"
         )));
     }
     Ok((low_end, high_end))
@@ -230,7 +230,7 @@ mod tests {
         let backwards = read_range("20ms..1ms", read_duration).unwrap_err();
         assert_eq!(
             backwards.to_string(),
-            "the range `20ms..1ms` ends below its beginning; write `1ms..20ms`"
+            "the range `20ms..1ms` is in descending order; write `1ms..20ms`"
         );
     }
 }

@@ -166,14 +166,14 @@ impl FieldType {
             FieldType::Hosts => "two hosts: `[\"client\", \"server\"]`",
             FieldType::Conn => "a connection: `\"client#1\"`",
             FieldType::Duration => "a duration: `\"800ms\"`",
-            FieldType::Jump => "a duration, also below 0: `\"-3s\"`",
+            FieldType::Jump => "a duration, which may be negative: `\"-3s\"`",
             FieldType::Size => "a size: `\"64KiB\"`",
             FieldType::Count => "a number: `3`",
             FieldType::Learns => {
                 "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`"
             }
             FieldType::Orphans => "`\"die\"` or `\"live\"`",
-            FieldType::Trigger => "a milestone or a point, as in `after`, without `delay`",
+            FieldType::Trigger => "a milestone or a point, as in `after` but without `delay`",
         }
     }
 }

@@ -34,7 +34,7 @@ impl Strategy for Never {
     type Value = Nothing;
 
     fn new_tree(&self, _: &mut TestRunner) -> NewTree<Self> {
-        Err("there is nothing to ask for".into())
+        Err("this subject has no operations".into())
     }
 }
 

@@ -49,11 +49,11 @@ impl<'a> Reading<'a> {
                 if self.is_server(host) =>
             {
                 Some(format!(
-                    "{call} came back on `{host}`, a server: record answers in `drive`, when the user has them"
+                    "{call} was answered on `{host}`, a server: record answers in `drive`, when the user receives them"
                 ))
             }
             EventKind::GaveUp { .. } if self.is_server(host) => Some(format!(
-                "`{host}`, a server, recorded `gave_up`: record it in `drive`, when the user gives a stream up"
+                "`{host}`, a server, recorded `gave_up`: record it in `drive`, when the user gives up a stream"
             )),
             EventKind::Answered { call: Call::NONE, .. }
             | EventKind::Failed { call: Call::NONE, .. } => Some(format!(
@@ -88,8 +88,7 @@ impl<'a> Reading<'a> {
         }
         (receivers.len() == 1 && receivers.contains(host)).then(|| {
             format!(
-                "`{stream}` {} on `{host}`, a client: call `produced` and `ended` in `serve`, where the server stores or produces an \
-                 item; in `drive`, call `delivered` and `completed` when the user receives an item or its acknowledgement",
+                "`{stream}` {} on `{host}`, a client: call `produced` and `ended` in `serve`, when the server stores or produces an item; call `delivered` and `completed` in `drive`, when the user receives an item or its acknowledgement",
                 verb(what)
             )
         })
@@ -236,7 +235,7 @@ mod tests {
         );
         says(
             &opened().asked(2, 10).entry(20, Some("server"), answer(2)),
-            "call 2 came back on `server`, a server",
+            "call 2 was answered on `server`, a server",
         );
         let gave_up = EventKind::GaveUp { call: Call(1), stream: None };
         says(

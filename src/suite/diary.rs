@@ -29,7 +29,7 @@ impl Diary {
             Ok(about) => (about.clone(), Came::Good),
             Err(wrong) => (String::new(), Came::Broke(wrong.it.clone())),
         };
-        let mut ci_report = self.ci_report.lock().expect("nobody panics who holds it");
+        let mut ci_report = self.ci_report.lock().expect("no holder of the lock panics");
         ci_report.group(subject).cases.push(CiCase { name, about, came });
     }
 
@@ -40,7 +40,7 @@ impl Diary {
     /// # Errors
     /// If the job summary cannot be written. The error is one line.
     pub fn summarize(&self, one_each: bool) -> Result<String, String> {
-        let mut ci_report = self.ci_report.lock().expect("nobody panics who holds it").clone();
+        let mut ci_report = self.ci_report.lock().expect("no holder of the lock panics").clone();
         let (all, broke) = (ci_report.cases().count() as u64, ci_report.breaks().count());
         if all == 0 || (one_each && broke == 0) {
             return Ok(String::new());

@@ -110,8 +110,10 @@ fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>
         tally.unmet.iter().map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
     if let Some(property) = &scenario.expect.breaks {
         if !tally.broke(property) {
-            rendered +=
-                &format!("{file}{property} held in all {} runs, and must break\n", tally.runs);
+            rendered += &format!(
+                "{file}{property} held in all {} runs, but must be violated\n",
+                tally.runs
+            );
         }
         return rendered;
     }
@@ -229,7 +231,10 @@ mod tests {
         let tally = ScenarioTally { runs: 3, ..ScenarioTally::default() };
         let rendered =
             unless_good(&crate::subjects::counter(), &scenario, &tally, Engine::Event).unwrap_err();
-        assert_eq!(rendered.rendered, "canary.toml: gap_free held in all 3 runs, and must break\n");
+        assert_eq!(
+            rendered.rendered,
+            "canary.toml: gap_free held in all 3 runs, but must be violated\n"
+        );
         assert_eq!(
             (rendered.it.property.as_str(), rendered.it.place.map(|place| place.line)),
             ("gap_free", Some(1))
@@ -240,10 +245,10 @@ mod tests {
     fn an_error_in_a_file_has_a_source_line() {
         let wrong = TestFailure::from("scenarios/a.toml:3:1: `steep` is not a key".to_owned());
         assert_eq!(wrong.it.place, Some(SourceLine { file: "scenarios/a.toml".into(), line: 3 }));
-        let wrong = TestFailure::from("no scenario shows these rules:\n  a.b: c".to_owned());
+        let wrong = TestFailure::from("no scenario covers these rules:\n  a.b: c".to_owned());
         assert_eq!(
             (wrong.it.place, wrong.it.sentence.as_str()),
-            (None, "no scenario shows these rules:")
+            (None, "no scenario covers these rules:")
         );
         assert_eq!(wrong.it.story, wrong.rendered);
     }

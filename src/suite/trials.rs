@@ -111,7 +111,7 @@ fn kills(suite: &Suite, file: &File, defect: &str) -> Tested {
     }
     let file = scenario.path.display();
     Err(TestFailure::from(format!(
-        "with `{defect}` on, none of {runs} runs of {file} broke what the defect breaks"
+        "with `{defect}` enabled, none of {runs} runs of {file} violated a property that the defect breaks"
     )))
 }
 
@@ -128,7 +128,7 @@ fn ledger(suite: &Suite) -> Tested {
     let missing: Vec<_> = rules.map(|rule| format!("  {}: {}", rule.id, rule.doc)).collect();
     match missing.is_empty() {
         true => Ok(phrases::count(suite.subject.rules().len() as u64, "rule")),
-        false => Err(format!("no scenario shows these rules:\n{}", missing.join("\n")).into()),
+        false => Err(format!("no scenario covers these rules:\n{}", missing.join("\n")).into()),
     }
 }
 

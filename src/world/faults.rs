@@ -98,7 +98,7 @@ impl World {
     /// Starts a fault for a step.
     pub(super) fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
         if self.is_healed() && !matches!(fault, Fault::Restart { .. }) {
-            return Err("the network is healed for the rest of the run".into());
+            return Err("the healed tail has begun".into());
         }
         match fault {
             Fault::Cut { conn, learns } => {
@@ -247,7 +247,7 @@ impl World {
                 self.hosts.get_mut(host).clock_off += by_ms;
                 self.end_fault(number);
             }
-            Fault::Hold { .. } => return Err("no task reached its point".into()),
+            Fault::Hold { .. } => return Err("no task reached the point".into()),
         }
         Ok(())
     }
@@ -263,7 +263,7 @@ impl World {
             .iter()
             .map(|(index, _)| index)
             .find(|index| self.conns.is_named(*index, host, name));
-        let conn = found.ok_or_else(|| format!("there is no {name} yet"))?;
+        let conn = found.ok_or_else(|| format!("{name} does not exist yet"))?;
         if self.conns.look(conn).dead || self.conns.look(conn).is_over() {
             return Err(format!("{name} is over"));
         }

@@ -121,7 +121,7 @@ impl World {
             .hosts
             .named(&operation.client)
             .filter(|host| self.hosts.get(*host).role == Role::Client);
-        let host = host.ok_or_else(|| format!("there is no client `{}`", operation.client))?;
+        let host = host.ok_or_else(|| format!("no client `{}`", operation.client))?;
         let class = self.subject.check(operation).map_err(|error| error.to_string())?;
         if self.phase >= Phase::Closing {
             return Err("the clients are closed".into());

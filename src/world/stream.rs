@@ -71,7 +71,7 @@ impl Connect for WorldNet {
             if server == self.host {
                 return Err(io::Error::new(
                     io::ErrorKind::Unsupported,
-                    "a host of a world cannot connect to itself",
+                    "a host cannot connect to itself",
                 ));
             }
             let end = SharedEnd::new();

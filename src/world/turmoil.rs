@@ -69,7 +69,7 @@ const TURNS_A_TICK: u32 = 64;
 pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
     match fault {
         Fault::AcceptThenClose { .. } => {
-            Some("accept-then-close needs a SYN-ACK that stock turmoil cannot be given")
+            Some("accept-then-close needs a SYN-ACK that stock turmoil cannot send")
         }
         _ => None,
     }

@@ -76,16 +76,16 @@ pub enum LinkError {
     #[error("silent")]
     Silent,
     /// The peer does not read.
-    #[error("stuck: the peer reads nothing")]
+    #[error("stuck: the peer reads no data")]
     Stuck,
     /// The peer sent something that is not a WebSocket frame, or a frame that is too long.
-    #[error("the peer sent what is no WebSocket frame, or a frame that is too long")]
+    #[error("the peer sent an invalid WebSocket frame, or a frame that is too long")]
     Malformed,
 }
 
 /// A WebSocket handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no WebSocket there")]
+#[error("the WebSocket upgrade failed")]
 pub struct NoWebSocket;
 
 impl Link {

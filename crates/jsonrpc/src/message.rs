@@ -314,7 +314,7 @@ impl Visitor<'_> for IdVisitor {
     fn visit_u64<E: Error>(self, number: u64) -> Result<RequestId, E> {
         i64::try_from(number)
             .map(RequestId::Number)
-            .map_err(|_| E::custom("an id that is too great"))
+            .map_err(|_| E::custom("an id that is too large"))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<RequestId, E> {

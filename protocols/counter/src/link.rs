@@ -63,9 +63,9 @@ pub(super) enum LinkError {
     Broken(io::ErrorKind),
     #[error("silent")]
     Silent,
-    #[error("stuck: the peer reads nothing")]
+    #[error("stuck: the peer reads no data")]
     Stuck,
-    #[error("the peer sent what is not a line of this protocol")]
+    #[error("the peer sent an invalid line")]
     Malformed,
 }
 

@@ -113,10 +113,10 @@ async fn notify(mut state: watch::Receiver<State>) -> Infallible {
         let now = *state.borrow_and_update();
         match (before, now) {
             (State::Connected, State::Recovering) => {
-                eprintln!("exec_client: the connection is lost; trying to get it back")
+                eprintln!("exec_client: connection lost; reconnecting")
             }
             (State::Recovering, State::Connected) => {
-                eprintln!("exec_client: the connection is back")
+                eprintln!("exec_client: reconnected")
             }
             _ => {}
         }
@@ -148,7 +148,7 @@ async fn feed(process: &Process) -> Infallible {
 async fn interrupt(process: &Process) -> Infallible {
     while ctrl_c().await.is_ok() {
         if let Err(failure) = process.signal(Signal::Interrupt).await {
-            eprintln!("exec_client: not interrupted: {failure}");
+            eprintln!("exec_client: the interrupt was not sent: {failure}");
         }
     }
     pending().await

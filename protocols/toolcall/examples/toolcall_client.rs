@@ -118,7 +118,7 @@ async fn sent(client: &Client, line: &str) {
         }
     };
     if let Err(failure) = outcome {
-        println!("not said: {failure}");
+        println!("not sent: {failure}");
     }
 }
 

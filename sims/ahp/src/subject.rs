@@ -57,7 +57,7 @@ const WINDOW: [MilestoneDoc; 3] = [
     milestone(
         "toolcall.client.opened",
         &["generation", "conn"],
-        "a connection is open, and the handshake begins",
+        "the client opened a connection and started the handshake",
     ),
     milestone(
         "toolcall.client.connected",

@@ -188,7 +188,7 @@ fn a_write_error_is_reported_before_anything_runs() {
         );
         assert!(
             done.err.starts_with(
-                "reknit: /nowhere/x.xml: this file cannot be written: there is no folder /nowhere"
+                "reknit: /nowhere/x.xml: this file cannot be written: no folder /nowhere"
             ),
             "{}",
             done.err

@@ -23,9 +23,9 @@ pub(super) fn summarize(
 ) -> String {
     if swept.trials.is_empty() {
         return if swept.broke > 0 {
-            "it breaks without any more fault, so nothing was swept\n".to_owned()
+            "a property is violated without an added fault, so nothing was swept\n".to_owned()
         } else {
-            "there is no position at which a fault makes sense\n".to_owned()
+            "no position is suitable for a fault\n".to_owned()
         };
     }
     let mut rendered = format!("{}\n{}\n", places(swept), outcomes(swept));
@@ -38,7 +38,7 @@ pub(super) fn summarize(
     }
     let idle = swept.trials.iter().filter(|trial| trial.idle.is_some()).count() as u64;
     if idle > 0 {
-        rendered += &format!("{} found nothing to do\n", phrases::count(idle, "fault"));
+        rendered += &format!("{} had no effect\n", phrases::count(idle, "fault"));
     }
     let totals = RunTotals { wall, ..swept.tally.totals(&swept.tally.unreached(subject)) };
     let lines: Vec<_> = table::totals(&totals).lines().flat_map(|line| wrap(line, width)).collect();

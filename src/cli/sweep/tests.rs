@@ -62,12 +62,10 @@ fn a_missing_run_is_a_one_line_error() {
     let (out, err, status) = sweep("--trial 100000");
     assert_eq!((out.as_str(), status, err.lines().count()), ("", 2, 1));
     assert!(
-        err.starts_with(
-            "reknit: --trial 100000: there is no such run; they are numbered from 1 to "
-        ),
+        err.starts_with("reknit: --trial 100000: no such trial; they are numbered from 1 to "),
         "{err}"
     );
     let (out, err, status) = sweep("--html /nowhere/x.html");
-    let why = "reknit: /nowhere/x.html: this file cannot be written: there is no folder /nowhere; name another one with --html\n";
+    let why = "reknit: /nowhere/x.html: this file cannot be written: no folder /nowhere; name another one with --html\n";
     assert_eq!((out.as_str(), err.as_str(), status), ("", why, 2));
 }

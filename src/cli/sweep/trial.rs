@@ -52,9 +52,9 @@ pub(super) fn summarize(
 
 fn no_such_trial(number: u64, swept: &SweepProgress) -> Stop {
     let why = match (swept.trials.len(), swept.broke) {
-        (0, 0) => "there is no position at which a fault makes sense".to_owned(),
-        (0, _) => "the schedule breaks without any more fault, so nothing is swept".to_owned(),
+        (0, 0) => "no position is suitable for a fault".to_owned(),
+        (0, _) => "a property is violated without an added fault, so nothing is swept".to_owned(),
         (last, _) => format!("they are numbered from 1 to {last}"),
     };
-    Stop(format!("--trial {number}: there is no such run; {why}"))
+    Stop(format!("--trial {number}: no such trial; {why}"))
 }

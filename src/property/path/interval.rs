@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Connection, History, Nature, Scope, Time};
-use crate::schedule::{Conn, Fault, Learns, LinkPlace, SlowBy, Which};
+use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, SlowBy, Which};
 
 use super::{FaultSpan, NEVER};
 
@@ -92,6 +92,22 @@ pub fn conns_of<'a>(
         let is_named = named(n) && (!is_last || (found.is_empty() && !(0..n).any(named)));
         (is_found || is_named).then_some(conn)
     })
+}
+
+/// Returns the first and the last time at which a fault had an effect on a connection, over its
+/// link or on the connection alone; `None` if it had none.
+pub fn span_on(
+    fault: &FaultSpan<'_>,
+    conn: &Connection,
+    history: &History,
+) -> Option<(Time, Time)> {
+    let is_end = |host: &Host| *host == conn.client || *host == conn.server;
+    if fault.scope.links.iter().any(|(a, b)| is_end(a) && is_end(b)) {
+        return Some((fault.began, fault.ended));
+    }
+    let mut conns = conns_of(fault.what, fault.scope, history);
+    let span = span(fault, conns.find(|other| std::ptr::eq(*other, conn))?)?;
+    Some((span.began, span.ended))
 }
 
 /// Returns when a fault has an effect on a connection.

@@ -8,15 +8,19 @@
 //!   left. The newer one must end at the same time in both runs: if an older packet ends it in one
 //!   run only, that is the bug itself.
 //! - The user gives up a stream, or makes a call that the client answers on its own. The server
-//!   learns of this only over a newer connection. A message sent over the older one just before its
-//!   end may not have arrived either.
+//!   learns of this only over a newer connection. A message sent over the older one may not have
+//!   arrived either, if the client sent it just before it lost the connection, or if a fault held
+//!   the message until then.
 //!
 //! The connections of one client have the same name on the same host, with ascending generations. A
 //! reloaded window and a restarted host start again from the first generation.
 
+use std::time::Duration;
+
 use crate::history::{Connection, EventKind, Time};
 use crate::property::facts::Facts;
-use crate::property::path::NEVER;
+use crate::property::path::{NEVER, span_on};
+use crate::schedule::{Fault, Host, SlowBy};
 
 /// A connection, and the client's connections of newer generations.
 struct Older<'a> {
@@ -76,10 +80,9 @@ impl<'a> Older<'a> {
         over.filter(|at| !serves(*at)).collect()
     }
 
-    /// Returns when, after the connection was lost, the user gave something up or the client
-    /// answered a call on its own.
+    /// Returns when the user gave something up, or the client answered a call on its own, and a
+    /// message about it had possibly not arrived over this connection when the client lost it.
     fn gave_up(&self, facts: &Facts<'_>) -> Vec<Time> {
-        let lost = self.conn.over.0.unwrap_or(NEVER).before(facts.cx.plan.latency.1);
         let gave_up = facts
             .cx
             .history
@@ -93,7 +96,40 @@ impl<'a> Older<'a> {
             .calls
             .iter()
             .filter(|call| call.host == self.conn.client.as_str() && call.is_answered_alone());
-        gave_up.chain(own.map(|call| call.at)).filter(|at| *at >= lost).collect()
+        let at = gave_up.chain(own.map(|call| call.at));
+        at.filter(|at| self.is_late(*at, facts)).collect()
+    }
+
+    /// Returns whether a message that the client sent at this time had possibly not arrived when
+    /// the client lost the connection.
+    fn is_late(&self, sent: Time, facts: &Facts<'_>) -> bool {
+        let Some(lost) = self.conn.over.0 else { return false };
+        let arrives = sent + facts.cx.plan.latency.1;
+        let is_held = || {
+            facts.faults.iter().any(|fault| {
+                let holds = held(fault.what, self.conn);
+                arrives + holds >= lost
+                    && span_on(fault, self.conn, facts.cx.history)
+                        .is_some_and(|(began, ended)| began <= arrives && ended >= lost)
+            })
+        };
+        arrives >= lost || is_held()
+    }
+}
+
+/// Returns how long a fault can hold a message to the server of a connection that it affects.
+fn held(fault: &Fault, conn: &Connection) -> Duration {
+    let is_toward = |toward: &Option<Host>| toward.as_ref().is_none_or(|to| *to == conn.server);
+    match fault {
+        // These let nothing pass until they end.
+        Fault::Cut { .. } | Fault::CutAfter { .. } | Fault::Blackhole { .. } => Duration::MAX,
+        Fault::Partition { toward, .. } if is_toward(toward) => Duration::MAX,
+        Fault::Stall { toward, .. } if *toward == conn.server => Duration::MAX,
+        Fault::Delay { toward, by, .. } if is_toward(toward) => *by,
+        Fault::Slow { toward, by: SlowBy { latency, .. }, .. } if is_toward(toward) => {
+            latency.unwrap_or_default()
+        }
+        _ => Duration::ZERO,
     }
 }
 

@@ -91,7 +91,7 @@ fn a_page_shows_each_kind_of_mark_that_its_run_has() {
             &["message g1 late", "fault slows"],
         ),
         (
-            "counter/server-crashes-and-starts-again.toml",
+            "counter/server-restarts-after-a-crash.toml",
             &[],
             &["down", "ribbon g0", "message g1 delivered"],
         ),

@@ -11,7 +11,7 @@ use crate::world::Options;
 /// Returns the story of a client that resumes one item too late, for a page of this width.
 fn rendered(width: usize) -> String {
     let subjects = crate::subjects::built_in();
-    let file = "scenarios/counter/session-expires-just-in-time.toml";
+    let file = "scenarios/counter/return-before-and-after-session-expiry.toml";
     let mut plan = ScenarioFile::load(Path::new(file), &subjects).unwrap().plans().remove(0);
     plan.defects.push("resumes-one-too-late".into());
     let case = JudgedRun { subject: &subjects[0], plan: &plan, expect: &Expect::default() };
@@ -61,7 +61,7 @@ fn on_a_narrow_page() {
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   gap_free of s1 is violated here
 
-      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
     ");
 }
@@ -91,7 +91,7 @@ fn on_a_wide_page() {
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   gap_free of s1 is violated here
 
-      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
     ");
 }
@@ -127,7 +127,7 @@ fn on_a_narrow_page_with_colours() {
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
-      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
     ");
 }
@@ -157,7 +157,7 @@ fn on_a_wide_page_with_colours() {
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
-      replay   reknit replay scenarios/counter/session-expires-just-in-time.toml --seed 1 --defect resumes-one-too-late
+      replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
       picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
     ");
 }

@@ -10,16 +10,16 @@ use crate::schedule::Host;
 
 kinds! {
     NEVER_OPENED = "never-opened": "{subject:}it was never opened";
-    NEVER_ASKED = "never-asked": "{subject:}it was never asked for";
+    NEVER_ASKED = "never-asked": "{subject:}it was never requested";
     ENDS_OTHERWISE = "ends-otherwise": "{subject:}{wanted}, but {came}";
     SAYS_OTHERWISE = "says-otherwise": "{subject:}{came}, and must {wanted}";
-    OTHER_OUTPUT = "other-output": "{subject:}what was delivered is not what was produced";
-    NOT_ALL = "not-all": "{subject:}{delivered} of {produced} bytes were delivered, and all must be";
-    NO_PREFIX = "no-prefix": "{subject:}what was delivered is not the beginning of what was produced";
-    NOT_NONE = "not-none": "{subject:}{delivered} of {produced} bytes were delivered, and none may be";
-    STILL_OPEN = "still-open": "{subject:}it is still open, and must end within {limit} of its real end";
-    NO_REAL_END = "no-real-end": "{subject:}it has no real end, and must end within {limit} of it";
-    TOO_LATE = "too-late": "{subject:}it ended at {ended}, {after} after its real end at {real}; {limit} are allowed";
+    OTHER_OUTPUT = "other-output": "{subject:}the delivered data differs from the produced data";
+    NOT_ALL = "not-all": "{subject:}{delivered} of {produced} bytes were delivered, but all must be";
+    NO_PREFIX = "no-prefix": "{subject:}the delivered data is not a prefix of the produced data";
+    NOT_NONE = "not-none": "{subject:}{delivered} of {produced} bytes were delivered, but none may be";
+    STILL_OPEN = "still-open": "{subject:}it is still open, but must end within {limit} of its real end";
+    NO_REAL_END = "no-real-end": "{subject:}it has no real end, but must end within {limit} of it";
+    TOO_LATE = "too-late": "{subject:}it ended at {ended}, {after} after its real end at {real}; the limit is {limit}";
     NOT_LIVE = "not-live": "{subject:}nothing was delivered live over generation {from} or a later one";
 }
 

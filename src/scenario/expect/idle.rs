@@ -13,14 +13,14 @@ use crate::schedule::{Action, Step, When, words};
 use super::over_all;
 
 kinds! {
-    IDLE = "idle": "{subject}, `{verb}`, did nothing: {why}; a step that may do so says `may-miss = true`";
-    IDLE_IN_ALL = "idle-in-all": "{subject}, `{verb}`, did nothing in any of {runs} runs: {why}; a step that may do so says `may-miss = true`";
+    IDLE = "idle": "{subject}, `{verb}`, had no effect: {why}; add `may-miss = true` if that is intended";
+    IDLE_IN_ALL = "idle-in-all": "{subject}, `{verb}`, had no effect in any of {runs} runs: {why}; add `may-miss = true` if that is intended";
 }
 
 // Parts of these sentences: the reason why a step did nothing.
 kinds! {
-    NOT_REACHED = "not-reached": "what it waits for was not reached";
-    TOO_SOON = "too-soon": "its time did not come";
+    NOT_REACHED = "not-reached": "its trigger was not reached";
+    TOO_SOON = "too-soon": "the run ended before its time";
     NEVER_CAME = "never-came": "{conn} never came";
 }
 

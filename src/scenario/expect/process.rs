@@ -19,7 +19,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Phrase, Violation, ViolationFields};
 
 kinds! {
-    NO_PART = "no-part": "{subject:}no part of it was opened, and all that it printed must be delivered";
+    NO_PART = "no-part": "{subject:}no part of it was opened, but all its output must be delivered";
 }
 
 // A part of a sentence: the expected exit of a process.

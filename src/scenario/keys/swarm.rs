@@ -5,83 +5,80 @@ use super::{AGAIN, Form, SPEAKS, Section, key};
 /// `[swarm]`
 pub const SWARM: Section = Section {
     title: "[swarm]",
-    doc: "Weights and ranges from which schedules are drawn, one for each seed. A plain value is fixed, `\"a..b\"` draws from \
-          a range with both its ends, and a list draws one of its entries: twice is twice as likely. What is left out is as in \
-          the swarm that is run where nobody wrote one: the subject's own values, every fault, limits that are now and then \
-          the least ones.",
+    doc: "Weights and ranges from which schedules are drawn, one for each seed. A plain value is fixed, `\"a..b\"` draws from a range that includes both ends, and a list draws one of its entries; an entry that is listed twice is twice as likely. Omitted keys have the values of the default swarm: the subject's own values, every fault, and limits that are sometimes at their minimum.",
     keys: &[
         key(
             "runs",
             Form::Number(1),
             Some("100"),
-            "How many schedules are drawn where nobody asks for another number.",
+            "The number of schedules to draw, unless the command line sets another number.",
         ),
         key(
             "first-seed",
             Form::Number(0),
             Some("1"),
-            "The seed of the first of them; the others follow it, one by one.",
+            "The seed of the first schedule. Each following schedule uses the next seed.",
         ),
         key("horizon", Form::Times, Some("3m"), "The horizon of a schedule."),
         key(
             "heal",
             Form::Duration,
             Some("60s"),
-            "The healed tail: no fault is in force in this last part before the horizon, and what is owed must arrive.",
+            "The healed tail: the length of the last part before the horizon. No fault is active in it, and all pending data must arrive.",
         ),
         key(
             "latency",
             Form::Ranges,
             Some("1ms..20ms"),
-            "Ranges of one-way latency, one of which is in force in a run.",
+            "Ranges of one-way latency. Each run uses one of them.",
         ),
         key(
             "asks",
             Form::Numbers(0),
             Some("1..8"),
-            "How many operations the user of each client asks for.",
+            "The number of operations that the user of each client requests.",
         ),
         key(
             "busy",
             Form::Times,
             Some("1s..30s"),
-            "The part of the run, from its start, in which they are asked for.",
+            "The part of the run, from its start, in which the operations are requested.",
         ),
         key(
             "verbs",
             Form::Numbers(1),
             Some("1..4"),
-            "Of how many kinds the operations of a run are, besides the first of each client.",
+            "The number of kinds of operations in a run, not counting the first operation of each client.",
         ),
         key(
             "hosts",
             Form::Table("[swarm.hosts]"),
             Some("1..2 clients"),
-            "How many clients there are, each with how much to do.",
+            "The number of clients and the work of each client.",
         ),
         key(
             "limits",
             Form::Table("[swarm.limits]"),
-            Some("now and then the least sizes"),
+            Some("sometimes the minimum sizes"),
             "Choices of limits.",
         ),
         key(
             "operations",
             Form::Table("[swarm.operations]"),
             Some("the subject's choice"),
-            "The weights of operations.",
+            "The weights of the operations.",
         ),
         key(
             "faults",
             Form::Table("[swarm.faults]"),
             Some("every fault"),
-            "Which faults come, how many, aimed at what.",
+            "The kinds, number and targets of faults.",
         ),
         key(
             "puppet",
             Form::Tables("[[swarm.puppet]]"),
             Some("none"),
-            "Puppets that take the place of a host in a share of the runs.",
+            "Puppets that replace a host in a share of the runs.",
         ),
     ],
 };
@@ -89,9 +86,7 @@ pub const SWARM: Section = Section {
 /// `[swarm.hosts]`
 pub const SWARM_HOSTS: Section = Section {
     title: "[swarm.hosts]",
-    doc: "How many clients there are, each with how much to do. Besides `clients`, each of the subject's own tables has a key \
-          here, its name for more than one (`streams` for `[stream.s1]`, `processes` for `[process.p1]`): how many entries of it \
-          there are for each client, from 0; without it, `1..3`.",
+    doc: "The number of clients and the work of each client. Besides `clients`, each of the subject's own tables has a key here, in the plural (`streams` for `[stream.s1]`, `processes` for `[process.p1]`): the number of its entries for each client, from 0. The default is `1..3`.",
     keys: &[key("clients", Form::Numbers(1), Some("1..2"), "Client hosts.")],
 };
 
@@ -110,60 +105,55 @@ pub fn several(table: &str) -> String {
 /// `[swarm.limits]`
 pub const SWARM_LIMITS: Section = Section {
     title: "[swarm.limits]",
-    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. \
-          Those that are left out have their defaults.",
+    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. Omitted limits have their defaults.",
     keys: &[],
 };
 
 /// A subject's own table.
 pub const SWARM_SETUP: Section = Section {
     title: "[swarm.KEY]",
-    doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), what stands in its entries. Values are choices; \
-          also ranges of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is there in a share of the \
-          cases is a table with a `chance`: `{ chance = 0.1, value = 7 }`, or, where it is a table itself, `{ chance = 0.1, \
-          after = \"0ms..40s\" }`. Where a list is wanted, a list is a value (with choices in its tables), and a \
-          list of lists is a choice.",
+    doc: "For each of the subject's own tables (`stream` for `[stream.s1]`), the contents of its entries. Values are choices, also ranges of durations (`\"0ms..200ms\"`) and sizes (`\"1B..64KiB\"`). A field that is present in a share of the cases is a table with a `chance`: `{ chance = 0.1, value = 7 }`, or, if its value is a table, `{ chance = 0.1, \
+          after = \"0ms..40s\" }`. If the field takes a list, a list is one value (with choices in its tables), and a list of lists is a choice.",
     keys: &[],
 };
 
 /// `[swarm.operations]`
 pub const SWARM_OPERATIONS: Section = Section {
     title: "[swarm.operations]",
-    doc: "For each operation, its weight: a number from 0. What is left out never comes. The subject draws the values of its \
-          fields.",
+    doc: "The weight of each operation: a number from 0. Omitted operations are never drawn. The subject draws the values of the fields.",
     keys: &[],
 };
 
 /// `[swarm.faults]`
 pub const SWARM_FAULTS: Section = Section {
     title: "[swarm.faults]",
-    doc: "Which faults come, how many, aimed at what.",
+    doc: "The kinds, number and targets of faults.",
     keys: &[
-        key("count", Form::Numbers(0), Some("0..6"), "How many faults a run has."),
+        key("count", Form::Numbers(0), Some("0..6"), "The number of faults in a run."),
         key(
             "kinds",
             Form::Numbers(0),
             Some("1..3"),
-            "Of how many kinds: with a few kinds only, rare pairs get room.",
+            "The number of kinds of faults in a run. With few kinds, rare pairs become more likely.",
         ),
-        key("aimed", Form::Table("aimed"), Some("6 to 2 to 2"), "What they are aimed at."),
+        key("aimed", Form::Table("aimed"), Some("6 to 2 to 2"), "The targets of the faults."),
         key(
             "at",
             Form::Table("[swarm.faults.at]"),
-            Some("all, the common ones more often"),
-            "Milestones and points they are aimed at.",
+            Some("all; common ones more often"),
+            "The milestones and points at which faults are aimed.",
         ),
         key(
             "wakes",
             Form::Share,
             Some("0.4"),
-            "The share that comes in the wake of the fault before: at its moment, or up to 3 s later.",
+            "The share of faults that follow the previous fault: at the same time, or up to 3 s later.",
         ),
         key(
             "weights",
             Form::Table("[swarm.faults.weights]"),
-            Some("every word, with usual weights"),
-            "The words that come.",
+            Some("every fault, with default weights"),
+            "The weight of each fault.",
         ),
     ],
 };
@@ -172,7 +162,7 @@ pub const SWARM_FAULTS: Section = Section {
 pub const SWARM_AIMED: Section = Section {
     title: "aimed",
     doc: "The shares of faults that are aimed at a milestone, at a point and at a time: `{ milestone = 0.6, point = 0.2, time \
-          = 0.2 }`. Only their proportions count.",
+          = 0.2 }`. Only the proportions count.",
     keys: &[
         key("milestone", Form::Weight, Some("0"), "After a milestone was reached."),
         key("point", Form::Weight, Some("0"), "After a point was reached."),
@@ -183,26 +173,21 @@ pub const SWARM_AIMED: Section = Section {
 /// `[swarm.faults.at]`
 pub const SWARM_AT: Section = Section {
     title: "[swarm.faults.at]",
-    doc: "For milestones and points, how often faults, and operations that wait for something, are aimed at each: `\"counter.client.lost\" \
-          = 3`, a number from 0. What is left out is never aimed at.",
+    doc: "The weight of each milestone and point as a target of faults and of operations with a trigger: `\"counter.client.lost\" = 3`, a number from 0. Omitted names are never targets.",
     keys: &[],
 };
 
 /// `[swarm.faults.weights]`
 pub const SWARM_WEIGHTS: Section = Section {
     title: "[swarm.faults.weights]",
-    doc: "For each word of the fault table but `restart`, its weight: `reset = 3`, or a table with its `weight` and choices \
-          for its fields: `cut = { weight = 10, learns = { client = \"0ms..12s\", server = [\"0ms\", \"never\"] } }`. In \
-          `learns`, `client` is the end that opened the connection. `toward` is `\"client\"`, `\"server\"`, `\"both\"` or a \
-          list of these; `host` a host or a list of hosts; the `by` of a `clock-jump` has no sign, one half jumps back. A word \
-          that is left out never comes.",
+    doc: "The weight of each fault except `restart`: `reset = 3`, or a table with its `weight` and choices for its fields: `cut = { weight = 10, learns = { client = \"0ms..12s\", server = [\"0ms\", \"never\"] } }`. In `learns`, `client` is the end that opened the connection. `toward` is `\"client\"`, `\"server\"`, `\"both\"` or a list of these; `host` is a host or a list of hosts; the `by` of a `clock-jump` has no sign, and half of the jumps go back. Omitted faults are never drawn.",
     keys: &[],
 };
 
 /// `[[swarm.puppet]]`
 pub const SWARM_PUPPET: Section = Section {
     title: "[[swarm.puppet]]",
-    doc: "A puppet that takes the place of a host in a share of the runs.",
+    doc: "A puppet that replaces a host in a share of the runs.",
     keys: &[
         key("chance", Form::Share, None, "The share of the runs."),
         key("host", Form::Text, None, "The host."),

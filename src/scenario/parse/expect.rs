@@ -44,11 +44,11 @@ pub fn expect(node: Option<Node<'_>>, body: &Body, names: &Names<'_>) -> Parsed<
 fn fits(table: &Table<'_>, body: &Body) -> Parsed<()> {
     let (strays, message): (&[&str], _) = match body {
         Body::Schedule(_) => {
-            (&["at-least"], "is for a swarm; write `reaches`, which holds for every seed")
+            (&["at-least"], "is only for a swarm; write `reaches`, which each seed must meet")
         }
         Body::Swarm(_) => (
             &["stream", "process", "call", "breaks"],
-            "is for a schedule: the streams, processes and calls of a swarm are drawn",
+            "is only for a schedule: a swarm draws its streams, processes and calls",
         ),
     };
     match strays.iter().find_map(|key| table.get(key)) {
@@ -61,7 +61,7 @@ fn fits(table: &Table<'_>, body: &Body) -> Parsed<()> {
 
 fn marks(table: &Table<'_>, key: &str, names: &Names<'_>) -> Parsed<Vec<Trigger>> {
     let Some(node) = table.get(key) else { return Ok(Vec::new()) };
-    let list = node.list("a list of milestones' names, or of tables")?;
+    let list = node.list("a list of milestone names or tables")?;
     list.iter().map(|entry| trigger(entry, names, Delay::Not("leave it out"))).collect()
 }
 
@@ -79,7 +79,7 @@ fn named<'a>(table: &Table<'a>, key: &str) -> Parsed<Vec<Node<'a>>> {
 fn number(entry: &Node<'_>) -> Parsed<u64> {
     let message = || {
         format!(
-            "`{}` is not a call; calls are numbered from 1, in the order of asking",
+            "`{}` is not a call; calls are numbered from 1, in the order of their requests",
             entry.label
         )
     };
@@ -141,7 +141,7 @@ fn within(table: &Table<'_>, ends: Option<StreamEnds>, whose: &str) -> Parsed<Op
     match table.get("within") {
         Some(node) if ends == Some(StreamEnds::Open) => {
             let message =
-                format!("`within` is about the end of {whose}; leave it out where it stays open");
+                format!("`within` limits the end of {whose}; leave it out if it stays open");
             Err(MistakeAt { at: node.key_at, message })
         }
         node => node.map(|node| node.duration()).transpose(),

@@ -119,8 +119,10 @@ impl<'s> Names<'s> {
         let name = node.text()?;
         let defects = self.subject.defects();
         if let Some(defect) = defects.iter().find(|defect| defect.rust == name) {
-            return node
-                .wrong(format!("`{name}` is the defect's name in Rust; write `{}`", defect.name));
+            return node.wrong(format!(
+                "`{name}` is the Rust name of the defect; write `{}`",
+                defect.name
+            ));
         }
         self.look_up(node, "defect", defects.iter().map(|defect| defect.name))
     }

@@ -35,11 +35,13 @@ fn line(node: &Node<'_>) -> Parsed<PuppetStep> {
     let table = node.table(keys::SCRIPT.names())?;
     let mut verbs = table.entries().filter(|entry| VERBS.contains(&entry.label));
     let Some(verb) = verbs.next() else {
-        return table.wrong(format!("a line of a script needs one of {}", ticked(VERBS)));
+        return table.wrong(format!("an entry of a script needs one of {}", ticked(VERBS)));
     };
     if let Some(second) = verbs.next() {
-        let message =
-            format!("a line of a script has one verb; give `{}` a line of its own", second.label);
+        let message = format!(
+            "an entry of a script has one verb; write a separate entry for `{}`",
+            second.label
+        );
         return Err(MistakeAt { at: second.key_at, message });
     }
     if let Some(stray) =
@@ -47,7 +49,7 @@ fn line(node: &Node<'_>) -> Parsed<PuppetStep> {
     {
         return Err(MistakeAt {
             at: stray.key_at,
-            message: format!("`{}` goes with `send` only; leave it out", stray.label),
+            message: format!("`{}` needs `send`; leave it out", stray.label),
         });
     }
     Ok(match verb.label {
@@ -62,7 +64,8 @@ fn line(node: &Node<'_>) -> Parsed<PuppetStep> {
         },
         "wait" => PuppetStep::Wait { lasts: verb.duration()? },
         _ if !verb.flag()? => {
-            return verb.wrong(format!("`{}` is `true`, or the line is left out", verb.label));
+            return verb
+                .wrong(format!("`{}` must be `true`; leave the entry out instead", verb.label));
         }
         "drain" => PuppetStep::Drain,
         "close" => PuppetStep::Close,

@@ -87,7 +87,8 @@ impl Reader<'_> {
             return table.wrong(message);
         };
         if let Some(second) = verbs.next() {
-            let message = format!("a step has one verb; give `{}` a step of its own", second.label);
+            let message =
+                format!("a step has one verb; write a separate step for `{}`", second.label);
             return Err(MistakeAt { at: second.key_at, message });
         }
         match FaultWord::find(verb.label) {
@@ -139,7 +140,7 @@ impl Reader<'_> {
         let (one_host, other_host) = (self.names.host(one)?, self.names.host(other)?);
         if one_host == other_host {
             return other
-                .wrong(format!("`hosts` must be two hosts; `{other_host}` is there twice"));
+                .wrong(format!("`hosts` must be two hosts; `{other_host}` is listed twice"));
         }
         Ok(FieldValue::Hosts(one_host, other_host))
     }
@@ -175,7 +176,9 @@ impl Reader<'_> {
 
 fn may_miss(table: &Table<'_>) -> Parsed<bool> {
     match table.get("may-miss") {
-        Some(node) if !node.flag()? => node.wrong("`may-miss` is `true`, or it is left out"),
+        Some(node) if !node.flag()? => {
+            node.wrong("`may-miss` must be `true`; leave it out instead")
+        }
         node => Ok(node.is_some()),
     }
 }
@@ -195,8 +198,7 @@ fn at_a_point(when: &When) -> Result<(), &'static str> {
     }
 }
 
-const NEEDS_A_POINT: &str =
-    "a `hold` needs the point at which it holds: `after = { point = \"…\" }`";
+const NEEDS_A_POINT: &str = "a `hold` needs a point: `after = { point = \"…\" }`";
 
 /// The field that reknit adds to every operation: the client that performs it.
 const CLIENT: &str = "client";

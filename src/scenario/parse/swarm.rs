@@ -46,7 +46,7 @@ pub fn profile(
     let own = || setup.iter().map(|(key, _)| *key);
     if let Some(stray) = STRAYS.iter().copied().chain(own()).find_map(|key| top.get(key)) {
         let message = format!(
-            "`{}` does not go with `[swarm]`; write what is drawn for it there",
+            "`{}` is not possible in a file with `[swarm]`; write the choice for it in `[swarm]`",
             stray.label
         );
         return Err(MistakeAt { at: stray.key_at, message });
@@ -119,7 +119,7 @@ where
         let list = node.list(expected)?;
         if list.is_empty() {
             return node
-                .wrong(format!("`{}` has nothing to choose from; write {expected}", node.label));
+                .wrong(format!("the choice of `{}` is empty; write {expected}", node.label));
         }
         return list
             .iter()
@@ -170,7 +170,7 @@ fn latencies(node: &Node<'_>) -> Parsed<Vec<(Duration, Duration)>> {
     }
     let list = node.list("a list of ranges")?;
     if list.is_empty() {
-        node.wrong("`latency` has nothing to choose from; write a range like `\"1ms..20ms\"`")
+        node.wrong("the choice of `latency` is empty; write a range like `\"1ms..20ms\"`")
     } else {
         list.iter().map(latency).collect()
     }

@@ -33,7 +33,7 @@ fn template(node: &Node<'_>, schema: &Json, root: &Json) -> Parsed<Template> {
         let list = node.list("a list")?;
         if list.is_empty() {
             return node.wrong(format!(
-                "`{}` has nothing to choose from; write at least one value",
+                "the choice of `{}` is empty; write at least one value",
                 node.label
             ));
         }
@@ -95,7 +95,7 @@ fn fields(node: &Node<'_>, schema: &Json, root: &Json, with_chance: bool) -> Par
     let is_tagged =
         properties.len() > 1 && properties.iter().all(|properties| properties.len() == 1);
     if is_tagged && table.entries().count() != 1 {
-        return node.wrong(format!("`{}` must be exactly one of what it can be", node.label));
+        return node.wrong(format!("`{}` must have exactly one of its possible keys", node.label));
     }
     shape::required(&table, schema)?;
     let of = |name: &str| {

@@ -22,15 +22,14 @@ pub fn trigger(node: &Node<'_>, names: &Names<'_>, delay: Delay) -> Parsed<Trigg
         return names.milestone(node).map(|milestone| Trigger::milestone(milestone.name));
     }
     if !node.is_table() {
-        return node
-            .mistyped("a milestone's name, or a table like `{ milestone = \"…\", nth = 2 }`");
+        return node.mistyped("a milestone name, or a table like `{ milestone = \"…\", nth = 2 }`");
     }
     let table = node.free_table()?;
     let trigger = mark(&table, names)?;
     if let (Some(node), Delay::Not(instead)) = (table.get("delay"), delay) {
         return Err(MistakeAt {
             at: node.key_at,
-            message: format!("`delay` means nothing here; {instead}"),
+            message: format!("`delay` is not possible here; {instead}"),
         });
     }
     Ok(Trigger {
@@ -58,7 +57,7 @@ fn mark(table: &Table<'_>, names: &Names<'_>) -> Parsed<Trigger> {
         (None, Some(node)) => names.point(&node).map(|point| Trigger::point(point.name)),
         (Some(_), Some(point)) => Err(MistakeAt {
             at: point.key_at,
-            message: "`milestone` and `point` do not go together; leave one out".into(),
+            message: "a trigger has either `milestone` or `point`; leave one out".into(),
         }),
         (None, None) => {
             table.wrong(format!("`{}` needs exactly one of `milestone` and `point`", table.label))

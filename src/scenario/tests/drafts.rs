@@ -238,7 +238,7 @@ fn a_range_has_the_type_that_the_table_wants() {
     assert_eq!(of("\"never\"]", "\"0..300\"]"), "f.toml:27:26: `exit` is at most 255, not 300");
     assert_eq!(
         of("\"never\"]", "\"9..3\"]"),
-        "f.toml:27:26: the range `9..3` ends below its beginning; write `3..9`"
+        "f.toml:27:26: the range `9..3` is in descending order; write `3..9`"
     );
     assert_eq!(
         of("processes = ", "process = "),

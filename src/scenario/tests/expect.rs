@@ -206,7 +206,7 @@ fn a_reached_forbidden_milestone_is_reported() {
     let second = "never = [{ milestone = \"ferry.client.connected\", nth = 2 }]";
     assert_eq!(
         unmet(second, &good()),
-        ["ferry.client.connected was reached at 0.030 s, and must never be"]
+        ["ferry.client.connected was reached at 0.030 s, but must never be"]
     );
 }
 
@@ -267,14 +267,14 @@ fn an_unexpected_output_of_a_stream_is_reported() {
         unmet(&format!("[expect.stream.p1]\noutput = \"{keys}\""), scripted)
     };
     let part = HistoryBuilder::default().opened(1).produced(1, "ab").delivered(2, "a", 1);
-    assert_eq!(of("all", &part), ["p1: 1 of 2 bytes were delivered, and all must be"]);
+    assert_eq!(of("all", &part), ["p1: 1 of 2 bytes were delivered, but all must be"]);
     assert_eq!(of("prefix", &part), Vec::<String>::new());
-    assert_eq!(of("none", &part), ["p1: 1 of 2 bytes were delivered, and none may be"]);
+    assert_eq!(of("none", &part), ["p1: 1 of 2 bytes were delivered, but none may be"]);
     let other = HistoryBuilder::default().opened(1).produced(1, "ab").delivered(2, "ba", 1);
-    assert_eq!(of("all", &other), ["p1: what was delivered is not what was produced"]);
+    assert_eq!(of("all", &other), ["p1: the delivered data differs from the produced data"]);
     assert_eq!(
         of("prefix", &other),
-        ["p1: what was delivered is not the beginning of what was produced"]
+        ["p1: the delivered data is not a prefix of the produced data"]
     );
 }
 
@@ -286,15 +286,15 @@ fn a_late_end_of_a_stream_is_reported() {
     assert_eq!(within("1s", &good()), Vec::<String>::new(), "1 s after its real end is within 1 s");
     assert_eq!(
         within("999ms", &good()),
-        ["p1: it ended at 1.050 s, 1s after its real end at 0.050 s; 999ms are allowed"]
+        ["p1: it ended at 1.050 s, 1s after its real end at 0.050 s; the limit is 999ms"]
     );
     assert_eq!(
         within("1s", &HistoryBuilder::default().opened(1)),
-        ["p1: it is still open, and must end within 1s of its real end"]
+        ["p1: it is still open, but must end within 1s of its real end"]
     );
     assert_eq!(
         within("1s", &HistoryBuilder::default().opened(1).failed(2, "x")),
-        ["p1: it has no real end, and must end within 1s of it"]
+        ["p1: it has no real end, but must end within 1s of it"]
     );
 }
 
@@ -358,7 +358,7 @@ fn an_unexpected_end_of_a_call_is_reported() {
     );
     assert_eq!(
         of("ends = \"failed\"", &HistoryBuilder::default()),
-        ["call 1: it was never asked for"]
+        ["call 1: it was never requested"]
     );
 }
 
@@ -396,26 +396,25 @@ const RESET: &str = "at = \"2s\"\nreset = { conn = \"client#5\" }";
 
 #[test]
 fn a_step_that_did_nothing_in_any_run_is_named_with_its_line() {
-    let missed = (1, Some("there is no client#5 yet"));
+    let missed = (1, Some("client#5 does not exist yet"));
     assert_eq!(
         idle(RESET, &[&[(0, None), missed], &[(0, None), missed]]),
         [
-            "step 2 in line 8, `reset`, did nothing in any of 2 runs: there is no client#5 yet; a step that may do so says \
-             `may-miss = true`"
+            "step 2 in line 8, `reset`, had no effect in any of 2 runs: client#5 does not exist yet; add `may-miss = true` if that is intended"
         ]
     );
     let after = "after = \"ferry.client.recovering\"\nreset = { conn = \"client#1\" }";
     assert_eq!(
         idle(after, &[&[(0, None)]]),
         [
-            "step 2 in line 8, `reset`, did nothing: what it waits for was not reached; a step that may do so says `may-miss = true`"
+            "step 2 in line 8, `reset`, had no effect: its trigger was not reached; add `may-miss = true` if that is intended"
         ]
     );
 }
 
 #[test]
 fn one_run_in_which_a_step_did_something_is_enough() {
-    let missed = (1, Some("there is no client#5 yet"));
+    let missed = (1, Some("client#5 does not exist yet"));
     let reset = RESET.replace("client#5", "client#2");
     assert_eq!(
         idle(&reset, &[&[(0, None), missed], &[(0, None), (1, None)], &[(0, None), missed]]),
@@ -432,7 +431,7 @@ fn a_fault_on_a_connection_that_never_opens_does_nothing() {
     assert_eq!(
         stall("client#3"),
         [
-            "step 2 in line 8, `stall`, did nothing: client#3 never came; a step that may do so says `may-miss = true`"
+            "step 2 in line 8, `stall`, had no effect: client#3 never came; add `may-miss = true` if that is intended"
         ]
     );
     assert_eq!(["client#2", "client:gen2", "client#last"].map(|conn| stall(conn).len()), [0; 3]);
@@ -462,11 +461,11 @@ fn a_swarm_is_judged_over_all_its_runs_together() {
     );
     assert_eq!(
         over("never = [\"ferry.client.connected\"]"),
-        ["ferry.client.connected was reached in 1 of 4 runs, and must never be"]
+        ["ferry.client.connected was reached in 1 of 4 runs, but must never be"]
     );
     assert_eq!(over("at-least = { \"ferry.client.connected\" = 0.25 }"), nothing);
     assert_eq!(
         over("at-least = { \"ferry.client.connected\" = 0.3 }"),
-        ["ferry.client.connected was reached in 1 of 4 runs, and must be in a share of 0.3"]
+        ["ferry.client.connected was reached in 1 of 4 runs; the required share is 0.3"]
     );
 }

@@ -150,7 +150,7 @@ fn limits_have_the_kinds_of_their_defaults() {
 pub(super) const SWARM: &str = r#"
 format  = 1
 subject = "ferry"
-title   = "Two clients, busy processes, every fault, tight limits: complete or honestly failed"
+title   = "Two clients, busy processes, all faults, tight limits: work completes or fails with a justified reason"
 
 [swarm]
 runs       = 300

@@ -12,31 +12,28 @@ const BROKEN: &[(&str, &str)] = &[
     (r#"horizon = "25 s""#, "f.toml:4:11: `25 s` is not a duration; write `25s`"),
     (
         r#"latency = "20ms..1ms""#,
-        "f.toml:4:11: the range `20ms..1ms` ends below its beginning; write `1ms..20ms`",
+        "f.toml:4:11: the range `20ms..1ms` is in descending order; write `1ms..20ms`",
     ),
     (r#"order = "bth""#, "f.toml:4:9: `bth` is not a value of `order`; did you mean `both`?"),
     (
         r#"engines = ["evnt"]"#,
         "f.toml:4:12: `evnt` is not a value of `engines`; did you mean `event`?",
     ),
-    (
-        r#"engines-because = "x""#,
-        "f.toml:4:1: `engines-because` goes with `engines` only; add `engines`",
-    ),
+    (r#"engines-because = "x""#, "f.toml:4:1: `engines-because` needs `engines`; add `engines`"),
     (
         r#"source = ["ferry.detach-own"]"#,
         "f.toml:4:11: `ferry.detach-own` is not a rule of ferry; did you mean `ferry.detach-own-only`?",
     ),
     (
         r#"kills = ["StaleCloseDetaches"]"#,
-        "f.toml:4:10: `StaleCloseDetaches` is the defect's name in Rust; write `stale-close-detaches`",
+        "f.toml:4:10: `StaleCloseDetaches` is the Rust name of the defect; write `stale-close-detaches`",
     ),
     (
         r#"kills = ["stale-close-detach"]"#,
         "f.toml:4:10: `stale-close-detach` is not a defect of ferry; did you mean `stale-close-detaches`?",
     ),
-    ("x = ", "f.toml:4:5: this is not TOML: string values must be quoted, expected literal string"),
-    ("seeds = 1\nseeds = 2", "f.toml:5:1: this is not TOML: duplicate key"),
+    ("x = ", "f.toml:4:5: invalid TOML: string values must be quoted, expected literal string"),
+    ("seeds = 1\nseeds = 2", "f.toml:5:1: invalid TOML: duplicate key"),
     (r#"heal = "2m""#, "f.toml:4:8: `heal` is past the horizon of 1m; make `horizon` later"),
     // -- limits and the subject's own tables
     (
@@ -81,7 +78,7 @@ const BROKEN: &[(&str, &str)] = &[
     // -- steps
     (
         "[[step]]\nat = \"1s\"\ndrop-handle = {}\nmay-miss = false",
-        "f.toml:7:12: `may-miss` is `true`, or it is left out",
+        "f.toml:7:12: `may-miss` must be `true`; leave it out instead",
     ),
     (
         "[[step]]\nat = \"1s\"",
@@ -101,7 +98,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"client\" }",
-        "f.toml:6:16: `client` names no connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`",
+        "f.toml:6:16: `client` is not a connection; write `client#2`, `client/label#2`, `client:gen2` or `client#last`",
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"clinet#1\" }",
@@ -121,7 +118,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\ncut = { conn = \"client#1\" }\nreset = { conn = \"client#1\" }",
-        "f.toml:7:1: a step has one verb; give `reset` a step of its own",
+        "f.toml:7:1: a step has one verb; write a separate step for `reset`",
     ),
     (
         "[[step]]\nat = \"1s\"\nstall = { conn = \"client#1\", toward = \"sever\" }",
@@ -129,7 +126,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\nhold = { lasts = \"1s\" }",
-        r#"f.toml:6:1: a `hold` needs the point at which it holds: `after = { point = "…" }`"#,
+        r#"f.toml:6:1: a `hold` needs a point: `after = { point = "…" }`"#,
     ),
     (
         "[[step]]\nafter = \"ferry.server.detach.unlocked\"\nhold = { lasts = \"1s\" }",
@@ -141,7 +138,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nafter = { point = \"ferry.server.detach.unlocked\" }\nhold = { until = { milestone = \"ferry.client.connected\", delay = \"1s\" }, at-most = \"1s\" }",
-        "f.toml:6:58: `delay` means nothing here; write `then` beside `until`",
+        "f.toml:6:58: `delay` is not possible here; write `then` beside `until`",
     ),
     (
         "[[step]]\nafter = { milestone = \"ferry.client.connected\", generaton = 2 }\nrestart = { host = \"server\" }",
@@ -178,7 +175,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[[step]]\nat = \"1s\"\npartition = { hosts = [\"client\", \"client\"] }",
-        "f.toml:6:34: `hosts` must be two hosts; `client` is there twice",
+        "f.toml:6:34: `hosts` must be two hosts; `client` is listed twice",
     ),
     (
         "[[step]]\nat = \"1s\"\npartition = { hosts = [\"client\"] }",
@@ -216,15 +213,15 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[puppet.server]\nscript = [{ wait = \"1s\", times = 2 }]",
-        "f.toml:5:26: `times` goes with `send` only; leave it out",
+        "f.toml:5:26: `times` needs `send`; leave it out",
     ),
     (
         "[puppet.server]\nscript = [{ drain = false }]",
-        "f.toml:5:21: `drain` is `true`, or the line is left out",
+        "f.toml:5:21: `drain` must be `true`; leave the entry out instead",
     ),
     (
         "[puppet.server]\nscript = [{ wait = \"1s\", close = true }]",
-        "f.toml:5:26: a line of a script has one verb; give `close` a line of its own",
+        "f.toml:5:26: an entry of a script has one verb; write a separate entry for `close`",
     ),
     // -- expectations
     (
@@ -245,7 +242,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect]\nat-least = { \"ferry.client.connected\" = 0.5 }",
-        "f.toml:5:1: `at-least` is for a swarm; write `reaches`, which holds for every seed",
+        "f.toml:5:1: `at-least` is only for a swarm; write `reaches`, which each seed must meet",
     ),
     (
         "[expect.stream.p1]\nends = \"closed\"",
@@ -282,7 +279,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.process.p1]\nends = \"open\"\nwithin = \"1s\"",
-        "f.toml:6:1: `within` is about the end of a process; leave it out where it stays open",
+        "f.toml:6:1: `within` limits the end of a process; leave it out if it stays open",
     ),
     (
         "[expect.process.p1]\nlive-from = 0",
@@ -294,18 +291,18 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.call.x]\nends = \"open\"",
-        "f.toml:4:14: `x` is not a call; calls are numbered from 1, in the order of asking",
+        "f.toml:4:14: `x` is not a call; calls are numbered from 1, in the order of their requests",
     ),
     // -- swarms
     ("[swarm]\nrunns = 1", "f.toml:5:1: `runns` is not a key of `swarm`; did you mean `runs`?"),
     (
         "seeds = 3\n[swarm]",
-        "f.toml:4:1: `seeds` does not go with `[swarm]`; write what is drawn for it there",
+        "f.toml:4:1: `seeds` is not possible in a file with `[swarm]`; write the choice for it in `[swarm]`",
     ),
     ("[swarm]\nasks = \"1...3\"", "f.toml:5:8: `.3` is not a whole number"),
     (
         "[swarm]\nasks = []",
-        r#"f.toml:5:8: `asks` has nothing to choose from; write a number like `2`, or a range like `"1..3"`"#,
+        r#"f.toml:5:8: the choice of `asks` is empty; write a number like `2`, or a range like `"1..3"`"#,
     ),
     (
         "[swarm.operations]\nstrat = 1",
@@ -325,11 +322,11 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[swarm]\n[expect.stream.p1]\nends=\"open\"",
-        "f.toml:5:9: `stream` is for a schedule: the streams, processes and calls of a swarm are drawn",
+        "f.toml:5:9: `stream` is only for a schedule: a swarm draws its streams, processes and calls",
     ),
     (
         "[swarm]\n[expect.process.p1]\nends=\"open\"",
-        "f.toml:5:9: `process` is for a schedule: the streams, processes and calls of a swarm are drawn",
+        "f.toml:5:9: `process` is only for a schedule: a swarm draws its streams, processes and calls",
     ),
     (
         "[swarm]\n[expect]\nat-least = { \"ferry.client.connected\" = 1.5 }",
@@ -341,8 +338,8 @@ const BROKEN: &[(&str, &str)] = &[
 
 /// The same for mistakes in the first lines of a file.
 const HEADLESS: &[(&str, &str)] = &[
-    ("", "f.toml:1:1: a scenario file begins with its format: write `format = 1`"),
-    ("format = 2", "f.toml:1:10: format 2 is unknown here; this reknit reads format 1"),
+    ("", "f.toml:1:1: a scenario file needs its format version: write `format = 1`"),
+    ("format = 2", "f.toml:1:10: format 2 is unknown; this version of reknit reads format 1"),
     (
         "format = 1",
         "f.toml:1:1: a scenario file needs `subject`, the name of the protocol under test",
@@ -353,7 +350,7 @@ const HEADLESS: &[(&str, &str)] = &[
     ),
     (
         "format = 1\nsubject = \"ferry\"",
-        "f.toml:1:1: a scenario file needs `title`, a string: what the file shows, in one line",
+        "f.toml:1:1: a scenario file needs `title`, a string: what the scenario shows, in one line",
     ),
 ];
 

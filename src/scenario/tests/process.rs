@@ -144,7 +144,7 @@ fn a_stream_that_was_never_opened_shows_nothing() {
     assert_eq!(of("output = \"prefix\"", &whole), NOTHING);
     assert_eq!(
         of("output = \"all\"", &whole),
-        ["p1: no part of it was opened, and all that it printed must be delivered"]
+        ["p1: no part of it was opened, but all its output must be delivered"]
     );
 }
 
@@ -152,11 +152,11 @@ fn a_stream_that_was_never_opened_shows_nothing() {
 fn the_output_of_each_part_must_match() {
     assert_eq!(
         of("output = \"all\"", &failed()),
-        ["p1/stdout: 1 of 2 bytes were delivered, and all must be"]
+        ["p1/stdout: 1 of 2 bytes were delivered, but all must be"]
     );
     assert_eq!(
         of("output = \"none\"", &failed()),
-        ["p1/stdout: 1 of 2 bytes were delivered, and none may be"]
+        ["p1/stdout: 1 of 2 bytes were delivered, but none may be"]
     );
 }
 
@@ -165,7 +165,7 @@ fn its_end_is_the_end_of_the_process_and_of_all_its_pipes() {
     assert_eq!(of("within = \"10ms\"", &good()), NOTHING, "the pipe was held until 4 s");
     assert_eq!(
         of("within = \"9ms\"", &good()),
-        ["p1: it ended at 4.010 s, 10ms after its real end at 4.000 s; 9ms are allowed"]
+        ["p1: it ended at 4.010 s, 10ms after its real end at 4.000 s; the limit is 9ms"]
     );
     let held = HistoryBuilder::default()
         .opened(1)
@@ -177,12 +177,12 @@ fn its_end_is_the_end_of_the_process_and_of_all_its_pipes() {
         .completed(4, ProcessOutcome::Exit(0));
     assert_eq!(
         of("within = \"1s\"", &held),
-        ["p1: it is still open, and must end within 1s of its real end"]
+        ["p1: it is still open, but must end within 1s of its real end"]
     );
     let early = held.of("p1/stdout").failed(9, "x");
     assert_eq!(
         of("within = \"1s\"", &early),
-        ["p1: it has no real end, and must end within 1s of it"]
+        ["p1: it has no real end, but must end within 1s of it"]
     );
 }
 

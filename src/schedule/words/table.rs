@@ -18,41 +18,38 @@ use crate::schedule::fault::Fault;
 pub const WORDS: &[FaultWord] = &[
     FaultWord {
         name: "cut",
-        does: "A connection dies: from now on no packet of it passes, and what is in flight is lost. Each end gets an RST when \
-               it learns of it, or never.",
+        does: "The network drops a connection: from now on none of its packets are delivered, and packets in flight are lost. Each end gets an RST when it learns of the cut, or never.",
         fields: &[CONN, LEARNS],
-        client_sees: "`ConnectionReset`, when it learns; before that, silence: what it writes goes nowhere.",
-        server_sees: "The same, at its own time.",
-        outside: "A proxy or NAT that forgets a connection; a laptop that changes networks; a gateway that restarts.",
+        client_sees: "`ConnectionReset` when the client learns of the cut. Before that, silence: data that it writes is lost.",
+        server_sees: "The same, when the server learns of the cut.",
+        outside: "A proxy or NAT loses the state of a connection; a laptop changes networks; a gateway restarts.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Cut { conn: f.conn("conn"), learns: f.learns() },
     },
     FaultWord {
         name: "cut-after",
-        does: "A connection dies as a `cut` does, as soon as so much of what flows toward a host has arrived there: also in \
-               the middle of a frame. What is written after that never arrives.",
+        does: "The network drops a connection, as with `cut`, as soon as a given amount of data has arrived at a host, also in the middle of a frame. Data after that never arrives.",
         fields: &[
             CONN,
-            Field { doc: "The direction that is counted: toward this host.", ..TOWARD },
+            Field { doc: "Count data toward this host.", ..TOWARD },
             Field {
                 name: "bytes",
                 kind: FieldType::Count,
                 need: OneOf,
-                doc: "So many bytes arrive, counted from the beginning of the connection.",
+                doc: "The number of bytes that arrive, counted from the start of the connection.",
             },
             Field {
                 name: "messages",
                 kind: FieldType::Count,
                 need: OneOf,
-                doc: "So many messages arrive, as the subject's dissector counts them, and nothing of the next.",
+                doc: "The number of messages that arrive, as the subject's dissector counts them. No byte of the next message arrives.",
             },
             LEARNS,
         ],
-        client_sees: "What arrived before the cut, then as after a `cut`.",
+        client_sees: "The data that arrived before the cut, then the same as after a `cut`.",
         server_sees: "The same.",
-        outside: "As for `cut`: at a position instead of a time. What was written, what was delivered and what was processed \
-                  are three numbers; this freezes the second.",
+        outside: "As for `cut`, but at a position instead of a time. The amounts of data written, delivered and processed differ; this fault fixes the delivered amount.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::CutAfter {
@@ -64,20 +61,19 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "partition",
-        does: "Nothing passes between two hosts: neither what belongs to open connections nor what would open new ones. It \
-               hits what is in flight, too.",
+        does: "The network delivers no packets between two hosts, neither for open connections nor for new ones. This includes packets in flight.",
         fields: &[
             HOSTS,
             Field {
                 need: Else("both ways"),
-                doc: "Only what flows toward this one of the two is held back.",
+                doc: "Only packets toward this host are affected.",
                 ..TOWARD
             },
             LASTS,
         ],
-        client_sees: "Silence. After it, what was written during it arrives, late; a connect that outlives it succeeds.",
+        client_sees: "Silence. After the partition, data written during it arrives late, and a connect that is still waiting succeeds.",
         server_sees: "The same.",
-        outside: "A cable, a route, a firewall rule, a tunnel without coverage.",
+        outside: "A broken cable or route, a firewall rule, a mobile network without coverage.",
         event: Full,
         turmoil: Full,
         build: |f| {
@@ -87,12 +83,11 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "stall",
-        does: "Nothing passes on a connection in one direction, data, acknowledgements and the end of the connection alike.",
+        does: "The network delivers no packets of a connection in one direction: no data, no acknowledgements and no FIN or RST.",
         fields: &[CONN, TOWARD, LASTS],
-        client_sees: "Toward it: silence, then everything, in order. From it: its writes are not acknowledged, and block once \
-                      the window is full.",
-        server_sees: "The other half of that.",
-        outside: "A half-open link; a proxy that stops to forward one way.",
+        client_sees: "Toward the client: silence, then all data in order. From the client: its writes are not acknowledged, and block when the window is full.",
+        server_sees: "The opposite direction.",
+        outside: "A half-open link; a proxy that stops forwarding in one direction.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Stall {
@@ -103,18 +98,18 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "blackhole",
-        does: "Nothing passes on a connection, in either direction, and nobody is told.",
+        does: "The network delivers no packets of a connection in either direction, and neither end gets an error.",
         fields: &[CONN, LASTS],
-        client_sees: "Silence. After it, what was written during it arrives, late; without an end, only its own detection helps.",
+        client_sees: "Silence. After the fault, data written during it arrives late. If the fault never ends, only the client's own timeout detects it.",
         server_sees: "The same.",
-        outside: "A NAT or firewall that drops what belongs to a connection it has forgotten.",
+        outside: "A NAT or firewall drops the packets of a connection whose state it has lost.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Blackhole { conn: f.conn("conn"), lasts: f.lasts() },
     },
     FaultWord {
         name: "delay",
-        does: "Packets take longer, in order. Those that are sent while it is in force keep their delay.",
+        does: "Packets take longer, but stay in order. Packets sent while the fault is active keep their delay.",
         fields: &[
             ONE_CONN,
             ONE_LINK,
@@ -123,13 +118,13 @@ pub const WORDS: &[FaultWord] = &[
                 name: "by",
                 kind: FieldType::Duration,
                 need: Always,
-                doc: "How much longer a packet takes.",
+                doc: "The additional latency of a packet.",
             },
             LASTS,
         ],
         client_sees: "Everything, later.",
         server_sees: "Everything, later.",
-        outside: "A satellite, a queue that fills up, a proxy under load.",
+        outside: "A satellite link, a queue that fills up, a proxy under load.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Delay {
@@ -141,7 +136,7 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "delay-close",
-        does: "The end of a connection (its FIN or RST) arrives late in one direction; data before it does not.",
+        does: "The FIN or RST of a connection arrives late in one direction. Data before it arrives on time.",
         fields: &[
             CONN,
             TOWARD,
@@ -149,12 +144,12 @@ pub const WORDS: &[FaultWord] = &[
                 name: "by",
                 kind: FieldType::Duration,
                 need: Always,
-                doc: "How much later it arrives.",
+                doc: "The additional delay of the FIN or RST.",
             },
         ],
-        client_sees: "Toward it: the connection looks alive for so much longer after its peer has left it.",
-        server_sees: "The same, where it is the one that is told late.",
-        outside: "A proxy that keeps the other half open; an onClose that comes after the next connection is there.",
+        client_sees: "Toward the client: the connection looks alive for this time after the server has closed it.",
+        server_sees: "The same, if the fault is toward the server.",
+        outside: "A proxy keeps the other half open; an onClose event arrives after the next connection is open.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::DelayClose {
@@ -165,23 +160,21 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "reset",
-        does: "Somebody in the middle resets a connection: an RST goes to each end, after what was already sent in its \
-               direction.",
+        does: "The network resets a connection: each end gets an RST, after the data already sent in its direction.",
         fields: &[
             CONN,
             Field { need: Else("both ends"), doc: "Only this end gets an RST.", ..TOWARD },
         ],
-        client_sees: "What was already on its way, then `ConnectionReset`. With `toward` the other end, nothing: it writes to \
-                      nobody, until it is answered with an RST.",
+        client_sees: "The data already in flight, then `ConnectionReset`. If `toward` is the server: nothing, until the client writes and gets an RST as the answer.",
         server_sees: "The same.",
-        outside: "A firewall or load balancer that ends idle or unwanted connections.",
+        outside: "A firewall or load balancer ends idle or unwanted connections.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Reset { conn: f.conn("conn"), toward: f.toward() },
     },
     FaultWord {
         name: "slow",
-        does: "A bad link: more latency, little bandwidth, small segments, a small window; at least one of them. What still waits in front of it when its time is up goes on at once.",
+        does: "A bad link: more latency, low bandwidth, small segments or a small window, at least one of these. Packets that are still queued when the fault ends are delivered at once.",
         fields: &[
             ONE_CONN,
             ONE_LINK,
@@ -190,25 +183,25 @@ pub const WORDS: &[FaultWord] = &[
                 name: "latency",
                 kind: FieldType::Duration,
                 need: SomeOf,
-                doc: "So much more one-way latency.",
+                doc: "The additional one-way latency.",
             },
             Field {
                 name: "bandwidth",
                 kind: FieldType::Size,
                 need: SomeOf,
-                doc: "At most so many bytes a second.",
+                doc: "The maximum number of bytes per second.",
             },
             Field {
                 name: "segment",
                 kind: FieldType::Size,
                 need: SomeOf,
-                doc: "At most so many bytes a segment.",
+                doc: "The maximum number of bytes per segment.",
             },
             Field {
                 name: "window",
                 kind: FieldType::Size,
                 need: SomeOf,
-                doc: "The receiver advertises at most so many bytes.",
+                doc: "The maximum window, in bytes, that the receiver advertises.",
             },
             LASTS,
         ],
@@ -226,80 +219,76 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "refuse",
-        does: "New connections to a host are refused: a SYN is answered with an RST. Open ones live on.",
+        does: "New connections to a host are refused: a SYN is answered with an RST. Open connections continue.",
         fields: &[HOST, LASTS],
         client_sees: "`ConnectionRefused`, one round trip after its SYN.",
         server_sees: "Nothing.",
-        outside: "Nobody listens: the process restarts, the load balancer has no backend.",
+        outside: "No process is listening: the server restarts, or the load balancer has no backend.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Refuse { host: f.host("host"), lasts: f.lasts() },
     },
     FaultWord {
         name: "hang",
-        does: "New connections to a host are not answered: SYNs vanish, and are sent again after 1 s, doubling. Open \
-               connections live on.",
+        does: "New connections to a host are not answered: SYNs are dropped, and retransmitted after 1 s, doubling. Open connections continue.",
         fields: &[HOST, LASTS],
-        client_sees: "A connect that takes until the fault is over, or for ever; `TimedOut` after 127 s.",
+        client_sees: "A connect that waits until the fault ends, or fails with `TimedOut` after 127 s.",
         server_sees: "Nothing.",
-        outside: "A firewall that drops; a full accept queue.",
+        outside: "A firewall drops packets; the accept queue is full.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Hang { host: f.host("host"), lasts: f.lasts() },
     },
     FaultWord {
         name: "accept-then-close",
-        does: "New connections to a host are accepted by somebody in its place, and closed at once: a handshake, then a FIN. \
-               Open ones live on.",
+        does: "The network accepts new connections in place of a host and closes them at once: a TCP handshake, then a FIN. Open connections continue.",
         fields: &[HOST, LASTS],
-        client_sees: "A connect that succeeds, then the end of the stream.",
+        client_sees: "A connect that succeeds, then end of file.",
         server_sees: "Nothing.",
-        outside: "A load balancer or an SSH tunnel whose backend is gone.",
+        outside: "A load balancer or an SSH tunnel without its backend.",
         event: Full,
-        turmoil: Not("it needs a SYN-ACK, which turmoil cannot be given"),
+        turmoil: Not("it needs a SYN-ACK that turmoil cannot send"),
         build: |f| Fault::AcceptThenClose { host: f.host("host"), lasts: f.lasts() },
     },
     FaultWord {
         name: "hold",
-        does: "A task that reaches the point of the step's `after` stays there; all others run on. It needs an `after` that is \
-               a point.",
+        does: "A task that reaches the point in the step's `after` stops there; all other tasks continue. The step's `after` must be a point.",
         fields: &[
             Field {
                 name: "lasts",
                 kind: FieldType::Duration,
                 need: OneOf,
-                doc: "It stays so long.",
+                doc: "The time for which the task stays.",
             },
             Field {
                 name: "until",
                 kind: FieldType::Trigger,
                 need: OneOf,
-                doc: "It stays until this is reached.",
+                doc: "The task stays until this is reached.",
             },
             Field {
                 name: "then",
                 kind: FieldType::Duration,
-                need: WithElse("until", "it goes on at once"),
-                doc: "And then so long.",
+                need: WithElse("until", "the task continues at once"),
+                doc: "The time for which the task stays after `until` is reached.",
             },
             Field {
                 name: "at-most",
                 kind: FieldType::Duration,
                 need: With("until"),
-                doc: "The longest hold: it goes on after this in any case.",
+                doc: "The longest hold: the task continues after this time in any case.",
             },
         ],
-        client_sees: "Where the point is its own: one of its tasks is late. Otherwise what the server's lateness makes of it.",
-        server_sees: "The same, the other way round.",
-        outside: "A thread that is pre-empted between two steps; a garbage collector; a machine under load.",
+        client_sees: "If the point is in the client, one of its tasks is late. Otherwise, the effects of a late server.",
+        server_sees: "The same, with the roles exchanged.",
+        outside: "A thread is preempted between two steps; a garbage collector; a machine under load.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::Hold { end: f.hold_end() },
     },
     FaultWord {
         name: "crash",
-        does: "A host's process dies: its root is dropped, and its kernel closes its sockets. The processes that it launched are \
-               killed, unless they are to live on.",
+        does: "The process of a host dies: its root future is dropped, and its kernel closes its sockets. The child processes that it launched are killed, unless `processes` is `live`.",
         fields: &[
             HOST,
             DOWN,
@@ -307,13 +296,11 @@ pub const WORDS: &[FaultWord] = &[
                 name: "processes",
                 kind: FieldType::Orphans,
                 need: Else("they die"),
-                doc: "What becomes of the processes that it launched. Those that live on lose the other ends of their pipes, and \
-                      belong to nobody: after the restart the host knows nothing of them.",
+                doc: "The fate of the child processes. With `live` they continue as orphans: the other ends of their pipes are closed, and the host does not know them after its restart.",
             },
         ],
-        client_sees: "Of a server's: the end of the stream, or `ConnectionReset` where something was unread there; an RST for \
-                      what it sends later, and for a new connection until the restart.",
-        server_sees: "The same of a client's.",
+        client_sees: "If a server crashes: end of file, or `ConnectionReset` if the server had unread data. The client gets an RST for data sent later, and for new connections until the restart.",
+        server_sees: "The same, if a client crashes.",
         outside: "A panic, a kill, a deployment.",
         event: Full,
         turmoil: Full,
@@ -321,23 +308,21 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "power-loss",
-        does: "A host dies with its kernel and its processes: nobody is told. What its peers send is held, and answered with an RST after the \
-               restart, not sooner.",
+        does: "A host dies with its kernel and its processes, without a FIN or RST. Data that its peers send is answered with an RST only after the restart.",
         fields: &[HOST, DOWN],
-        client_sees: "Of a server's: silence. After the restart, `ConnectionReset` at its next retransmission; without one, \
-                      only its own detection helps.",
-        server_sees: "The same of a client's.",
-        outside: "A plug, a hypervisor, a kernel panic, a battery.",
+        client_sees: "If a server loses power: silence. After the restart, `ConnectionReset` at the client's next retransmission; without a restart, only the client's own timeout detects it.",
+        server_sees: "The same, if a client crashes.",
+        outside: "A pulled plug, a hypervisor failure, a kernel panic, an empty battery.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::PowerLoss { host: f.host("host"), lasts: f.lasts() },
     },
     FaultWord {
         name: "restart",
-        does: "A host that is down starts again, with nothing in memory. It does nothing to a host that is up.",
+        does: "A host that is down starts again, with empty memory. No effect on a host that is up.",
         fields: &[HOST],
-        client_sees: "Of a server's: connects succeed again.",
-        server_sees: "Of a client's: somebody new connects.",
+        client_sees: "If a server restarts: connects succeed again.",
+        server_sees: "If a client restarts: a new client connects.",
         outside: "A supervisor.",
         event: Full,
         turmoil: Full,
@@ -345,19 +330,19 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "clock-jump",
-        does: "A host's wall clock jumps, forth or back. Timers do not: they run on the monotonic clock.",
+        does: "The wall clock of a host jumps forward or back. Timers are not affected: they use the monotonic clock.",
         fields: &[
             HOST,
             Field {
                 name: "by",
                 kind: FieldType::Jump,
                 need: Always,
-                doc: "By how much; back where it is below 0.",
+                doc: "The size of the jump. A negative value jumps back.",
             },
         ],
-        client_sees: "Nothing, unless somebody measures with the wall clock.",
+        client_sees: "Nothing, unless the code measures time with the wall clock.",
         server_sees: "The same.",
-        outside: "NTP, a virtual machine that is resumed, a person.",
+        outside: "NTP, a resumed virtual machine, a manual change.",
         event: Full,
         turmoil: Full,
         build: |f| Fault::ClockJump { host: f.host("host"), by_ms: f.jump("by") },
@@ -368,38 +353,39 @@ const ALWAYS: Need = Always;
 const CONN: Field =
     Field { name: "conn", kind: FieldType::Conn, need: ALWAYS, doc: "The connection." };
 const ONE_CONN: Field =
-    Field { name: "conn", kind: FieldType::Conn, need: OneOf, doc: "On this connection." };
-const HOSTS: Field = Field { name: "hosts", kind: FieldType::Hosts, need: ALWAYS, doc: "The two." };
+    Field { name: "conn", kind: FieldType::Conn, need: OneOf, doc: "The connection to affect." };
+const HOSTS: Field =
+    Field { name: "hosts", kind: FieldType::Hosts, need: ALWAYS, doc: "The two hosts." };
 const ONE_LINK: Field = Field {
     name: "hosts",
     kind: FieldType::Hosts,
     need: OneOf,
-    doc: "On all that passes between these two hosts.",
+    doc: "The two hosts whose packets are affected.",
 };
 const HOST: Field = Field { name: "host", kind: FieldType::Host, need: ALWAYS, doc: "The host." };
 const TOWARD: Field = Field {
     name: "toward",
     kind: FieldType::Host,
     need: ALWAYS,
-    doc: "The direction: toward this host.",
+    doc: "Only packets toward this host are affected.",
 };
 const BOTH_WAYS: Field =
-    Field { need: Else("both ways"), doc: "Only what flows toward this host.", ..TOWARD };
+    Field { need: Else("both ways"), doc: "Only packets toward this host are affected.", ..TOWARD };
 const LASTS: Field = Field {
     name: "lasts",
     kind: FieldType::Duration,
     need: Else("for the rest of the run"),
-    doc: "How long it is in force.",
+    doc: "The duration of the fault.",
 };
 const DOWN: Field = Field {
     name: "lasts",
     kind: FieldType::Duration,
-    need: Else("it stays down, but for a `restart`"),
-    doc: "It starts again after this.",
+    need: Else("the host stays down until a `restart`"),
+    doc: "The host starts again after this time.",
 };
 const LEARNS: Field = Field {
     name: "learns",
     kind: FieldType::Learns,
     need: Else("both learn at once"),
-    doc: "When each end learns of it, counted from the cut; an end that is not named learns at once.",
+    doc: "When each end learns of the cut, counted from the cut. An omitted end learns at once.",
 };

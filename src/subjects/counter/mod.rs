@@ -41,7 +41,7 @@ impl Subject for Counter {
     }
 
     fn about(&self) -> &'static str {
-        "streams of numbers that are resumed from the last one seen, and sums: the harness's own test subject"
+        "streams of numbers that a client resumes from the last one it saw, and sums: the harness's own test subject"
     }
 
     fn limits(&self) -> &'static [Limit] {

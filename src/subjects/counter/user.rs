@@ -51,7 +51,7 @@ impl CounterUser {
             while self.busy.join_next().await.is_some() {}
         };
         if timeout(GOODBYE, goodbye).await.is_err() {
-            tracing::warn!("the client took too long to close");
+            tracing::warn!("the client did not close in time");
         }
     }
 
@@ -93,7 +93,7 @@ impl CounterUser {
 
     async fn close(&mut self, call: Call, stream: &StreamName) {
         let Some((_, record, closer)) = self.watched.get(&stream.0) else {
-            return self.host.record.refused(call, "it is not watched");
+            return self.host.record.refused(call, "the stream is not watched");
         };
         self.host.record.gave_up(Some(record), call);
         closer.close().await;

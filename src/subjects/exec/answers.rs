@@ -104,7 +104,7 @@ impl fmt::Display for WrongAnswer {
             Self::NothingNew { after } => {
                 write!(
                     f,
-                    "wrong: a read after event {after} that may wait was answered at once, with nothing new"
+                    "wrong: a long-poll read after event {after} was answered at once, with nothing new"
                 )
             }
             Self::Backward { event, after } => {
@@ -137,7 +137,7 @@ impl fmt::Display for ExecObservation {
             Self::ExitAgain { code } => write!(f, "exit {code} after its exit"),
             Self::Jump { event, after } => write!(f, "event {event} after event {after}"),
             Self::GapFrom { event, after } => {
-                write!(f, "a gap from event {event} on after event {after}")
+                write!(f, "a gap starts at event {event}, but the last event was {after}")
             }
             Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
         }

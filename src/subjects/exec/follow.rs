@@ -79,7 +79,7 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
             }
             Event::Closed { .. } => {
                 let outcome = exit.map_or_else(
-                    || Data::from("closed without an exit"),
+                    || Data::from("closed without an exit event"),
                     |code| outcome(code).into(),
                 );
                 let closed = Data::from(ProcessOutcome::Closed);

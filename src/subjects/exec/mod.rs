@@ -59,7 +59,7 @@ impl Subject for Exec {
     }
 
     fn about(&self) -> &'static str {
-        "commands on another machine, that survive the connection they were started over: codex exec-server's protocol"
+        "commands on another machine that survive the loss of the connection: the protocol of codex exec-server"
     }
 
     fn limits(&self) -> &'static [Limit] {

@@ -55,14 +55,14 @@ kinds! {
 
 kinds! {
     READS_ARE_TRUE;
-    READ_NOTHING = "nothing-new": "{subject:}a read after event {after} that may wait was answered at once, with nothing new {moment}";
+    READ_NOTHING = "nothing-new": "{subject:}a long-poll read after event {after} was answered at once, with nothing new {moment}";
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
-    READ_OTHER = "other": "{subject:}it read {stream} {scripted}, and really there was {stream} {really} {moment}";
+    READ_OTHER = "other": "{subject:}it read {stream} {scripted}, but the process printed {stream} {really} {moment}";
 }
 
 kinds! {
     NO_ORPHAN;
-    STILL_LIVES = "still-lives": "{subject} still lives, though its user has known since {since} that it has failed ({call})";
+    STILL_LIVES = "still-lives": "{subject} still runs, although its start or stream failed for its user by {since} ({call})";
 }
 
 kinds! {
@@ -72,152 +72,152 @@ kinds! {
 
 kinds! {
     ONE_REASON;
-    OTHER_REASON = "other": "{subject:}it failed ({reason}), though its client had failed before ({first}) {moment}";
+    OTHER_REASON = "other": "{subject:}it failed ({reason}), although its client had already failed for another reason ({first}) {moment}";
 }
 
 /// The properties.
 pub(super) const OWN: &[Property] = &[
     Property {
         name: "in_sequence",
-        doc: "the events of a process come to its user as 1, 2, 3, …: one exit, and the close last",
+        doc: "the user of a process receives its events in the order 1, 2, 3, …, with one exit, and the close last",
         kinds: IN_SEQUENCE,
         check: in_sequence,
     },
     Property {
         name: "reads_are_true",
-        doc: "what is read of a process page by page, to its close, is what it printed",
+        doc: "paged reads of a process, up to its close, return exactly what it printed",
         kinds: READS_ARE_TRUE,
         check: reads_are_true,
     },
     Property {
         name: "no_orphan",
-        doc: "what was started, and has failed for its user or was given up by it, does not run on",
+        doc: "a process does not keep running if it failed for its user, or if its user cancelled its start",
         kinds: NO_ORPHAN,
         check: no_orphan,
     },
     Property {
         name: "lost_by_its_own_end",
-        doc: "an installed connection is given up when it is over, or when the server says so; never for another one's end",
+        doc: "the client gives up an installed connection only if that connection ended or the server rejected it",
         kinds: generations::LOST_BY_ITS_OWN_END,
         check: generations::lost_by_its_own_end,
     },
     Property {
         name: "renounced_is_over",
-        doc: "over a connection that the server calls closed nothing is asked for any more",
+        doc: "the client sends no request over a connection that the server reported closed",
         kinds: generations::RENOUNCED_IS_OVER,
         check: generations::renounced_is_over,
     },
     Property {
         name: "no_stealing",
-        doc: "a session has one connection at a time: a resume comes after the end of the one before it",
+        doc: "a session has one connection at a time: a resume attaches a connection only after the earlier one ended",
         kinds: generations::NO_STEALING,
         check: generations::no_stealing,
     },
     Property {
         name: "catches_up_at_once",
-        doc: "several processes catch up side by side: it takes one way there and back, however many they are",
+        doc: "all processes catch up in parallel: it takes one round trip for any number of processes",
         kinds: generations::CATCHES_UP_AT_ONCE,
         check: generations::catches_up_at_once,
     },
     Property {
         name: "answers_count",
-        doc: "a call whose answer was read before its connection ended has been answered",
+        doc: "if the client read the response to a call before the connection ended, the call is answered",
         kinds: generations::ANSWERS_COUNT,
         check: generations::answers_count,
     },
     Property {
         name: "one_reason",
-        doc: "whatever is asked of a client that has failed for good fails for the reason for which the client did",
+        doc: "after a client failed permanently, its calls fail with the client's reason",
         kinds: ONE_REASON,
         check: one_reason,
     },
     Property {
         name: "no_call_before_install",
-        doc: "a generation carries no call of the user's before it is installed",
+        doc: "the client sends no call of its user over a generation before it is installed",
         kinds: NO_CALL_BEFORE_INSTALL,
         check: no_call_before_install,
     },
     Property {
         name: "reads_wait",
-        doc: "a read that may wait is answered when there is something new: not before, and not only at its deadline",
+        doc: "the server answers a long-poll when a new event exists: not before, and not only at the deadline",
         kinds: served::READS_WAIT,
         check: served::reads_wait,
     },
     Property {
         name: "ids_are_own",
-        doc: "an id of a process is taken only for whoever started one of that id",
+        doc: "a process id is taken only for the client that started a process with this id",
         kinds: served::IDS_ARE_OWN,
         check: served::ids_are_own,
     },
     Property {
         name: "ends_as_it_wants",
-        doc: "a process is killed only where its user wants it, or does not have it any more",
+        doc: "the server kills a process only if its user terminated it, or after its session ended",
         kinds: served::ENDS_AS_IT_WANTS,
         check: served::ends_as_it_wants,
     },
     Property {
         name: "http_fails_truly",
-        doc: "an HTTP request or body fails with a lost connection only where that was its own, and for a missing piece never",
+        doc: "an HTTP request or body fails because of a lost connection only if it was its own connection, and never because of a missing piece",
         kinds: http::HTTP_FAILS_TRULY,
         check: http::fail_truly,
     },
     Property {
         name: "response_before_body",
-        doc: "the answer to an HTTP request comes before the first piece of its body",
+        doc: "the response to an HTTP request precedes the first piece of its body",
         kinds: http::RESPONSE_BEFORE_BODY,
         check: http::response_before_body,
     },
     Property {
         name: "http_ends_with_its_connection",
-        doc: "an HTTP request ends at the server when the connection does over which it was asked for",
+        doc: "the server ends an HTTP request when the connection of that request ends",
         kinds: http::HTTP_ENDS_WITH_ITS_CONNECTION,
         check: http::end_with_their_connection,
     },
     Property {
         name: "attempts_are_answered",
-        doc: "an attempt to connect is given up for want of an answer only where something kept that from coming",
+        doc: "the client abandons a connection attempt without a response only if a fault delayed the response",
         kinds: generations::ATTEMPTS_ARE_ANSWERED,
         check: generations::attempts_are_answered,
     },
     Property {
         name: "attached_are_heard",
-        doc: "a client hears at once that the server has attached its connection",
+        doc: "the client receives the response at once after the server attached its connection",
         kinds: generations::ATTACHED_ARE_HEARD,
         check: generations::attached_are_heard,
     },
     Property {
         name: "closed_are_kept",
-        doc: "a closed process is forgotten only when its user has been attached for as long as it is kept",
+        doc: "the server forgets a closed process only after its client was attached for the retention time",
         kinds: served::CLOSED_ARE_KEPT,
         check: served::closed_are_kept,
     },
     Property {
         name: "kept_while_healthy",
-        doc: "nobody calls a peer silent that could be heard all the time",
+        doc: "a side treats its peer as silent only if a fault blocked the peer's data",
         kinds: generations::KEPT_WHILE_HEALTHY,
         check: generations::kept_while_healthy,
     },
     Property {
         name: "refusals_pass",
-        doc: "a read that was refused for a reason that passes ends no process",
+        doc: "a temporary error of a read does not fail the process",
         kinds: repair::REFUSALS_PASS,
         check: repair::refusals_pass,
     },
     Property {
         name: "processes_fail_truly",
-        doc: "a process fails by a gap or for slowness only where there was no room for all that was printed, and never by a contradiction",
+        doc: "a process fails because of a gap or a slow subscriber only if its output exceeded the retention, and never because of contradictory data",
         kinds: repair::PROCESSES_FAIL_TRULY,
         check: repair::processes_fail_truly,
     },
     Property {
         name: "holes_are_asked_for",
-        doc: "a client that holds events back, while connected, asks for what is missing",
+        doc: "while connected, a client that holds back events requests the missing ones",
         kinds: repair::HOLES_ARE_ASKED_FOR,
         check: repair::holes_are_asked_for,
     },
     Property {
         name: "write_ids_are_own",
-        doc: "no two clients use the same id for a write",
+        doc: "no two clients use the same write id",
         kinds: repair::WRITE_IDS_ARE_OWN,
         check: repair::write_ids_are_own,
     },

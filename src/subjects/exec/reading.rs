@@ -47,7 +47,7 @@ pub(super) async fn all(
             let exit_before = answer.next_seq <= chunk + 2;
             return Ok(match skipped.saturating_sub(u64::from(exit_before)) {
                 0 => totals(&name, &read).into(),
-                gone => Answer::refused(format!("{gone} chunks are no longer there")),
+                gone => Answer::refused(format!("{gone} chunks are no longer retained")),
             });
         }
         // Exit and close have numbers as well.

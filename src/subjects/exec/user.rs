@@ -114,7 +114,7 @@ impl ExecUser {
             while self.busy.join_next().await.is_some() {}
         };
         if timeout(GOODBYE, goodbye).await.is_err() {
-            tracing::warn!("the client took too long to close");
+            tracing::warn!("the client did not close in time");
         }
     }
 
@@ -219,7 +219,7 @@ impl ExecUser {
                 let acting = act(process, name);
                 self.busy.spawn(async move { report(&record, call, acting.await) });
             }
-            None => record.refused(call, "it was not started"),
+            None => record.refused(call, "the process was not started"),
         }
     }
 
@@ -267,7 +267,9 @@ impl ExecUser {
 
     fn drop_handle(&mut self, call: Call, process: &str) {
         let held = self.started.all().get_mut(process).and_then(|newest| newest.held.take());
-        let Some(held) = held else { return self.host.record.refused(call, "it was not started") };
+        let Some(held) = held else {
+            return self.host.record.refused(call, "the process was not started");
+        };
         held.parts.all().for_each(|part| self.host.record.gave_up(Some(part), call));
         drop(held);
         self.host.record.answered(call, "dropped");

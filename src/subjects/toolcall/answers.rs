@@ -28,7 +28,7 @@ impl fmt::Display for Did {
             Self::Named(title) => write!(f, "named {title}"),
             Self::Made(chat) => write!(f, "made {chat}"),
             Self::Forged => f.write_str("forged"),
-            Self::CaughtUp => f.write_str("told what it had missed"),
+            Self::CaughtUp => f.write_str("caught up by a replay"),
         }
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn is_of_no_channel(why: &Data) -> bool {
 
 /// Returns whether the host refused because a token is missing.
 pub(super) fn wants_a_token(answer: &Answer) -> bool {
-    matches!(answer, Answer::Refused(why) if words(why).contains("a token is wanted"))
+    matches!(answer, Answer::Refused(why) if words(why).contains("a token is required"))
 }
 
 #[cfg(test)]
@@ -119,7 +119,10 @@ mod tests {
             assert_eq!(answer.to_string(), shown);
             assert!(matches!(answer, Answer::Refused(why) if is_of_no_channel(&why)));
         }
-        assert_eq!(refusal(Failure::Full).unwrap().to_string(), "refused: too much is waiting");
+        assert_eq!(
+            refusal(Failure::Full).unwrap().to_string(),
+            "refused: too many requests or actions are waiting"
+        );
         assert_eq!(refusal(Failure::Late), Err(Data::of(ToolcallFailure(Failure::Late))));
     }
 }

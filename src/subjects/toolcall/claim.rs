@@ -78,10 +78,10 @@ async fn claimed(
             ReconnectResult::Replay(replay)
                 if replay.missing.iter().any(|channel| channel == CHAT) =>
             {
-                "told what is gone".into()
+                "given the list of missing channels".into()
             }
             ReconnectResult::Replay(_) => Did::CaughtUp.into(),
-            ReconnectResult::Snapshot(_) => "told how things are".into(),
+            ReconnectResult::Snapshot(_) => "given snapshots".into(),
         }),
         Err(Unanswered::Refused(why)) => Ok(Answer::refused(Rejected(why))),
         Err(lost) => Err(lost),

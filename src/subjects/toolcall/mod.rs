@@ -70,7 +70,7 @@ impl Subject for Toolcall {
     }
 
     fn about(&self) -> &'static str {
-        "turns of agents, and the tools that windows run for them, over connections that overlap: the Agent Host Protocol"
+        "turns of agents, and the tools that windows run for them, over overlapping connections: the Agent Host Protocol"
     }
 
     fn limits(&self) -> &'static [Limit] {

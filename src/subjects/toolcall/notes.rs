@@ -154,10 +154,10 @@ impl fmt::Display for Became {
             }
             Self::Ready => f.write_str("is ready"),
             Self::Over(end) => write!(f, "is over: {end}"),
-            Self::GivenUp => f.write_str("is waited for no longer"),
+            Self::GivenUp => f.write_str("is abandoned by its agent"),
             Self::Asks(client) => write!(f, "asks {client}"),
-            Self::Hears(Ok(answer)) => write!(f, "hears an answer: {answer}"),
-            Self::Hears(Err(why)) => write!(f, "hears of none: {why}"),
+            Self::Hears(Ok(answer)) => write!(f, "receives an answer: {answer}"),
+            Self::Hears(Err(why)) => write!(f, "receives no answer: {why}"),
             Self::Works(work) => work.fmt(f),
             Self::Is(status) => write!(f, "is {status}"),
         }
@@ -243,7 +243,7 @@ impl fmt::Display for OfChannel {
             Self::Title(title) => write!(f, "title {title}"),
             Self::Lists(chat) => write!(f, "lists {chat}"),
             Self::TakesPart(true) => f.write_str("takes part"),
-            Self::TakesPart(false) => f.write_str("takes part no more"),
+            Self::TakesPart(false) => f.write_str("takes part no longer"),
         }
     }
 }

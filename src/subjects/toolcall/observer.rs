@@ -211,8 +211,7 @@ impl Observer {
             seen.open.keys().filter(|turn| !known.contains(*turn)).cloned().collect();
         for turn in lost {
             seen.open.remove(&turn);
-            self.record
-                .broke(&Stream::from(turn.as_str()), "the host does not know the turn any more");
+            self.record.broke(&Stream::from(turn.as_str()), "the host no longer knows the turn");
         }
     }
 

@@ -63,43 +63,43 @@ macro_rules! own {
 
 own! {
     "no_live_client_failed" as presence::no_live_client_failed, NO_LIVE_CLIENT_FAILED:
-        "no call is failed for the absence of an owner that is connected, or of which nothing is known";
+        "the host never fails a call as disconnected if its owner is connected or unknown";
     "gone_is_failed" as presence::gone_is_failed, GONE_IS_FAILED:
-        "a call whose owner is gone is over a grace after the end of its last connection was noticed";
+        "a call of an absent owner ends one grace period after the host detected the end of the owner's last connection";
     "returning_keeps" as presence::returning_keeps, RETURNING_KEEPS:
-        "who is away for less than the grace keeps its calls, and its place in the session";
+        "a client that is absent for less than the grace period keeps its calls and its place in the session";
     "released_at_once" as presence::released_at_once, RELEASED_AT_ONCE:
-        "what depended on a channel that its user let go of is given up when the host hears of that";
+        "when a client unsubscribes from a channel, the host ends its calls in that channel at once";
     "one_outcome" as calls::one_outcome, ONE_OUTCOME:
-        "a call ends once, in the same way for its agent and for everybody who looks, and nothing comes after it";
+        "a call ends once, with the same result for its agent and all subscribers, and nothing follows its end";
     "no_work_for_what_is_over" as calls::no_work_for_what_is_over, NO_WORK_FOR_WHAT_IS_OVER:
-        "a tool works for its own window's calls, when they may run, and not when they are known to be over";
+        "a window runs tools only for calls that it owns, only after they are permitted, and not after it knows that they ended";
     "results_count" as calls::results_count, RESULTS_COUNT:
-        "a call whose tool has ended is over as soon as its window could say so";
+        "a call whose tool ended is over as soon as its window could report the result";
     "owner_can_run" as calls::owner_can_run, OWNER_CAN_RUN:
-        "a call is given to a window that is there and can run it, if there is one; who is told to try again has somebody to try with";
+        "the host assigns a call to a connected window that can run it, if one exists; it suggests a retry only if another such window exists";
     "replicas_converge" as replicas::replicas_converge, REPLICAS_CONVERGE:
-        "where nothing has happened for a while, every window and every connection knows of a channel what the host has";
+        "after a quiet period, every window and connection has the same channel state as the host";
     "replay_is_used" as replicas::replay_is_used, REPLAY_IS_USED:
-        "a client that comes back is told what it missed, and not everything, where that is kept";
+        "a reconnecting client gets a replay instead of snapshots if the host still keeps the missed actions";
     "waits_have_causes" as waits::waits_have_causes, WAITS_HAVE_CAUSES:
-        "nobody is waited for who is connected and looks, and nobody on whom nothing depends";
+        "the host waits only for a client that is absent or not subscribed, and on which something depends";
     "holds_are_exact" as presence::holds_are_exact, HOLDS_ARE_EXACT:
-        "no chat leaves memory that a connected window looks at";
+        "the host unloads no chat to which a connected window is subscribed";
     "actions_once" as actions::actions_once, ACTIONS_ONCE:
-        "what a user was told that it did not happen did not, and nothing happens twice";
+        "a refused action did not take effect, and no action takes effect twice";
     "rejections_are_heard" as actions::rejections_are_heard, REJECTIONS_ARE_HEARD:
-        "a client whose action was refused hears of that";
+        "a client receives the refusal of its action";
     "in_order" as actions::in_order, IN_ORDER:
-        "what one window asks for happens in the order of asking, actions and requests alike";
+        "actions and requests of one window take effect in the order in which the window made them";
     "authority" as actions::authority, AUTHORITY:
-        "no window does what only the host does";
+        "no window performs an action that is reserved for the host";
     "claims_are_checked" as actions::claims_are_checked, CLAIMS_ARE_CHECKED:
-        "who claims what cannot be is not told what it missed, upon a state that it does not have";
+        "a client with a false claim gets no replay onto a state that it does not have";
     "requests_settle" as line::requests_settle, REQUESTS_SETTLE:
-        "a question to a window is over with its connection, or at its deadline; so is a restore";
+        "a request to a window ends with its connection or at its deadline; a restore ends at its deadline";
     "client_comes_back" as line::client_comes_back, CLIENT_COMES_BACK:
-        "a window is connected when all has been well for long enough, and may do again what it might before";
+        "after a period without faults, a window is connected again and has the same permissions as before";
     "healthy_is_kept" as line::healthy_is_kept, HEALTHY_IS_KEPT:
-        "no connection is lost over which both ends could be heard all the time";
+        "no connection is lost while both ends can receive each other's data";
 }

@@ -45,10 +45,10 @@ impl Tool for Scripted {
             working.note(ToolWork::Ends);
             match setup.ends {
                 ToolEnds::Works => client::done("done"),
-                ToolEnds::Fails => client::failed("it did not work"),
+                ToolEnds::Fails => client::failed("the tool failed"),
                 // The harness must not count this as a panic of the subject: the tool belongs to
                 // the outside world.
-                ToolEnds::BreaksDown => std::panic::resume_unwind(Box::new("the tool breaks down")),
+                ToolEnds::BreaksDown => std::panic::resume_unwind(Box::new("the tool panicked")),
             }
         })
     }

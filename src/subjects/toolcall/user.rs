@@ -241,7 +241,7 @@ impl WindowUser {
         if let Some(client) = Arc::into_inner(client)
             && timeout(GOODBYE, client.close()).await.is_err()
         {
-            tracing::warn!("the client took too long to close");
+            tracing::warn!("the client did not close in time");
         }
     }
 
@@ -253,7 +253,7 @@ impl WindowUser {
                 Some(turn) => self.wait(call, async move {
                     client.cancel_turn(&chat, &turn).await.map(|()| "cancelled".into())
                 }),
-                None => self.host.record.refused(call, "no turn is under way"),
+                None => self.host.record.refused(call, "no turn is in progress"),
             },
             ToolcallOperation::Rename {} => {
                 let title = format!("{} {}", self.host.name, call.0);

@@ -124,7 +124,7 @@ impl Args {
                 "--nocapture" | "--no-capture" | "--show-output" | "--include-ignored"
                 | "--test" | "-Z" => {}
                 unknown if unknown.starts_with('-') => {
-                    return Err(format!("there is no option {unknown}; see --help"));
+                    return Err(format!("unknown option {unknown}; see --help"));
                 }
                 _ => self.filters.push(word),
             }
@@ -148,11 +148,11 @@ const COLOURS: [(&str, ColorChoice); 3] =
 
 fn count(flag: &str, value: &str) -> Result<usize, String> {
     let count = value.parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("{flag} is `{value}`, and must be a number from 1"))
+    count.ok_or_else(|| format!("{flag} is `{value}`, but must be a number from 1"))
 }
 
 fn one_of<T: Copy>(flag: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == value).map(|(_, meaning)| *meaning);
     let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-    found.ok_or_else(|| format!("{flag} is `{value}`, and must be one of {}", names.join(", ")))
+    found.ok_or_else(|| format!("{flag} is `{value}`, but must be one of {}", names.join(", ")))
 }

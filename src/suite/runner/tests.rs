@@ -64,11 +64,11 @@ fn flags_without_an_effect_are_accepted() {
 #[test]
 fn mistakes_are_one_sentence() {
     let why = |words| args(words).unwrap_err();
-    assert_eq!(why("--shuffle"), "there is no option --shuffle; see --help");
+    assert_eq!(why("--shuffle"), "unknown option --shuffle; see --help");
     assert_eq!(why("--skip"), "--skip needs a value; see --help");
     assert_eq!(why("--exact=yes"), "--exact takes no value; see --help");
-    assert_eq!(why("--test-threads 0"), "--test-threads is `0`, and must be a number from 1");
-    assert_eq!(why("--format json"), "--format is `json`, and must be one of pretty, terse");
+    assert_eq!(why("--test-threads 0"), "--test-threads is `0`, but must be a number from 1");
+    assert_eq!(why("--format json"), "--format is `json`, but must be one of pretty, terse");
 }
 
 #[test]

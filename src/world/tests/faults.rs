@@ -120,7 +120,7 @@ fn a_cut_without_a_connection_does_nothing_and_reports_it() {
         EventKind::Stepped { note, .. } => note.clone(),
         _ => None,
     });
-    assert_eq!(note.unwrap(), "there is no client#7 yet");
+    assert_eq!(note.unwrap(), "client#7 does not exist yet");
 }
 
 /// Sends ten bytes every 100 ms until a write fails.

@@ -36,7 +36,7 @@ pub struct Attached(());
 pub fn attach(prober: Rc<dyn Prober>) -> Attached {
     PROBER.with(|slot| {
         let before = slot.borrow_mut().replace(prober);
-        assert!(before.is_none(), "a prober is attached to this thread already");
+        assert!(before.is_none(), "a prober is already attached to this thread");
     });
     Attached(())
 }

@@ -30,7 +30,7 @@ pub enum Failure {
     #[error("the server refused: {0}")]
     Refused(Refusal),
     /// The server sent an invalid line.
-    #[error("the server broke the protocol")]
+    #[error("the server violated the protocol")]
     Protocol,
     /// The server no longer has some of the missing numbers.
     #[error("gap: number {next} is no longer kept, the oldest is {oldest}")]

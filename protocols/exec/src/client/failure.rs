@@ -16,7 +16,7 @@ pub enum Failure {
     #[error("the server no longer knows the session: {0}")]
     SessionLost(String),
     /// The server answered with a session other than the requested one.
-    #[error("the server answered with another session")]
+    #[error("the server answered with a different session")]
     WrongSession,
     /// The server refused the handshake permanently.
     #[error("the server refused the handshake: {message} ({code})")]
@@ -27,7 +27,7 @@ pub enum Failure {
         message: String,
     },
     /// The server's answer to the handshake is malformed.
-    #[error("the server answered the handshake with what is no answer")]
+    #[error("the server sent an invalid response to the handshake")]
     HandshakeMalformed,
     /// The user closed or dropped the client.
     #[error("the client is closed")]
@@ -49,7 +49,7 @@ pub enum Failure {
     #[error("no answer in time")]
     Unanswered,
     /// The answer does not match the method.
-    #[error("the answer makes no sense: {0}")]
+    #[error("invalid response: {0}")]
     Malformed(String),
     /// A process with this id exists already, or an older one with this id is still being
     /// terminated.
@@ -61,7 +61,7 @@ pub enum Failure {
 
     // -- of one process --
     /// Events are missing, and the server no longer has them. The client terminated the process.
-    #[error("gap: event {next} is no longer there, though {last} is")]
+    #[error("gap: event {next} is no longer retained, but event {last} is")]
     Gap {
         /// The number of the next expected event.
         next: u64,

@@ -62,7 +62,7 @@ pub(super) enum CloseReason {
     Malformed,
     /// The server reports that the transport behind it is closed, or that another connection has
     /// the session.
-    #[error("the server calls it closed")]
+    #[error("the server reported the connection closed")]
     Renounced,
     /// The connection died; the cause is not known yet.
     #[error("dead")]

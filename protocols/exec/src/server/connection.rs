@@ -201,7 +201,7 @@ impl Conversation {
             }
             Ok(Message::Notification { method, .. }) => return self.notified(&method),
             Ok(Message::Response { .. } | Message::Error { .. }) => {
-                return Err(ConnectionError::Broke("an answer to nothing"));
+                return Err(ConnectionError::Broke("an unexpected response"));
             }
             Err(malformed) => self.malformed(&malformed.to_string()),
         }

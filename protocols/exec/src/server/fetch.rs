@@ -83,7 +83,7 @@ impl Fetches {
     ) -> Result<(), Refusal> {
         if self.live.contains(&params.request_id) {
             return Err(Refusal::Params(format!(
-                "there is a request {} already",
+                "request id {} is already in use",
                 params.request_id
             )));
         }
@@ -304,7 +304,7 @@ fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refu
     };
     let uri: Uri = params.url.parse().map_err(|_| bad("not a URL"))?;
     if uri.scheme_str() == Some("https") {
-        return Err(bad("https is not spoken here"));
+        return Err(bad("https is not supported"));
     }
     let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return Err(bad("not an http URL"));

@@ -11,9 +11,9 @@ use crate::wire::{Message, RequestId, code};
 pub(super) enum Refusal {
     #[error("the first request of a connection is `initialize`")]
     NotInitialized,
-    #[error("`initialized` has to be said before anything is asked for")]
+    #[error("`initialized` must precede all other requests")]
     NotReady,
-    #[error("this connection is initialized already")]
+    #[error("this connection is already initialized")]
     InitializedTwice,
     #[error("unknown session id {0}")]
     UnknownSession(String),

@@ -198,7 +198,7 @@ impl Conversation {
 
     fn fetch(&mut self, id: &RequestId, params: HttpParams) -> Result<Asked, Refusal> {
         if params.request_id.len() > LONGEST_ID {
-            return Err(Refusal::Params(format!("a requestId has {LONGEST_ID} bytes at most")));
+            return Err(Refusal::Params(format!("a requestId has at most {LONGEST_ID} bytes")));
         }
         self.may_wait()?;
         let most = self.shared.limits.http_body_bytes;
@@ -283,7 +283,7 @@ fn answered(id: &RequestId, result: &impl Serialize) -> Asked {
 
 fn process_id(id: &str) -> Result<ProcessId, Refusal> {
     if id.len() > LONGEST_ID {
-        return Err(Refusal::Params(format!("a process id has {LONGEST_ID} bytes at most")));
+        return Err(Refusal::Params(format!("a process id has at most {LONGEST_ID} bytes")));
     }
     Ok(id.into())
 }

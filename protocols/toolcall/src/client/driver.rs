@@ -203,7 +203,7 @@ impl Work {
                     .map(|(key, _)| key.clone());
                 if let Some(key) = of.filter(|_| !defect!(PanicsUnreported)) {
                     self.running.remove(&key);
-                    self.shared.core().finished(&key, failed("the tool broke down"));
+                    self.shared.core().finished(&key, failed("the tool panicked"));
                 }
             }
         }

@@ -31,16 +31,16 @@ pub enum Failure {
     #[error("unsubscribed")]
     Unsubscribed,
     /// Too many requests are waiting already.
-    #[error("too much is waiting")]
+    #[error("too many requests or actions are waiting")]
     Full,
     /// The host's answer is invalid.
-    #[error("the host sent what is no answer: {0}")]
+    #[error("the host sent an invalid response: {0}")]
     Malformed(
         /// The reason why it is invalid.
         String,
     ),
     /// The host speaks no version that this client speaks. A retry cannot succeed.
-    #[error("the host speaks another version")]
+    #[error("the host uses a different protocol version")]
     Incompatible,
     /// The client is closed.
     #[error("closed")]

@@ -44,7 +44,7 @@ impl Answers for NoAnswers {
     ) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
         Box::pin(std::future::ready(Err((
             code::UNKNOWN_METHOD,
-            "this client answers nothing".to_owned(),
+            "this client does not answer requests".to_owned(),
         ))))
     }
 }
@@ -68,7 +68,7 @@ impl Toolbox {
     pub(super) fn run(&self, run: Run) -> BoxFuture<'static, ToolCallResult> {
         match self.0.get(&run.tool) {
             Some(tool) => tool.run(run),
-            None => Box::pin(std::future::ready(failed("there is no such tool here"))),
+            None => Box::pin(std::future::ready(failed("this client has no such tool"))),
         }
     }
 }

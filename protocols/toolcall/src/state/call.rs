@@ -267,7 +267,7 @@ pub(super) fn skip(state: &mut ToolCallState) {
 /// Applies an action to its call.
 pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> ActionOutcome {
     if is_over(state) && !defect!(OverIsNotTheEnd) {
-        return ActionOutcome::Ignored("that call is over");
+        return ActionOutcome::Ignored("the call has ended");
     }
     match action {
         StateAction::ChatToolCallDelta(delta) => stream(state, delta),
@@ -280,7 +280,7 @@ pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> ActionOu
                 running.meta = changed.meta.clone().or(running.meta.take());
                 ActionOutcome::Applied
             }
-            _ => ActionOutcome::Ignored("that call does not run"),
+            _ => ActionOutcome::Ignored("the call is not running"),
         },
         StateAction::ChatToolCallResultConfirmed(confirmed) => {
             confirm_result(state, confirmed.approved)
@@ -291,7 +291,7 @@ pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> ActionOu
 
 fn stream(state: &mut ToolCallState, delta: &ChatToolCallDeltaAction) -> ActionOutcome {
     let ToolCallState::Streaming(streaming) = state else {
-        return ActionOutcome::Ignored("that call is ready");
+        return ActionOutcome::Ignored("the call is already ready");
     };
     if let Some(content) = &delta.content {
         streaming.partial_input.get_or_insert_default().push_str(content);
@@ -326,7 +326,7 @@ fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> Act
         ToolCallState::PendingConfirmation(pending) => Some(pending.clone()),
         ToolCallState::Streaming(_) | ToolCallState::Running(_) => None,
         _ if defect!(OverIsNotTheEnd) => None,
-        _ => return ActionOutcome::Ignored("that call is past that"),
+        _ => return ActionOutcome::Ignored("the call is past that state"),
     };
     let mut common = Common::of(state);
     common.intention = ready.intention.clone().or(common.intention);
@@ -363,7 +363,7 @@ fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> Act
 
 fn confirm(state: &mut ToolCallState, sent: &ChatToolCallConfirmedAction) -> ActionOutcome {
     let ToolCallState::PendingConfirmation(pending) = state else {
-        return ActionOutcome::Ignored("that call waits for no confirmation");
+        return ActionOutcome::Ignored("the call does not wait for a confirmation");
     };
     let options = pending.options.iter().flatten();
     let selected = sent
@@ -399,9 +399,9 @@ fn finish(state: &mut ToolCallState, complete: &ChatToolCallCompleteAction) -> A
             (running.confirmed.clone(), running.selected_option.clone())
         }
         ToolCallState::PendingConfirmation(_) => (ToolCallConfirmationReason::NotNeeded, None),
-        ToolCallState::Streaming(_) => return ActionOutcome::Ignored("that call is not ready"),
+        ToolCallState::Streaming(_) => return ActionOutcome::Ignored("the call is not ready"),
         _ if defect!(OverIsNotTheEnd) => (ToolCallConfirmationReason::NotNeeded, None),
-        _ => return ActionOutcome::Ignored("that call has a result"),
+        _ => return ActionOutcome::Ignored("the call already has a result"),
     };
     let mut common = Common::of(state);
     common.meta = complete.meta.clone().or(common.meta);
@@ -416,7 +416,7 @@ fn finish(state: &mut ToolCallState, complete: &ChatToolCallCompleteAction) -> A
 
 fn confirm_result(state: &mut ToolCallState, approved: bool) -> ActionOutcome {
     let ToolCallState::PendingResultConfirmation(pending) = state else {
-        return ActionOutcome::Ignored("that call waits for no confirmation of its result");
+        return ActionOutcome::Ignored("the call does not wait for a confirmation of its result");
     };
     let selected_option = pending.selected_option.clone();
     let result = ToolCallResult {

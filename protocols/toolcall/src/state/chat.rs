@@ -90,7 +90,7 @@ fn change(chat: &mut ChatState, action: &StateAction) -> ActionOutcome {
             (
                 Ok(_),
                 ResponsePart::Error(_) | ResponsePart::ToolCall(_) | ResponsePart::Unknown(_),
-            ) => ActionOutcome::Ignored("a part of another kind"),
+            ) => ActionOutcome::Ignored("the part has a different kind"),
             (Ok(turn), part) => {
                 turn.response_parts.push(part.clone());
                 ActionOutcome::Applied
@@ -107,7 +107,7 @@ fn change(chat: &mut ChatState, action: &StateAction) -> ActionOutcome {
             Err(outcome) => outcome,
             Ok(turn) => {
                 if call_in(turn, &started.tool_call_id).is_some() {
-                    return ActionOutcome::Ignored("that call is there already");
+                    return ActionOutcome::Ignored("the call already exists");
                 }
                 let tool_call = call::begin(started);
                 turn.response_parts
@@ -126,7 +126,7 @@ fn turn<'c>(chat: &'c mut ChatState, id: &str) -> Result<&'c mut ActiveTurn, Act
     chat.active_turn
         .as_mut()
         .filter(|turn| turn.id == id)
-        .ok_or(ActionOutcome::Ignored("that turn is not under way"))
+        .ok_or(ActionOutcome::Ignored("the turn is not in progress"))
 }
 
 fn call_in<'t>(turn: &'t mut ActiveTurn, id: &str) -> Option<&'t mut ToolCallState> {
@@ -156,7 +156,7 @@ fn change_call(
 
 fn start(chat: &mut ChatState, started: &ChatTurnStartedAction) -> ActionOutcome {
     if chat.active_turn.is_some() && !defect!(TurnStartedTwice) {
-        return ActionOutcome::Ignored("another turn is under way");
+        return ActionOutcome::Ignored("another turn is in progress");
     }
     chat.active_turn = Some(ActiveTurn {
         id: started.turn_id.clone(),
@@ -173,7 +173,7 @@ fn start(chat: &mut ChatState, started: &ChatTurnStartedAction) -> ActionOutcome
 /// Ends a turn, and cancels all of its calls that are not in a final state.
 fn end(chat: &mut ChatState, id: &str, duration: i64, state: TurnState) -> ActionOutcome {
     let Some(mut turn) = chat.active_turn.take_if(|turn| turn.id == id) else {
-        return ActionOutcome::Ignored("that turn is not under way");
+        return ActionOutcome::Ignored("the turn is not in progress");
     };
     for part in &mut turn.response_parts {
         if let ResponsePart::ToolCall(part) = part {

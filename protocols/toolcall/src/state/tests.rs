@@ -117,7 +117,7 @@ fn the_end_of_a_turn_cancels_only_unfinished_calls() {
         assert_eq!(chat.modified_at, "2026-01-01T00:00:01.500Z");
         assert_eq!(
             chat::apply(&mut chat, &action("end turn")),
-            ActionOutcome::Ignored("that turn is not under way")
+            ActionOutcome::Ignored("the turn is not in progress")
         );
     }
 }

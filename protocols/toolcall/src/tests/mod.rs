@@ -57,7 +57,7 @@ async fn a_denied_call_does_not_run() {
     assert_eq!(lab.notes.all(), ["not granted"]);
     assert_eq!(
         window.confirm("c", "t1", &call, true).await,
-        Err(Failure::Rejected("that turn is not under way".into()))
+        Err(Failure::Rejected("the turn is not in progress".into()))
     );
 }
 
@@ -67,7 +67,7 @@ async fn a_tool_that_panics_has_failed() {
     let window = lab.opened("window", &["broken"]).await;
     window.start_turn("c", "t1", "call broken").await.unwrap();
     turn_over(&window).await;
-    assert_eq!(lab.notes.all(), ["broken failed: the tool broke down"]);
+    assert_eq!(lab.notes.all(), ["broken failed: the tool panicked"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -122,7 +122,7 @@ async fn a_call_fails_after_a_long_outage_and_its_late_result_is_refused() {
     assert_eq!(cut.elapsed(), 30 * S);
     assert_eq!(
         lab.notes.all(),
-        ["tool begins", "tool ends", "tool failed: the client that ran this tool is gone"]
+        ["tool begins", "tool ends", "tool failed: the client that ran this tool is disconnected"]
     );
     lab.net.refuse(false);
     connected(&window).await;
@@ -360,7 +360,7 @@ async fn a_request_of_the_host_is_answered_or_fails() {
     assert_eq!(
         lab.notes.all(),
         [
-            "no answer: refused (-32601): this client answers nothing",
+            "no answer: refused (-32601): this client does not answer requests",
             "no answer: the client is not connected"
         ]
     );

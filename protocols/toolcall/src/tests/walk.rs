@@ -259,7 +259,7 @@ impl Walk {
                 let gone = over
                     .past_tense_message
                     .as_text()
-                    .starts_with("the client that ran this tool is gone");
+                    .starts_with("the client that ran this tool is disconnected");
                 if gone && self.failed.insert(over.tool_call_id.clone()) {
                     let owner = call::owner(state).unwrap();
                     let here = self

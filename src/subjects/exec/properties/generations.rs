@@ -17,46 +17,47 @@ use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) LOST_BY_ITS_OWN_END;
-    NOT_OVER = "not-over": "{subject} was given up for lost, and was not over {moment}";
+    NOT_OVER = "not-over": "{subject} was treated as lost by its client, but it was still open {moment}";
 }
 
 kinds! {
     pub(super) RENOUNCED_IS_OVER;
-    SENT = "sent": "{method} was sent over {subject}, which the server had called closed at {since} {moment}";
+    SENT = "sent": "{method} was sent over {subject} after the server had reported that connection closed at {since} {moment}";
 }
 
 kinds! {
     pub(super) NO_STEALING;
-    STOLEN = "stolen": "{subject} was attached to the session of connection {robbed}, which was attached still {moment}";
+    STOLEN = "stolen": "{subject} was attached to the session of connection {robbed}, which was still attached {moment}";
 }
 
 kinds! {
     pub(super) CATCHES_UP_AT_ONCE;
-    ONE_BY_ONE = "one-by-one": "{processes} processes caught up one after the other, from {since} on, though nothing was in their way {moment}";
+    ONE_BY_ONE = "one-by-one": "{processes} processes caught up one after the other from {since} on, although no fault delayed them {moment}";
 }
 
 kinds! {
     pub(super) KEPT_WHILE_HEALTHY;
-    NOT_SILENT = "not-silent": "{milestone}: a peer was called silent that could be heard all the time {moment}";
+    NOT_SILENT = "not-silent": "{milestone}: a peer was treated as silent, although no fault blocked its data {moment}";
 }
 
 kinds! {
     pub(super) ATTEMPTS_ARE_ANSWERED;
-    GIVEN_UP = "given-up": "an attempt was given up that nothing kept from being answered {moment}";
+    GIVEN_UP = "given-up": "the client abandoned an attempt, although no fault delayed the response {moment}";
 }
 
 kinds! {
     pub(super) ATTACHED_ARE_HEARD;
-    UNHEARD = "unheard": "{subject} was attached at {attached}, and its client did not hear of it";
+    UNHEARD = "unheard": "{subject} was attached at {attached}, but its client never received the response";
 }
 
 kinds! {
     pub(super) ANSWERS_COUNT;
-    CUT_OFF = "cut-off": "request {request} of {subject} was answered, and counts as cut off {moment}";
+    CUT_OFF = "cut-off": "request {request} of {subject} was answered, but its client reported it as cut off {moment}";
 }
 
 /// Why a client gives up a connection that lives.
-const LIVES: [&str; 2] = ["the server calls it closed", "the server sent an invalid message"];
+const LIVES: [&str; 2] =
+    ["the server reported the connection closed", "the server sent an invalid message"];
 
 /// A milestone about one connection of a client.
 struct Told<'a> {
@@ -507,7 +508,8 @@ mod tests {
     fn only_an_ended_connection_is_lost() {
         let of = |entries| judge(lost_by_its_own_end, entries);
         assert_eq!(of([over(1), lost(1, "closed by the peer")]), [""; 0]);
-        let wrong = ["connection 2 was given up for lost, and was not over (at 0.005 s)"];
+        let wrong =
+            ["connection 2 was treated as lost by its client, but it was still open (at 0.005 s)"];
         assert_eq!(of([over(1), lost(2, "closed by the peer")]), wrong);
         assert_eq!(of([lost(2, "silent"), over(2)]), wrong, "it was over only afterwards");
     }
@@ -520,7 +522,9 @@ mod tests {
     #[test]
     fn an_answered_call_is_not_cut_off() {
         let of = |entries| judge(answers_count, entries);
-        let wrong = ["request 3 of connection 1 was answered, and counts as cut off (at 0.005 s)"];
+        let wrong = [
+            "request 3 of connection 1 was answered, but its client reported it as cut off (at 0.005 s)",
+        ];
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
         assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 4)]), [""; 0]);
         assert_eq!(
@@ -537,7 +541,7 @@ mod tests {
             judge(no_stealing, first.into_iter().chain(more.iter().cloned()))
         };
         let wrong = [
-            "connection 2 was attached to the session of connection 1, which was attached still (at 0.005 s)",
+            "connection 2 was attached to the session of connection 1, which was still attached (at 0.005 s)",
         ];
         assert_eq!(of(&[attached(2, 1), detached(1)]), wrong);
         assert_eq!(of(&[detached(1), attached(2, 1), detached(2), attached(3, 1)]), [""; 0]);
@@ -569,7 +573,7 @@ mod tests {
             ];
             judge_events(catches_up_at_once, events)
         };
-        let wrong = "2 processes caught up one after the other, from 1.000 s on, though nothing was in their way (at 1.061 s)";
+        let wrong = "2 processes caught up one after the other from 1.000 s on, although no fault delayed them (at 1.061 s)";
         assert_eq!((of(2, 60, 900), of(2, 61, 900)), (vec![], vec![wrong.to_owned()]));
         assert_eq!(
             (of(1, 61, 899), of(2, 61, 901)),
@@ -591,7 +595,8 @@ mod tests {
             events.sort_by_key(|event| event.at);
             judge_events(attached_are_heard, events)
         };
-        let wrong = ["connection 1 was attached at 1.000 s, and its client did not hear of it"];
+        let wrong =
+            ["connection 1 was attached at 1.000 s, but its client never received the response"];
         assert_eq!(
             (of(initialized(1), 1_140, 900), of(initialized(1), 1_141, 900)),
             (vec![], wrong.map(str::to_owned).into())
@@ -613,7 +618,7 @@ mod tests {
             ]
         };
         assert_eq!(judge(renounced_is_over, entries(2)), [""; 0]);
-        let wrong = "process/read was sent over connection 1, which the server had called closed at 0.005 s (at 0.005 s)";
+        let wrong = "process/read was sent over connection 1 after the server had reported that connection closed at 0.005 s (at 0.005 s)";
         assert_eq!(judge(renounced_is_over, entries(1)), [wrong]);
     }
 

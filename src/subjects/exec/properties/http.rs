@@ -12,18 +12,18 @@ use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
     pub(super) HTTP_FAILS_TRULY;
-    NOTHING_MISSING = "nothing-missing": "{subject:}it failed for a missing piece, and the server had left none out {moment}";
-    NOTHING_LOST = "nothing-lost": "{subject:}it failed with a lost connection, and none that could have carried it was over since it was asked for {moment}";
+    NOTHING_MISSING = "nothing-missing": "{subject:}it failed because of a missing piece, but the server sent every piece {moment}";
+    NOTHING_LOST = "nothing-lost": "{subject:}it failed because of a lost connection, but no connection that could have carried it ended after the request {moment}";
 }
 
 kinds! {
     pub(super) HTTP_ENDS_WITH_ITS_CONNECTION;
-    STILL_THERE = "still-there": "{subject} is still there, though every connection that it can be for was over at {over}";
+    STILL_THERE = "still-there": "{subject} still exists, although every connection that could own it ended by {over}";
 }
 
 kinds! {
     pub(super) RESPONSE_BEFORE_BODY;
-    PIECE_FIRST = "piece-first": "a piece of an HTTP body came before the answer that it belongs to (at {at})";
+    PIECE_FIRST = "piece-first": "a piece of an HTTP body arrived before its response (at {at})";
 }
 use reknit_exec::client::Failure;
 

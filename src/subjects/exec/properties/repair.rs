@@ -19,23 +19,23 @@ use reknit_exec::limits::ClientLimits;
 
 kinds! {
     pub(super) REFUSALS_PASS;
-    PASSES = "passes": "{subject:}it failed after {times} refusals that pass ({why}; at {at})";
+    PASSES = "passes": "{subject:}it failed after {times} temporary refusals ({why}; at {at})";
 }
 
 kinds! {
     pub(super) PROCESSES_FAIL_TRULY;
-    NOT_TRUE = "not-true": "{subject:}it failed ({why}), and that is not true {moment}";
-    HAS_ROOM = "has-room": "{subject:}it failed ({reason}), and all that was printed has room {moment}";
+    NOT_TRUE = "not-true": "{subject:}it failed ({why}), but this reason is false {moment}";
+    HAS_ROOM = "has-room": "{subject:}it failed ({reason}), but the server can retain all output that the process printed {moment}";
 }
 
 kinds! {
     pub(super) HOLES_ARE_ASKED_FOR;
-    HELD_BACK = "held-back": "{subject:}it has held events back since {since}, and does not ask for what is missing";
+    HELD_BACK = "held-back": "{subject:}the client has held back events since {since}, and does not request the missing ones";
 }
 
 kinds! {
     pub(super) WRITE_IDS_ARE_OWN;
-    USED = "used": "{subject:}it writes under the id {id}, which {owner} has used {moment}";
+    USED = "used": "{subject:}its write uses the id {id}, which {owner} has already used {moment}";
 }
 
 /// The prefix of the reason for which a process fails after a refused read.

@@ -29,30 +29,30 @@ use crate::world::process::TABLE;
 
 kinds! {
     pub(super) READS_WAIT;
-    TOO_EARLY = "too-early": "{subject:}it was answered before its wait was over, with nothing new ({answer}; at {at})";
-    AFTER_ITS_EVENT = "after-its-event": "{subject:}it was answered at {at} only, though its user was told at {scripted}";
-    TOO_LATE = "too-late": "{subject:}it was answered at {at} only, though there had been something new since {due}";
+    TOO_EARLY = "too-early": "{subject:}the read was answered before its wait ended, with no new event ({answer}; at {at})";
+    AFTER_ITS_EVENT = "after-its-event": "{subject:}the read was answered only at {at}, although its user received the event at {scripted}";
+    TOO_LATE = "too-late": "{subject:}the read was answered only at {at}, although a new event existed since {due}";
 }
 
 kinds! {
     pub(super) CLOSED_ARE_KEPT;
-    FORGOTTEN = "forgotten": "{subject:}it had closed, and was forgotten while {attached} {moment}";
+    FORGOTTEN = "forgotten": "{subject:}the server forgot the closed process too early: {attached} {moment}";
 }
 
 // A part of the message above: the attached user.
 kinds! {
-    ATTACHED_SINCE = "since": "its user had been attached since {since}";
-    NOBODY = "nobody": "nobody was attached";
+    ATTACHED_SINCE = "since": "its client was attached only since {since}";
+    NOBODY = "nobody": "no client was attached";
 }
 
 kinds! {
     pub(super) IDS_ARE_OWN;
-    FOREIGN = "foreign": "{subject:}its user had no process of this id ({answer}; at {at})";
+    FOREIGN = "foreign": "{subject:}it was refused, but its user had no process with this id ({answer}; at {at})";
 }
 
 kinds! {
     pub(super) ENDS_AS_IT_WANTS;
-    KILLED = "killed": "{subject:}it ended with {outcome}, and nobody had it ended {moment}";
+    KILLED = "killed": "{subject:}it ended with {outcome}, but no user terminated it {moment}";
 }
 
 /// An operation, with its host and its time.

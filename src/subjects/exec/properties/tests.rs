@@ -63,7 +63,9 @@ fn a_poll_records_the_event_after_which_it_asked() {
     assert!(breaks(&polls().answered(2, 1_040, after(0, chunks(1, 1))), reads_wait).is_empty());
     assert_eq!(
         breaks(&polls().answered(2, 1_400, after(0, chunks(1, 1))), reads_wait),
-        ["call 2: it was answered at 1.400 s only, though its user was told at 1.010 s"]
+        [
+            "call 2: the read was answered only at 1.400 s, although its user received the event at 1.010 s"
+        ]
     );
     assert_eq!(breaks(&polls().answered(2, 1_040, after(1, nothing(2))), reads_wait).len(), 1);
 }
@@ -103,7 +105,7 @@ fn a_read_is_answered_when_there_is_something_new() {
     assert_eq!(
         breaks(&scripted.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
         [
-            "call 2: it was answered at 64.001 s only, though there had been something new since 1.000 s"
+            "call 2: the read was answered only at 64.001 s, although a new event existed since 1.000 s"
         ]
     );
 }
@@ -166,7 +168,9 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
     assert!(breaks(&scripted.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
     assert_eq!(
         breaks(&scripted.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
-        ["call 2: it was answered at 2.151 s only, though its user was told at 2.020 s"]
+        [
+            "call 2: the read was answered only at 2.151 s, although its user received the event at 2.020 s"
+        ]
     );
     assert!(
         breaks(
@@ -198,7 +202,9 @@ fn a_read_may_wait_for_long_answers_to_other_reads() {
     };
     let chunks = chunks(1, 1);
     let late = |scripted: ScriptedRun| read(scripted, 1_200, 0).answered(2, 1_400, chunks);
-    let wrong = ["call 2: it was answered at 1.400 s only, though its user was told at 1.200 s"];
+    let wrong = [
+        "call 2: the read was answered only at 1.400 s, although its user received the event at 1.200 s",
+    ];
     assert_eq!(breaks(&late(scripted()), reads_wait), wrong, "both together are little");
     let third = |scripted: ScriptedRun| {
         scripted.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#)
@@ -254,12 +260,14 @@ fn a_closed_process_is_forgotten_only_after_its_user_was_attached_long_enough() 
     assert_eq!(
         breaks(&forgotten(attached(history(), 1_000, 1), 30_999, 1), closed_are_kept),
         [
-            "p1: it had closed, and was forgotten while its user had been attached since 1.000 s (at 30.999 s)"
+            "p1: the server forgot the closed process too early: its client was attached only since 1.000 s (at 30.999 s)"
         ]
     );
     assert_eq!(
         breaks(&forgotten(attached(history(), 1_000, 1), 50_000, 0), closed_are_kept),
-        ["p1: it had closed, and was forgotten while nobody was attached (at 50.000 s)"]
+        [
+            "p1: the server forgot the closed process too early: no client was attached (at 50.000 s)"
+        ]
     );
 }
 
@@ -278,7 +286,7 @@ fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
     assert_eq!(
         breaks(&scripted.answered(2, 2_020, nothing(2)), reads_wait),
         [
-            "call 2: it was answered before its wait was over, with nothing new (nothing, next 2; at 2.020 s)"
+            "call 2: the read was answered before its wait ended, with no new event (nothing, next 2; at 2.020 s)"
         ]
     );
 }
@@ -290,7 +298,9 @@ fn an_id_is_taken_only_for_a_user_that_started_it() {
     let why = "refused: the server refused: process id p1 is taken (-32600)";
     assert_eq!(
         breaks(&start(1, 0).answered(1, 20, refused()), ids_are_own),
-        [format!("call 1: its user had no process of this id ({why}; at 0.020 s)")]
+        [format!(
+            "call 1: it was refused, but its user had no process with this id ({why}; at 0.020 s)"
+        )]
     );
     let again = |scripted: ScriptedRun| {
         scripted.asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#).answered(
@@ -311,7 +321,7 @@ fn a_process_is_killed_by_its_user_only() {
     let killed = |scripted: ScriptedRun| scripted.ended("p1", 3_000, ProcessOutcome::Signal(9));
     assert_eq!(
         breaks(&killed(started()), ends_as_it_wants),
-        ["p1: it ended with signal 9, and nobody had it ended (at 3.000 s)"]
+        ["p1: it ended with signal 9, but no user terminated it (at 3.000 s)"]
     );
     let terminated =
         started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
@@ -378,7 +388,7 @@ fn a_refused_read_fails_its_process_only_if_the_refusal_is_permanent() {
     let busy = "the server refused: too busy (-32603)";
     assert_eq!(
         breaks(&process_failed(once.clone(), 1_000, busy), refusals_pass),
-        ["p1: it failed after 1 refusals that pass (too busy (-32603); at 1.000 s)"]
+        ["p1: it failed after 1 temporary refusals (too busy (-32603); at 1.000 s)"]
     );
     let unknown = "the server refused: unknown process p1 (-32600)";
     assert!(breaks(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());
@@ -394,8 +404,9 @@ fn a_refused_read_fails_its_process_only_if_the_refusal_is_permanent() {
 fn a_connected_client_asks_for_missing_events() {
     let connected = || milestone(history(), 100, "exec.client.connected", &[]);
     let held = || connected().gauge("client", 1_000, "held-back-events", 1);
-    let late =
-        ["client: it has held events back since 1.000 s, and does not ask for what is missing"];
+    let late = [
+        "client: the client has held back events since 1.000 s, and does not request the missing ones",
+    ];
     assert_eq!(breaks(&held(), holes_are_asked_for), late, "to the end of the run");
     assert_eq!(breaks(&held().effect(1, 3_001, "p2"), holes_are_asked_for), late);
     let asked = milestone(held(), 2_000, "exec.client.live-gap", &[("process", "p1")]);
@@ -463,7 +474,7 @@ fn no_two_clients_use_the_same_id_for_a_write() {
     let other = writes(writes(history(), 1_000, "1").by("client2"), 2_000, "1");
     assert_eq!(
         breaks(&other, write_ids_are_own),
-        ["client2: it writes under the id 1, which client has used (at 2.000 s)"]
+        ["client2: its write uses the id 1, which client has already used (at 2.000 s)"]
     );
     let reborn = writes(writes(history(), 1_000, "1").died("client", 1_500), 2_000, "1");
     assert_eq!(breaks(&reborn, write_ids_are_own).len(), 1, "servers outlive it");
@@ -477,7 +488,7 @@ fn a_peer_counts_as_silent_only_after_a_fault() {
     assert_eq!(
         breaks(&silent(history(), 16_000), kept_while_healthy),
         [
-            "exec.client.lost: a peer was called silent that could be heard all the time (at 16.000 s)"
+            "exec.client.lost: a peer was treated as silent, although no fault blocked its data (at 16.000 s)"
         ]
     );
     assert!(breaks(&silent(history().slows(1_000, 5_000), 22_000), kept_while_healthy).is_empty());
@@ -497,7 +508,8 @@ fn an_attempt_is_given_up_only_after_a_fault() {
     let given_up = |scripted: ScriptedRun, ms| {
         milestone(scripted, ms, "exec.client.attempt-failed", &[("why", "given up")])
     };
-    let wrong = ["an attempt was given up that nothing kept from being answered (at 9.000 s)"];
+    let wrong =
+        ["the client abandoned an attempt, although no fault delayed the response (at 9.000 s)"];
     // The server holds the answer for a while.
     let held = |scripted: ScriptedRun, ends| {
         given_up(begun(scripted, 2_500).by("server").slows(3_000, ends).by("client"), 9_000)
@@ -542,7 +554,7 @@ fn requests_of_a_connection_end_with_it() {
         "its connection lives"
     );
     let wrong =
-        ["server#1 is still there, though every connection that it can be for was over at 5.000 s"];
+        ["server#1 still exists, although every connection that could own it ended by 5.000 s"];
     assert_eq!(breaks(&scripted(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
     assert_eq!(breaks(&scripted(Some(5_000), None), end_with_their_connection), wrong);
     let another = scripted(Some(5_000), None).conn(2, 500, None);
@@ -584,10 +596,10 @@ fn a_request_is_lost_with_a_connection_whose_end_its_client_notices_late() {
 
 #[test]
 fn a_process_fails_for_a_reason_that_is_true() {
-    let gap = "gap: event 3 is no longer there, though 7 is";
+    let gap = "gap: event 3 is no longer retained, but event 7 is";
     assert_eq!(
         breaks(&process_failed(started(), 2_000, gap), processes_fail_truly),
-        [format!("p1: it failed ({gap}), and that is not true (at 2.000 s)")]
+        [format!("p1: it failed ({gap}), but this reason is false (at 2.000 s)")]
     );
     let tight = |scripted: ScriptedRun| {
         scripted.guarantees(|guarantees| guarantees.retention.items = Some(1)).produced(
@@ -604,7 +616,7 @@ fn a_process_fails_for_a_reason_that_is_true() {
     assert_eq!(
         breaks(&slow, processes_fail_truly),
         [
-            "p1: it failed (the subscriber is too slow), and all that was printed has room (at 2.000 s)"
+            "p1: it failed (the subscriber is too slow), but the server can retain all output that the process printed (at 2.000 s)"
         ]
     );
     let refused =

@@ -15,28 +15,28 @@ use crate::subjects::toolcall::notes::OfChannel;
 kinds! {
     pub(super) ACTIONS_ONCE;
     SEEN_AGAIN = "seen-again": "{subject:}{user} saw the title `{title}` again {moment}";
-    HAPPENED = "happened": "{subject:}it happened at {when}, and its user was told that it did not ({answer}; at {at})";
+    HAPPENED = "happened": "{subject:}it took effect at {when}, but its user received a refusal ({answer}; at {at})";
 }
 
 kinds! {
     pub(super) IN_ORDER;
-    DONE_LATE = "done-late": "{subject:}it was done after {newest}, which was asked for later {moment}";
-    HAPPENED_LATE = "happened-late": "{subject:}it happened after {newest}, which {window} asked for later {moment}";
+    DONE_LATE = "done-late": "{subject:}it was answered after {newest}, which was requested later {moment}";
+    HAPPENED_LATE = "happened-late": "{subject:}it took effect after {newest}, which {window} requested later {moment}";
 }
 
 kinds! {
     pub(super) AUTHORITY;
-    WINDOW_BEGAN = "window-began": "{subject:}a window began a call, which only the host does {moment}";
+    WINDOW_BEGAN = "window-began": "{subject:}the host accepted a call that a window began; only the host may begin calls {moment}";
 }
 
 kinds! {
     pub(super) CLAIMS_ARE_CHECKED;
-    BELIEVED = "believed": "{subject:}somebody claimed {claimed}, and was {answer} {moment}";
+    BELIEVED = "believed": "{subject:}a client made the false claim {claimed}, but was {answer} {moment}";
 }
 
 kinds! {
     pub(super) REJECTIONS_ARE_HEARD;
-    UNHEARD = "unheard": "{subject:}its action {seq} in {channel} was refused at {refused}, and it did not hear of that (by {at})";
+    UNHEARD = "unheard": "{subject:}its action {seq} in {channel} was refused at {refused}, but the client did not receive the refusal (by {at})";
 }
 
 /// The call that a title or the name of a chat refers to: `client 7`, `n7`.

@@ -12,32 +12,32 @@ use crate::subjects::toolcall::setup;
 
 kinds! {
     pub(super) ONE_OUTCOME;
-    TWO_ENDS = "two-ends": "{subject:}{call} is {what} for {host} at {at}, and {how} for others at {when}";
-    NOT_OVER = "not-over": "{subject:}{call} is {what} for {host} at {at}, though it was over at {over}";
+    TWO_ENDS = "two-ends": "{subject:}{call} is {what} for {host} at {at}, but {how} for others at {when}";
+    NOT_OVER = "not-over": "{subject:}{call} is {what} for {host} at {at}, although it ended at {over}";
 }
 
 kinds! {
     pub(super) NO_WORK_FOR_WHAT_IS_OVER;
     WORKS = "works": "{subject:}the tool of {call} {what} on {host}, {wrong} {moment}";
-    RUNS_EARLY = "runs-early": "{subject:}{call} runs for {host}, though its agent has not said that it may {moment}";
+    RUNS_EARLY = "runs-early": "{subject:}{call} runs for {host}, although its agent has not permitted it {moment}";
 }
 
 // Parts of these messages: the reason why a tool must not work.
 kinds! {
-    OF_ANOTHER = "of-another": "and it is the call of {owner}";
-    OVER = "over": "though it was over at {over}";
-    KNEW = "knew": "though its user knew since {when} that it was over";
+    OF_ANOTHER = "of-another": "although the call belongs to {owner}";
+    OVER = "over": "although the call ended at {over}";
+    KNEW = "knew": "although its user knew since {when} that the call had ended";
 }
 
 kinds! {
     pub(super) RESULTS_COUNT;
-    TOOL_ENDED = "tool-ended": "{subject:}{call} was not over at {at}, though its tool ended on {host} at {ended}";
+    TOOL_ENDED = "tool-ended": "{subject:}{call} had not ended by {at}, although its tool ended on {host} at {ended}";
 }
 
 kinds! {
     pub(super) OWNER_CAN_RUN;
-    OTHER_WAS_THERE = "other-was-there": "{subject:}{call} was given to {owner}, though {ready} was there and could run it {moment}";
-    NO_OTHER = "no-other": "{subject:}{call} was {end}, and there is no other {moment}";
+    OTHER_WAS_THERE = "other-was-there": "{subject:}{call} was assigned to {owner}, although {ready} was connected and could run it {moment}";
+    NO_OTHER = "no-other": "{subject:}{call} was {end}, but no other client can run it {moment}";
 }
 
 // Parts of these messages: the owner of a call.

@@ -15,19 +15,19 @@ use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
 
 kinds! {
     pub(super) CLIENT_COMES_BACK;
-    TOKEN_UNKNOWN = "token-unknown": "{subject:}its window had handed over its token, and the host does not know ({answer}; at {at})";
-    AWAY = "away": "{subject:}it was not connected again by {at}, and had not been since {since}";
+    TOKEN_UNKNOWN = "token-unknown": "{subject:}its window had sent its token, but the host does not have it ({answer}; at {at})";
+    AWAY = "away": "{subject:}it had not reconnected by {at}, and was disconnected since {since}";
 }
 
 kinds! {
     pub(super) HEALTHY_IS_KEPT;
-    LOST = "lost": "{subject:}it lost its connection, though nothing was wrong with that {moment}";
+    LOST = "lost": "{subject:}it lost its connection, although no fault touched the connection {moment}";
 }
 
 kinds! {
     pub(super) REQUESTS_SETTLE;
-    RESTORE = "restore": "{subject:}its restore began at {began}, and was not over at {at}";
-    QUESTION = "question": "{subject:}what {window} was asked at {asked} was not over at {at}";
+    RESTORE = "restore": "{subject:}its restore began at {began}, and had not ended by {at}";
+    QUESTION = "question": "{subject:}the request that the host sent to {window} at {asked} had not ended by {at}";
 }
 
 /// A client is connected again after enough time without faults, and has the same permissions as

@@ -12,35 +12,35 @@ use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
 kinds! {
     pub(super) NO_LIVE_CLIENT_FAILED;
-    UNKNOWN = "unknown": "{subject:}it was failed, though nothing is known of its owner's absence {moment}";
-    CONNECTED = "connected": "{subject:}it was failed, though its owner {owner} was connected, and looked at {chat} {moment}";
+    UNKNOWN = "unknown": "{subject:}the host failed it, although it does not know that the owner is absent {moment}";
+    CONNECTED = "connected": "{subject:}the host failed it, although its owner {owner} was connected and subscribed to {chat} {moment}";
 }
 
 kinds! {
     pub(super) GONE_IS_FAILED;
-    NOT_OVER = "not-over": "{subject:}{call} was not over at {at}, though its owner {owner} was gone since {gone}";
+    NOT_OVER = "not-over": "{subject:}{call} had not ended by {at}, although its owner {owner} was absent since {gone}";
 }
 
 kinds! {
     pub(super) RETURNING_KEEPS;
-    FAILED_SOON = "failed-soon": "{subject:}it was failed at {at}, though its owner {owner} was away since {away} only";
-    LOST_ITS_PLACE = "lost-its-place": "{subject:}it lost its place in the session at {at}, though {why}";
+    FAILED_SOON = "failed-soon": "{subject:}the host failed it at {at}, although its owner {owner} was absent only since {away}";
+    LOST_ITS_PLACE = "lost-its-place": "{subject:}it lost its place in the session at {at}, although {why}";
 }
 
 // Parts of these messages: the reason why a client keeps its place.
 kinds! {
-    AWAY_SINCE = "away-since": "it was away since {away} only";
-    HERE = "here": "it was here, and looked at it";
+    AWAY_SINCE = "away-since": "it was absent only since {away}";
+    HERE = "here": "it was connected and subscribed to the session";
 }
 
 kinds! {
     pub(super) RELEASED_AT_ONCE;
-    STILL_OPEN = "still-open": "{subject:}{call} was not over at {at}, though the user of its owner {owner} had let go of {channel} at {released}";
+    STILL_OPEN = "still-open": "{subject:}{call} had not ended by {at}, although its owner {owner} unsubscribed from {channel} at {released}";
 }
 
 kinds! {
     pub(super) HOLDS_ARE_EXACT;
-    EVICTED = "evicted": "{subject:}it left memory, though {holder} looked at it (on {host}, at {at})";
+    EVICTED = "evicted": "{subject:}it was unloaded, although {holder} was subscribed to it (on {host}, at {at})";
 }
 
 /// G1: the host does not fail a call while its owner is connected and watches the chat.

@@ -13,13 +13,13 @@ use crate::subjects::toolcall::notes::OfChannel;
 
 kinds! {
     pub(super) REPLICAS_CONVERGE;
-    WINDOW_DIFFERS = "window-differs": "{subject:}what the window of {host} has known since {here} is not what the host has had since {there} {moment}";
-    SECOND_DIFFERS = "second-differs": "{subject:}what a second connection of {host} has known since {here} is not what the host has had since {there} {moment}";
+    WINDOW_DIFFERS = "window-differs": "{subject:}the state that the window of {host} has had since {here} differs from the state that the host has had since {there} {moment}";
+    SECOND_DIFFERS = "second-differs": "{subject:}the state that a second connection of {host} has had since {here} differs from the state that the host has had since {there} {moment}";
 }
 
 kinds! {
     pub(super) REPLAY_IS_USED;
-    EVERYTHING_AGAIN = "everything-again": "{subject:}it was told everything again, though all that it had missed is kept {moment}";
+    EVERYTHING_AGAIN = "everything-again": "{subject:}it received snapshots, although the host still keeps all actions that it missed {moment}";
 }
 
 /// The digest of a stable state, and the time since when it is stable.

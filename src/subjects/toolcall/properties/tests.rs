@@ -164,7 +164,7 @@ fn a_client_with_a_live_connection_is_not_failed() {
     assert_eq!(
         breaks(&scripted(None), no_live_client_failed),
         [
-            "call-1: it was failed, though its owner client was connected, and looked at c1 (at 40.000 s)"
+            "call-1: the host failed it, although its owner client was connected and subscribed to c1 (at 40.000 s)"
         ]
     );
     holds(&scripted(Some(10_000)), no_live_client_failed);
@@ -205,7 +205,9 @@ fn calls_of_an_absent_client_fail_after_the_grace_period() {
     holds(&over(scripted(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(
         breaks(&over(scripted(), bound + 1, "failed (gone)"), gone_is_failed),
-        ["t1: call-1 was not over at 40.100 s, though its owner client was gone since 10.000 s"]
+        [
+            "t1: call-1 had not ended by 40.100 s, although its owner client was absent since 10.000 s"
+        ]
     );
     holds(&scripted().ended("t1", 20_000, "over"), gone_is_failed);
     holds(&scripted().died("server", 20_000), gone_is_failed);
@@ -327,7 +329,9 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
         |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
     assert_eq!(
         breaks(&scripted(9_999 + GRACE), returning_keeps),
-        ["call-1: it was failed at 39.999 s, though its owner client was away since 10.000 s only"]
+        [
+            "call-1: the host failed it at 39.999 s, although its owner client was absent only since 10.000 s"
+        ]
     );
     holds(&scripted(10_000 + GRACE), returning_keeps);
     let placed = |over, ms| {
@@ -343,7 +347,7 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
     assert_eq!(
         breaks(&placed(None, 5_000), returning_keeps),
         [
-            "client: it lost its place in the session at 5.000 s, though it was here, and looked at it"
+            "client: it lost its place in the session at 5.000 s, although it was connected and subscribed to the session"
         ]
     );
     holds(&placed(Some(10_000), 10_000 + GRACE), returning_keeps);
@@ -404,7 +408,7 @@ fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_op
     assert_eq!(
         breaks(&scripted(30), returning_keeps),
         [
-            "client: it lost its place in the session at 40.001 s, though it was here, and looked at it"
+            "client: it lost its place in the session at 40.001 s, although it was connected and subscribed to the session"
         ]
     );
     holds(&scripted(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
@@ -420,7 +424,7 @@ fn an_unwatched_channel_is_released_at_once() {
     assert_eq!(
         breaks(&over(scripted.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
         [
-            "t1: call-1 was not over at 5.620 s, though the user of its owner client had let go of c1 at 5.000 s"
+            "t1: call-1 had not ended by 5.620 s, although its owner client unsubscribed from c1 at 5.000 s"
         ]
     );
     holds(&over(scripted.kills(5_100, 5_200), 30_000, "failed (released)"), released_at_once);
@@ -446,7 +450,7 @@ fn a_watched_chat_stays_in_memory() {
     };
     assert_eq!(
         breaks(&evicted(None), holds_are_exact),
-        ["c1: it left memory, though client looked at it (on server, at 5.000 s)"]
+        ["c1: it was unloaded, although client was subscribed to it (on server, at 5.000 s)"]
     );
     holds(&evicted(Some(4_000)), holds_are_exact);
     // The connection was over before the host accepted it.
@@ -480,7 +484,7 @@ fn a_call_ends_once_and_in_one_way() {
     holds(&user(3_010, "completed"), one_outcome);
     assert_eq!(
         breaks(&user(3_010, "failed"), one_outcome),
-        ["t1: call-1 is failed for client at 3.010 s, and completed for others at 3.000 s"]
+        ["t1: call-1 is failed for client at 3.010 s, but completed for others at 3.000 s"]
     );
     holds(&user(3_010, "running"), one_outcome);
     let again = saw(user(3_010, "completed"), 3_020, "client", "t1", "user: call-1 is running");
@@ -495,7 +499,9 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     holds(&begins(ready(call("client")), 1_510), no_work_for_what_is_over);
     assert_eq!(
         breaks(&begins(ready(call("client2")), 1_510), no_work_for_what_is_over),
-        ["t1: the tool of call-1 begins on client, and it is the call of client2 (at 1.510 s)"]
+        [
+            "t1: the tool of call-1 begins on client, although the call belongs to client2 (at 1.510 s)"
+        ]
     );
     let late = |ms| begins(over(ready(call("client")), 2_000, "failed (gone)"), ms);
     holds(&late(2_010), no_work_for_what_is_over);
@@ -542,7 +548,7 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
     holds(&over(scripted(), 5_000 + 2 * MOMENT, "completed"), results_count);
     assert_eq!(
         breaks(&over(scripted(), 5_001 + 2 * MOMENT, "completed"), results_count),
-        ["t1: call-1 was not over at 6.240 s, though its tool ended on client at 5.000 s"]
+        ["t1: call-1 had not ended by 6.240 s, although its tool ended on client at 5.000 s"]
     );
     let cut = scripted().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
@@ -578,7 +584,9 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     holds(&calls(gone_at(9_000), 9_000, "call-1", "client"), owner_can_run); // it goes in the very moment
     assert_eq!(
         breaks(&calls(two.clone(), 9_000, "call-1", "client"), owner_can_run),
-        ["t1: call-1 was given to client, though client2 was there and could run it (at 9.000 s)"]
+        [
+            "t1: call-1 was assigned to client, although client2 was connected and could run it (at 9.000 s)"
+        ]
     );
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
     holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
@@ -655,7 +663,7 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
         )
     };
     assert_eq!(breaks(&parted("stirs"), owner_can_run).len(), 1);
-    holds(&parted("takes part no more"), owner_can_run);
+    holds(&parted("takes part no longer"), owner_can_run);
 }
 
 #[test]
@@ -674,7 +682,7 @@ fn stable_states_are_equal() {
     assert_eq!(
         breaks(&scripted("bb"), replicas_converge),
         [
-            "c1: what the window of client has known since 1.210 s is not what the host has had since 1.200 s (at 20.000 s)"
+            "c1: the state that the window of client has had since 1.210 s differs from the state that the host has had since 1.200 s (at 20.000 s)"
         ]
     );
     holds(&scripted("bb").kills(1_300, 19_500), replicas_converge);
@@ -738,7 +746,7 @@ fn a_client_that_missed_little_gets_a_replay() {
     assert_eq!(
         breaks(&scripted, replay_is_used),
         [
-            "client: it was told everything again, though all that it had missed is kept (at 6.010 s)"
+            "client: it received snapshots, although the host still keeps all actions that it missed (at 6.010 s)"
         ]
     );
     let unheard = milestone(
@@ -758,11 +766,11 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
     holds(&scripted.clone().answered(7, 300, "began t1"), actions_once);
     assert_eq!(
         breaks(
-            &scripted.clone().answered(7, 300, rejected("there was a turn of that id")),
+            &scripted.clone().answered(7, 300, rejected("a turn with that id already exists")),
             actions_once
         ),
         [
-            "call 7: it happened at 0.200 s, and its user was told that it did not (refused: there was a turn of that id; at 0.300 s)"
+            "call 7: it took effect at 0.200 s, but its user received a refusal (refused: a turn with that id already exists; at 0.300 s)"
         ]
     );
     let titles = |third: &str| {
@@ -791,7 +799,10 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
             &[("client", "client")],
         )
     };
-    holds(&forgotten().answered(7, 300, rejected("there was a turn of that id")), actions_once);
+    holds(
+        &forgotten().answered(7, 300, rejected("a turn with that id already exists")),
+        actions_once,
+    );
     let another = milestone(
         scripted.clone(),
         250,
@@ -800,8 +811,11 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
         &[("client", "client2")],
     );
     assert_eq!(
-        breaks(&another.answered(7, 300, rejected("there was a turn of that id")), actions_once)
-            .len(),
+        breaks(
+            &another.answered(7, 300, rejected("a turn with that id already exists")),
+            actions_once
+        )
+        .len(),
         1
     );
 }
@@ -821,7 +835,7 @@ fn operations_of_one_window_happen_in_order() {
     holds(&seen("title client 1", "lists n2"), in_order);
     assert_eq!(
         breaks(&seen("lists n2", "title client 1"), in_order),
-        ["call 1: it happened after call 2, which client asked for later (at 1.010 s)"]
+        ["call 1: it took effect after call 2, which client requested later (at 1.010 s)"]
     );
     holds(
         &asked.clone().answered(1, 500, Did::Named("client 1".into())).answered(
@@ -840,7 +854,7 @@ fn operations_of_one_window_happen_in_order() {
             ),
             in_order
         ),
-        ["call 1: it was done after call 2, which was asked for later (at 0.500 s)"]
+        ["call 1: it was answered after call 2, which was requested later (at 0.500 s)"]
     );
     // An operation that was in flight when its connection was lost may take effect at any time.
     let lost = asked.clone().failed(1, 300, "lost");
@@ -915,17 +929,19 @@ fn operations_of_one_window_happen_in_order() {
 #[test]
 fn an_accepted_forgery_is_reported() {
     let scripted = history().asked_as(1, 100, Class::Durable, "forge", "{}");
-    holds(&scripted.clone().answered(1, 200, rejected("only the host does that")), authority);
+    holds(&scripted.clone().answered(1, 200, rejected("only the host may do that")), authority);
     assert_eq!(breaks(&scripted.answered(1, 200, Did::Forged), authority).len(), 1);
 }
 
 #[test]
 fn a_believed_false_claim_is_reported() {
     let scripted = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
-    holds(&scripted.clone().answered(1, 200, "told how things are"), claims_are_checked);
+    holds(&scripted.clone().answered(1, 200, "given snapshots"), claims_are_checked);
     assert_eq!(
         breaks(&scripted.answered(1, 200, Did::CaughtUp), claims_are_checked),
-        ["call 1: somebody claimed the-future, and was told what it had missed (at 0.200 s)"]
+        [
+            "call 1: a client made the false claim the-future, but was caught up by a replay (at 0.200 s)"
+        ]
     );
 }
 
@@ -951,7 +967,7 @@ fn a_client_receives_a_refusal() {
     assert_eq!(
         breaks(&scripted(), rejections_are_heard),
         [
-            "client: its action 3 in c1 was refused at 1.000 s, and it did not hear of that (by 1.620 s)"
+            "client: its action 3 in c1 was refused at 1.000 s, but the client did not receive the refusal (by 1.620 s)"
         ]
     );
     assert_eq!(breaks(&heard("2"), rejections_are_heard).len(), 1);
@@ -1010,14 +1026,14 @@ fn a_client_reconnects() {
     holds(&connected(lost(1_000).horizon(90_000), 9_000 + BACK), client_comes_back);
     assert_eq!(
         breaks(&lost(1_000).horizon(90_000), client_comes_back),
-        ["client: it was not connected again by 55.620 s, and had not been since 1.000 s"]
+        ["client: it had not reconnected by 55.620 s, and was disconnected since 1.000 s"]
     );
     holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
     let scripted = |scripted: ScriptedRun| {
         scripted.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(
             1,
             200,
-            rejected("a token is wanted"),
+            rejected("a token is required"),
         )
     };
     assert_eq!(breaks(&scripted(looks(history(), 50, "client")), client_comes_back).len(), 1);
@@ -1033,7 +1049,7 @@ fn a_healthy_connection_is_kept() {
     };
     assert_eq!(
         breaks(&lost(connected.clone()), healthy_is_kept),
-        ["client: it lost its connection, though nothing was wrong with that (at 50.000 s)"]
+        ["client: it lost its connection, although no fault touched the connection (at 50.000 s)"]
     );
     holds(&lost(connected.kills(49_000, 51_000)), healthy_is_kept);
 }
@@ -1075,12 +1091,13 @@ fn a_fault_of_a_generation_may_affect_a_later_connection_with_the_same_number() 
 fn a_question_ends_with_its_connection() {
     let asked =
         |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
-    let heard =
-        |scripted, ms| saw(scripted, ms, "server", "t1", "agent: question-1 hears of none: lost");
+    let heard = |scripted, ms| {
+        saw(scripted, ms, "server", "t1", "agent: question-1 receives no answer: lost")
+    };
     holds(&heard(asked(Some(5_000)), 5_000 + MOMENT), requests_settle);
     assert_eq!(
         breaks(&heard(asked(Some(5_000)), 5_001 + MOMENT), requests_settle),
-        ["t1: what client was asked at 1.000 s was not over at 5.620 s"]
+        ["t1: the request that the host sent to client at 1.000 s had not ended by 5.620 s"]
     );
     holds(&heard(asked(None), 31_000 + MOMENT), requests_settle);
     assert_eq!(breaks(&heard(asked(None), 31_001 + MOMENT), requests_settle).len(), 1);
@@ -1098,7 +1115,7 @@ fn a_restore_ends_in_time_unless_its_channel_is_removed() {
     let begun = wording(scripted, 1_000, "toolcall.host.restoring");
     assert_eq!(
         breaks(&begun, requests_settle),
-        ["c2: its restore began at 1.000 s, and was not over at 11.620 s"]
+        ["c2: its restore began at 1.000 s, and had not ended by 11.620 s"]
     );
     let gone = wording(begun.clone(), 2_000, "toolcall.host.removed");
     holds(&gone, requests_settle);

@@ -15,14 +15,14 @@ use crate::subjects::toolcall::setup::SESSION;
 
 kinds! {
     pub(super) WAITS_HAVE_CAUSES;
-    WAITED_FOR = "waited-for": "{subject:}it was waited for in {channel} from {from} on, though {why} {moment}";
+    WAITED_FOR = "waited-for": "{subject:}the host waited for it in {channel} from {from} on, although {why} {moment}";
 }
 
 // Parts of that message: the reason why no wait is necessary.
 kinds! {
-    LOOKED = "looked": "it was connected, and looked at that";
-    NO_PLACE = "no-place": "it had no place there since {covered}";
-    NO_CALL = "no-call": "no call of its was open there since {covered}";
+    LOOKED = "looked": "it was connected and subscribed to the channel";
+    NO_PLACE = "no-place": "it had no place in the channel since {covered}";
+    NO_CALL = "no-call": "it had no open call in the channel since {covered}";
 }
 
 /// A wait of the host for a client in a channel.

@@ -161,7 +161,7 @@ impl Core {
             Message::Request { id, .. } => self.send(Message::error(
                 id,
                 code::UNKNOWN_METHOD,
-                "this client answers no requests",
+                "this client does not support requests",
             )),
             Message::Response { id, result } => {
                 if let Some(flying) = self.connection().and_then(|connection| connection.land(&id))

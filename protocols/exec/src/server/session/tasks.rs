@@ -116,7 +116,7 @@ impl Session {
     ) {
         let (code, failure) = match exit {
             Ok(exit) => (exit_code(exit), None),
-            Err(error) => (-1, Some(format!("the process could not be waited for: {error}"))),
+            Err(error) => (-1, Some(format!("the wait for the process failed: {error}"))),
         };
         self.changed(run, |process| {
             milestone!(

@@ -34,7 +34,7 @@ impl ClientCore {
             }
             if runs && self.begun.contains(&run.key()) && !self.running.contains_key(&run.key()) {
                 self.running.insert(run.key(), Running::Works);
-                self.finished(&run.key(), failed("the client had let go of it"));
+                self.finished(&run.key(), failed("the client had already stopped this call"));
             } else if runs && !self.running.contains_key(&run.key()) {
                 milestone!(
                     "toolcall.client.runs",

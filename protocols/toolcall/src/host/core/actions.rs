@@ -28,7 +28,7 @@ use crate::wire::{
 };
 
 /// The reason why an action is refused that only the host may dispatch.
-const NOT_FOR_CLIENTS: &str = "only the host does that";
+const NOT_FOR_CLIENTS: &str = "only the host may do that";
 
 /// A hash that distinguishes actions with the same number.
 fn digest(params: &DispatchActionParams) -> u64 {
@@ -222,7 +222,7 @@ impl HostCore {
                 self.owns(client, channel, action)
             }
             StateAction::SessionActiveClientSet(set) if set.active_client.client_id != client => {
-                Err("a client makes only itself active")
+                Err("a client can activate only itself")
             }
             StateAction::SessionActiveClientSet(set) if !self.is_small(&set.active_client) => {
                 Err("too many tools")
@@ -239,10 +239,10 @@ impl HostCore {
 
     fn may_start(&self, client: &str, started: &ChatTurnStartedAction) -> Result<(), &'static str> {
         if started.message.origin.kind != MessageKind::User {
-            return Err("a client speaks for its user alone");
+            return Err("a client may send messages only for its user");
         }
         if !is_name(&started.turn_id) || humantime::parse_rfc3339(&started.started_at).is_err() {
-            return Err("no name for a turn, or no time");
+            return Err("invalid turn id or start time");
         }
         let given = self.clients.get(client).map(|client| &client.authenticated);
         let all = self
@@ -250,7 +250,7 @@ impl HostCore {
             .tokens
             .keys()
             .all(|resource| given.is_some_and(|given| given.contains(resource)));
-        if all { Ok(()) } else { Err("a token is wanted") }
+        if all { Ok(()) } else { Err("a token is required") }
     }
 
     /// Only the owner of a call may report its result.
@@ -262,8 +262,8 @@ impl HostCore {
             call::addressed(action).and_then(|(turn, id)| chat::find_call(state, turn, id));
         match addressed.and_then(call::owner) {
             Some(owner) if owner == client => Ok(()),
-            Some(_) => Err("that call is another client's"),
-            None => Err("that is not a call of a client's"),
+            Some(_) => Err("the call belongs to another client"),
+            None => Err("the call does not belong to a client"),
         }
     }
 
@@ -274,7 +274,7 @@ impl HostCore {
             return Err("no such session");
         };
         if !self.transports.get(&conn).is_some_and(|transport| transport.holds(channel)) {
-            return Err("a client is active where it subscribes");
+            return Err("a client must subscribe to a session before it can be active there");
         }
         let full = state.active_clients.len() >= self.limits.active_clients
             && session::active(state, client).is_none();

@@ -184,15 +184,15 @@ impl HostCore {
             .collect::<Vec<_>>();
         for (id, tool) in owned {
             let why = match (gone, self.replacement(client, chat, &tool)) {
-                (ReleaseReason::Away, false) => "the client that ran this tool is gone",
+                (ReleaseReason::Away, false) => "the client that ran this tool is disconnected",
                 (ReleaseReason::Away, true) => {
-                    "the client that ran this tool is gone; another one offers it: try again"
+                    "the client that ran this tool is disconnected; another client offers it: try again"
                 }
                 (ReleaseReason::Released, false) => {
                     "the client that ran this tool no longer takes part"
                 }
                 (ReleaseReason::Released, true) => {
-                    "the client that ran this tool no longer takes part; another one offers it: try again"
+                    "the client that ran this tool no longer takes part; another client offers it: try again"
                 }
             };
             let id = CallId { chat: chat.to_owned(), turn: turn.clone(), id };

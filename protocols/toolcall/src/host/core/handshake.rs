@@ -65,7 +65,7 @@ impl HostCore {
                     Message::error_with(
                         id,
                         code::UNSUPPORTED_VERSION,
-                        "no version that is spoken here",
+                        "no supported protocol version",
                         &data,
                     ),
                 );
@@ -95,7 +95,7 @@ impl HostCore {
             );
             return self.send(
                 conn,
-                Message::error(id, code::NOT_FOUND, "there is no such client: initialize"),
+                Message::error(id, code::NOT_FOUND, "unknown client: send `initialize`"),
             );
         }
         let Ok(seen) = u64::try_from(params.last_seen_server_seq) else {
@@ -168,17 +168,14 @@ impl HostCore {
 
     fn may_arrive(&self, client: &str, channels: &[String]) -> Result<(), Refusal> {
         if !is_name(client) {
-            return Err(Refusal::new(
-                code::INVALID_PARAMS,
-                "a client's id is neither empty nor that long",
-            ));
+            return Err(Refusal::new(code::INVALID_PARAMS, "the client id is empty or too long"));
         }
         if channels.len() > self.limits.subscriptions
             || channels.iter().any(|channel| !is_name(channel))
         {
             return Err(Refusal::new(
                 code::INVALID_PARAMS,
-                "too many subscriptions, or one that is not a name",
+                "too many subscriptions, or an invalid channel name",
             ));
         }
         let full = self.clients.len() >= self.limits.clients && !self.clients.contains_key(client);

@@ -301,7 +301,7 @@ impl HostCore {
                 .is_some_and(|turn| turn.response_parts.len() >= self.limits.parts),
             StateAction::ChatTurnStarted(started) => {
                 if chat::knows_turn(state, &started.turn_id) && !defect!(TurnStartedTwice) {
-                    return Err("there was a turn of that id");
+                    return Err("a turn with that id already exists");
                 }
                 state.turns.len() >= self.limits.turns
             }

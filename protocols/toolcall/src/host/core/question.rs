@@ -15,7 +15,7 @@ pub enum Unanswered {
     #[error("the client is not connected")]
     Away,
     /// The connection that carried the request is closed.
-    #[error("the connection that was asked is over")]
+    #[error("the connection of the request ended")]
     Lost,
     /// The client did not answer before the deadline.
     #[error("the client took too long to answer")]

@@ -107,9 +107,9 @@ impl HostCore {
                 Err(refusal) => Err(refusal),
             },
             (method::INITIALIZE | method::RECONNECT, _) => {
-                refused(code::INVALID_REQUEST, "a connection is one client's, once")
+                refused(code::INVALID_REQUEST, "the connection is already initialized")
             }
-            (_, None) => refused(code::UNKNOWN_METHOD, "not before the handshake"),
+            (_, None) => refused(code::UNKNOWN_METHOD, "not allowed before the handshake"),
             (method::SUBSCRIBE, Some(_)) => match wanted(given) {
                 Ok(params) => return self.subscribe(conn, id, &params, now),
                 Err(refusal) => Err(refusal),
@@ -145,22 +145,22 @@ impl HostCore {
             method::CREATE_CHAT => self.create_chat(wanted(given)?, now),
             method::DISPOSE_CHAT => self.dispose_chat(wanted(given)?, now),
             method::AUTHENTICATE => self.authenticate(client, wanted(given)?),
-            _ => refused(code::UNKNOWN_METHOD, "there is no such method here"),
+            _ => refused(code::UNKNOWN_METHOD, "unknown method"),
         }
     }
 
     fn notified(&mut self, conn: ConnId, method: &str, given: Option<&RawValue>, now: Instant) {
         let Some(client) = self.client_of(conn) else {
-            return self.end(conn, CloseReason::Broke("something before the handshake"));
+            return self.end(conn, CloseReason::Broke("a notification before the handshake"));
         };
         match method {
             method::DISPATCH => match params::<DispatchActionParams>(given) {
                 Ok(params) => self.dispatched(conn, &client, params, now),
-                Err(_) => self.end(conn, CloseReason::Broke("an action that is none")),
+                Err(_) => self.end(conn, CloseReason::Broke("an invalid action")),
             },
             method::UNSUBSCRIBE => match params::<UnsubscribeParams>(given) {
                 Ok(params) => self.unsubscribe(conn, &client, &params.channel, now),
-                Err(_) => self.end(conn, CloseReason::Broke("an unsubscription from nothing")),
+                Err(_) => self.end(conn, CloseReason::Broke("an invalid unsubscribe notification")),
             },
             _ => {} // a later version may say more
         }
@@ -175,7 +175,11 @@ impl HostCore {
         if full || !is_name(channel) {
             return self.send(
                 conn,
-                Message::error(id, code::INVALID_PARAMS, "too many subscriptions, or no name"),
+                Message::error(
+                    id,
+                    code::INVALID_PARAMS,
+                    "too many subscriptions, or an invalid name",
+                ),
             );
         }
         let ids = match transport.subscriptions.get_mut(channel) {
@@ -193,8 +197,14 @@ impl HostCore {
             },
         };
         if ids.len() >= most {
-            return self
-                .send(conn, Message::error(id, code::INVALID_REQUEST, "asked often enough"));
+            return self.send(
+                conn,
+                Message::error(
+                    id,
+                    code::INVALID_REQUEST,
+                    "too many pending requests for this channel",
+                ),
+            );
         }
         ids.push(id);
         let ready = self.load(channel, now);
@@ -284,16 +294,16 @@ impl HostCore {
     fn create_chat(&mut self, params: CreateChatParams, now: Instant) -> Answered {
         let (name, session) = (params.chat, params.channel);
         if !is_name(&name) || name == ROOT {
-            return refused(code::INVALID_PARAMS, "no name for a chat");
+            return refused(code::INVALID_PARAMS, "invalid chat name");
         }
         if params.initial_message.is_some() || params.source.is_some() {
-            return refused(code::INVALID_PARAMS, "a chat begins empty here");
+            return refused(code::INVALID_PARAMS, "a new chat must be empty");
         }
         let Some(SnapshotState::Session(state)) = self.state(&session) else {
             return refused(code::SESSION_NOT_FOUND, "there is no such session");
         };
         if self.channels.contains_key(&name) {
-            return refused(code::EXISTS, "there is a channel of that name");
+            return refused(code::EXISTS, "a channel with that name already exists");
         }
         if state.chats.len() >= self.limits.chats {
             return refused(code::CONFLICT, "there are too many chats");
@@ -302,7 +312,7 @@ impl HostCore {
         self.add_chat(&name, &session);
         let Some(Channel { state: Some(SnapshotState::Chat(chat)), .. }) = self.channels.get(&name)
         else {
-            return refused(code::INTERNAL, "the chat is gone");
+            return refused(code::INTERNAL, "the chat was removed");
         };
         let summary = session::summary(chat);
         let added = StateAction::SessionChatAdded(SessionChatAddedAction { summary });
@@ -327,7 +337,7 @@ impl HostCore {
         let lists =
             |session: &SessionState| session.chats.iter().any(|known| known.resource == chat);
         if !matches!(self.state(&session), Some(SnapshotState::Session(state)) if lists(state)) {
-            return refused(code::SESSION_NOT_FOUND, "its session is not here");
+            return refused(code::SESSION_NOT_FOUND, "the session of the chat does not exist");
         }
         self.remove_chat(&chat, &session, now);
         self.save(&session);
@@ -397,7 +407,10 @@ impl HostCore {
 
     fn authenticate(&mut self, client: &str, params: AuthenticateParams) -> Answered {
         let Some(good) = self.identity.tokens.get(&params.resource) else {
-            return refused(code::INVALID_PARAMS, "nobody asked for a token of that resource");
+            return refused(
+                code::INVALID_PARAMS,
+                "the host did not ask for a token for that resource",
+            );
         };
         let is_good = *good == params.token;
         let known = self
@@ -410,7 +423,7 @@ impl HostCore {
         if is_good {
             known.authenticated.insert(params.resource);
         } else if !params.token.is_empty() {
-            return refused(code::AUTH_REQUIRED, "that token is not good");
+            return refused(code::AUTH_REQUIRED, "the token is invalid");
         }
         answered(&serde_json::json!({}))
     }

@@ -44,14 +44,14 @@ impl HostCore {
     ) -> Result<(), (i64, &'static str)> {
         let name = &params.channel;
         if !is_name(name) || name == ROOT {
-            return Err((code::INVALID_PARAMS, "no name for a session"));
+            return Err((code::INVALID_PARAMS, "invalid session name"));
         }
         if self
             .channels
             .get(name)
             .is_some_and(|known| known.state.is_some() || known.session.is_some())
         {
-            return Err((code::SESSION_EXISTS, "there is a session of that name"));
+            return Err((code::SESSION_EXISTS, "a session with that name already exists"));
         }
         if self.sessions().max(self.making.len()) >= self.limits.sessions {
             return Err((code::CONFLICT, "there are too many sessions"));
@@ -60,7 +60,7 @@ impl HostCore {
             return Err((-32002, "there is no such provider"));
         }
         if params.active_client.as_ref().is_some_and(|active| active.client_id != client) {
-            return Err((code::INVALID_PARAMS, "a client makes only itself active"));
+            return Err((code::INVALID_PARAMS, "a client can activate only itself"));
         }
         Ok(())
     }
@@ -86,7 +86,7 @@ impl HostCore {
             self.answer(
                 conn,
                 id,
-                refused(code::CONFLICT, "whether there is one of that name is not known"),
+                refused(code::CONFLICT, "it is unknown whether a session with that name exists"),
             );
         }
     }

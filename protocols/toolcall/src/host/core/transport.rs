@@ -13,7 +13,7 @@ use crate::wire::{ActionEnvelope, Message, RequestId, Snapshot, weight};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
     /// The client sent an invalid message.
-    #[error("the client said {0}")]
+    #[error("the client sent {0}")]
     Broke(&'static str),
     /// The handshake was not complete before the deadline.
     #[error("no handshake")]

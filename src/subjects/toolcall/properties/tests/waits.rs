@@ -23,7 +23,7 @@ fn the_host_does_not_wait_for_a_connected_client_that_watches() {
     assert_eq!(
         breaks(&scripted(10_001 + MOMENT), waits_have_causes),
         [
-            "client: it was waited for in c1 from 5.000 s on, though it was connected, and looked at that (at 10.620 s)"
+            "client: the host waited for it in c1 from 5.000 s on, although it was connected and subscribed to the channel (at 10.620 s)"
         ]
     );
     let older = || {
@@ -54,7 +54,7 @@ fn the_host_does_not_wait_if_nothing_depends_on_the_client() {
     assert_eq!(
         breaks(&scripted(9_001 + MOMENT), waits_have_causes),
         [
-            "client: it was waited for in c1 from 5.000 s on, though no call of its was open there since 9.000 s (at 9.620 s)"
+            "client: the host waited for it in c1 from 5.000 s on, although it had no open call in the channel since 9.000 s (at 9.620 s)"
         ]
     );
     assert_eq!(
@@ -81,7 +81,7 @@ fn the_host_does_not_wait_if_nothing_depends_on_the_client() {
     assert_eq!(
         breaks(&placed(40_000).horizon(60_000), waits_have_causes),
         [
-            "client: it was waited for in s1 from 5.000 s on, though it had no place there since 35.000 s (at 35.620 s)"
+            "client: the host waited for it in s1 from 5.000 s on, although it had no place in the channel since 35.000 s (at 35.620 s)"
         ]
     );
 }
@@ -101,7 +101,7 @@ fn a_removed_session_has_no_places() {
     assert_eq!(
         breaks(&waits(gone(), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes),
         [
-            "client: it was waited for in s1 from 5.000 s on, though it had no place there since 9.000 s (at 9.620 s)"
+            "client: the host waited for it in s1 from 5.000 s on, although it had no place in the channel since 9.000 s (at 9.620 s)"
         ]
     );
     let anew = saw(

@@ -72,7 +72,7 @@ async fn a_gap_fails_only_its_process_and_terminates_it_on_the_server() {
     let id = back_to_the_read(&mut lab, 0);
     lab.reply(id, &answer(&[(3, "c")], 4, None, false));
     let other = lab.asked_to_read("p2", 0);
-    assert_eq!(p1.reported(), "failed: gap: event 1 is no longer there, though 3 is");
+    assert_eq!(p1.reported(), "failed: gap: event 1 is no longer retained, but event 3 is");
     let (terminate, params) = lab.asked("process/terminate");
     assert_eq!(params, json!({ "processId": "p1" }));
     lab.reply(other, &answer(&[(1, "x")], 2, None, false));

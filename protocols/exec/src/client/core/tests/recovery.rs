@@ -173,11 +173,11 @@ async fn permanent_errors_are_not_retried() {
         ),
         (
             |lab, id| lab.reply(id, &json!({ "sessionId": "t" })),
-            "the server answered with another session",
+            "the server answered with a different session",
         ),
         (
             |lab, id| lab.reply(id, &json!({ "sessionId": 7 })),
-            "the server answered the handshake with what is no answer",
+            "the server sent an invalid response to the handshake",
         ),
     ];
     for (refusal, why) in refusals {

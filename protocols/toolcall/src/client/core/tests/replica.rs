@@ -41,7 +41,7 @@ fn an_action_that_does_not_fit_the_local_state_is_not_sent() {
     let mut window = Window::connected();
     let before = window.sent.len();
     let complete = window.dispatch("c", over("call")).try_recv();
-    assert_eq!(complete, Ok(Err(Failure::Rejected("that turn is not under way".into()))));
+    assert_eq!(complete, Ok(Err(Failure::Rejected("the turn is not in progress".into()))));
     assert_eq!(window.dispatch("elsewhere", title("x")).try_recv(), Ok(Err(Failure::Gone)));
     assert_eq!(window.sent.len(), before);
 }

@@ -63,7 +63,7 @@ fn only_the_owner_reports_the_result_of_a_call() {
     host.ready(&id, true);
     let other = host.second("other", &["tool"]);
     host.dispatch(other, 1, "c", completed(&id));
-    assert_eq!(host.actions(other)[0]["rejectionReason"], "that call is another client's");
+    assert_eq!(host.actions(other)[0]["rejectionReason"], "the call belongs to another client");
     assert_eq!(host.call(&id), "running");
     host.dispatch(conn, 2, "c", completed(&id));
     assert_eq!(host.call(&id), "completed");
@@ -128,8 +128,8 @@ fn a_turn_starts_once_and_never_in_parallel() {
         .map(|reported| reported["rejectionReason"].clone())
         .collect();
     assert!(
-        reasons.contains(&json!("another turn is under way"))
-            && reasons.contains(&json!("there was a turn of that id"))
+        reasons.contains(&json!("another turn is in progress"))
+            && reasons.contains(&json!("a turn with that id already exists"))
     );
     assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
 }

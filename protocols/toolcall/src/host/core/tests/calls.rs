@@ -89,7 +89,7 @@ fn a_result_during_a_pending_confirmation_ends_both() {
     assert_eq!(host.call(&id), "completed");
     let confirm = json!({ "type": "chat/toolCallConfirmed", "turnId": id.turn, "toolCallId": id.id, "approved": true });
     host.dispatch(conn, 3, "c", confirm);
-    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "that call is over");
+    assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the call has ended");
 }
 
 #[test]
@@ -101,7 +101,10 @@ fn a_late_result_is_refused_and_changes_nothing() {
     let (conn, _) = host.reconnect("window", host.core.seq(), &["s", "c"]);
     host.dispatch(conn, 9, "c", completed(&id));
     let reported = host.actions(conn);
-    assert_eq!((reported.len(), &reported[0]["rejectionReason"]), (1, &json!("that call is over")));
+    assert_eq!(
+        (reported.len(), &reported[0]["rejectionReason"]),
+        (1, &json!("the call has ended"))
+    );
     assert_eq!(reported[0]["origin"], json!({ "clientId": "window", "clientSeq": 9 }));
     assert_eq!(host.call(&id), "failed");
 }
@@ -129,7 +132,7 @@ fn a_call_that_is_over_does_not_become_ready_again() {
         "type": "chat/toolCallReady", "turnId": id.turn, "toolCallId": id.id, "invocationMessage": "again", "confirmed": "not-needed",
     });
     let refused = host.core.act("c", serde_json::from_value(ready).unwrap(), host.now);
-    assert_eq!((refused, host.call(&id)), (Err("that call is over"), "failed"));
+    assert_eq!((refused, host.call(&id)), (Err("the call has ended"), "failed"));
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn a_turn_requires_the_configured_token() {
     let tokens = [("https://model".to_owned(), "secret".to_owned())].into_iter().collect();
     let (mut host, conn) = Host::of(HostLimits::default(), "epoch-1", tokens).having_chat("a", &[]);
     host.starts_turn(conn, 1, "t1");
-    assert_eq!(host.actions(conn)[0]["rejectionReason"], "a token is wanted");
+    assert_eq!(host.actions(conn)[0]["rejectionReason"], "a token is required");
     let token =
         |token: &str| json!({ "channel": ROOT, "resource": "https://model", "token": token });
     assert_eq!(host.ask(conn, "authenticate", token("wrong"))["error"]["code"], -32007);

@@ -38,7 +38,7 @@ fn an_invalid_action_closes_the_connection() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     host.notify(conn, "dispatchAction", json!({ "channel": "s" }));
-    assert_eq!(host.core.over(conn), Some(CloseReason::Broke("an action that is none")));
+    assert_eq!(host.core.over(conn), Some(CloseReason::Broke("an invalid action")));
 }
 
 #[test]
