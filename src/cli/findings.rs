@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::frontend::{Drawn, PICTURES, place, plain, quoted};
+use crate::frontend::{Drawn, PICTURES, Repeated, place, plain, quoted};
 use crate::history::History;
 use crate::hunt::saved::{FindingShape, SavedFindings};
 use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
@@ -156,12 +156,16 @@ impl Findings {
         let Find { plan, broken, history, origin } = &find;
         let drawn =
             Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
-        let folder = page.pictures.as_deref().filter(|_| !history.events.is_empty());
-        let picture =
-            folder.map(|folder| drawn.rendered(&folder.join(name).with_extension("html")));
+        let folder = page.pictures.as_deref();
+        let path = folder.map(|folder| folder.join(name).with_extension("html"));
+        // A run that got stuck has no history, and would get stuck again.
+        let stuck = history.events.is_empty();
+        let again =
+            if stuck { Repeated::default() } else { drawn.repeat(history, path.as_deref()) };
+        let picture = again.picture;
         let failure = StoryFailure {
             plan,
-            history,
+            history: again.history.as_ref().unwrap_or(history),
             broken,
             origin: Some(origin),
             replay: &replay,

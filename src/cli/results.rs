@@ -1,9 +1,10 @@
 //! The text output of `run`.
 
-use crate::frontend::{Drawn, picture_file, place, plain};
+use crate::frontend::{Drawn, Repeated, picture_file, place, plain};
 use crate::history::History;
-use crate::hunt::FailedRun;
+use crate::hunt::{FailedRun, main_thing};
 use crate::hunt::{RunTotals, ScenarioVerdict};
+use crate::property::Violation;
 use crate::report::ci_report::{Break, Came, CiCase, CiReport, main_sentence};
 use crate::report::line::wrap;
 use crate::report::{self, StoryFailure, phrases, story, table};
@@ -18,22 +19,59 @@ pub(super) fn stories(ran: &[Ran], args: &Run, page: &Page<'_>) -> Vec<Option<St
     ran.iter().map(|ran| ran.row.verdict.is_bad().then(|| failure(ran, args, page))).collect()
 }
 
-/// Prints the table, the totals and the stories.
+/// Prints the totals and the stories. A failure with the same property and the same kind of
+/// violation as an earlier one is printed as one line.
 pub(super) fn summarize(
     ran: &[Ran],
     totals: &RunTotals,
     stories: &[Option<String>],
     page: &mut Page<'_>,
 ) -> Result<(), Stop> {
-    let rows: Vec<_> = ran.iter().map(|ran| ran.row.clone()).collect();
-    page.print(&table::rows(&rows))?;
     let totals: String = table::totals(totals)
         .lines()
         .flat_map(|line| wrap(line, page.width))
         .map(|line| line + "\n")
         .collect();
     page.print(&format!("\n{totals}"))?;
-    stories.iter().flatten().try_for_each(|story| page.print(&format!("\n{story}")))
+    let mut seen: Vec<(&str, &Violation)> = Vec::new();
+    let mut again = String::new();
+    for (ran, story) in ran.iter().zip(stories) {
+        let Some(story) = story else { continue };
+        let main = ran.main_violation().map(|(main, _)| (ran.subject.name(), main));
+        let is_like = |(subject, main): &(&str, &Violation)| {
+            let like = |it: &(&str, &Violation)| {
+                (it.0, it.1.property, it.1.kind) == (*subject, main.property, main.kind)
+            };
+            seen.iter().any(like)
+        };
+        if main.as_ref().is_some_and(is_like) {
+            again += &ran.one_line();
+            continue;
+        }
+        seen.extend(main);
+        page.print(&format!("\n{story}"))?;
+    }
+    if !again.is_empty() {
+        page.print(&format!(
+            "\nThe same property failed in the same way in these scenarios:\n{again}"
+        ))?;
+    }
+    Ok(())
+}
+
+impl Ran {
+    /// Returns the main violation of the first failing run, and the seed of that run. A canary must
+    /// fail, so it has none.
+    fn main_violation(&self) -> Option<(&Violation, u64)> {
+        let failed = self.tally.failed.first().filter(|_| self.scenario.expect.breaks.is_none())?;
+        Some((main_thing(&failed.broken)?, failed.plan.seed))
+    }
+
+    /// Returns the failure as one line: the file, the seed, and the sentence of its main violation.
+    fn one_line(&self) -> String {
+        let Some((main, seed)) = self.main_violation() else { return String::new() };
+        format!("  {} --seed {seed}: {}\n", self.row.scenario, report::sentence(main))
+    }
 }
 
 /// Returns the CI report: one case per scenario.
@@ -109,13 +147,16 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
 
 fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_>) -> String {
     let FailedRun { plan, broken, history } = failed;
+    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine_option.0, replay };
+    let path = page
+        .pictures
+        .as_deref()
+        .map(|folder| picture_file(folder, plan, broken, &ran.scenario.path));
     let nothing = History::default();
     // A run that got stuck has no history, and would get stuck again.
-    let folder = page.pictures.as_deref().filter(|_| history.is_some());
-    let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine_option.0, replay };
-    let picture = folder
-        .map(|folder| drawn.rendered(&picture_file(folder, plan, broken, &ran.scenario.path)));
-    let history = history.as_ref().unwrap_or(&nothing);
+    let Repeated { history: again, picture } =
+        history.as_ref().map(|first| drawn.repeat(first, path.as_deref())).unwrap_or_default();
+    let history = again.as_ref().or(history.as_ref()).unwrap_or(&nothing);
     story::failure(
         &StoryFailure { plan, history, broken, origin: None, replay, picture: picture.as_deref() },
         page.width,
@@ -130,7 +171,7 @@ fn others(failed: &[FailedRun]) -> String {
         failed.iter().take(SEEDS).map(|failed| failed.plan.seed.to_string()).collect();
     let more = if failed.len() > SEEDS { ", …" } else { "" };
     format!(
-        "  {} broke, too: seed {}{more}\n",
+        "  {} failed, too: seed {}{more}\n",
         phrases::count(failed.len() as u64, "other run"),
         seeds.join(", ")
     )

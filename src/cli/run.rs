@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::hunt::{self, Check, Checks, HuntError, ScenarioTally};
 use crate::hunt::{RunTotals, ScenarioVerdict};
 use crate::property::Violation;
+use crate::report::table::Table;
 use crate::report::{TableRow, json};
 use crate::scenario::ScenarioFile;
 use crate::schedule::words::Fidelity;
@@ -47,19 +48,22 @@ pub fn run(
     let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
     page.progress.begin(Some(jobs.iter().map(|job| job.plans.len() as u64).sum()));
-    let (mut ran, mut before, mut broke) = (Vec::new(), 0, 0);
+    let table = Table::new(jobs.iter().map(|job| job.scenario.path.to_str().unwrap_or_default()));
+    let (mut ran, mut before, mut broke) = (Vec::<Ran>::new(), 0, 0);
     for job in jobs {
         let (of, file) = (job.plans.len() as u64, job.found.path.display());
         let doing = if broke == 0 { file.to_string() } else { format!("{broke} broke  {file}") };
         let done = carry_out(job, args, (before, &doing), page)?;
         before += of;
         broke += u64::from(done.row.verdict.is_bad());
-        if args.format == Format::Json {
-            page.print(
-                &json::scenario(&done.row, done.subject.name(), &failures(&done.tally)).text(),
-            )?;
-        }
         ran.push(done);
+        match args.format {
+            Format::Json => {
+                let Some(Ran { row, subject, tally, .. }) = ran.last() else { continue };
+                page.print(&json::scenario(row, subject.name(), &failures(tally)).text())?;
+            }
+            Format::Text => page.print(&rows(&table, &ran))?,
+        }
     }
     page.no_progress();
     let cannot = cannot_run(&ran);
@@ -78,6 +82,20 @@ pub fn run(
         ci.summarize(&results::ci_report(&ran, &totals, &stories, args, page), page)?;
     }
     cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
+}
+
+/// Returns the lines of the table for the last scenario. Scenarios that could not be run are shown
+/// once another one ran: if none can, an error is all that the command prints.
+fn rows(table: &Table, ran: &[Ran]) -> String {
+    let Some((last, before)) = ran.split_last() else { return String::new() };
+    let shown = before.iter().any(|ran| !ran.is_not_run());
+    match (shown, last.is_not_run()) {
+        (true, _) => table.row(&last.row),
+        (false, true) => String::new(),
+        (false, false) => {
+            table.head() + &ran.iter().map(|ran| table.row(&ran.row)).collect::<String>()
+        }
+    }
 }
 
 fn job(

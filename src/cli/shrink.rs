@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::frontend::{Drawn, quoted};
+use crate::frontend::{Drawn, Repeated, quoted};
 use crate::hunt::plans::expected;
 use crate::hunt::saved::write_whole;
 use crate::hunt::shrink::{Budget, ShrinkProgress, Shrunk, main_thing, shrink as make_small};
@@ -54,10 +54,11 @@ pub fn shrink(
     let (plan, broken) = (&shrunk.plan, &shrunk.broken[..]);
     let drawn = Drawn { subject, plan, broken, engine: Engine::Event, replay: &replay };
     let name = Path::new(out.file_name().unwrap_or_default()).with_extension("html");
-    let picture = page.pictures.as_ref().map(|folder| drawn.rendered(&folder.join(name)));
+    let path = page.pictures.as_ref().map(|folder| folder.join(name));
+    let Repeated { history: again, picture } = drawn.repeat(history, path.as_deref());
     let failure = StoryFailure {
         plan,
-        history,
+        history: again.as_ref().unwrap_or(history),
         broken,
         origin: Some(&origin),
         replay: &replay,

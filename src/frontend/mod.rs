@@ -20,7 +20,7 @@ mod words;
 
 pub(crate) use files::{place, scenario_files};
 pub(crate) use github::Github;
-pub(crate) use picture::{Drawn, FOLDER as PICTURES, file as picture_file};
+pub(crate) use picture::{Drawn, FOLDER as PICTURES, Repeated, file as picture_file};
 pub(crate) use terminal::{colours, plain, width};
 pub(crate) use words::{quoted, words_for};
 

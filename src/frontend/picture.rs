@@ -1,4 +1,4 @@
-//! Pictures of failures: where they are stored, and how they are made.
+//! Failures shown to a person: repeated with every message recorded, and drawn.
 //!
 //! A picture must never hide a failure. If a picture cannot be made, the story is still printed,
 //! with the reason on its picture line.
@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::history::History;
 use crate::hunt::saved::write_whole;
 use crate::hunt::{Pool, main_thing};
 use crate::property::Violation;
@@ -34,43 +35,56 @@ pub(crate) struct Drawn<'a> {
     pub replay: &'a str,
 }
 
+/// A failed run, repeated with every message recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Repeated {
+    /// The history with all messages; `None` if the run could not be repeated or went differently.
+    pub history: Option<History>,
+    /// The picture line of the story: the path, or the reason why there is no picture; `None` if no
+    /// picture was requested.
+    pub picture: Option<String>,
+}
+
 impl Drawn<'_> {
-    /// Draws the failure into this file. Returns the picture line of the story: the path, or the
-    /// reason why there is no picture.
-    pub fn rendered(&self, path: &Path) -> String {
-        match self.draw(path) {
-            Ok(()) => path.display().to_string(),
-            Err(why) => format!("none: {why}"),
-        }
+    /// Repeats the run, and draws it into this file if there is one. `first` is the history of the
+    /// first run.
+    pub fn repeat(&self, first: &History, path: Option<&Path>) -> Repeated {
+        let history = self.detailed();
+        let picture = path.map(|path| {
+            let drawn = history.as_ref().map_err(String::clone);
+            match drawn.and_then(|history| self.draw(history, path)) {
+                Ok(()) => path.display().to_string(),
+                Err(why) => format!("none: {why}"),
+            }
+        });
+        Repeated { history: history.ok().filter(|again| again.digest == first.digest), picture }
     }
 
     /// Repeats the run with every message recorded. The run may get stuck, so the watchdog observes
     /// it as before.
-    fn draw(&self, path: &Path) -> Result<(), String> {
-        let Self { subject, plan, broken, engine, replay } = *self;
-        let (subject, broken, replay) = (subject.clone(), broken.to_vec(), replay.to_owned());
-        let work = move |plan: Plan| {
-            let history = run(
-                &subject,
-                &plan,
-                &Options { detail: Detail::Full, engine, ..Options::default() },
-            )?
-            .history;
-            Ok(html(&Picture { plan: &plan, history: &history, broken: &broken, replay: &replay }))
-        };
-        let mut page = Err("no picture was written".to_owned());
+    fn detailed(&self) -> Result<History, String> {
+        let (subject, engine) = (self.subject.clone(), self.engine);
+        let options = Options { detail: Detail::Full, engine, ..Options::default() };
+        let work = move |plan: Plan| Ok(run(&subject, &plan, &options)?.history);
+        let mut history = Err("the run was not repeated".to_owned());
         Pool::default().alone().run(
-            std::iter::once(plan.clone()),
+            std::iter::once(self.plan.clone()),
             work,
-            |drawn: Result<Result<_, RunError>, _>| {
-                page = drawn
+            |again: Result<Result<History, RunError>, _>| {
+                history = again
                     .map_err(|lost| lost.to_string())
-                    .and_then(|drawn| drawn.map_err(|error| error.to_string()));
+                    .and_then(|again| again.map_err(|error| error.to_string()));
                 ControlFlow::Continue(())
             },
         );
+        history
+    }
+
+    fn draw(&self, history: &History, path: &Path) -> Result<(), String> {
+        let Self { plan, broken, replay, .. } = *self;
+        let page = html(&Picture { plan, history, broken, replay });
         let why = |error| format!("{}: this picture cannot be written: {error}", path.display());
-        write_whole(path, &page?).map_err(why)
+        write_whole(path, &page).map_err(why)
     }
 }
 
@@ -116,7 +130,10 @@ mod tests {
             let path =
                 file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
             assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
-            assert_eq!(drawn.rendered(&path), path.display().to_string());
+            assert_eq!(
+                drawn.repeat(&History::default(), Some(&path)).picture.unwrap(),
+                path.display().to_string()
+            );
             let page = std::fs::read_to_string(&path).unwrap();
             assert!(page.contains("class=\"message ") && page.contains("a &lt; b"));
         });
@@ -134,7 +151,10 @@ mod tests {
     #[test]
     fn the_reason_for_a_missing_picture_is_one_line() {
         failure(|drawn| {
-            let why = drawn.rendered(Path::new("/dev/null/pictures/a.html"));
+            let why = drawn
+                .repeat(&History::default(), Some(Path::new("/dev/null/pictures/a.html")))
+                .picture
+                .unwrap();
             assert!(
                 why.starts_with(
                     "none: /dev/null/pictures/a.html: this picture cannot be written: "

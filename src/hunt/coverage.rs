@@ -16,7 +16,7 @@ pub struct FaultHits {
     /// Number of faults drawn.
     pub drawn: u64,
     /// Number of drawn faults that began.
-    pub came: u64,
+    pub began: u64,
     /// Number of faults that hit payload in flight.
     pub in_flight: u64,
     /// Number of faults that hit a connection during its handshake.
@@ -61,9 +61,9 @@ impl FaultCoverage {
     pub fn add(&mut self, other: &FaultCoverage) {
         for (word, hit) in &other.0 {
             let sum = self.0.entry(word).or_default();
-            let FaultHits { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
+            let FaultHits { drawn, began, in_flight, handshake, catch_up, held, nothing } = hit;
             sum.drawn += drawn;
-            sum.came += came;
+            sum.began += began;
             sum.in_flight += in_flight;
             sum.handshake += handshake;
             sum.catch_up += catch_up;
@@ -134,7 +134,7 @@ impl<'a> Now<'a> {
         let held =
             self.held.iter().any(|(_, host)| host.is_none_or(|host| self.is_touched(scope, host)));
         let (handshake, catch_up) = (touched(Phase::Handshake), touched(Phase::CatchUp));
-        hit.came += 1;
+        hit.began += 1;
         hit.in_flight += u64::from(in_flight > 0);
         hit.handshake += u64::from(handshake);
         hit.catch_up += u64::from(catch_up);
@@ -208,7 +208,7 @@ mod tests {
             coverage["stall"],
             FaultHits {
                 drawn: 1,
-                came: 1,
+                began: 1,
                 in_flight: coverage["stall"].in_flight,
                 handshake: 1,
                 ..FaultHits::default()
@@ -216,7 +216,7 @@ mod tests {
         );
         assert_eq!(
             coverage["cut"],
-            FaultHits { drawn: 2, came: 1, nothing: 1, ..FaultHits::default() }
+            FaultHits { drawn: 2, began: 1, nothing: 1, ..FaultHits::default() }
         );
     }
 

@@ -14,9 +14,9 @@ use super::fresh::Fresh;
 use super::judge::{Judged, JudgedRun, judge};
 
 kinds! {
-    RUN_PARTS = "run-parts": "the run came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
-    CONTROL_PARTS = "twin-parts": "its twin came out another way when it was repeated: after {before} came {once} once, and {again} the other time";
-    SEEN_NO_MORE = "seen-no-more": "the run came out another way when it was repeated, and the same again when it was looked at closely";
+    RUN_PARTS = "run-diverges": "the run diverged when it was repeated: after {before}, the first run had {once}, and the second had {again}";
+    CONTROL_PARTS = "control-diverges": "the control run diverged when it was repeated: after {before}, the first run had {once}, and the second had {again}";
+    SEEN_NO_MORE = "diverges-once": "the run diverged when it was repeated, but not when it was repeated again with every message recorded";
     OTHER_IN_FRESH = "other-in-fresh": "the result differed in a new process: here `{here}`, there `{there}`";
     NOT_VERIFIED = "not-verified": "the run could not be verified: {why}";
 }

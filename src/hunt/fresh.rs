@@ -30,7 +30,7 @@ pub const ASK: &str = "__digest";
 const TURMOIL: &str = "turmoil:";
 
 /// Optional later argument: the run has a control run.
-const CONTROL: &str = "twin";
+const CONTROL: &str = "control";
 
 /// The time limit for a fresh process.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -105,7 +105,7 @@ impl Judged {
         let control = self
             .control
             .as_ref()
-            .map_or(String::new(), |control| format!("twin {}\n", control.digest));
+            .map_or(String::new(), |control| format!("control {}\n", control.digest));
         let json = |broken: &Violation| {
             serde_json::to_string(broken).unwrap_or_else(|error| error.to_string())
         };

@@ -125,9 +125,12 @@ fn a_nondeterministic_run_violates_same_digest_and_names_the_first_difference() 
     let examined = examined(&asking("drawn"), &all()).unwrap();
     let [broken] = &examined.broken[..] else { panic!("{:?}", examined.broken) };
     assert_eq!(broken.property, "same_digest");
-    let start = "the run came out another way when it was repeated: after ";
+    let start = "the run diverged when it was repeated: after ";
     assert!(sentence(broken).starts_with(start), "{broken:?}");
-    assert!(sentence(broken).contains("came `1.000 s client: call 1 answered: "), "{broken:?}");
+    assert!(
+        sentence(broken).contains("the first run had `1.000 s client: call 1 answered: "),
+        "{broken:?}"
+    );
 }
 
 #[test]

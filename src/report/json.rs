@@ -227,7 +227,7 @@ pub struct FaultCoverageRecord {
     /// The number of faults drawn.
     pub drawn: u64,
     /// The number of faults that began.
-    pub came: u64,
+    pub began: u64,
     /// The number that hit payload in flight.
     pub in_flight: u64,
     /// The number that hit a connection during its handshake.

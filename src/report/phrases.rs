@@ -126,7 +126,7 @@ pub fn conn(history: &History, index: ConnIndex) -> String {
 
 /// Returns the origin of a shrunk schedule: `shrunk from 19 in 84 runs`.
 pub fn origin(shrunk: &Shrunk) -> String {
-    format!("shrunk from {} in {}", shrunk.from, count(shrunk.runs, "run"))
+    format!("shrunk from {} in {}", count(shrunk.from as u64, "step"), count(shrunk.runs, "run"))
 }
 
 /// Returns how a stream ended for its user.

@@ -1,8 +1,8 @@
 //! Converts a history to the lines of a story.
 //!
 //! [`short`] renders a summary for a reader who sees the failure for the first time: the actions of
-//! the schedule, the milestones reached, the ends of connections, the output of streams (folded),
-//! all endings, and the violations. [`whole`] renders everything, and folds only deliveries.
+//! the schedule, the milestones reached, the ends of connections, the requests with which a client
+//! resumes, the output of streams (folded), all endings, and the violations. [`whole`] renders everything, and folds only deliveries.
 //! [`entry`] renders one entry.
 
 use std::collections::BTreeMap;
@@ -33,6 +33,9 @@ pub struct RenderOptions {
 /// The maximum number of lines of a short story, and the number of lines that remain before and
 /// after the gap if it is longer.
 const SHORT: (usize, usize, usize) = (48, 12, 34);
+
+/// The maximum number of messages per connection that a short story shows.
+const REQUESTS: usize = 3;
 
 /// Renders the short story, for a reader who sees the failure for the first time.
 pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryLine> {
@@ -118,13 +121,15 @@ struct StoryRenderer<'a> {
     faults: BTreeMap<usize, (Time, String)>,
     /// The last ending of each stream. If a user asks again, the repeated answer is left out.
     endings: BTreeMap<String, String>,
+    /// The number of messages that the client sent on each connection.
+    sent: BTreeMap<ConnIndex, usize>,
 }
 
 impl<'a> StoryRenderer<'a> {
     fn new(plan: &'a Plan, history: &'a History, short: bool) -> Self {
         let numbering = Numbering::default();
-        let (lines, folds, items, faults, endings) = Default::default();
-        Self { plan, history, short, lines, folds, items, numbering, faults, endings }
+        let (lines, folds, items, faults, endings, sent) = Default::default();
+        Self { plan, history, short, lines, folds, items, numbering, faults, endings, sent }
     }
 
     fn render(mut self, broken: &[Violation], rendering: RenderOptions) -> Vec<StoryLine> {
@@ -183,6 +188,9 @@ impl<'a> StoryRenderer<'a> {
                 if self.faults.get(fault).is_some_and(|(began, _)| *began == event.at) =>
             {
                 return;
+            }
+            EventKind::Message { conn, from: Side::Client, label, .. } if self.short => {
+                return self.request(event.at, *conn, label);
             }
             what if self.short && !matters(what) => return,
             _ => {}
@@ -246,6 +254,21 @@ impl<'a> StoryRenderer<'a> {
             .rev()
             .take_while(|line| line.at == at)
             .any(|line| line.text.starts_with(&phrased))
+    }
+
+    /// Shows what a client asks for when it resumes: its first messages on a connection of a later
+    /// generation. The request of a WebSocket handshake says nothing about that.
+    fn request(&mut self, at: Time, conn: ConnIndex, label: &str) {
+        let Some(of) = self.history.conns.get(conn.0) else { return };
+        if of.generation.is_none_or(|generation| generation < 2) || label.starts_with("GET ") {
+            return;
+        }
+        let sent = self.sent.entry(conn).or_default();
+        *sent += 1;
+        if *sent <= REQUESTS {
+            let (place, text) = (of.client.to_string(), format!("sends {label} on {}", of.name));
+            self.push(StoryLine { at, place, text, after: None, tone: Tone::Plain });
+        }
     }
 
     fn delivered(&mut self, event: &Event, stream: &str, item: Option<u64>) {

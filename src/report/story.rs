@@ -2,7 +2,7 @@
 
 use crate::history::History;
 use crate::property::Violation;
-use crate::schedule::Plan;
+use crate::schedule::{Action, Plan, Step};
 
 use super::line::{Tone, paint, set, wrap};
 use super::rendering::{RenderOptions, short, whole};
@@ -17,7 +17,7 @@ pub struct StoryFailure<'a> {
     pub history: &'a History,
     /// The violations; at least one.
     pub broken: &'a [Violation],
-    /// The origin of the schedule, if it does not come from a file: `shrunk from 19 in 84 runs`.
+    /// The origin of the schedule, if it does not come from a file: `shrunk from 19 steps in 84 runs`.
     pub origin: Option<&'a str>,
     /// The command that replays this run.
     pub replay: &'a str,
@@ -87,16 +87,21 @@ fn head(subject: &str, broken: &[Violation], width: usize) -> String {
     rendered
 }
 
-/// Describes the run: `3 steps, seed 1`, and its other parameters.
+/// Describes the run: `1 operation and 2 faults, seed 1`, and its other parameters.
 pub(super) fn about(plan: &Plan) -> String {
-    format!("{}, seed {}{}", phrases::count(plan.steps.len() as u64, "step"), plan.seed, with(plan))
+    let is_fault = |step: &&Step| matches!(step.action, Action::Fault(_));
+    let faults = plan.steps.iter().filter(is_fault).count() as u64;
+    let operations = plan.steps.len() as u64 - faults;
+    let (operations, faults) =
+        (phrases::count(operations, "operation"), phrases::count(faults, "fault"));
+    format!("{operations} and {faults}, seed {}{}", plan.seed, with(plan))
 }
 
 /// Describes the other parameters of the run: defects, and limits that differ from the default.
 fn with(plan: &Plan) -> String {
     let mut phrased = String::new();
     if !plan.defects.is_empty() {
-        phrased += &format!(", with {}", plan.defects.join(", "));
+        phrased += &format!(", with defect {}", plan.defects.join(", "));
     }
     for (name, value) in &plan.limits.0 {
         phrased += &format!(", {name} {value}");
@@ -123,7 +128,7 @@ pub(crate) mod tests {
         Side, Stream, Time,
     };
     use crate::property::violation::sample_violation;
-    use crate::schedule::{Action, Conn, Fault, Learns, Operation, Trigger, When};
+    use crate::schedule::{Conn, Fault, Learns, Operation, Trigger, When};
     use std::time::Duration;
 
     /// A plan of three steps, and the history of a run in which item 41 was never delivered.
@@ -282,7 +287,7 @@ pub(crate) mod tests {
         insta::assert_snapshot!(plain(&failure(&story, 110)), @r"
         FAIL  counter  gap_free
           s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)
-          3 steps, seed 1
+          1 operation and 2 faults, seed 1
 
              0.000 s  client   counter.client.connected (generation 1) on client#1
              1.000 s  client   watch stream s1 (call 1)
@@ -308,7 +313,7 @@ pub(crate) mod tests {
         let (plan, history, _) = a_gap();
         let rendering = RenderOptions { until: Some(Time(1000)), ..RenderOptions::default() };
         insta::assert_snapshot!(plain(&run(&plan, &history, &[], rendering, 110)), @r"
-        counter, 3 steps, seed 1
+        counter, 1 operation and 2 faults, seed 1
 
              0.000 s  client  counter.client.connected (generation 1) on client#1
              1.000 s  client  watch stream s1 (call 1)

@@ -31,14 +31,14 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
     match verdict {
         ScenarioVerdict::Held => (Tone::Good, "held".into()),
         ScenarioVerdict::BrokeAsItShould(property) => {
-            (Tone::Good, format!("broke {property}, as it should"))
+            (Tone::Good, format!("broke {property}, as expected"))
         }
         ScenarioVerdict::Broke { properties, runs } => (
             Tone::Broken,
             format!("BROKE {} in {}", properties.join(", "), phrases::count(*runs, "run")),
         ),
         ScenarioVerdict::TooTame(_) | ScenarioVerdict::DidNotBreak(_) => {
-            (Tone::Broken, format!("TOO TAME: {}", why(verdict).unwrap_or_default()))
+            (Tone::Broken, format!("VACUOUS: {}", why(verdict).unwrap_or_default()))
         }
         ScenarioVerdict::NotRun(why) => (Tone::Quiet, why.clone()),
     }
@@ -58,38 +58,39 @@ pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     }
 }
 
-const HEAD: [&str; 5] = ["scenario", "runs", "virtual time", "milestones", "verdict"];
+const HEAD: [&str; 5] = ["scenario", "runs", "virtual time", "milestones reached", "verdict"];
 
-/// Renders the table, one line per scenario.
-pub fn rows(rows: &[TableRow]) -> String {
-    let cells: Vec<[String; 4]> = rows.iter().map(cells).collect();
-    let wide = |column: usize| {
-        let cells = cells.iter().map(|cells| cells[column].chars().count());
-        cells.chain([HEAD[column].len()]).max().unwrap_or(0)
-    };
-    let (a, b, c, d) = (wide(0), wide(1), wide(2), wide(3));
-    let set = |cells: [&str; 4], verdict: &str| {
-        format!(
-            "{:<a$}  {:>b$}  {:>c$}  {:>d$}  {verdict}\n",
-            cells[0], cells[1], cells[2], cells[3]
-        )
-    };
-    let mut table = set([HEAD[0], HEAD[1], HEAD[2], HEAD[3]], HEAD[4]);
-    for (row, cells) in rows.iter().zip(&cells) {
-        let (tone, verdict) = verdict_cell(&row.verdict);
-        table += &set([&cells[0], &cells[1], &cells[2], &cells[3]], &paint(tone.style(), &verdict));
-    }
-    table
+/// The table, printed line by line while the scenarios run. Its first column is as wide as the
+/// longest scenario name; the others are as wide as their headings.
+pub struct Table {
+    wide: usize,
 }
 
-fn cells(row: &TableRow) -> [String; 4] {
-    let time = phrases::span(whole_seconds(row.virtual_time));
-    [
-        row.scenario.clone(),
-        row.runs.to_string(),
-        time,
-        format!("{}/{}", row.reached, row.milestones),
-    ]
+impl Table {
+    /// Creates a table for scenarios with these names.
+    pub fn new<'a>(scenarios: impl IntoIterator<Item = &'a str>) -> Self {
+        let wide = scenarios.into_iter().map(|name| name.chars().count());
+        Self { wide: wide.chain([HEAD[0].len()]).max().unwrap_or(0) }
+    }
+
+    /// Renders the headings.
+    pub fn head(&self) -> String {
+        let [scenario, runs, time, milestones, verdict] = HEAD;
+        self.line([scenario, runs, time, milestones], verdict)
+    }
+
+    /// Renders the line of a scenario.
+    pub fn row(&self, row: &TableRow) -> String {
+        let (tone, verdict) = verdict_cell(&row.verdict);
+        let (runs, time) = (row.runs.to_string(), phrases::span(whole_seconds(row.virtual_time)));
+        let reached = format!("{}/{}", row.reached, row.milestones);
+        self.line([&row.scenario, &runs, &time, &reached], &paint(tone.style(), &verdict))
+    }
+
+    fn line(&self, [scenario, runs, time, reached]: [&str; 4], verdict: &str) -> String {
+        let (a, [_, b, c, d, _]) = (self.wide, HEAD.map(str::len));
+        format!("{scenario:<a$}  {runs:>b$}  {time:>c$}  {reached:>d$}  {verdict}\n")
+    }
 }
 
 /// Removes the milliseconds from a long duration, because a total does not need them.
@@ -108,7 +109,10 @@ pub fn totals(totals: &RunTotals) -> String {
         thousands(totals.speed())
     );
     if *repeated > 0 {
-        phrased += &format!("{} repeated\n", phrases::count(*repeated, "run"));
+        phrased += &format!(
+            "{} repeated, to check that they are deterministic\n",
+            phrases::count(*repeated, "run")
+        );
     }
     if *inconclusive > 0 {
         phrased += &format!(
@@ -117,7 +121,8 @@ pub fn totals(totals: &RunTotals) -> String {
         );
     }
     if !unreached.is_empty() {
-        phrased += &format!("reached by no run: {}\n", unreached.join(", "));
+        phrased +=
+            &format!("milestones and points that no run reached: {}\n", unreached.join(", "));
     }
     phrased
 }
@@ -219,13 +224,16 @@ mod tests {
 
     #[test]
     fn the_table_is_aligned() {
-        insta::assert_snapshot!(plain(&rows(&some_rows())), @r"
-        scenario                          runs  virtual time  milestones  verdict
-        scenarios/counter/short-cut.toml    20        20 min        9/14  held
-        scenarios/counter/canary.toml        1          60 s        3/14  broke gap_free, as it should
-        late.toml                            2           2 s       12/14  BROKE gap_free, one_ending in 1 run
-        turmoil.toml                         0          0 ms        0/14  not on turmoil: slow: stock turmoil has no byte windows
-        swarm.toml                         300    15 h 0 min       12/14  TOO TAME: counter.client.gap was never reached
+        let rows = some_rows();
+        let table = Table::new(rows.iter().map(|row| row.scenario.as_str()));
+        let lines = rows.iter().map(|row| table.row(row)).collect::<String>();
+        insta::assert_snapshot!(plain(&(table.head() + &lines)), @r"
+        scenario                          runs  virtual time  milestones reached  verdict
+        scenarios/counter/short-cut.toml    20        20 min                9/14  held
+        scenarios/counter/canary.toml        1          60 s                3/14  broke gap_free, as expected
+        late.toml                            2           2 s               12/14  BROKE gap_free, one_ending in 1 run
+        turmoil.toml                         0          0 ms                0/14  not on turmoil: slow: stock turmoil has no byte windows
+        swarm.toml                         300    15 h 0 min               12/14  VACUOUS: counter.client.gap was never reached
         ");
     }
 
@@ -241,9 +249,9 @@ mod tests {
         };
         insta::assert_snapshot!(totals(&all), @r"
         323 schedules, 15 h 21 min of virtual time in 1.50 s: 36,841 times real time
-        3 runs repeated
+        3 runs repeated, to check that they are deterministic
         1 run inconclusive: either outcome would have been correct
-        reached by no run: counter.server.fenced
+        milestones and points that no run reached: counter.server.fenced
         ");
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::frontend::{
-    Drawn, PICTURES, colours, picture_file, place, plain, quoted, width, words_for,
+    Drawn, PICTURES, Repeated, colours, picture_file, place, plain, quoted, width, words_for,
 };
 use crate::history::History;
 use crate::hunt::{FailedRun, ScenarioTally};
@@ -69,10 +69,10 @@ pub fn unless_good(
     }
     let draw = |failed: &FailedRun, replay: &str| {
         let FailedRun { plan, broken, history } = failed;
-        // A stuck run has no history, and would get stuck again.
-        history.as_ref()?;
+        // A run that got stuck has no history, and would get stuck again.
+        let Some(first) = history else { return Repeated::default() };
         let path = picture_file(Path::new(PICTURES), plan, broken, &scenario.path);
-        Some(Drawn { subject, plan, broken, engine, replay }.rendered(&path))
+        Drawn { subject, plan, broken, engine, replay }.repeat(first, Some(&path))
     };
     let manner =
         Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
@@ -97,9 +97,8 @@ struct Manner<'a> {
     width: usize,
     /// Whether the text includes the file of the first failing run, between markers.
     sealed: bool,
-    /// Draws a picture of a failure. The second argument is the replay command. Returns the picture
-    /// line of the story.
-    draw: &'a dyn Fn(&FailedRun, &str) -> Option<String>,
+    /// Repeats and draws a failure. The second argument is the replay command.
+    draw: &'a dyn Fn(&FailedRun, &str) -> Repeated,
 }
 
 /// Renders the text of the failure.
@@ -124,7 +123,7 @@ fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>
         let seeds: Vec<_> =
             tally.failed[1..].iter().take(12).map(|failed| failed.plan.seed.to_string()).collect();
         rendered += &format!(
-            "  {} broke, too: seed {}\n",
+            "  {} failed, too: seed {}\n",
             phrases::count(tally.failed.len() as u64 - 1, "other run"),
             seeds.join(", ")
         );
@@ -135,9 +134,9 @@ fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>
 fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &Manner<'_>) -> String {
     let FailedRun { plan, broken, history } = failed;
     let nothing = History::default();
-    let history = history.as_ref().unwrap_or(&nothing);
     let (file, replay) = replay(scenario, failed, manner.engine);
-    let picture = (manner.draw)(failed, &replay);
+    let Repeated { history: again, picture } = (manner.draw)(failed, &replay);
+    let history = again.as_ref().or(history.as_ref()).unwrap_or(&nothing);
     let failure = StoryFailure {
         plan,
         history,
@@ -209,7 +208,8 @@ mod tests {
             failed: vec![FailedRun { plan: plan.clone(), broken, history: Some(history) }],
             ..ScenarioTally::default()
         };
-        let draw = |_: &FailedRun, _: &str| Some("target/reknit/cut.html".to_owned());
+        let picture = || Some("target/reknit/cut.html".to_owned());
+        let draw = |_: &FailedRun, _: &str| Repeated { picture: picture(), history: None };
         let manner = |sealed| Manner { engine: Engine::Event, width: 100, sealed, draw: &draw };
         let watched = plain(&summarize(&scenario, &tally, &manner(false)));
         let end = "replay   reknit replay scenarios/counter/cut.toml --seed 1\n  picture  target/reknit/cut.html\n";

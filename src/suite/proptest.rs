@@ -21,12 +21,14 @@ use std::sync::Arc;
 use ::proptest::test_runner::TestCaseError;
 use anstream::adapter::strip_str;
 
+use crate::frontend::Drawn;
 use crate::hunt::{Checks, JudgedRun, examine};
 use crate::report::story::{StoryFailure, failure};
 use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::draw::{Plans, strategy};
 use crate::schedule::{Plan, Profile, Repertoire};
 use crate::subject::{DynSubject, Subject};
+use crate::world::Engine;
 
 /// Columns of a story in the message of a failed test.
 const WIDTH: usize = 100;
@@ -61,14 +63,12 @@ pub fn check(subject: impl Subject, plan: &Plan) -> Result<(), TestCaseError> {
     if run.broken.is_empty() {
         return Ok(());
     }
-    let story = StoryFailure {
-        plan,
-        history: &run.history,
-        broken: &run.broken,
-        origin: None,
-        replay: "reknit replay FILE, with the scenario file below",
-        picture: None,
-    };
+    let replay = "reknit replay FILE, with the scenario file below";
+    let broken = &run.broken;
+    let drawn = Drawn { subject: &subject, plan, broken, engine: Engine::Event, replay };
+    let again = drawn.repeat(&run.history, None);
+    let history = again.history.as_ref().unwrap_or(&run.history);
+    let story = StoryFailure { plan, history, broken, origin: None, replay, picture: None };
     let file = ScenarioFile::of_plan(plan.clone(), "A plan that a property test drew").to_toml();
     let story = failure(&story, WIDTH);
     // proptest prints the message as it is, also where there is no terminal.

@@ -12,8 +12,11 @@ use crate::subject::DynSubject;
 
 use super::super::findings::Findings;
 
+/// The line above the table of fault coverage.
+const TITLE: &str = "faults: how often each was drawn and began, and what was under way then";
+
 const HEAD: [&str; 8] =
-    ["fault", "drawn", "came", "in flight", "handshake", "catch-up", "held task", "nothing"];
+    ["fault", "drawn", "began", "in flight", "handshake", "catch-up", "held task", "nothing"];
 
 /// Returns the summary as text.
 pub(super) fn summarize(
@@ -45,14 +48,14 @@ pub(super) fn lines(
 /// Returns the table of fault coverage.
 fn faults(hunted: &Hunted) -> String {
     let row = |word: &str, hit: &FaultHits| {
-        let FaultHits { drawn, came, in_flight, handshake, catch_up, held, nothing } = hit;
+        let FaultHits { drawn, began, in_flight, handshake, catch_up, held, nothing } = hit;
         let numbers =
-            [drawn, came, in_flight, handshake, catch_up, held, nothing].map(u64::to_string);
+            [drawn, began, in_flight, handshake, catch_up, held, nothing].map(u64::to_string);
         std::iter::once(word.to_owned()).chain(numbers).collect::<Vec<_>>()
     };
     let head = HEAD.map(str::to_owned).to_vec();
     let rows: Vec<_> = std::iter::once(head)
         .chain(hunted.coverage.0.iter().map(|(word, hit)| row(word, hit)))
         .collect();
-    table::columns(&rows)
+    format!("{TITLE}\n{}", table::columns(&rows))
 }

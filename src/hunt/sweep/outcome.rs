@@ -33,20 +33,20 @@ impl FaultOutcome {
         (
             FaultOutcome::Untouched,
             "untouched",
-            "its users saw the same, times and the borders of items apart, and no client needed a generation more",
+            "the users saw the same as without the fault, except for times and the division into items, and no client needed one more generation",
         ),
         (
             FaultOutcome::Recovered,
             "recovered",
-            "nothing came to less: what had completed completed, what had been answered was answered, and not with a refusal unless it had \
-             been, and what had been open did not fail",
+            "no stream and no call did worse than without the fault: completed streams still completed, open streams did not fail, and \
+             answered calls were answered, none with a refusal that it did not get before",
         ),
         (
             FaultOutcome::Failed,
             "failed",
-            "some stream or call came to less, and no property broke: it was justified",
+            "some stream or call did worse than without the fault, but no property was violated: the failure was justified",
         ),
-        (FaultOutcome::Broken, "broken", "a property broke"),
+        (FaultOutcome::Broken, "broken", "a property was violated"),
     ];
 
     /// Returns the display name.

@@ -292,8 +292,8 @@ fn drawn() -> String {
 }
 
 const BETWEEN: &str = "\
-What came of it: `broken` if a property broke, or else the first of the others that is true. The run is compared with the one without\n\
-the fault.
+The outcome is `broken` if a property was violated, otherwise the first of the other outcomes that applies. Each run is compared\n\
+with the same run without the fault.
 ";
 
 #[test]

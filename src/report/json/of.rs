@@ -105,9 +105,9 @@ pub fn find(plan: &Plan, broken: &[Violation], kept: FindingRecord) -> Record {
 /// Returns the line of a hunt. `finds` supplies the fields about its findings.
 pub fn hunt(hunted: &Hunted, finds: HuntRecord) -> Record {
     let hit = |hit: &FaultHits| {
-        let FaultHits { drawn, came, in_flight, handshake, catch_up, held: held_task, nothing } =
+        let FaultHits { drawn, began, in_flight, handshake, catch_up, held: held_task, nothing } =
             *hit;
-        FaultCoverageRecord { drawn, came, in_flight, handshake, catch_up, held_task, nothing }
+        FaultCoverageRecord { drawn, began, in_flight, handshake, catch_up, held_task, nothing }
     };
     let faults =
         hunted.coverage.0.iter().map(|(word, its)| ((*word).to_owned(), hit(its))).collect();

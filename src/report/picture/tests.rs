@@ -54,7 +54,7 @@ fn a_history_without_messages_shows_lanes_connections_faults_and_violations() {
         "href=\"#broken-0\"",
         "s1: item 42 was delivered after item 40; 41 never was (generation 2, at 4.231 s)",
         ">42 ✖, end ✔</text>",
-        "3 steps, seed 1",
+        "1 operation and 2 faults, seed 1",
         "<code>reknit replay a.toml</code>",
     ] {
         assert!(page.contains(part), "{part}\n{page}");

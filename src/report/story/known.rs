@@ -6,7 +6,7 @@ use super::tests::plain;
 use super::*;
 use crate::hunt::{JudgedRun, judge};
 use crate::scenario::{Expect, ScenarioFile};
-use crate::world::Options;
+use crate::world::{Detail, Options};
 
 /// Returns the story of a client that resumes one item too late, for a page of this width.
 fn rendered(width: usize) -> String {
@@ -15,7 +15,8 @@ fn rendered(width: usize) -> String {
     let mut plan = ScenarioFile::load(Path::new(file), &subjects).unwrap().plans().remove(0);
     plan.defects.push("resumes-one-too-late".into());
     let case = JudgedRun { subject: &subjects[0], plan: &plan, expect: &Expect::default() };
-    let judged = judge(case, &Options::default(), |_| true).unwrap();
+    let options = Options { detail: Detail::Full, ..Options::default() };
+    let judged = judge(case, &options, |_| true).unwrap();
     let replay = format!("reknit replay {file} --seed 1 --defect resumes-one-too-late");
     let picture = Some("target/reknit/counter-gap-free-session-expires-just-in-time-1.html");
     let (history, broken) = (&judged.history, &judged.broken);
@@ -35,8 +36,8 @@ fn on_a_narrow_page() {
     insta::assert_snapshot!(plain(&rendered(80)), @r"
     FAIL  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
-      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
-      server.session-lifetime 2s
+      2 operations and 2 faults, seed 1, with defect resumes-one-too-late,
+      client.back-off-max 100ms, server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
          0.021 s  server   counter.server.attached (generation 1, resumed 0) on
@@ -53,11 +54,14 @@ fn on_a_narrow_page() {
          4.500 s  client   counter.client.lost (generation 1, why broken: connection
                              reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
+         4.513 s  client   sends hello f0697ec92aef99d02944b6b1b4598493 2 2 on
+                             client#2
          4.531 s  server   counter.server.attached (generation 2, resumed 1) on
                              client#2
          4.549 s  client   counter.client.connected (generation 2) on client#2
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on
                              client#2
+         4.549 s  client   sends watch s1 9 on client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   gap_free of s1 is violated here
 
@@ -71,7 +75,8 @@ fn on_a_wide_page() {
     insta::assert_snapshot!(plain(&rendered(120)), @r"
     FAIL  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
-      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
+      2 operations and 2 faults, seed 1, with defect resumes-one-too-late, client.back-off-max 100ms,
+      server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
          0.021 s  server   counter.server.attached (generation 1, resumed 0) on client#1
@@ -85,9 +90,11 @@ fn on_a_wide_page() {
          4.500 s  client   client#1 (generation 1) is over: connection reset
          4.500 s  client   counter.client.lost (generation 1, why broken: connection reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
+         4.513 s  client   sends hello f0697ec92aef99d02944b6b1b4598493 2 2 on client#2
          4.531 s  server   counter.server.attached (generation 2, resumed 1) on client#2
          4.549 s  client   counter.client.connected (generation 2) on client#2
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on client#2
+         4.549 s  client   sends watch s1 9 on client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   gap_free of s1 is violated here
 
@@ -101,8 +108,8 @@ fn on_a_narrow_page_with_colours() {
     insta::assert_snapshot!(visible(&rendered(80)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
-      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms,
-      server.session-lifetime 2s
+      2 operations and 2 faults, seed 1, with defect resumes-one-too-late,
+      client.back-off-max 100ms, server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
          0.021 s  server   counter.server.attached (generation 1, resumed 0) on
@@ -119,11 +126,14 @@ fn on_a_narrow_page_with_colours() {
          4.500 s  client   counter.client.lost (generation 1, why broken: connection
                              reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
+         4.513 s  client   sends hello f0697ec92aef99d02944b6b1b4598493 2 2 on
+                             client#2
          4.531 s  server   counter.server.attached (generation 2, resumed 1) on
                              client#2
          4.549 s  client   counter.client.connected (generation 2) on client#2
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on
                              client#2
+         4.549 s  client   sends watch s1 9 on client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
@@ -137,7 +147,8 @@ fn on_a_wide_page_with_colours() {
     insta::assert_snapshot!(visible(&rendered(120)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
-      4 steps, seed 1, with resumes-one-too-late, client.back-off-max 100ms, server.session-lifetime 2s
+      2 operations and 2 faults, seed 1, with defect resumes-one-too-late, client.back-off-max 100ms,
+      server.session-lifetime 2s
 
          0.000 s  client   counter.client.recovering (generation 1)
          0.021 s  server   counter.server.attached (generation 1, resumed 0) on client#1
@@ -151,9 +162,11 @@ fn on_a_wide_page_with_colours() {
          4.500 s  client   ␛[33mclient#1 (generation 1) is over: connection reset␛[0m
          4.500 s  client   counter.client.lost (generation 1, why broken: connection reset) on client#1
          4.500 s  client   counter.client.recovering (generation 2)
+         4.513 s  client   sends hello f0697ec92aef99d02944b6b1b4598493 2 2 on client#2
          4.531 s  server   counter.server.attached (generation 2, resumed 1) on client#2
          4.549 s  client   counter.client.connected (generation 2) on client#2
          4.549 s  client   counter.client.resumed (generation 2, streams 1) on client#2
+         4.549 s  client   sends watch s1 9 on client#2
          4.574 s  client   s1: items 9 to 14, until 4.574 s
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
