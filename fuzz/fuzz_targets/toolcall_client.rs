@@ -1,4 +1,4 @@
 //! A real client of an agent host, and a peer that says anything: `peers_fuzz::toolcall::client`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|script: peers_fuzz::toolcall::client::Script| peers_fuzz::toolcall::client::holds(&script));
+libfuzzer_sys::fuzz_target!(|script: peers_fuzz::toolcall::client::ToolcallClientScript| peers_fuzz::toolcall::client::holds(&script));

@@ -27,7 +27,7 @@ pub struct Differs {
 pub const DIFFERS: &[Differs] = &[Differs {
     exchange: "listen_again_while_a_connection_lives",
     world: &["listener closes", "second listener listens: AddrInUse"],
-    because: "the simulated stack binds no port at which a connection is still held; a host that died and starts again holds none",
+    because: "the simulated stack refuses to bind a port that still has a connection; a restarted host has none",
 }];
 
 /// Runs an exchange in a world; returns what the ends observed.

@@ -55,31 +55,31 @@ const ANYWHERE: &[PositionKind] =
 pub const FAULTS: &[SweepFault] = &[
     SweepFault {
         name: "cut, client first",
-        does: "The connection dies. Its client learns of it at once, its server 3 s later.",
+        does: "The connection is lost. The client learns of it at once, the server 3 s later.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::After(Duration::ZERO), Learns::After(LATE)),
     },
     SweepFault {
         name: "cut, server first",
-        does: "The connection dies. Its server learns of it at once, its client 3 s later.",
+        does: "The connection is lost. The server learns of it at once, the client 3 s later.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::After(LATE), Learns::After(Duration::ZERO)),
     },
     SweepFault {
         name: "half-open at client",
-        does: "The connection dies. Its server learns of it at once, its client never, but by itself.",
+        does: "The connection is lost. The server learns of it at once; the client must detect it by itself.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::Never, Learns::After(Duration::ZERO)),
     },
     SweepFault {
         name: "half-open at server",
-        does: "The connection dies. Its client learns of it at once, its server never, but by itself.",
+        does: "The connection is lost. The client learns of it at once; the server must detect it by itself.",
         kinds: ANYWHERE,
         step: |position| cut(position, Learns::After(Duration::ZERO), Learns::Never),
     },
     SweepFault {
         name: "cut inside",
-        does: "The connection dies when all but the last byte of the message has arrived. Both ends learn of it at once.",
+        does: "The connection is lost when all but the last byte of the message has arrived. Both ends learn of it at once.",
         kinds: &[PositionKind::Message],
         step: |position| {
             let PositionSite::Message { toward, bytes: (start, end), .. } = &position.spot else {
@@ -119,7 +119,7 @@ pub const FAULTS: &[SweepFault] = &[
     },
     SweepFault {
         name: "hold",
-        does: "The task that is at the point stays there for 2 s.",
+        does: "The task at the point is held there for 2 s.",
         kinds: &[PositionKind::Point],
         step: |position| match position.spot {
             PositionSite::Point { held: true, .. } => None,
@@ -131,7 +131,7 @@ pub const FAULTS: &[SweepFault] = &[
     },
     SweepFault {
         name: "crash",
-        does: "The server crashes, with its processes, and starts again 2 s later.",
+        does: "The server and its processes crash. The server restarts 2 s later.",
         kinds: &[PositionKind::Milestone, PositionKind::Point],
         step: |position| {
             let fault = Fault::Crash {

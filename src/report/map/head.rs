@@ -9,7 +9,7 @@ use super::swept::{Map, letter};
 
 /// The meaning of each outcome, for readers new to sweeps.
 const MEANINGS: [(FaultOutcome, &str, &str); 4] = [
-    (FaultOutcome::Broken, "broken", "a property broke: a bug"),
+    (FaultOutcome::Broken, "broken", "a property was violated: a bug"),
     (
         FaultOutcome::Failed,
         "failed, justified",
@@ -32,7 +32,7 @@ pub fn head(map: &Map<'_>) -> String {
     let verdict = match (swept.broke, swept.trials.is_empty()) {
         (0, true) => "<b>nothing was swept</b>".to_owned(),
         (0, false) => "<b class=\"held\">no violation</b>".to_owned(),
-        (broke, _) => format!("<b class=\"fail\">{} broke</b>", phrases::count(broke, "run")),
+        (broke, _) => format!("<b class=\"fail\">{} failed</b>", phrases::count(broke, "run")),
     };
     let subject = escaped(&swept.plan.subject);
     let mut head =
@@ -50,7 +50,7 @@ pub fn head(map: &Map<'_>) -> String {
     let defects = if swept.plan.defects.is_empty() {
         String::new()
     } else {
-        format!(", with {}", swept.plan.defects.join(", "))
+        format!(", with defect {}", swept.plan.defects.join(", "))
     };
     let (seed, digest) = (swept.plan.seed, swept.tally.digest);
     let defects = escaped(&defects);
@@ -65,7 +65,7 @@ fn what_it_is(swept: &SweepProgress) -> String {
     if swept.trials.is_empty() {
         let why = match swept.broke {
             0 => "There is no position where a fault can have an effect.",
-            _ => "The schedule is violated without an added fault.",
+            _ => "The schedule violates a property without an added fault.",
         };
         return format!("<p>{why}</p>\n");
     }
@@ -77,7 +77,7 @@ fn what_it_is(swept: &SweepProgress) -> String {
     format!(
         "<p class=\"lead\">The schedule ran once without a fault. <b>Each row is a moment of that run</b>, time downwards: {kinds}. \
          Then it ran again, {} times, each time with one fault at one of these moments. <b>Each coloured cell is such a run</b>, and its \
-         colour says what came of it. A click on a row tells more.</p>\n",
+         colour shows the outcome. Click a row to see details.</p>\n",
         swept.trials.len()
     )
 }

@@ -87,7 +87,7 @@ fn one(map: &Map<'_>, here: usize, number: usize) -> String {
     let open = if trial.outcome == Some(FaultOutcome::Broken) { " open" } else { "" };
     rendered
         + &format!(
-            "<details{open}><summary>its story</summary><pre>{}</pre></details>\n",
+            "<details{open}><summary>story</summary><pre>{}</pre></details>\n",
             escaped(story)
         )
 }
@@ -95,12 +95,12 @@ fn one(map: &Map<'_>, here: usize, number: usize) -> String {
 /// Renders the outcome of a trial.
 fn came(trial: &SweepTrial) -> String {
     let came = match trial.outcome {
-        None => "was not run any more".to_owned(),
-        Some(FaultOutcome::Untouched) => "nobody noticed".to_owned(),
+        None => "was not run".to_owned(),
+        Some(FaultOutcome::Untouched) => "no user saw a difference".to_owned(),
         Some(FaultOutcome::Recovered) => "recovered".to_owned(),
         Some(FaultOutcome::Failed) => "something failed, and the fault justifies it".to_owned(),
         Some(FaultOutcome::Broken) if trial.broken.is_empty() => "the run got stuck".to_owned(),
-        Some(FaultOutcome::Broken) => format!("{} broke", trial.broken.join(", ")),
+        Some(FaultOutcome::Broken) => format!("{} violated", trial.broken.join(", ")),
     };
     trial
         .idle

@@ -50,7 +50,7 @@ pub fn head(picture: &Picture<'_>) -> String {
         history.digest
     );
     head += &format!("<p class=\"about\">again: <code>{}</code></p>\n", escaped(replay));
-    head + "<p class=\"about\">Hclosed at details. The strip at the left edge shows the whole run: click it to jump.</p>\n</header>\n"
+    head + "<p class=\"about\">Hover over an entry to see its details. The strip at the left edge shows the whole run: click it to jump.</p>\n</header>\n"
 }
 
 /// Renders the rule of the property and its violations, with links to their places in the drawing.
