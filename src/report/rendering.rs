@@ -6,6 +6,7 @@
 //! [`entry`] renders one entry.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::history::{
     ConnEnd, ConnIndex, Content, Ending, Event, EventKind, Fate, History, Packet, Side, Time,
@@ -34,8 +35,9 @@ pub struct RenderOptions {
 /// after the gap if it is longer.
 const SHORT: (usize, usize, usize) = (48, 12, 34);
 
-/// The maximum number of messages per connection that a short story shows.
-const REQUESTS: usize = 3;
+/// The messages of a client that a short story shows per connection: the maximum number, and the
+/// time since the first of them.
+const REQUESTS: (usize, Duration) = (3, Duration::from_secs(1));
 
 /// Renders the short story, for a reader who sees the failure for the first time.
 pub fn short(plan: &Plan, history: &History, broken: &[Violation]) -> Vec<StoryLine> {
@@ -121,8 +123,8 @@ struct StoryRenderer<'a> {
     faults: BTreeMap<usize, (Time, String)>,
     /// The last ending of each stream. If a user asks again, the repeated answer is left out.
     endings: BTreeMap<String, String>,
-    /// The number of messages that the client sent on each connection.
-    sent: BTreeMap<ConnIndex, usize>,
+    /// The number of messages that the client sent on each connection, and the time of the first.
+    sent: BTreeMap<ConnIndex, (usize, Time)>,
 }
 
 impl<'a> StoryRenderer<'a> {
@@ -263,9 +265,9 @@ impl<'a> StoryRenderer<'a> {
         if of.generation.is_none_or(|generation| generation < 2) || label.starts_with("GET ") {
             return;
         }
-        let sent = self.sent.entry(conn).or_default();
+        let (sent, first) = self.sent.entry(conn).or_insert((0, at));
         *sent += 1;
-        if *sent <= REQUESTS {
+        if *sent <= REQUESTS.0 && at <= *first + REQUESTS.1 {
             let (place, text) = (of.client.to_string(), format!("sends {label} on {}", of.name));
             self.push(StoryLine { at, place, text, after: None, tone: Tone::Plain });
         }

@@ -38,8 +38,8 @@ fn a_map_has_stories_of_failures_and_of_recoveries() {
     assert_eq!(status, 1);
     assert!(out.contains("\n  map  "), "{out}");
     assert!(page.contains("reknit sweep - --defect eof-is-completion --trial 1</code>"), "{page}");
-    assert!(page.contains("<details open><summary>its story"), "what broke");
-    assert!(page.contains("<details><summary>its story"), "what did not");
+    assert!(page.contains("<details open><summary>story"), "what broke");
+    assert!(page.contains("<details><summary>story"), "what did not");
 }
 
 #[test]
