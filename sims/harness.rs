@@ -39,7 +39,7 @@ fn reknit_reading(args: &[&str], input: &str) -> Done {
 }
 
 /// Whether these words are next to each other in some line.
-fn says(text: &str, words: &str) -> bool {
+fn contains_words(text: &str, words: &str) -> bool {
     text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words)
 }
 
@@ -47,7 +47,7 @@ fn says(text: &str, words: &str) -> bool {
 fn a_folder_without_violations_is_reported_in_the_table() {
     let done = reknit(&["run", "scenarios/counter"]);
     assert_eq!((done.err.as_str(), done.status), ("", Some(0)), "{}", done.out);
-    assert!(says(&done.out, "times real time"), "{}", done.out);
+    assert!(contains_words(&done.out, "times real time"), "{}", done.out);
     assert!(!done.out.contains('\x1b'), "colours where nobody sees them");
 }
 
@@ -112,10 +112,10 @@ fn a_folder_instead_of_a_file_is_a_usage_error() {
         &["diff", "scenarios/counter"],
         &["diff", "scenarios/counter/canary.toml", "src"],
     ] {
-        let said = mistake(args);
+        let output = mistake(args);
         assert!(
-            said.ends_with("this is a folder; name a scenario file in it\n"),
-            "{args:?}: {said}"
+            output.ends_with("this is a folder; name a scenario file in it\n"),
+            "{args:?}: {output}"
         );
     }
 }
@@ -136,8 +136,8 @@ fn an_unreadable_folder_is_a_usage_error() {
         "this folder cannot be read: "
     };
     for command in ["run", "check"] {
-        let said = mistake(&[command, &folder.path()]);
-        assert!(said.contains(why), "{said}");
+        let output = mistake(&[command, &folder.path()]);
+        assert!(output.contains(why), "{output}");
     }
 }
 
@@ -188,8 +188,16 @@ fn a_file_unsupported_by_turmoil_has_its_own_row_and_the_others_run() {
     let (folder, _) = beyond_turmoil("folder");
     let done = reknit(&["run", "--engine", "turmoil", &folder.path()]);
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{}", done.out);
-    assert!(says(&done.out, "not on turmoil: accept-then-close needs a SYN-ACK"), "{}", done.out);
-    assert!(says(&done.out, "held") && done.out.contains("\n1 schedule,"), "{}", done.out);
+    assert!(
+        contains_words(&done.out, "not on turmoil: accept-then-close needs a SYN-ACK"),
+        "{}",
+        done.out
+    );
+    assert!(
+        contains_words(&done.out, "held") && done.out.contains("\n1 schedule,"),
+        "{}",
+        done.out
+    );
 }
 
 #[test]
@@ -205,7 +213,7 @@ fn a_named_file_unsupported_by_turmoil_is_a_usage_error() {
         &file,
     ]);
     assert_eq!((both.status, both.err), (Some(2), format!("reknit: {file}: {why}\n")));
-    assert!(says(&both.out, "held"), "{}", both.out);
+    assert!(contains_words(&both.out, "held"), "{}", both.out);
     fs::remove_file(folder.0.join("a.toml")).unwrap();
     assert!(
         mistake(&["run", "--engine", "turmoil", &folder.path()]).contains(why),
@@ -252,10 +260,10 @@ fn a_step_without_effect_in_any_seed_fails_with_its_line() {
     let line = file.lines().count() - 2;
     let done = reknit_reading(&["run", "-"], &file);
     assert_eq!(done.status, Some(1), "{}{}", done.out, done.err);
-    let said = format!(
+    let output = format!(
         "TOO TAME: step 3 in line {line}, `reset`, had no effect: client#5 does not exist yet"
     );
-    assert!(says(&done.out, &said), "{said}\n{}", done.out);
+    assert!(contains_words(&done.out, &output), "{output}\n{}", done.out);
     let allowed = reknit_reading(&["run", "-"], &format!("{file}may-miss = true\n"));
     assert_eq!(allowed.status, Some(0), "{}{}", allowed.out, allowed.err);
 }
@@ -265,5 +273,5 @@ fn a_starter_runs() {
     let starter = reknit(&["new", "counter"]).out;
     let done = reknit_reading(&["replay", "-"], &starter);
     assert_eq!((done.err.as_str(), done.status), ("", Some(0)), "{}", done.out);
-    assert!(says(&done.out, "all held"), "{}", done.out);
+    assert!(contains_words(&done.out, "all held"), "{}", done.out);
 }

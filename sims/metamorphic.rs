@@ -174,19 +174,19 @@ fn with_drops(mut plan: Plan, first: Duration, every: Duration) -> Plan {
 }
 
 /// The result of a run.
-struct Came {
+struct RunResult {
     /// The state of each channel at the end: at the host, and at each window that subscribes to it.
     to: BTreeMap<(String, String), String>,
     /// The number of times that each milestone was reached.
     reached: BTreeMap<&'static str, u64>,
 }
 
-fn come(plan: &Plan) -> Came {
+fn run_plan(plan: &Plan) -> RunResult {
     let outcome = run(&subject(), plan, &Options::default()).unwrap();
-    Came { to: known(plan, &outcome.history), reached: reached(plan, &outcome.history) }
+    RunResult { to: known(plan, &outcome.history), reached: reached(plan, &outcome.history) }
 }
 
-impl Came {
+impl RunResult {
     /// Whether the host and a window have any state. Some schedules start no turn after their
     /// faults are removed.
     fn is_comparable(&self) -> bool {
@@ -204,7 +204,7 @@ fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
     let judged = history.events.iter().take_while(|event| event.at <= plan.horizon.into());
     let mut known = BTreeMap::new();
     for event in judged {
-        let (EventKind::Saw { stream, saw }, Some(host)) = (&event.what, &event.host) else {
+        let (EventKind::Observed { stream, saw }, Some(host)) = (&event.what, &event.host) else {
             continue;
         };
         let key = (host.as_str().to_owned(), stream.0.to_string());
@@ -231,10 +231,10 @@ fn reached(plan: &Plan, history: &History) -> BTreeMap<&'static str, u64> {
 }
 
 /// Describes the differences between two runs of a schedule, if there are any.
-fn unlike(name: &str, one: &Came, other: &Came, plan: &Plan) -> Option<String> {
+fn unlike(name: &str, one: &RunResult, other: &RunResult, plan: &Plan) -> Option<String> {
     let keys: BTreeSet<_> = one.to.keys().chain(other.to.keys()).collect();
     let reported =
-        |came: &Came, key| came.to.get(key).map_or_else(|| "nothing".to_owned(), Clone::clone);
+        |came: &RunResult, key| came.to.get(key).map_or_else(|| "nothing".to_owned(), Clone::clone);
     let differ = keys.into_iter().filter(|key| one.to.get(*key) != other.to.get(*key));
     let differ = differ.map(|key| {
         format!("  {} at {}: {}, and {}\n", key.1, key.0, reported(one, key), reported(other, key))
@@ -260,7 +260,7 @@ type Relation = fn(&str, &Plan, &mut Shown) -> Option<String>;
 /// Compares the runs with and without losses; counts the losses.
 fn drops_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String> {
     let dropped = with_drops(plan.clone(), SETTLED, Duration::from_secs(9));
-    let (one, other) = (come(plan), come(&dropped));
+    let (one, other) = (run_plan(plan), run_plan(&dropped));
     assert_eq!(one.times("toolcall.client.lost"), 0, "{name}: the calm run is calm");
     if !one.is_comparable() {
         return None;
@@ -297,7 +297,7 @@ fn snapshots_change(name: &str, plan: &Plan, shown: &mut Shown) -> Option<String
         plan
     };
     let (large, small) = (with_log(10_000), with_log(32));
-    let (one, other) = (come(&large), come(&small));
+    let (one, other) = (run_plan(&large), run_plan(&small));
     assert_eq!(one.times("toolcall.client.reseated"), 0, "{name}: the large log has everything");
     if !one.is_comparable() {
         return None;

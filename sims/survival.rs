@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use reknit::property::Guarantees;
 use reknit::schedule::Limits;
-use reknit::subject::{HostContext, Nothing, Operated, Subject};
+use reknit::subject::{HostContext, Nothing, OperationQueue, Subject};
 use reknit::suite::runner::{self, TestCase};
 
 /// If this variable is set, the program is the command.
@@ -60,7 +60,7 @@ impl Subject for Unruly {
         "unruly"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "does what it must not"
     }
 
@@ -74,7 +74,7 @@ impl Subject for Unruly {
         std::future::pending().await
     }
 
-    async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
+    async fn drive(&self, host: HostContext, _: OperationQueue<Nothing>) {
         match host.plan.seed {
             STUCK => loop {
                 std::thread::park();
@@ -93,12 +93,12 @@ const FILE: &str = "format = 1\nsubject = \"unruly\"\ntitle = \"It sleeps\"\nsee
 
 /// Three runs, the second of which blocks its thread.
 fn stuck() -> Result<(), String> {
-    let done = Place::new("stuck")?.command(
+    let done = WorkingFolder::new("stuck")?.command(
         "",
         &["run", "-", "--patience", "1500ms", "--jobs", "1"],
         FILE,
     )?;
-    done.says(
+    done.contains_words(
         1,
         &[
             "BROKE no_livelock in 1 run",
@@ -113,13 +113,13 @@ fn stuck() -> Result<(), String> {
 const HUNT: [&str; 9] =
     ["hunt", "unruly", "--seed", "1", "--runs", "20", "--patience", "1500ms", "--jobs"];
 
-fn hunt(place: &Place, before: &str, jobs: &str) -> Result<Done, String> {
+fn hunt(place: &WorkingFolder, before: &str, jobs: &str) -> Result<Done, String> {
     place.command(before, &[&HUNT[..], &[jobs]].concat(), "")
 }
 
 fn unruly() -> Result<(), String> {
     for jobs in ["1", "2"] {
-        let place = Place::new("unruly")?;
+        let place = WorkingFolder::new("unruly")?;
         let reported = [
             "no_livelock",
             "no_panic",
@@ -128,7 +128,7 @@ fn unruly() -> Result<(), String> {
             "20 schedules",
             "3 schedules with violations",
         ];
-        hunt(&place, "", jobs)?.says(1, &reported)?;
+        hunt(&place, "", jobs)?.contains_words(1, &reported)?;
         let kept = std::fs::read_dir(place.0.join("scenarios/found"))
             .map_err(|error| error.to_string())?;
         let mut kept: Vec<_> =
@@ -145,10 +145,10 @@ fn unruly() -> Result<(), String> {
 
 /// The folder cannot be created, because a file has that name.
 fn no_folder() -> Result<(), String> {
-    let place = Place::new("no-folder")?;
+    let place = WorkingFolder::new("no-folder")?;
     std::fs::write(place.0.join("scenarios"), "in the way").map_err(|error| error.to_string())?;
     let done = hunt(&place, "", "2")?;
-    done.says(1, &["3 schedules with violations", "-----BEGIN REKNIT SCENARIO-----"])?;
+    done.contains_words(1, &["3 schedules with violations", "-----BEGIN REKNIT SCENARIO-----"])?;
     done.complains("its text is printed instead")
 }
 
@@ -156,9 +156,9 @@ fn no_folder() -> Result<(), String> {
 const FULL: &str = "trap '' XFSZ; ulimit -f 0; ";
 
 fn full_disk() -> Result<(), String> {
-    let place = Place::new("full-disk")?;
+    let place = WorkingFolder::new("full-disk")?;
     let done = hunt(&place, FULL, "2")?;
-    done.says(1, &["3 schedules with violations", "-----BEGIN REKNIT SCENARIO-----"])?;
+    done.contains_words(1, &["3 schedules with violations", "-----BEGIN REKNIT SCENARIO-----"])?;
     done.complains("its text is printed instead")?;
     let left =
         std::fs::read_dir(place.0.join("scenarios/found")).map_err(|error| error.to_string())?;
@@ -169,13 +169,15 @@ fn full_disk() -> Result<(), String> {
 }
 
 fn read_from_the_log() -> Result<(), String> {
-    let place = Place::new("log")?;
+    let place = WorkingFolder::new("log")?;
     let log = hunt(&place, FULL, "1")?.out;
     let panics = log
         .split("FAIL")
         .find(|story| story.contains("no_panic"))
         .ok_or("no story of the panic")?;
-    place.command("", &["replay", "-"], panics)?.says(1, &["no_panic", "the client's own fault"])
+    place
+        .command("", &["replay", "-"], panics)?
+        .contains_words(1, &["no_panic", "the client's own fault"])
 }
 
 /// A terminal in which Ctrl-C is pressed.
@@ -203,19 +205,19 @@ sys.exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 99)
 "#;
 
 fn ctrl_c() -> Result<(), String> {
-    let place = Place::new("ctrl-c")?;
+    let place = WorkingFolder::new("ctrl-c")?;
     let script = place.0.join("terminal.py");
     std::fs::write(&script, TERMINAL).map_err(|error| error.to_string())?;
     // From this seed on, no run goes wrong.
     let before = format!("python3 {} ", script.display());
     let args = ["hunt", "unruly", "--seed", "100", "--runs", "100000000", "--jobs", "2"];
-    place.command(&before, &args, "")?.says(0, &["schedules a second", "no violation"])
+    place.command(&before, &args, "")?.contains_words(0, &["schedules a second", "no violation"])
 }
 
 /// The working folder of a command in a test.
-struct Place(PathBuf);
+struct WorkingFolder(PathBuf);
 
-impl Place {
+impl WorkingFolder {
     fn new(name: &str) -> Result<Self, String> {
         let path =
             std::env::temp_dir().join(format!("reknit-survival-{name}-{}", std::process::id()));
@@ -230,7 +232,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkingFolder {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).ok();
     }
@@ -251,7 +253,7 @@ impl From<Output> for Done {
 }
 
 impl Done {
-    fn says(&self, status: i32, words: &[&str]) -> Result<(), String> {
+    fn contains_words(&self, status: i32, words: &[&str]) -> Result<(), String> {
         if self.status != Some(status) {
             return Err(format!("it ended with {:?}: {}{}", self.status, self.out, self.err));
         }

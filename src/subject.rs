@@ -51,7 +51,7 @@ pub trait Subject: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// A description in one line.
-    fn about(&self) -> &'static str;
+    fn description(&self) -> &'static str;
 
     /// All sizes, windows, deadlines and budgets of the subject.
     fn limits(&self) -> &'static [Limit] {
@@ -135,13 +135,13 @@ pub trait Subject: Send + Sync + 'static {
     fn serve(&self, host: HostContext) -> impl Future<Output = ()> + Send;
 
     /// Runs a client and the driver of its user, until there are no more operations and all are
-    /// finished. The driver takes operations from [`Operated::next`], starts each without waiting
+    /// finished. The driver takes operations from [`OperationQueue::next`], starts each without waiting
     /// for the earlier ones, and records the observations of its user ([what a driver must
     /// record](Subject#what-a-driver-must-record)). The client is closed when the future returns.
     fn drive(
         &self,
         host: HostContext,
-        operations: Operated<Self::Operation>,
+        operations: OperationQueue<Self::Operation>,
     ) -> impl Future<Output = ()> + Send;
 
     /// The guarantees of the protocol under these limits. The generic properties compute their
@@ -155,7 +155,7 @@ pub trait Subject: Send + Sync + 'static {
 
     /// Returns all violations of these properties. Override it to share work if several properties
     /// read the same data from a run.
-    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
         self.properties().iter().flat_map(|property| (property.check)(cx)).collect()
     }
 
@@ -184,12 +184,12 @@ pub struct HostContext {
 }
 
 /// The operations of one client's user, delivered when they are due.
-pub struct Operated<O> {
+pub struct OperationQueue<O> {
     pub(crate) next: tokio::sync::mpsc::UnboundedReceiver<(Call, Operation)>,
     pub(crate) read: fn(&Operation) -> O,
 }
 
-impl<O> Operated<O> {
+impl<O> OperationQueue<O> {
     /// Waits for the next operation. Returns `None` at the end of the run; the driver then closes
     /// the client.
     pub async fn next(&mut self) -> Option<(Call, O)> {

@@ -25,13 +25,13 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use crate::frontend::{Github, answer, scenario_files};
-use crate::hunt::{self, Checks, Fresh, Pool, ScenarioTally, plans as hunted};
+use crate::hunt::{self, Checks, FreshProcess, Pool, ScenarioTally, plans as hunted};
 use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::Plan;
 use crate::schedule::profile::Profile;
 use crate::subject::DynSubject;
 
-use diary::Diary;
+use diary::ResultLog;
 
 pub use self::proptest::{check, plans};
 
@@ -67,11 +67,11 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>, root: &str) -> ExitCode {
     }
     let root =
         std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from(root), PathBuf::from);
-    let diary = Arc::new(Diary::new(Github::of_this_process()));
+    let diary = Arc::new(ResultLog::new(Github::of_this_process()));
     let trials = std::env::set_current_dir(&root)
         .map_err(|error| format!("{}: {error}", root.display()))
         .and_then(|()| {
-            let asked = Asked::of(|name| std::env::var(name).ok())?;
+            let asked = EnvSettings::of(|name| std::env::var(name).ok())?;
             Github::of_this_process().open()?;
             let suites = subjects
                 .iter()
@@ -91,14 +91,14 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>, root: &str) -> ExitCode {
 
 /// Settings from environment variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Asked {
+struct EnvSettings {
     /// `REKNIT_RUNS`: the number of random schedules.
     runs: Option<u64>,
     /// `REKNIT_SEED`: the first seed of the random schedules.
     seed: Option<u64>,
 }
 
-impl Asked {
+impl EnvSettings {
     fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let number = |name: &str| match variable(name) {
             None => Ok(None),
@@ -133,9 +133,9 @@ struct Suite {
     files: Vec<File>,
     /// Random schedules from the default profile, without a file.
     swarm: File,
-    asked: Asked,
+    asked: EnvSettings,
     /// The results of the suite's tests.
-    diary: Arc<Diary>,
+    diary: Arc<ResultLog>,
 }
 
 impl Suite {
@@ -143,8 +143,8 @@ impl Suite {
     fn new(
         subject: Arc<dyn DynSubject>,
         subjects: &[Arc<dyn DynSubject>],
-        asked: Asked,
-        diary: Arc<Diary>,
+        asked: EnvSettings,
+        diary: Arc<ResultLog>,
     ) -> Result<Arc<Self>, String> {
         let folder = Path::new("scenarios").join(subject.name());
         let mut paths = Vec::new();
@@ -182,7 +182,8 @@ impl Suite {
 
     /// Returns the checks for the runs of a scenario. A canary needs no second opinion.
     fn checks(&self, scenario: &ScenarioFile) -> Checks {
-        let fresh = if scenario.expect.breaks.is_none() { Fresh::this_program() } else { None };
+        let fresh =
+            if scenario.expect.breaks.is_none() { FreshProcess::this_program() } else { None };
         Checks { fresh, ..Checks::default() }
     }
 
@@ -219,12 +220,12 @@ mod tests {
     #[test]
     fn environment_variables_must_be_whole_numbers() {
         let of = |runs: &'static str| {
-            Asked::of(move |name| {
+            EnvSettings::of(move |name| {
                 (name == "REKNIT_RUNS" && !runs.is_empty()).then(|| runs.to_owned())
             })
         };
-        assert_eq!(of(""), Ok(Asked::default()));
-        assert_eq!(of(" 20000 "), Ok(Asked { runs: Some(20_000), seed: None }));
+        assert_eq!(of(""), Ok(EnvSettings::default()));
+        assert_eq!(of(" 20000 "), Ok(EnvSettings { runs: Some(20_000), seed: None }));
         assert_eq!(of("many"), Err("REKNIT_RUNS=many: write a whole number".into()));
     }
 
@@ -240,8 +241,8 @@ mod tests {
     fn the_built_in_suite_has_a_test_for_each_file_and_each_killed_defect() {
         let subjects = crate::subjects::built_in();
         let suite = {
-            let diary = Arc::new(Diary::new(Github::default()));
-            Suite::new(subjects[0].clone(), &subjects, Asked::default(), diary).unwrap()
+            let diary = Arc::new(ResultLog::new(Github::default()));
+            Suite::new(subjects[0].clone(), &subjects, EnvSettings::default(), diary).unwrap()
         };
         let names: Vec<_> =
             trials::of(&suite).iter().map(|trial| trial.name().to_owned()).collect();

@@ -7,11 +7,11 @@ use std::time::Duration;
 use reknit::net::Endpoint;
 use reknit::property::Guarantees;
 use reknit::schedule::Limits;
-use reknit::subject::{DynSubject, HostContext, Nothing, Operated, Subject};
+use reknit::subject::{DynSubject, HostContext, Nothing, OperationQueue, Subject};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::plans::{carry_out, nothing};
-use super::turns::{Meter, Side, tell};
+use super::turns::{Meter, Side, print_figure};
 
 /// A server that echoes what it receives, and a client that sends a message and reads the echo once
 /// per second.
@@ -24,7 +24,7 @@ impl Subject for Echo {
         "echo"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "an echo over a bare stream"
     }
 
@@ -32,18 +32,18 @@ impl Subject for Echo {
         let mut listener =
             host.env.net.listen(&Endpoint::tcp("server", 80)).await.expect("nobody else listens");
         let mut stream = listener.accept().await.expect("a client connects");
-        let mut heard = [0; 5];
-        while stream.read_exact(&mut heard).await.is_ok() && stream.write_all(&heard).await.is_ok()
-        {
-        }
+        let mut received = [0; 5];
+        while stream.read_exact(&mut received).await.is_ok()
+            && stream.write_all(&received).await.is_ok()
+        {}
     }
 
-    async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
+    async fn drive(&self, host: HostContext, _: OperationQueue<Nothing>) {
         let mut stream =
             host.env.net.connect(&Endpoint::tcp("server", 80)).await.expect("a server listens");
-        let mut heard = [0; 5];
+        let mut received = [0; 5];
         while stream.write_all(b"hello").await.is_ok()
-            && stream.read_exact(&mut heard).await.is_ok()
+            && stream.read_exact(&mut received).await.is_ok()
         {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -60,7 +60,7 @@ pub fn measure(meter: &mut Meter) {
     let [short, long] = [60, 3_660].map(|seconds| nothing("echo", Duration::from_secs(seconds)));
     let sides = [Side::new(|| carry_out(&echo, &long)), Side::new(|| carry_out(&echo, &short))];
     let Some([long, short]) = meter.turns("echo/an hour", sides) else { return };
-    tell(
+    print_figure(
         "an echo over a bare stream",
         format!("{:.2} µs", (long - short) / 3_600.0 * 1e6),
         "5 µs, aim 3",

@@ -10,7 +10,7 @@ use reknit::world::{Engine, Options, run};
 
 use super::echo::Echo;
 use super::plans::{nothing, subject};
-use super::turns::{Meter, Side, tell};
+use super::turns::{Meter, Side, print_figure};
 
 /// One client, two processes, 90 virtual seconds, three outages.
 const THREE_OUTAGES: &str = r#"
@@ -95,5 +95,5 @@ fn compare(
         event * 1e3,
         ticks * 1e3
     );
-    tell(what, figure, held_to);
+    print_figure(what, figure, held_to);
 }

@@ -12,7 +12,7 @@ use reknit::scenario::Expect;
 use reknit::world::{Options, RunError};
 
 use super::plans::{default_profile, subject};
-use super::turns::{Meter, Side, tell};
+use super::turns::{Meter, Side, print_figure};
 
 /// The hunt target of `reknit hunt exec`.
 pub fn ground() -> HuntTarget {
@@ -40,12 +40,16 @@ fn threads(meter: &mut Meter, ground: &HuntTarget) {
         })
     };
     let Some([one, two]) = meter.turns("hunts/threads", [on(1), on(2)]) else { return };
-    tell(
+    print_figure(
         "hunt exec",
         format!("{:.0} schedules a second and core", runs as f64 / one),
         "500, aim 1,000",
     );
-    tell("hunt exec --jobs 2", format!("{:.2} times as many", one / two), "1.8 times as many");
+    print_figure(
+        "hunt exec --jobs 2",
+        format!("{:.2} times as many", one / two),
+        "1.8 times as many",
+    );
 }
 
 /// Prints the share of the time that repeated runs take, and the share that control runs take.
@@ -67,6 +71,10 @@ fn checks(meter: &mut Meter, ground: &HuntTarget) {
     ];
     let Some([checked, with_twins, bare]) = meter.turns("hunts/checks", sides) else { return };
     let share = |of: f64| format!("{:.1} % of the time", of / checked * 100.0);
-    tell("the self-check of hunt exec, which repeats runs", share(checked - with_twins), "5 %");
-    tell("the twins of hunt exec", share(with_twins - bare), "nothing");
+    print_figure(
+        "the self-check of hunt exec, which repeats runs",
+        share(checked - with_twins),
+        "5 %",
+    );
+    print_figure("the twins of hunt exec", share(with_twins - bare), "nothing");
 }

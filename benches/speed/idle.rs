@@ -5,7 +5,7 @@ use std::time::Duration;
 use reknit::schedule::{LimitValue, Plan};
 
 use super::plans::{carry_out, nothing, subject};
-use super::turns::{Meter, Side, tell};
+use super::turns::{Meter, Side, print_figure};
 
 pub fn measure(meter: &mut Meter) {
     let exec = subject("exec");
@@ -24,8 +24,8 @@ pub fn measure(meter: &mut Meter) {
     let sides = [Side::new(|| connects(&beating)), Side::new(|| connects(&silent)).times(50)];
     let Some([beating, silent]) = meter.turns("idle/a day", sides) else { return };
     let times = |seconds: f64| format!("{:.0} × real time", day.as_secs_f64() / seconds);
-    tell("an idle session, with heartbeats", times(beating), "100,000 × real time");
-    tell("an idle session, without heartbeats", times(silent), "10,000,000 × real time");
+    print_figure("an idle session, with heartbeats", times(beating), "100,000 × real time");
+    print_figure("an idle session, without heartbeats", times(silent), "10,000,000 × real time");
 }
 
 /// The same plan with a ping interval longer than the run, so that neither end sends a ping.

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::turns::{Meter, Side, tell};
+use super::turns::{Meter, Side, print_figure};
 
 /// How many calls are timed per turn.
 const CALLS: u32 = 100;
@@ -41,9 +41,9 @@ fn throughput(meter: &mut Meter, runtime: &Runtime, stage: &Stage, what: &str, s
     let (bytes, events) = (Cell::new(0), Cell::new(0));
     let sides = [
         Side::new(|| {
-            let heard = runtime.block_on(async { listen(&stage.start(script).await).await });
-            bytes.set(heard.bytes);
-            events.set(heard.events);
+            let received = runtime.block_on(async { listen(&stage.start(script).await).await });
+            bytes.set(received.bytes);
+            events.set(received.events);
         }),
         Side::new(|| {
             assert_eq!(runtime.block_on(plain_copy(script)), bytes.get(), "the same bytes")
@@ -55,7 +55,7 @@ fn throughput(meter: &mut Meter, runtime: &Runtime, stage: &Stage, what: &str, s
     let figure = format!(
         "{rate:.0} MB/s, {events:.0} events/s; a plain TCP copy {plain_rate:.0} MB/s, {times:.1} times as fast"
     );
-    tell(&format!("exec over loopback, output in {what}"), figure, "nothing");
+    print_figure(&format!("exec over loopback, output in {what}"), figure, "nothing");
 }
 
 /// Prints how long a call takes while another process floods the connection, and how long on a
@@ -76,7 +76,7 @@ fn latency(meter: &mut Meter, runtime: &Runtime, stage: &Stage) {
     let figure = format!(
         "{beside}, 99 of 100 within {slowest} µs; without the flood {alone}; a plain TCP echo {plain}"
     );
-    tell("a call over loopback while a process floods", figure, "nothing");
+    print_figure("a call over loopback while a process floods", figure, "nothing");
 }
 
 /// A client and its server, as deployed.
@@ -118,25 +118,25 @@ impl Stage {
 }
 
 /// Counts of the bytes and events received from a process.
-struct Heard {
+struct ReceivedOutput {
     bytes: u64,
     events: u64,
 }
 
 /// Reads the events of a process until it ends.
-async fn listen(process: &Process) -> Heard {
-    let (mut heard, mut events) = (Heard { bytes: 0, events: 0 }, process.events());
+async fn listen(process: &Process) -> ReceivedOutput {
+    let (mut received, mut events) = (ReceivedOutput { bytes: 0, events: 0 }, process.events());
     while let Some(event) = events.next().await {
         match event {
             Event::Output { bytes, .. } => {
-                heard.bytes += bytes.len() as u64;
-                heard.events += 1;
+                received.bytes += bytes.len() as u64;
+                received.events += 1;
             }
             Event::Failed(failure) => panic!("{failure}"),
             Event::Exited { .. } | Event::Closed { .. } => {}
         }
     }
-    heard
+    received
 }
 
 /// Makes [`CALLS`] calls, one after another, and returns the duration of each.
@@ -164,8 +164,9 @@ async fn calls_beside_a_flood(
     flood.wake().changed().await.expect("it floods");
     let took = calls(quiet).await;
     flood.terminate().await.expect("it is ended");
-    let heard = listening.join_next().await.expect("somebody listens").expect("nothing was lost");
-    assert!(heard.events > 0);
+    let received =
+        listening.join_next().await.expect("somebody listens").expect("nothing was lost");
+    assert!(received.events > 0);
     slow.extend(&took);
     mean(&took)
 }
@@ -190,10 +191,10 @@ async fn plain_echo() -> Duration {
         let (mut reads, mut writes) = far.split();
         copy(&mut reads, &mut writes).await
     });
-    let (start, mut heard) = (Instant::now(), [0; 5]);
+    let (start, mut received) = (Instant::now(), [0; 5]);
     for _ in 0..CALLS {
         near.write_all(b"hello").await.expect("somebody reads");
-        near.read_exact(&mut heard).await.expect("somebody answers");
+        near.read_exact(&mut received).await.expect("somebody answers");
     }
     start.elapsed() / CALLS
 }

@@ -7,7 +7,7 @@ use reknit::hunt::random::hunt;
 use reknit::hunt::{Checks, Pool};
 
 use super::hunts::ground;
-use super::turns::{Meter, has_arg, is_named, tell};
+use super::turns::{Meter, has_arg, is_named, print_figure};
 
 pub fn measure(meter: &mut Meter) {
     let wanted = if meter.is_timed() { has_arg("memory") } else { is_named("memory") };
@@ -33,7 +33,7 @@ pub fn measure(meter: &mut Meter) {
         let figure = format!(
             "{last} KiB at most, {more:.0} % above {first} KiB after {early} ({last_now} and {first_now} KiB resident)"
         );
-        tell(&format!("the memory of {runs} schedules"), figure, "20 % above");
+        print_figure(&format!("the memory of {runs} schedules"), figure, "20 % above");
     }
 }
 

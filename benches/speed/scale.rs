@@ -4,7 +4,7 @@
 use reknit::history::EventKind;
 
 use super::plans::{carry_out, judged, lines, subject};
-use super::turns::{Meter, Side, tell};
+use super::turns::{Meter, Side, print_figure};
 
 pub fn measure(meter: &mut Meter) {
     let (hosts, processes) = (meter.size(100, 10), meter.size(1_000, 50));
@@ -46,6 +46,10 @@ fn compare(meter: &mut Meter, row: &str, of_what: &str, [few, many]: [(u32, u32)
             few * 1e6,
             many * 1e6
         );
-        tell(&format!("an event among {balance} {of_what}{suffix}"), figure, "3 times as much");
+        print_figure(
+            &format!("an event among {balance} {of_what}{suffix}"),
+            figure,
+            "3 times as much",
+        );
     }
 }

@@ -122,7 +122,7 @@ pub fn has_arg(word: &str) -> bool {
 }
 
 /// Prints a result and its target.
-pub fn tell(name: &str, figure: impl Display, held_to: &str) {
+pub fn print_figure(name: &str, figure: impl Display, held_to: &str) {
     println!("{name}: {figure} (held to {held_to})");
 }
 

@@ -35,8 +35,10 @@ pub async fn play(exchange: &Exchange, address: Ipv4Addr) -> Vec<String> {
             .await;
     }
     let net = Arc::new(Resettable::default());
-    let hand = net.clone();
-    exchange.on(Stage::new(net.clone(), net, at, Arc::new(move |stream| hand.reset(stream)))).await
+    let reset_net = net.clone();
+    exchange
+        .on(Stage::new(net.clone(), net, at, Arc::new(move |stream| reset_net.reset(stream))))
+        .await
 }
 
 /// A network whose connections can be reset from either end. A socket with a linger time of zero

@@ -59,7 +59,7 @@ pub type ResetByHand = Arc<dyn Fn(Stream) + Send + Sync>;
 
 /// Waits for a result and describes it: the text of `good` for a success, the kind of an error, or
 /// "nothing" after a while.
-async fn what_came<T>(
+async fn describe_result<T>(
     of: impl Future<Output = io::Result<T>>,
     good: impl FnOnce(&T) -> String,
 ) -> (String, Option<T>) {
@@ -106,7 +106,7 @@ impl Stage {
     }
 
     /// Starts the server and connects a client; returns (client, server, listener).
-    pub async fn pair(&self) -> (End, End, Door) {
+    pub async fn pair(&self) -> (End, End, TestListener) {
         let mut door = self.listen("listener").await.expect("the endpoint is free");
         let (client, server) =
             tokio::join!(self.connection("client", door.endpoint()), door.accepted("server"));
@@ -114,16 +114,18 @@ impl Stage {
     }
 
     /// Starts the server's listener.
-    pub async fn listen(&self, who: &'static str) -> Option<Door> {
+    pub async fn listen(&self, who: &'static str) -> Option<TestListener> {
         self.listen_at(who, self.at.clone()).await
     }
 
     /// Starts a listener at a given endpoint, which may be in use by another listener.
-    pub async fn listen_at(&self, who: &'static str, at: Endpoint) -> Option<Door> {
+    pub async fn listen_at(&self, who: &'static str, at: Endpoint) -> Option<TestListener> {
         match self.server.listen(&at).await {
-            Ok(listener) => {
-                Some(Door { listener, host: self.at.host().to_owned(), notes: self.notes.clone() })
-            }
+            Ok(listener) => Some(TestListener {
+                listener,
+                host: self.at.host().to_owned(),
+                notes: self.notes.clone(),
+            }),
             Err(error) => {
                 self.notes.add(format!("{who} listens: {:?}", error.kind()));
                 None
@@ -133,7 +135,7 @@ impl Stage {
 
     /// Connects a client, and records the result.
     pub async fn connect(&self, who: &'static str, to: Endpoint) -> Option<End> {
-        let (came, end) = what_came(self.connection(who, to), ok).await;
+        let (came, end) = describe_result(self.connection(who, to), ok).await;
         self.notes.add(format!("{who} connects: {came}"));
         end
     }
@@ -157,13 +159,13 @@ impl Stage {
 }
 
 /// A listener.
-pub struct Door {
+pub struct TestListener {
     listener: Listener,
     host: String,
     notes: Notes,
 }
 
-impl Door {
+impl TestListener {
     /// Returns its address.
     pub fn endpoint(&self) -> Endpoint {
         Endpoint::tcp(self.host.clone(), self.listener.endpoint().port())
@@ -171,7 +173,7 @@ impl Door {
 
     /// Accepts a connection, and records the result.
     pub async fn accept(&mut self, who: &'static str) -> Option<End> {
-        let (came, end) = what_came(self.accepted(who), ok).await;
+        let (came, end) = describe_result(self.accepted(who), ok).await;
         self.notes.add(format!("{who} accepts: {came}"));
         end
     }
@@ -208,14 +210,14 @@ impl End {
                 format!("{count} bytes of {}", text.len())
             }
         };
-        let (came, _) = what_came(self.stream.write(text.as_bytes()), all).await;
+        let (came, _) = describe_result(self.stream.write(text.as_bytes()), all).await;
         self.note(&format!("writes `{text}`"), &came);
     }
 
     /// Reads with one call.
     pub async fn read(&mut self) {
         let mut buffer = [0; 4096];
-        let (came, read) = what_came(self.stream.read(&mut buffer), |_| String::new()).await;
+        let (came, read) = describe_result(self.stream.read(&mut buffer), |_| String::new()).await;
         let came = match read {
             Some(0) => "eof".to_owned(),
             Some(count) => format!("`{}`", String::from_utf8_lossy(&buffer[..count])),
@@ -227,13 +229,13 @@ impl End {
     /// Reads into an empty buffer.
     pub async fn read_into_nothing(&mut self) {
         let (came, _) =
-            what_came(self.stream.read(&mut []), |count| format!("{count} bytes")).await;
+            describe_result(self.stream.read(&mut []), |count| format!("{count} bytes")).await;
         self.note("reads into no space", &came);
     }
 
     /// Shuts the write direction down.
     pub async fn shut(&mut self) {
-        let (came, _) = what_came(self.stream.shutdown(), ok).await;
+        let (came, _) = describe_result(self.stream.shutdown(), ok).await;
         self.note("shuts", &came);
     }
 
@@ -243,7 +245,7 @@ impl End {
     }
 
     /// Writes `total` bytes that depend on their positions, and shuts the write direction down.
-    pub async fn pour(&mut self, total: usize) {
+    pub async fn write_bytes(&mut self, total: usize) {
         let bytes: Vec<u8> = (0..total).map(byte).collect();
         let poured = async {
             self.stream.write_all(&bytes).await?;
@@ -255,11 +257,11 @@ impl End {
     }
 
     /// Reads to the end, at most `size` bytes at a time, and records whether they are the bytes of
-    /// `pour`.
-    pub async fn sip(&mut self, size: usize) {
+    /// `write_bytes`.
+    pub async fn read_bytes(&mut self, size: usize) {
         let (mut count, mut right, mut buffer) = (0, true, vec![0; size]);
         let end = loop {
-            match what_came(self.stream.read(&mut buffer), |_| "eof".to_owned()).await {
+            match describe_result(self.stream.read(&mut buffer), |_| "eof".to_owned()).await {
                 (_, Some(read)) if read > 0 => {
                     right &= buffer[..read]
                         .iter()
@@ -278,7 +280,7 @@ impl End {
     }
 }
 
-/// Returns the byte of `pour` at a position. Blocks whose size is a power of two all differ.
+/// Returns the byte of `write_bytes` at a position. Blocks whose size is a power of two all differ.
 fn byte(at: usize) -> u8 {
     (at % 251) as u8
 }

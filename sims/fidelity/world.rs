@@ -7,7 +7,7 @@ use reknit::history::EventKind;
 use reknit::net::{Endpoint, Net};
 use reknit::property::Guarantees;
 use reknit::schedule::{Action, Conn, Fault, Limits, Plan, Step, When};
-use reknit::subject::{DynSubject, HostContext, Nothing, Operated, Subject};
+use reknit::subject::{DynSubject, HostContext, Nothing, OperationQueue, Subject};
 use reknit::world::{Options, run};
 
 use crate::stage::{Exchange, RESET_AT, Stage, Toward};
@@ -68,7 +68,7 @@ impl Subject for Played {
         "played"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "one exchange"
     }
 
@@ -77,7 +77,7 @@ impl Subject for Played {
         std::future::pending().await
     }
 
-    async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
+    async fn drive(&self, host: HostContext, _: OperationQueue<Nothing>) {
         let server = self.server.lock().unwrap().clone().expect("servers start first");
         // The network causes the reset: the end that would send it keeps its socket, and stays
         // silent.

@@ -9,7 +9,7 @@ use reknit_exec::client::{Failure, State, Via};
 use reknit_exec::limits::{ClientLimits, WireLimits};
 use tokio::time::timeout;
 
-use super::proxy::Weather;
+use super::proxy::NetworkState;
 use super::stage::{NEVER, Stage, lives, until};
 
 /// Sets short timeouts, so that both ends notice silence quickly.
@@ -37,9 +37,11 @@ async fn a_shell_survives_three_outages_without_losing_output() {
         exit 7";
     let mut shell = stage.shell("shell", script).await;
     let pid = shell.number().await;
-    for (n, weather) in [(1, Weather::Resets), (2, Weather::Closes), (3, Weather::Still)] {
+    for (n, network_state) in
+        [(1, NetworkState::Resets), (2, NetworkState::Closes), (3, NetworkState::Still)]
+    {
         assert_eq!(shell.line().await, format!("before-{n} {pid}"));
-        stage.outage(weather).await;
+        stage.outage(network_state).await;
         stage.folder.touch(&format!("lost-{n}"));
         stage.folder.touched(&format!("printed-{n}")).await;
         let process = shell.process.clone();
@@ -54,7 +56,7 @@ async fn a_shell_survives_three_outages_without_losing_output() {
         stage.folder.touch(&format!("found-{n}"));
         assert_eq!(shell.line().await, format!("during-{n} {pid}"));
         assert_eq!(shell.line().await, format!("after-{n} {pid}"));
-        shell.hears(&format!("word-{n}")).await;
+        shell.receives(&format!("word-{n}")).await;
         assert_eq!(shell.line().await, format!("heard word-{n} {pid}"));
     }
     assert_eq!(shell.exits().await, 7);
@@ -67,10 +69,10 @@ async fn a_short_stall_does_not_close_the_connection() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo $$; await go; echo during; touch printed").await;
     shell.number().await;
-    stage.proxy.turns(Weather::Still).await;
+    stage.proxy.turns(NetworkState::Still).await;
     stage.folder.touch("go");
     stage.folder.touched("printed").await;
-    stage.proxy.turns(Weather::Fair).await;
+    stage.proxy.turns(NetworkState::Fair).await;
     let (_, _, via) = shell.output().await;
     assert_eq!(via, Via { generation: 1, live: true });
     assert_eq!(shell.line().await, "during");
@@ -93,7 +95,7 @@ async fn two_processes_survive_the_same_reset() {
     for (shell, name) in shells.iter_mut().zip(["a", "b"]) {
         assert_eq!(shell.line().await, format!("{name} before"));
     }
-    stage.outage(Weather::Resets).await;
+    stage.outage(NetworkState::Resets).await;
     stage.folder.touch("lost");
     stage.folder.touched("a").await;
     stage.folder.touched("b").await;
@@ -114,7 +116,7 @@ async fn an_exit_during_an_outage_is_reported_completely() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo here; await lost; echo last words; exit 3").await;
     assert_eq!(shell.line().await, "here");
-    stage.outage(Weather::Resets).await;
+    stage.outage(NetworkState::Resets).await;
     stage.folder.touch("lost");
     until("it has ended", || stage.resources.counts().open_processes == 0).await;
     stage.heals().await;
@@ -132,7 +134,7 @@ async fn a_grandchild_prints_after_the_exit_and_after_a_reset() {
         .await;
     assert_eq!(shell.line().await, "early");
     assert_eq!(shell.exits().await, 4);
-    stage.outage(Weather::Resets).await;
+    stage.outage(NetworkState::Resets).await;
     stage.folder.touch("lost");
     stage.heals().await;
     assert_eq!(shell.line().await, "late");
@@ -149,11 +151,11 @@ async fn an_abandoned_session_ends_with_its_processes() {
     let mut shell = stage.shell("shell", "sleep 600 & echo $!; echo $$; wait").await;
     let (grandchild, child) = (shell.number().await, shell.number().await);
     assert!(lives(grandchild) && lives(child));
-    stage.outage(Weather::Resets).await;
+    stage.outage(NetworkState::Resets).await;
     until("the session is over", || stage.resources.counts().sessions == 0).await;
     until("they are dead", || !lives(grandchild) && !lives(child)).await;
 
-    stage.proxy.turns(Weather::Fair).await;
+    stage.proxy.turns(NetworkState::Fair).await;
     stage.client_is(State::Failed).await;
     let failure = shell.fails().await;
     assert!(matches!(failure, Failure::SessionLost(_)), "{failure:?}");

@@ -2,7 +2,7 @@
 
 use reknit_exec::wire::process::{OutputStream, Signal};
 
-use super::proxy::Weather;
+use super::proxy::NetworkState;
 use super::stage::{Stage, lives, until};
 
 /// The process sees a terminal that echoes its input; a reset does not hang it up.
@@ -13,9 +13,9 @@ async fn a_process_on_a_terminal_survives_a_reset() {
         "test -t 0 && test -t 1 && test -t 2 && echo terminal; read word; echo got $word; exit 5";
     let mut shell = stage.shell_on_terminal("shell", script).await;
     assert_eq!(shell.line().await, "terminal");
-    stage.outage(Weather::Resets).await;
+    stage.outage(NetworkState::Resets).await;
     stage.heals().await;
-    shell.hears("word").await;
+    shell.receives("word").await;
     assert_eq!(shell.line().await, "word");
     assert_eq!(shell.line().await, "got word");
     assert_eq!(shell.exits().await, 5);

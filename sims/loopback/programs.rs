@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::proxy::{Proxy, Weather};
+use super::proxy::{NetworkState, Proxy};
 use super::stage::{AWAIT, Folder, NEVER, lives, until};
 
 /// Cargo places examples next to the folder of the tests.
@@ -85,12 +85,12 @@ async fn a_command_survives_a_reset_and_its_user_is_informed() {
     let script = "echo before; await lost; echo during; touch printed; read word; echo got $word; echo oh >&2; exit 7";
     let mut client = client(&proxy, &folder, script);
     assert_eq!(client.prints().await.as_deref(), Some("before"));
-    proxy.turns(Weather::Resets).await;
+    proxy.turns(NetworkState::Resets).await;
     let reported = client.complains().await;
     assert_eq!(reported.as_deref(), Some("exec_client: connection lost; reconnecting"));
     folder.touch("lost");
     folder.touched("printed").await;
-    proxy.turns(Weather::Fair).await;
+    proxy.turns(NetworkState::Fair).await;
     assert_eq!(client.complains().await.as_deref(), Some("exec_client: reconnected"));
     assert_eq!(client.prints().await.as_deref(), Some("during"));
     client.stdin.write_all(b"word\n").await.unwrap();

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 /// The condition of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weather {
+pub enum NetworkState {
     /// All data is forwarded.
     Fair,
     /// Every connection is reset, including new ones.
@@ -23,7 +23,7 @@ pub enum Weather {
     Still,
 }
 
-impl Weather {
+impl NetworkState {
     fn ends_connections(&self) -> bool {
         matches!(self, Self::Resets | Self::Closes)
     }
@@ -32,7 +32,7 @@ impl Weather {
 /// A proxy in front of one server. The weather is fair at first.
 pub struct Proxy {
     at: Endpoint,
-    weather: watch::Sender<Weather>,
+    network_state: watch::Sender<NetworkState>,
     /// The number of connections that it forwards.
     carried: watch::Receiver<usize>,
     _task: JoinSet<()>,
@@ -42,11 +42,11 @@ impl Proxy {
     pub async fn before(server: Endpoint) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = Endpoint::tcp("127.0.0.1", listener.local_addr().unwrap().port());
-        let (weather, forecast) = watch::channel(Weather::Fair);
+        let (network_state, forecast) = watch::channel(NetworkState::Fair);
         let (count, carried) = watch::channel(0);
         let mut task = JoinSet::new();
         task.spawn(accept(listener, server, forecast, count));
-        Self { at, weather, carried, _task: task }
+        Self { at, network_state, carried, _task: task }
     }
 
     /// Returns the address for clients.
@@ -56,24 +56,24 @@ impl Proxy {
 
     /// Changes the weather. If the new weather ends connections, all existing ones have ended when
     /// this returns.
-    pub async fn turns(&self, weather: Weather) {
-        self.weather.send_replace(weather);
-        if weather.ends_connections() {
+    pub async fn turns(&self, network_state: NetworkState) {
+        self.network_state.send_replace(network_state);
+        if network_state.ends_connections() {
             self.carried.clone().wait_for(|carried| *carried == 0).await.unwrap();
         }
     }
 
     /// Resets every existing connection. New ones are forwarded.
     pub async fn cut(&self) {
-        self.turns(Weather::Resets).await;
-        self.turns(Weather::Fair).await;
+        self.turns(NetworkState::Resets).await;
+        self.turns(NetworkState::Fair).await;
     }
 }
 
 async fn accept(
     listener: TcpListener,
     server: Endpoint,
-    weather: watch::Receiver<Weather>,
+    network_state: watch::Receiver<NetworkState>,
     carried: watch::Sender<usize>,
 ) {
     let mut pairs = JoinSet::new();
@@ -81,22 +81,26 @@ async fn accept(
         tokio::select! {
             biased;
             Some(_) = pairs.join_next() => {}
-            accepted = listener.accept() => drop(pairs.spawn(pair(accepted.unwrap().0, server.clone(), weather.clone()))),
+            accepted = listener.accept() => drop(pairs.spawn(pair(accepted.unwrap().0, server.clone(), network_state.clone()))),
         }
         carried.send_replace(pairs.len());
     }
 }
 
 /// Forwards one connection of a client to the server.
-async fn pair(mut near: TcpStream, server: Endpoint, mut weather: watch::Receiver<Weather>) {
+async fn pair(
+    mut near: TcpStream,
+    server: Endpoint,
+    mut network_state: watch::Receiver<NetworkState>,
+) {
     let Ok(mut far) = TcpStream::connect((server.host(), server.port())).await else { return };
     near.set_nodelay(true).unwrap();
     far.set_nodelay(true).unwrap();
     let ((near_in, near_out), (far_in, far_out)) = (near.split(), far.split());
-    let (there, back) = (weather.clone(), weather.clone());
+    let (there, back) = (network_state.clone(), network_state.clone());
     let resets = tokio::select! {
         biased;
-        storm = weather.wait_for(Weather::ends_connections) => storm.is_ok_and(|storm| *storm == Weather::Resets),
+        storm = network_state.wait_for(NetworkState::ends_connections) => storm.is_ok_and(|storm| *storm == NetworkState::Resets),
         over = async { tokio::try_join!(carry(near_in, far_out, there), carry(far_in, near_out, back)) } => over.is_err(),
     };
     if resets {
@@ -108,12 +112,15 @@ async fn pair(mut near: TcpStream, server: Endpoint, mut weather: watch::Receive
 async fn carry(
     mut from: ReadHalf<'_>,
     mut to: WriteHalf<'_>,
-    mut weather: watch::Receiver<Weather>,
+    mut network_state: watch::Receiver<NetworkState>,
 ) -> io::Result<()> {
     let mut bytes = vec![0; 16 * 1024];
     loop {
         let count = from.read(&mut bytes).await?;
-        weather.wait_for(|weather| *weather != Weather::Still).await.map_err(io::Error::other)?;
+        network_state
+            .wait_for(|network_state| *network_state != NetworkState::Still)
+            .await
+            .map_err(io::Error::other)?;
         match count {
             0 => return to.shutdown().await,
             count => to.write_all(&bytes[..count]).await?,

@@ -21,7 +21,7 @@ use rustix::process::{Pid, test_kill_process};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::proxy::{Proxy, Weather};
+use super::proxy::{NetworkState, Proxy};
 
 /// A time limit that no test reaches, even on a slow machine.
 pub const NEVER: Duration = Duration::from_secs(60);
@@ -106,10 +106,10 @@ impl Stage {
         server(&mut theirs);
         let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
         let server = listener.endpoint();
-        let house = Server::new(&env, theirs);
-        let resources = house.resources();
+        let exec_server = Server::new(&env, theirs);
+        let resources = exec_server.resources();
         let mut serving = JoinSet::new();
-        serving.spawn(house.serve(listener));
+        serving.spawn(exec_server.serve(listener));
         let proxy = Proxy::before(server.clone()).await;
         let client = Client::start(&env, proxy.endpoint(), ours);
         Self { proxy, client, resources, server, folder: Folder::new(), _server: serving }
@@ -149,14 +149,14 @@ impl Stage {
 
     /// Sets this weather, and waits until the client has noticed the lost connection. The weather
     /// stays.
-    pub async fn outage(&self, weather: Weather) {
-        self.proxy.turns(weather).await;
+    pub async fn outage(&self, network_state: NetworkState) {
+        self.proxy.turns(network_state).await;
         self.client_is(State::Recovering).await;
     }
 
     /// Sets fair weather, and waits until the client has a connection again.
     pub async fn heals(&self) {
-        self.proxy.turns(Weather::Fair).await;
+        self.proxy.turns(NetworkState::Fair).await;
         self.client_is(State::Connected).await;
     }
 }
@@ -265,7 +265,7 @@ impl Shell {
     }
 
     /// Types a line into its input.
-    pub async fn hears(&self, line: &str) {
+    pub async fn receives(&self, line: &str) {
         timeout(NEVER, self.process.write(format!("{line}\n"))).await.expect("an answer").unwrap();
     }
 }

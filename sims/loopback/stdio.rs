@@ -8,7 +8,7 @@ use reknit_exec::wire::process::WriteStatus;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, split};
 use tokio::time::timeout;
 
-use super::proxy::Weather;
+use super::proxy::NetworkState;
 use super::stage::{NEVER, Stage, until};
 
 fn failure(error: &std::io::Error) -> &Failure {
@@ -68,9 +68,9 @@ async fn a_lost_process_fails_both_directions_for_good() {
         Stage::with(|_| {}, |server| server.detached_lifetime = Duration::from_millis(100)).await;
     let shell = stage.shell("cat", "exec cat").await;
     let mut stream = Stdio::new(shell.process.clone());
-    stage.outage(Weather::Resets).await;
+    stage.outage(NetworkState::Resets).await;
     until("the session is over", || stage.resources.counts().sessions == 0).await;
-    stage.proxy.turns(Weather::Fair).await;
+    stage.proxy.turns(NetworkState::Fair).await;
     stage.client_is(State::Failed).await;
     stream.write_all(b"anybody?").await.unwrap();
     for _ in 0..2 {

@@ -8,7 +8,7 @@ use crate::scenario;
 use crate::subject::DynSubject;
 
 use super::files;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 
 /// Reads scenario files and looks up every name in them, without running anything. Stops at the
 /// first mistake.
@@ -16,7 +16,7 @@ pub fn check(
     named: &[PathBuf],
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let found = files::find(named)?;
     for found in &found {
         files::load(&found.path, subjects, page)?;
@@ -30,7 +30,7 @@ pub fn new(
     name: &str,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     page.print(&scenario::starter(files::named(name, subjects)?))?;
     Ok(true)
 }

@@ -8,7 +8,7 @@ use crate::report::ci_report::CiReport;
 use crate::report::junit;
 
 use super::outputs::OutputFile;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 
 /// All outputs of the CI report, already open.
 #[derive(Debug)]
@@ -22,9 +22,9 @@ impl Ci {
     ///
     /// # Errors
     /// If a file cannot be written. The message is one line.
-    pub fn open(junit: Option<&PathBuf>, page: &Page<'_>) -> Result<Self, Stop> {
-        let junit = OutputFile::wanted(junit, "--junit")?;
-        Ok(Self { junit, summary: page.github.open().map_err(Stop)? })
+    pub fn open(junit: Option<&PathBuf>, page: &Page<'_>) -> Result<Self, UserError> {
+        let junit = OutputFile::if_requested(junit, "--junit")?;
+        Ok(Self { junit, summary: page.github.open().map_err(UserError)? })
     }
 
     /// Whether any CI output was requested.
@@ -37,11 +37,11 @@ impl Ci {
     ///
     /// # Errors
     /// If writing fails after all.
-    pub fn summarize(self, ci_report: &CiReport, page: &mut Page<'_>) -> Result<(), Stop> {
+    pub fn summarize(self, ci_report: &CiReport, page: &mut Page<'_>) -> Result<(), UserError> {
         let marks = page.github.marks(ci_report);
         page.mark(&marks);
         self.junit.map_or(Ok(()), |junit| junit.write(&junit::xml(ci_report)))?;
-        self.summary.map_or(Ok(()), |summary| summary.append(ci_report)).map_err(Stop)
+        self.summary.map_or(Ok(()), |summary| summary.append(ci_report)).map_err(UserError)
     }
 }
 

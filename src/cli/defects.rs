@@ -14,7 +14,7 @@ use crate::subject::{DefectDoc, DynSubject};
 
 use super::args::{Changes, Defects, Format};
 use super::outputs::OutputFile;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 use super::{files, hunt, select};
 
 /// Hunts each defect, or only the named ones, and sweeps for it. Returns whether each defect was
@@ -23,12 +23,12 @@ pub fn defects(
     args: &Defects,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let subject = files::named(&args.subject, subjects)?;
     args.defect.iter().try_for_each(|name| select::defect(name, subject))?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let target = hunt::target(subject, &name, &Changes::default(), subjects)?;
-    let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
+    let output = OutputFile::if_requested(args.html.as_ref(), "--html")?;
     let plans = plans(args, subject, subjects, page)?;
     let is_wanted = |name| args.defect.is_empty() || args.defect.iter().any(|named| named == name);
     let wanted: Vec<_> = subject.defects().iter().filter(|defect| is_wanted(defect.name)).collect();
@@ -78,7 +78,7 @@ pub fn defects(
             most: runs,
             rows: &rows,
         }))?;
-        page.remark(
+        page.print_note(
             &format!("\n  matrix  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()),
             args.format,
         )?;
@@ -105,11 +105,11 @@ fn plans(
     subject: &Arc<dyn DynSubject>,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<Vec<Plan>, Stop> {
+) -> Result<Vec<Plan>, UserError> {
     let plan = |path: &PathBuf| {
         let (scenario, file) = (files::load_schedule(path, subjects, page)?, path.display());
         if scenario.subject != subject.name() {
-            return Err(Stop(format!(
+            return Err(UserError(format!(
                 "{file}: this schedule is for {}, not for {}",
                 scenario.subject,
                 subject.name()

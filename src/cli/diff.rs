@@ -13,7 +13,7 @@ use crate::world::{self, Detail, Options};
 
 use super::args::{Diff, Select};
 use super::files;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 use super::select::changes;
 
 /// Runs two plans and shows the first entry that differs. Returns whether all entries are equal.
@@ -21,7 +21,7 @@ pub fn diff(
     args: &Diff,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let (a, b) = (&args.only_a, &args.only_b);
     let selects = [
         args.select.and(a.seed_a, &a.defect_a, &a.set_a),
@@ -34,26 +34,26 @@ pub fn diff(
         _ => first.clone(),
     };
     let paths = [&args.a, args.b.as_ref().unwrap_or(&args.a)];
-    let a = Ran::of(&first, paths[0], &selects[0], subjects)?;
-    let b = Ran::of(&second, paths[1], &selects[1], subjects)?;
+    let a = NamedRun::of(&first, paths[0], &selects[0], subjects)?;
+    let b = NamedRun::of(&second, paths[1], &selects[1], subjects)?;
     page.print(&divergence::render(a.side(), b.side(), page.width))?;
     Ok(divergence::are_same(&a.history, &b.history))
 }
 
 /// A run with its display name.
-struct Ran {
+struct NamedRun {
     name: String,
     plan: Plan,
     history: History,
 }
 
-impl Ran {
+impl NamedRun {
     fn of(
         scenario: &ScenarioFile,
         path: &Path,
         select: &Select,
         subjects: &[Arc<dyn DynSubject>],
-    ) -> Result<Self, Stop> {
+    ) -> Result<Self, UserError> {
         let subject = files::subject(scenario, subjects)?;
         let plan = select.plan(scenario, subject)?;
         let history =

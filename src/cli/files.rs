@@ -9,7 +9,7 @@ use crate::report::envelope;
 use crate::scenario::ScenarioFile;
 use crate::subject::DynSubject;
 
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 
 /// The default folder of scenario files.
 pub const FOLDER: &str = "scenarios";
@@ -25,9 +25,9 @@ pub struct FoundFile {
 
 /// Returns the scenario files among these files and folders, in order; the files of [`FOLDER`] if
 /// the user named none.
-pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
+pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, UserError> {
     if named.is_empty() && !Path::new(FOLDER).is_dir() {
-        return Err(Stop(format!(
+        return Err(UserError(format!(
             "no folder `{FOLDER}` here; name scenario files, or create one with `new SUBJECT`"
         )));
     }
@@ -37,9 +37,9 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<FoundFile>, Stop> {
     for path in named {
         if path.is_dir() {
             let mut inside = Vec::new();
-            scenario_files(path, &mut inside).map_err(Stop)?;
+            scenario_files(path, &mut inside).map_err(UserError)?;
             if inside.is_empty() {
-                return Err(Stop(format!(
+                return Err(UserError(format!(
                     "{}: no scenario file (*.toml) in this folder",
                     path.display()
                 )));
@@ -57,16 +57,16 @@ pub fn load(
     path: &Path,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<ScenarioFile, Stop> {
+) -> Result<ScenarioFile, UserError> {
     if path != Path::new("-") {
         return Ok(ScenarioFile::load(path, subjects)?);
     }
     let mut bytes = Vec::new();
     page.input
         .read_to_end(&mut bytes)
-        .map_err(|error| Stop(format!("standard input cannot be read: {error}")))?;
-    let text =
-        String::from_utf8(bytes).map_err(|_| Stop("-: standard input is not UTF-8 text".into()))?;
+        .map_err(|error| UserError(format!("standard input cannot be read: {error}")))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| UserError("-: standard input is not UTF-8 text".into()))?;
     Ok(ScenarioFile::parse(&envelope::open(&text), "-", subjects)?)
 }
 
@@ -75,11 +75,11 @@ pub fn load_schedule(
     path: &Path,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<ScenarioFile, Stop> {
+) -> Result<ScenarioFile, UserError> {
     let scenario = load(path, subjects, page)?;
     if is_swarm(&scenario) {
         let file = path.display();
-        return Err(Stop(format!(
+        return Err(UserError(format!(
             "{file}: this file is a swarm; a sweep needs a schedule, which is a file with steps"
         )));
     }
@@ -90,7 +90,7 @@ pub fn load_schedule(
 pub fn subject<'s>(
     scenario: &ScenarioFile,
     subjects: &'s [Arc<dyn DynSubject>],
-) -> Result<&'s Arc<dyn DynSubject>, Stop> {
+) -> Result<&'s Arc<dyn DynSubject>, UserError> {
     named(&scenario.subject, subjects)
 }
 
@@ -98,8 +98,8 @@ pub fn subject<'s>(
 pub fn named<'s>(
     name: &str,
     subjects: &'s [Arc<dyn DynSubject>],
-) -> Result<&'s Arc<dyn DynSubject>, Stop> {
+) -> Result<&'s Arc<dyn DynSubject>, UserError> {
     let known = subjects.iter().map(|subject| subject.name());
     let found = subjects.iter().find(|subject| subject.name() == name);
-    found.ok_or_else(|| Stop(crate::scenario::mistake::unknown("a subject", name, known)))
+    found.ok_or_else(|| UserError(crate::scenario::mistake::unknown("a subject", name, known)))
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::frontend::{Drawn, PICTURES, Repeated, place, plain, quoted};
 use crate::history::History;
 use crate::hunt::saved::{FindingShape, SavedFindings};
-use crate::hunt::shrink::{self, Budget, Shrunk, main_thing};
+use crate::hunt::shrink::{self, Budget, Shrunk, main_problem};
 use crate::hunt::{FailedRun, JudgedRun, Pool};
 use crate::property::Violation;
-use crate::report::ci_report::{self, Break, Came, CiReport, Group};
+use crate::report::ci_report::{self, CaseFailure, CaseResult, CiReport, Group};
 use crate::report::sentence::title;
 use crate::report::{StoryFailure, envelope, json, phrases, sentence, story};
 use crate::scenario::Expect;
@@ -22,7 +22,7 @@ use crate::world::Engine;
 
 use super::args::Format;
 use super::interrupt::Interrupted;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 use super::shrink::{rendered, verify};
 
 /// The folder for saved findings. With a defect enabled, a finding is not a real bug; it is saved
@@ -31,7 +31,7 @@ const FOUND: &str = "scenarios/found";
 
 /// The maximum number of findings per property that are shrunk, each with a different shape. Any
 /// further violation of the property counts as a duplicate.
-const LOOKED_AT: usize = 8;
+const EXAMINED: usize = 8;
 
 /// All findings so far.
 pub(super) struct Findings {
@@ -54,7 +54,7 @@ pub(super) struct Findings {
 }
 
 /// A finding, as small as shrinking could make it.
-struct Find {
+struct ShrunkFinding {
     plan: Plan,
     broken: Vec<Violation>,
     history: History,
@@ -63,11 +63,11 @@ struct Find {
 }
 
 /// Returns the case of the CI report for a finding.
-fn case(file: &Path, origin: &str, it: Break) -> ci_report::CiCase {
+fn case(file: &Path, origin: &str, it: CaseFailure) -> ci_report::CiCase {
     ci_report::CiCase {
         name: file.display().to_string(),
         about: origin.to_owned(),
-        came: Came::Broke(Box::new(it)),
+        result: CaseResult::Failed(Box::new(it)),
     }
 }
 
@@ -100,23 +100,23 @@ impl Findings {
 
     /// Shrinks, saves and reports a finding, unless a finding of the same shape is already saved.
     /// `origin` says where its plan comes from.
-    pub fn look_at(
+    pub fn add(
         &mut self,
         failed: FailedRun,
         origin: &str,
         page: &mut Page<'_>,
-    ) -> Result<(), Stop> {
-        let Some(property) = main_thing(&failed.broken).map(|broken| broken.property) else {
+    ) -> Result<(), UserError> {
+        let Some(property) = main_problem(&failed.broken).map(|broken| broken.property) else {
             return Ok(());
         };
         *self.broke.entry(property).or_default() += 1;
         let seen = self.seen.entry(property).or_default();
-        if seen.len() == LOOKED_AT || !seen.insert(FindingShape::of(&failed.plan, property)) {
+        if seen.len() == EXAMINED || !seen.insert(FindingShape::of(&failed.plan, property)) {
             self.duplicates += 1;
             return Ok(());
         }
-        let find = self.make_small(failed, origin, page);
-        let Some(main) = main_thing(&find.broken).cloned() else { return Ok(()) };
+        let find = self.shrink_failure(failed, origin, page);
+        let Some(main) = main_problem(&find.broken).cloned() else { return Ok(()) };
         if let Some(like) = self.kept.has(&FindingShape::of(&find.plan, main.property)) {
             if !self.saved.contains(like) && self.before.insert(like.to_owned()) {
                 let replay =
@@ -125,7 +125,7 @@ impl Findings {
                     place(like, &[], None),
                     "a finding of this shape is already saved\n".to_owned(),
                 );
-                let it = Break {
+                let it = CaseFailure {
                     property: main.property.to_owned(),
                     sentence: sentence(&main),
                     story,
@@ -148,12 +148,12 @@ impl Findings {
                 (!page.live).then(|| SavedFindings::file(&find.plan, &title(&main))),
             ),
             Err(unsaved) => {
-                page.complain(&format!("{unsaved}; its text is printed instead"));
+                page.print_error(&format!("{unsaved}; its text is printed instead"));
                 ("-".to_owned(), Some(unsaved.text))
             }
         };
         let replay = format!("{} replay {}", page.program, quoted(&place));
-        let Find { plan, broken, history, origin } = &find;
+        let ShrunkFinding { plan, broken, history, origin } = &find;
         let drawn =
             Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
         let folder = page.pictures.as_deref();
@@ -172,7 +172,7 @@ impl Findings {
             picture: picture.as_deref(),
         };
         let story = story::failure(&failure, page.width);
-        let rendered = Break {
+        let rendered = CaseFailure {
             property: main.property.to_owned(),
             sentence: sentence(&main),
             story: plain(&story),
@@ -199,10 +199,10 @@ impl Findings {
 
     /// Returns the smallest plan with the same violation. Returns the original run if shrinking
     /// fails, or if the shrunk file does not reproduce the run.
-    fn make_small(&self, failed: FailedRun, from: &str, page: &mut Page<'_>) -> Find {
+    fn shrink_failure(&self, failed: FailedRun, from: &str, page: &mut Page<'_>) -> ShrunkFinding {
         let FailedRun { plan, broken, history } = failed;
         let case = JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() };
-        let shrunk = main_thing(&broken).and_then(|main| {
+        let shrunk = main_problem(&broken).and_then(|main| {
             let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
                 page.progress.print(rendered(so_far));
                 if self.interrupted.is_set() {
@@ -214,7 +214,7 @@ impl Findings {
             shrunk.ok()
         });
         let holds_good = |shrunk: &Shrunk| {
-            let main = main_thing(&shrunk.broken);
+            let main = main_problem(&shrunk.broken);
             main.is_some_and(|main| {
                 verify(
                     &SavedFindings::file(&shrunk.plan, &title(main)),
@@ -228,16 +228,19 @@ impl Findings {
         match shrunk.filter(holds_good) {
             Some(shrunk) => {
                 let origin = format!("{}, {from}", phrases::origin(&shrunk));
-                Find {
+                ShrunkFinding {
                     plan: shrunk.plan,
                     broken: shrunk.broken,
                     history: shrunk.judged.history,
                     origin,
                 }
             }
-            None => {
-                Find { plan, broken, history: history.unwrap_or_default(), origin: from.to_owned() }
-            }
+            None => ShrunkFinding {
+                plan,
+                broken,
+                history: history.unwrap_or_default(),
+                origin: from.to_owned(),
+            },
         }
     }
 
@@ -247,7 +250,7 @@ impl Findings {
         let all = || ci_report::CiCase {
             name: format!("all of {of}"),
             about: totals.to_owned(),
-            came: Came::Good,
+            result: CaseResult::Passed,
         };
         let cases = if self.cases.is_empty() { vec![all()] } else { self.cases.clone() };
         CiReport {

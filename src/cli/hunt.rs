@@ -20,7 +20,7 @@ use super::ci::Ci;
 use super::files;
 use super::findings::Findings;
 use super::interrupt::Interrupted;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 use super::select;
 
 mod summary;
@@ -31,7 +31,7 @@ pub fn hunt(
     args: &HuntArgs,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let subject = files::named(&args.subject, subjects)?;
     let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let target = target(subject, &name, &args.changes, subjects)?;
@@ -41,7 +41,7 @@ pub fn hunt(
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let drawn_from = seed(&target, &name, &args.changes);
-    let mut finds = Findings::new(
+    let mut findings = Findings::new(
         subject,
         &target.profile.defects,
         interrupted.clone(),
@@ -61,7 +61,7 @@ pub fn hunt(
         stopped = failed.map_or(Ok(()), |failed| {
             let origin =
                 format!("drawn by {}", Seed { number: failed.plan.seed, ..drawn_from.clone() });
-            finds.look_at(failed, &origin, page)
+            findings.add(failed, &origin, page)
         });
         let enough = stopped.is_err()
             || interrupted.is_set()
@@ -74,12 +74,12 @@ pub fn hunt(
     stopped?;
     let hunted = hunted?;
     let (wall, title) = (started.elapsed(), format!("{} hunt {}", page.program, subject.name()));
-    let rendered = summary::summarize(&hunted, &finds, subject, wall);
+    let rendered = summary::summarize(&hunted, &findings, subject, wall);
     match args.format {
         Format::Text => page.print(&rendered)?,
-        Format::Json => page.print(&summary::lines(&hunted, &finds, subject, wall))?,
+        Format::Json => page.print(&summary::lines(&hunted, &findings, subject, wall))?,
     }
-    ci.summarize(&finds.ci_report(title, subject.name(), &rendered, wall), page)?;
+    ci.summarize(&findings.ci_report(title, subject.name(), &rendered, wall), page)?;
     Ok(hunted.broke == 0)
 }
 
@@ -97,7 +97,7 @@ pub(super) fn target(
     profile: &str,
     changes: &Changes,
     subjects: &[Arc<dyn DynSubject>],
-) -> Result<HuntTarget, Stop> {
+) -> Result<HuntTarget, UserError> {
     let mut profile = profile_of(subject, profile, subjects)?;
     let (defects, sets) = changes.read(subject)?;
     for defect in defects {
@@ -121,7 +121,7 @@ fn profile_of(
     subject: &Arc<dyn DynSubject>,
     name: &str,
     subjects: &[Arc<dyn DynSubject>],
-) -> Result<Profile, Stop> {
+) -> Result<Profile, UserError> {
     let scenario = match (name, subject.swarm()) {
         (DEFAULT, None) => return Ok(Profile::default_for(&**subject)),
         (DEFAULT, Some(text)) => ScenarioFile::parse(text, DEFAULT, subjects)?,
@@ -130,12 +130,12 @@ fn profile_of(
     let of = scenario.subject.clone();
     match scenario.into_profile() {
         Some(_) if of != subject.name() => {
-            Err(Stop(format!("{name}: this profile is for {of}, not for {}", subject.name())))
+            Err(UserError(format!("{name}: this profile is for {of}, not for {}", subject.name())))
         }
         Some(profile) => Ok(profile),
-        None => {
-            Err(Stop(format!("{name}: this file has steps; a profile is a file with a `[swarm]`")))
-        }
+        None => Err(UserError(format!(
+            "{name}: this file has steps; a profile is a file with a `[swarm]`"
+        ))),
     }
 }
 
@@ -154,7 +154,7 @@ fn seed(target: &HuntTarget, profile: &str, changes: &Changes) -> Seed {
 pub(super) fn plan_of(
     seed: &Seed,
     subjects: &[Arc<dyn DynSubject>],
-) -> Result<(Arc<dyn DynSubject>, Plan), Stop> {
+) -> Result<(Arc<dyn DynSubject>, Plan), UserError> {
     let subject = files::named(&seed.subject, subjects)?;
     let changes = Changes { defect: seed.defects.clone(), set: seed.sets.clone() };
     let target = target(subject, &seed.profile, &changes, subjects)?;
@@ -163,7 +163,10 @@ pub(super) fn plan_of(
 
 impl Changes {
     /// Looks up the defects and limits.
-    fn read(&self, subject: &Arc<dyn DynSubject>) -> Result<(Vec<String>, Vec<select::Set>), Stop> {
+    fn read(
+        &self,
+        subject: &Arc<dyn DynSubject>,
+    ) -> Result<(Vec<String>, Vec<select::Set>), UserError> {
         let defects =
             self.defect.iter().map(|name| select::defect(name, subject).map(|()| name.clone()));
         let sets = self.set.iter().map(|set| select::read_set(set, subject));

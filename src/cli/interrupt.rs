@@ -15,8 +15,8 @@ impl Interrupted {
         let interrupted = Self::default();
         #[cfg(unix)]
         {
-            let heard = interrupted.clone();
-            std::thread::spawn(move || heard.wait());
+            let flag = interrupted.clone();
+            std::thread::spawn(move || flag.wait());
         }
         interrupted
     }

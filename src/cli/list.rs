@@ -12,7 +12,7 @@ use crate::subject::DynSubject;
 
 use super::args::ListKind;
 use super::files;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 
 /// A name and its documentation, one string per paragraph.
 struct Entry {
@@ -35,7 +35,7 @@ pub fn list(
     of: Option<&str>,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let of = of.map(|name| files::named(name, subjects)).transpose()?;
     let subjects = of.map_or(subjects, std::slice::from_ref);
     let rendered = match what {
@@ -43,7 +43,7 @@ pub fn list(
         Some(ListKind::Subjects) => set(
             &subjects
                 .iter()
-                .map(|it| Entry::new(it.name(), [it.about().into()]))
+                .map(|it| Entry::new(it.name(), [it.description().into()]))
                 .collect::<Vec<_>>(),
             page.width,
         ),

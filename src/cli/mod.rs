@@ -25,7 +25,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::frontend::{Github, PICTURES, answer, width};
-use crate::hunt::fresh::Fresh;
+use crate::hunt::fresh::FreshProcess;
 use crate::subject::DynSubject;
 
 mod args;
@@ -51,7 +51,7 @@ mod shrink;
 mod sweep;
 
 use args::{Cli, Command};
-use page::{Page, Stop};
+use page::{Page, UserError};
 use progress::ProgressLine;
 
 /// Runs the program for these subjects: reads the arguments of the process and prints to its
@@ -69,7 +69,7 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
         width: width(),
         live: std::io::stderr().is_terminal(),
         progress: ProgressLine::new(std::io::stderr().is_terminal()),
-        fresh: Fresh::this_program(),
+        fresh: FreshProcess::this_program(),
         pictures: Some(PathBuf::from(PICTURES)),
         program: program(&args),
         github: Github::of_this_process(),
@@ -93,13 +93,13 @@ fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>)
         {
             page.print(&error.render().ansi().to_string()).map(|()| true)
         }
-        Err(error) => Err(Stop(one_line(&error))),
+        Err(error) => Err(UserError(one_line(&error))),
     };
     match done {
         Ok(true) => 0,
         Ok(false) => 1,
-        Err(Stop(why)) => {
-            page.complain(&why);
+        Err(UserError(why)) => {
+            page.print_error(&why);
             2
         }
     }
@@ -109,7 +109,7 @@ fn command(
     command: Command,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     match command {
         Command::Run(args) => run::run(&args, subjects, page),
         Command::Hunt(args) => hunt::hunt(&args, subjects, page),

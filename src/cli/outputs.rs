@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::page::Stop;
+use super::page::UserError;
 
 /// A file to write. It replaces an existing file only when it is complete.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// If the file cannot be written: its name and the reason, in one line.
-    pub fn open(path: &Path, option: &'static str) -> Result<Self, Stop> {
+    pub fn open(path: &Path, option: &'static str) -> Result<Self, UserError> {
         let is_file = fs::metadata(path).map_or(true, |there| there.is_file());
         let part = is_file.then(|| {
             let mut part = path.as_os_str().to_owned();
@@ -42,7 +42,10 @@ impl OutputFile {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn wanted(path: Option<&PathBuf>, option: &'static str) -> Result<Option<Self>, Stop> {
+    pub fn if_requested(
+        path: Option<&PathBuf>,
+        option: &'static str,
+    ) -> Result<Option<Self>, UserError> {
         path.map(|path| Self::open(path, option)).transpose()
     }
 
@@ -50,7 +53,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// If writing fails after all.
-    pub fn write(mut self, text: &str) -> Result<(), Stop> {
+    pub fn write(mut self, text: &str) -> Result<(), UserError> {
         let written =
             self.file.write_all(text.as_bytes()).and_then(|()| match self.part.as_ref() {
                 Some(part) => fs::rename(part, &self.path),
@@ -71,14 +74,14 @@ impl Drop for OutputFile {
     }
 }
 
-fn unwritable(path: &Path, option: &str, error: &io::Error) -> Stop {
+fn unwritable(path: &Path, option: &str, error: &io::Error) -> UserError {
     let why = match path.parent() {
         Some(folder) if error.kind() == io::ErrorKind::NotFound => {
             format!("no folder {}", folder.display())
         }
         _ => error.to_string(),
     };
-    Stop(format!(
+    UserError(format!(
         "{}: this file cannot be written: {why}; name another one with {option}",
         path.display()
     ))
@@ -106,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_write_error_is_reported_in_one_line() {
-        let Stop(why) = OutputFile::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
+        let UserError(why) = OutputFile::open(Path::new("/dev/null/x.xml"), "--junit").unwrap_err();
         assert!(why.starts_with("/dev/null/x.xml: this file cannot be written: "), "{why}");
-        let Stop(why) = OutputFile::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
+        let UserError(why) = OutputFile::open(Path::new("/nowhere/x.html"), "--html").unwrap_err();
         let expected = "/nowhere/x.html: this file cannot be written: no folder /nowhere; name another one with --html";
         assert_eq!(why, expected);
     }

@@ -4,18 +4,18 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::PathBuf;
 
 use crate::frontend::Github;
-use crate::hunt::Fresh;
+use crate::hunt::FreshProcess;
 
 use super::args::Format;
 use super::progress::ProgressLine;
 
 /// A user error: one line that suggests a fix. It ends the command with status 2.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Stop(pub String);
+pub struct UserError(pub String);
 
-impl<E: std::error::Error> From<E> for Stop {
+impl<E: std::error::Error> From<E> for UserError {
     fn from(error: E) -> Self {
-        Stop(error.to_string())
+        UserError(error.to_string())
     }
 }
 
@@ -34,7 +34,7 @@ pub struct Page<'a> {
     /// The progress line.
     pub progress: ProgressLine,
     /// Runs a failed run again in a fresh process, to confirm the failure.
-    pub fresh: Option<Fresh>,
+    pub fresh: Option<FreshProcess>,
     /// The folder for pictures of failures; `None` if there is no such folder.
     pub pictures: Option<PathBuf>,
     /// The name of this program, as the user called it.
@@ -64,7 +64,7 @@ impl<'a> Page<'a> {
 
 impl Page<'_> {
     /// Prints results.
-    pub fn print(&mut self, text: &str) -> Result<(), Stop> {
+    pub fn print(&mut self, text: &str) -> Result<(), UserError> {
         if self.closed {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Page<'_> {
         match progress.suspend(|| out.write_all(text.as_bytes()).and_then(|()| out.flush())) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => self.closed = true,
             Err(error) => {
-                return Err(Stop(format!("standard output cannot be written to: {error}")));
+                return Err(UserError(format!("standard output cannot be written to: {error}")));
             }
             Ok(()) => {}
         }
@@ -80,12 +80,12 @@ impl Page<'_> {
     }
 
     /// Prints a remark for people. It is left out of machine-readable output.
-    pub fn remark(&mut self, text: &str, format: Format) -> Result<(), Stop> {
+    pub fn print_note(&mut self, text: &str, format: Format) -> Result<(), UserError> {
         if format == Format::Text { self.print(text) } else { Ok(()) }
     }
 
     /// Prints an error in one line, whatever the text contains. A closed standard error is ignored.
-    pub fn complain(&mut self, why: &str) {
+    pub fn print_error(&mut self, why: &str) {
         let line = why.split_whitespace().collect::<Vec<_>>().join(" ");
         let Self { err, progress, program, .. } = self;
         progress.suspend(|| writeln!(err, "{program}: {line}").ok());

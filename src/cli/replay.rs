@@ -17,7 +17,7 @@ use crate::world::{Detail, Options};
 
 use super::args::Replay;
 use super::outputs::OutputFile;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 use super::{files, hunt};
 
 /// Prints the full story of one run. Returns whether it held.
@@ -25,11 +25,11 @@ pub fn replay(
     args: &Replay,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let until = args.until.as_deref().map(|text| read_time("--until", text)).transpose()?;
     let from = args.from.as_deref().map(|text| read_time("--from", text)).transpose()?;
-    let (scenario, subject) = wanted(args, subjects, page)?;
-    let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
+    let (scenario, subject) = load_input(args, subjects, page)?;
+    let output = OutputFile::if_requested(args.html.as_ref(), "--html")?;
     let (subject, plan) = (&subject, args.select.plan(&scenario, &subject)?);
     let options = Options {
         detail: Detail::Full,
@@ -67,11 +67,11 @@ fn again(args: &Replay, program: &str) -> String {
 }
 
 /// Returns the requested scenario: from a file, or from the schedule that a hunt drew for a seed.
-fn wanted(
+fn load_input(
     args: &Replay,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<(ScenarioFile, Arc<dyn DynSubject>), Stop> {
+) -> Result<(ScenarioFile, Arc<dyn DynSubject>), UserError> {
     let word = args.file.to_string_lossy();
     if Seed::is_meant(&word) && !args.file.exists() {
         let (subject, plan) = hunt::plan_of(&word.parse()?, subjects)?;
@@ -89,7 +89,7 @@ fn logged_at(line: &str) -> Option<Time> {
 }
 
 /// Parses a time as stories print it (`3.412 s`), or a duration as files write it (`3412ms`).
-fn read_time(option: &str, text: &str) -> Result<Time, Stop> {
+fn read_time(option: &str, text: &str) -> Result<Time, UserError> {
     let seconds =
         text.strip_suffix('s').map(str::trim_end).and_then(|number| number.split_once('.'));
     let millis = seconds.and_then(|(whole, part)| {
@@ -99,7 +99,9 @@ fn read_time(option: &str, text: &str) -> Result<Time, Stop> {
         whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
     });
     let read = || {
-        read_duration(text).map(Time::from).map_err(|why| Stop(format!("{option} {text}: {why}")))
+        read_duration(text)
+            .map(Time::from)
+            .map_err(|why| UserError(format!("{option} {text}: {why}")))
     };
     millis.map_or_else(read, |millis| Ok(Time(millis)))
 }

@@ -2,31 +2,31 @@
 
 use crate::frontend::{Drawn, Repeated, picture_file, place, plain};
 use crate::history::History;
-use crate::hunt::{FailedRun, main_thing};
+use crate::hunt::{FailedRun, main_problem};
 use crate::hunt::{RunTotals, ScenarioVerdict};
 use crate::property::Violation;
-use crate::report::ci_report::{Break, Came, CiCase, CiReport, main_sentence};
+use crate::report::ci_report::{CaseFailure, CaseResult, CiCase, CiReport, main_sentence};
 use crate::report::line::wrap;
 use crate::report::{self, StoryFailure, phrases, story, table};
 
 use super::args::Run;
-use super::page::{Page, Stop};
-use super::run::Ran;
+use super::page::{Page, UserError};
+use super::run::ScenarioRun;
 use super::select::replay_command;
 
 /// Returns a story for each scenario that failed, and `None` for each other one.
-pub(super) fn stories(ran: &[Ran], args: &Run, page: &Page<'_>) -> Vec<Option<String>> {
+pub(super) fn stories(ran: &[ScenarioRun], args: &Run, page: &Page<'_>) -> Vec<Option<String>> {
     ran.iter().map(|ran| ran.row.verdict.is_bad().then(|| failure(ran, args, page))).collect()
 }
 
 /// Prints the totals and the stories. A failure with the same property and the same kind of
 /// violation as an earlier one is printed as one line.
 pub(super) fn summarize(
-    ran: &[Ran],
+    ran: &[ScenarioRun],
     totals: &RunTotals,
     stories: &[Option<String>],
     page: &mut Page<'_>,
-) -> Result<(), Stop> {
+) -> Result<(), UserError> {
     let totals: String = table::totals(totals)
         .lines()
         .flat_map(|line| wrap(line, page.width))
@@ -59,12 +59,12 @@ pub(super) fn summarize(
     Ok(())
 }
 
-impl Ran {
+impl ScenarioRun {
     /// Returns the main violation of the first failing run, and the seed of that run. A canary must
     /// fail, so it has none.
     fn main_violation(&self) -> Option<(&Violation, u64)> {
         let failed = self.tally.failed.first().filter(|_| self.scenario.expect.breaks.is_none())?;
-        Some((main_thing(&failed.broken)?, failed.plan.seed))
+        Some((main_problem(&failed.broken)?, failed.plan.seed))
     }
 
     /// Returns the failure as one line: the file, the seed, and the sentence of its main violation.
@@ -76,7 +76,7 @@ impl Ran {
 
 /// Returns the CI report: one case per scenario.
 pub(super) fn ci_report(
-    ran: &[Ran],
+    ran: &[ScenarioRun],
     totals: &RunTotals,
     stories: &[Option<String>],
     args: &Run,
@@ -86,10 +86,10 @@ pub(super) fn ci_report(
     let mut ci_report =
         CiReport { title, totals: table::totals(totals), wall: totals.wall, ..CiReport::default() };
     for (ran, story) in ran.iter().zip(stories) {
-        let came = match (&ran.row.verdict, story) {
-            (ScenarioVerdict::NotRun(why), _) => Came::NotRun(why.clone()),
-            (_, Some(story)) => Came::Broke(Box::new(broke(ran, story, args, page))),
-            (_, None) => Came::Good,
+        let result = match (&ran.row.verdict, story) {
+            (ScenarioVerdict::NotRun(why), _) => CaseResult::NotRun(why.clone()),
+            (_, Some(story)) => CaseResult::Failed(Box::new(broke(ran, story, args, page))),
+            (_, None) => CaseResult::Passed,
         };
         let about = format!(
             "{}, {} of virtual time",
@@ -99,14 +99,14 @@ pub(super) fn ci_report(
         ci_report.group(ran.subject.name()).cases.push(CiCase {
             name: ran.row.scenario.clone(),
             about,
-            came,
+            result,
         });
     }
     ci_report
 }
 
-fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
-    let Ran { scenario, tally, .. } = ran;
+fn broke(ran: &ScenarioRun, story: &str, args: &Run, page: &Page<'_>) -> CaseFailure {
+    let ScenarioRun { scenario, tally, .. } = ran;
     let failed = tally.failed.first().filter(|_| scenario.expect.breaks.is_none());
     let broken = failed.map_or(&[][..], |failed| &failed.broken);
     let replay = failed.map(|it| {
@@ -114,12 +114,18 @@ fn broke(ran: &Ran, story: &str, args: &Run, page: &Page<'_>) -> Break {
     });
     let (property, sentence) = main_sentence(tally, scenario.expect.breaks.as_deref());
     let place = place(&scenario.path, broken, tally.unmet.first());
-    Break { property, sentence, story: plain(story), replay: replay.unwrap_or_default(), place }
+    CaseFailure {
+        property,
+        sentence,
+        story: plain(story),
+        replay: replay.unwrap_or_default(),
+        place,
+    }
 }
 
 /// Returns the story of a scenario's first failing run, and the seeds of its other failing runs.
-fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
-    let Ran { scenario, tally, .. } = ran;
+fn failure(ran: &ScenarioRun, args: &Run, page: &Page<'_>) -> String {
+    let ScenarioRun { scenario, tally, .. } = ran;
     let mut rendered = match tally.failed.first().filter(|_| scenario.expect.breaks.is_none()) {
         None => format!("{}\n", scenario.path.display()),
         Some(failed) => {
@@ -145,7 +151,13 @@ fn failure(ran: &Ran, args: &Run, page: &Page<'_>) -> String {
     rendered
 }
 
-fn first(ran: &Ran, failed: &FailedRun, replay: &str, args: &Run, page: &Page<'_>) -> String {
+fn first(
+    ran: &ScenarioRun,
+    failed: &FailedRun,
+    replay: &str,
+    args: &Run,
+    page: &Page<'_>,
+) -> String {
     let FailedRun { plan, broken, history } = failed;
     let drawn = Drawn { subject: &ran.subject, plan, broken, engine: args.engine_option.0, replay };
     let path = page

@@ -17,7 +17,7 @@ use crate::world::{Engine, RunError};
 use super::args::{Format, Run};
 use super::ci::Ci;
 use super::files::{self, FoundFile};
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 use super::results;
 
 /// A scenario to run.
@@ -29,7 +29,7 @@ struct Job {
 }
 
 /// A scenario that was run or could not be run.
-pub(super) struct Ran {
+pub(super) struct ScenarioRun {
     pub found: FoundFile,
     pub scenario: ScenarioFile,
     pub subject: Arc<dyn DynSubject>,
@@ -43,13 +43,13 @@ pub fn run(
     args: &Run,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let (started, ci) = (Instant::now(), Ci::open(args.junit.as_ref(), page)?);
     let jobs = files::find(&args.files)?.into_iter().map(|found| job(found, args, subjects, page));
     let jobs = jobs.collect::<Result<Vec<_>, _>>()?;
     page.progress.begin(Some(jobs.iter().map(|job| job.plans.len() as u64).sum()));
     let table = Table::new(jobs.iter().map(|job| job.scenario.path.to_str().unwrap_or_default()));
-    let (mut ran, mut before, mut broke) = (Vec::<Ran>::new(), 0, 0);
+    let (mut ran, mut before, mut broke) = (Vec::<ScenarioRun>::new(), 0, 0);
     for job in jobs {
         let (of, file) = (job.plans.len() as u64, job.found.path.display());
         let doing = if broke == 0 { file.to_string() } else { format!("{broke} broke  {file}") };
@@ -59,7 +59,7 @@ pub fn run(
         ran.push(done);
         match args.format {
             Format::Json => {
-                let Some(Ran { row, subject, tally, .. }) = ran.last() else { continue };
+                let Some(ScenarioRun { row, subject, tally, .. }) = ran.last() else { continue };
                 page.print(&json::scenario(row, subject.name(), &failures(tally)).text())?;
             }
             Format::Text => page.print(&rows(&table, &ran))?,
@@ -67,7 +67,7 @@ pub fn run(
     }
     page.no_progress();
     let cannot = cannot_run(&ran);
-    if !ran.iter().all(Ran::is_not_run) {
+    if !ran.iter().all(ScenarioRun::is_not_run) {
         let totals = RunTotals { wall: started.elapsed(), ..totals(&ran, args) };
         let is_text = args.format == Format::Text;
         let stories = if is_text || ci.listens(page) {
@@ -86,7 +86,7 @@ pub fn run(
 
 /// Returns the lines of the table for the last scenario. Scenarios that could not be run are shown
 /// once another one ran: if none can, an error is all that the command prints.
-fn rows(table: &Table, ran: &[Ran]) -> String {
+fn rows(table: &Table, ran: &[ScenarioRun]) -> String {
     let Some((last, before)) = ran.split_last() else { return String::new() };
     let shown = before.iter().any(|ran| !ran.is_not_run());
     match (shown, last.is_not_run()) {
@@ -103,7 +103,7 @@ fn job(
     args: &Run,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<Job, Stop> {
+) -> Result<Job, UserError> {
     let scenario = files::load(&found.path, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?.clone();
     let plans = args.select.plans(&scenario, &subject, args.seeds)?;
@@ -117,7 +117,7 @@ fn carry_out(
     args: &Run,
     (before, doing): (u64, &str),
     page: &mut Page<'_>,
-) -> Result<Ran, Stop> {
+) -> Result<ScenarioRun, UserError> {
     let Job { found, scenario, subject, plans } = job;
     let of = plans.len() as u64;
     if let Some(why) = scenario.not_on(args.engine_option.0) {
@@ -129,7 +129,7 @@ fn carry_out(
         let verdict = ScenarioVerdict::NotRun(format!("not on {engine}: {why}"));
         let tally = ScenarioTally::default();
         let row = row(&scenario, &subject, &tally, verdict);
-        return Ok(Ran { found, scenario, subject, tally, row });
+        return Ok(ScenarioRun { found, scenario, subject, tally, row });
     }
     let word = beyond_turmoil(&plans);
     let fresh = page.fresh.clone().filter(|_| scenario.expect.breaks.is_none());
@@ -153,13 +153,13 @@ fn carry_out(
         Err(HuntError::Run(RunError::Plan(why))) => {
             match word.filter(|_| args.engine_option.0.is_like(Engine::TURMOIL)) {
                 Some(word) => (ScenarioTally::default(), not_on_turmoil(word, &why)),
-                None => return Err(Stop(why)),
+                None => return Err(UserError(why)),
             }
         }
         Err(error) => return Err(error.into()),
     };
     let row = row(&scenario, &subject, &tally, verdict);
-    Ok(Ran { found, scenario, subject, tally, row })
+    Ok(ScenarioRun { found, scenario, subject, tally, row })
 }
 
 /// Returns the first fault word in these plans that stock turmoil does not support, or supports
@@ -181,22 +181,22 @@ fn not_on_turmoil(word: &str, why: &str) -> ScenarioVerdict {
 }
 
 /// Returns why the command failed: the user named a file that cannot run here, or no file can run.
-fn cannot_run(ran: &[Ran]) -> Option<Stop> {
-    let not_run = |ran: &&Ran| ran.is_not_run();
+fn cannot_run(ran: &[ScenarioRun]) -> Option<UserError> {
+    let not_run = |ran: &&ScenarioRun| ran.is_not_run();
     let named = ran.iter().filter(not_run).find(|ran| ran.found.named);
-    let none = ran.iter().all(Ran::is_not_run).then(|| ran.first()).flatten();
-    let Ran { row, .. } = named.or(none)?;
+    let none = ran.iter().all(ScenarioRun::is_not_run).then(|| ran.first()).flatten();
+    let ScenarioRun { row, .. } = named.or(none)?;
     let ScenarioVerdict::NotRun(why) = &row.verdict else { return None };
-    Some(Stop(format!("{}: {why}", row.scenario)))
+    Some(UserError(format!("{}: {why}", row.scenario)))
 }
 
-impl Ran {
+impl ScenarioRun {
     fn is_not_run(&self) -> bool {
         matches!(self.row.verdict, ScenarioVerdict::NotRun(_))
     }
 }
 
-fn checks(args: &Run, fresh: Option<hunt::Fresh>) -> Checks {
+fn checks(args: &Run, fresh: Option<hunt::FreshProcess>) -> Checks {
     let check = if args.check { Check::All } else { Check::Share };
     Checks { check, engine: args.engine_option.0, fresh }
 }
@@ -229,7 +229,7 @@ fn failures(tally: &ScenarioTally) -> Vec<(u64, &[Violation])> {
 /// Returns the totals of all scenarios. Reached milestones and points are counted per subject.
 /// Unreached ones are informative only for a folder of scenarios; for a single file they are listed
 /// only on request or in JSON.
-fn totals(ran: &[Ran], args: &Run) -> RunTotals {
+fn totals(ran: &[ScenarioRun], args: &Run) -> RunTotals {
     let mut all = ScenarioTally::default();
     ran.iter().for_each(|ran| all.absorb(&ran.tally));
     let asked = args.unreached || args.format == Format::Json;

@@ -14,7 +14,7 @@ use crate::subject::{DynSubject, VariantDoc};
 use crate::world::Engine;
 
 use super::args::Select;
-use super::page::Stop;
+use super::page::UserError;
 
 impl Select {
     /// Returns this selection with another seed, if one is given, and with additional defects and
@@ -35,7 +35,7 @@ impl Select {
         scenario: &ScenarioFile,
         subject: &Arc<dyn DynSubject>,
         seeds: Option<u64>,
-    ) -> Result<Vec<Plan>, Stop> {
+    ) -> Result<Vec<Plan>, UserError> {
         let mut scenario = scenario.clone();
         hunt::plans::with_seeds(&mut scenario, self.seed, seeds.or(self.seed.map(|_| 1)));
         let mut plans = hunt::plans::of(&scenario, subject);
@@ -52,12 +52,12 @@ impl Select {
         &self,
         scenario: &ScenarioFile,
         subject: &Arc<dyn DynSubject>,
-    ) -> Result<Plan, Stop> {
+    ) -> Result<Plan, UserError> {
         let plans = self.plans(scenario, subject, Some(1))?;
         plans
             .into_iter()
             .next()
-            .ok_or_else(|| Stop(format!("{}: this file has no runs", scenario.path.display())))
+            .ok_or_else(|| UserError(format!("{}: this file has no runs", scenario.path.display())))
     }
 
     /// Returns the command that applies a verb to a file with the same changes.
@@ -71,7 +71,7 @@ impl Select {
         command + &changes(self)
     }
 
-    fn change(&self, plans: &mut [Plan], subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
+    fn change(&self, plans: &mut [Plan], subject: &Arc<dyn DynSubject>) -> Result<(), UserError> {
         for name in &self.defect {
             defect(name, subject)?;
             for plan in plans.iter_mut().filter(|plan| !plan.defects.contains(name)) {
@@ -93,10 +93,10 @@ impl Select {
 }
 
 /// Checks that a defect exists.
-pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), Stop> {
+pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), UserError> {
     let known = subject.defects().iter().map(|defect| defect.name);
     if !known.clone().any(|known| known == name) {
-        return Err(Stop(unknown(&format!("a defect of {}", subject.name()), name, known)));
+        return Err(UserError(unknown(&format!("a defect of {}", subject.name()), name, known)));
     }
     Ok(())
 }
@@ -125,22 +125,24 @@ impl VariantDoc {
 }
 
 /// Parses `LIMIT=VALUE`, or `variant=NAME` if the subject has several variants.
-pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, Stop> {
+pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, UserError> {
     let (name, value) = set
         .split_once('=')
-        .ok_or_else(|| Stop(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
+        .ok_or_else(|| UserError(format!("`{set}` sets nothing; write LIMIT=VALUE")))?;
     let variants = subject.variants();
     if name == VARIANT && !variants.is_empty() {
         let found = variants.iter().find(|variant| variant.name == value);
         let names = variants.iter().map(|variant| variant.name);
-        let missing = || Stop(unknown(&format!("a variant of {}", subject.name()), value, names));
+        let missing =
+            || UserError(unknown(&format!("a variant of {}", subject.name()), value, names));
         return found.copied().map(Set::Variant).ok_or_else(missing);
     }
     let known = subject.limits().iter().find(|limit| limit.name == name);
     let limits = subject.limits().iter().map(|limit| limit.name);
-    let limit = known
-        .ok_or_else(|| Stop(unknown(&format!("a limit of {}", subject.name()), name, limits)))?;
-    let value = read_limit(limit, value).map_err(|why| Stop(format!("--set {set}: {why}")))?;
+    let limit = known.ok_or_else(|| {
+        UserError(unknown(&format!("a limit of {}", subject.name()), name, limits))
+    })?;
+    let value = read_limit(limit, value).map_err(|why| UserError(format!("--set {set}: {why}")))?;
     Ok(Set::Limit(name.to_owned(), value))
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::frontend::{Drawn, Repeated, quoted};
 use crate::hunt::plans::expected;
 use crate::hunt::saved::write_whole;
-use crate::hunt::shrink::{Budget, ShrinkProgress, Shrunk, main_thing, shrink as make_small};
+use crate::hunt::shrink::{Budget, ShrinkProgress, Shrunk, main_problem, shrink as make_small};
 use crate::hunt::{Judged, JudgedRun, Pool, judge};
 use crate::property::Violation;
 use crate::report::{StoryFailure, phrases, story};
@@ -19,7 +19,7 @@ use crate::world::{Engine, Options};
 use super::args::Shrink;
 use super::files;
 use super::interrupt::Interrupted;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 
 /// Shrinks the first failing run, saves it and prints its story. It never returns success: without
 /// a failing run there is nothing to do.
@@ -27,7 +27,7 @@ pub fn shrink(
     args: &Shrink,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     let out = place(args)?;
     let scenario = files::load(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
@@ -42,12 +42,12 @@ pub fn shrink(
     });
     page.no_progress();
     let shrunk = shrunk.map_err(|why| {
-        Stop(format!("nothing to shrink: {}, seed {}: {why}", args.file.display(), plan.seed))
+        UserError(format!("nothing to shrink: {}, seed {}: {why}", args.file.display(), plan.seed))
     })?;
     let file = shrunk.scenario(title(&shrunk, &scenario)).to_toml();
     match verify(&file, &shrunk, subject, page) {
         Ok(()) => keep(&out, &file)?,
-        Err(why) => page.complain(&format!("{why}; no file was written")),
+        Err(why) => page.print_error(&format!("{why}; no file was written")),
     }
     let replay = format!("{} replay {}", page.program, quoted(&out.display().to_string()));
     let (origin, history) = (phrases::origin(&shrunk), &shrunk.judged.history);
@@ -70,7 +70,7 @@ pub fn shrink(
 
 /// Returns the path of the new file: as given on the command line, or a new file next to the
 /// original.
-fn place(args: &Shrink) -> Result<PathBuf, Stop> {
+fn place(args: &Shrink) -> Result<PathBuf, UserError> {
     if let Some(out) = &args.out {
         return Ok(out.clone());
     }
@@ -78,7 +78,7 @@ fn place(args: &Shrink) -> Result<PathBuf, Stop> {
     let beside =
         if is_input { Path::new("input.toml") } else { &args.file }.with_extension("shrunk.toml");
     if beside.exists() {
-        return Err(Stop(format!(
+        return Err(UserError(format!(
             "{} already exists; remove it, or choose another file with --out",
             beside.display()
         )));
@@ -93,10 +93,10 @@ fn first_broken(
     plans: Vec<Plan>,
     expect: &Expect,
     file: &Path,
-) -> Result<(Plan, Violation), Stop> {
+) -> Result<(Plan, Violation), UserError> {
     let count = plans.len() as u64;
     let mut order = plans.clone().into_iter();
-    let mut found = Err(Stop(format!(
+    let mut found = Err(UserError(format!(
         "nothing to shrink: {} of {} held",
         phrases::count(count, "run"),
         file.display()
@@ -112,13 +112,13 @@ fn first_broken(
     Pool::default().run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
         match result {
-            Ok(Ok(Judged { broken, .. })) => match main_thing(&broken) {
+            Ok(Ok(Judged { broken, .. })) => match main_problem(&broken) {
                 None => return ControlFlow::Continue(()),
                 Some(broken) => found = Ok((plan, broken.clone())),
             },
             Ok(Err(error)) => found = Err(error.into()),
             Err(lost) => {
-                found = Err(Stop(format!(
+                found = Err(UserError(format!(
                     "nothing to shrink: {}, seed {}: {lost}",
                     file.display(),
                     plan.seed
@@ -171,9 +171,10 @@ pub(super) fn verify(
 }
 
 /// Writes the file.
-fn keep(out: &Path, file: &str) -> Result<(), Stop> {
-    write_whole(out, file)
-        .map_err(|error| Stop(format!("{}: this file cannot be written: {error}", out.display())))
+fn keep(out: &Path, file: &str) -> Result<(), UserError> {
+    write_whole(out, file).map_err(|error| {
+        UserError(format!("{}: this file cannot be written: {error}", out.display()))
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::hunt::sweep::Caught;
+use crate::hunt::sweep::FailedTrial;
 use crate::hunt::{Checks, SweepProgress, sweep as run};
 use crate::report::position;
 use crate::scenario::ScenarioFile;
@@ -19,7 +19,7 @@ use super::files;
 use super::findings::Findings;
 use super::interrupt::Interrupted;
 use super::outputs::OutputFile;
-use super::page::{Page, Stop};
+use super::page::{Page, UserError};
 
 mod map;
 mod summary;
@@ -33,28 +33,28 @@ pub fn sweep(
     args: &SweepArgs,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
-    let (scenario, subject, plan) = wanted(args, subjects, page)?;
-    let output = OutputFile::wanted(args.html.as_ref(), "--html")?;
+) -> Result<bool, UserError> {
+    let (scenario, subject, plan) = load_input(args, subjects, page)?;
+    let output = OutputFile::if_requested(args.html.as_ref(), "--html")?;
     if let Some(number) = args.trial {
         return trial::summarize(args, number, (&subject, &plan), output, page);
     }
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
     let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
-    let mut finds =
+    let mut findings =
         Findings::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
     let mut stopped = Ok(());
-    let each = |swept: &SweepProgress, caught: Option<Caught>| {
+    let each = |swept: &SweepProgress, failed_trial: Option<FailedTrial>| {
         if swept.done == 0 {
             page.progress.begin(Some(swept.trials.len() as u64));
         }
         if swept.done.is_multiple_of(16) {
             page.progress.at(swept.done as u64, format!("{} broke", swept.broke));
         }
-        stopped = caught.map_or(Ok(()), |caught| {
-            let origin = origin(&args.file, swept, caught.trial);
-            finds.look_at(caught.failed, &origin, page)
+        stopped = failed_trial.map_or(Ok(()), |failed_trial| {
+            let origin = origin(&args.file, swept, failed_trial.trial);
+            findings.add(failed_trial.failed, &origin, page)
         });
         if stopped.is_err() || interrupted.is_set() {
             ControlFlow::Break(())
@@ -68,10 +68,10 @@ pub fn sweep(
     stopped?;
     let swept = swept?;
     let (wall, file) = (started.elapsed(), args.file.display());
-    let rendered =
-        summary::summarize(&swept, &subject, wall, page.width) + &finds.summary(swept.broke, "run");
+    let rendered = summary::summarize(&swept, &subject, wall, page.width)
+        + &findings.summary(swept.broke, "run");
     match args.format {
-        Format::Json => page.print(&summary::lines(&swept, &finds, &subject, args, wall))?,
+        Format::Json => page.print(&summary::lines(&swept, &findings, &subject, args, wall))?,
         Format::Text if args.positions => {
             page.print(&format!("{}\n{rendered}", summary::positions(&swept)))?
         }
@@ -80,13 +80,13 @@ pub fn sweep(
     if let Some(output) = output {
         let again = args.select.command(&page.program, "sweep", &args.file);
         output.write(&map::draw(&swept, &subject, &scenario.title, &again))?;
-        page.remark(
+        page.print_note(
             &format!("\n  map  {}\n", args.html.as_deref().unwrap_or(Path::new("")).display()),
             args.format,
         )?;
     }
     ci.summarize(
-        &finds.ci_report(
+        &findings.ci_report(
             format!("{} sweep {file}", page.program),
             &file.to_string(),
             &rendered,
@@ -98,13 +98,13 @@ pub fn sweep(
 }
 
 /// The input of a sweep: the file, its subject and its only plan.
-type Wanted = (ScenarioFile, Arc<dyn DynSubject>, Plan);
+type SweepInput = (ScenarioFile, Arc<dyn DynSubject>, Plan);
 
-fn wanted(
+fn load_input(
     args: &SweepArgs,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
-) -> Result<Wanted, Stop> {
+) -> Result<SweepInput, UserError> {
     let scenario = files::load_schedule(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
     let (subject, plan) = (subject.clone(), args.select.plan(&scenario, subject)?);

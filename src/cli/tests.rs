@@ -5,13 +5,13 @@ use crate::history::Class;
 use crate::property::Guarantees;
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{
-    DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
+    DefectDoc, HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Rule, Subject,
 };
 
 mod lines;
 
 /// A subject with a row in each table, whose hosts do nothing.
-struct Mute;
+struct SilentOutput;
 
 /// What its user can ask for.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -37,14 +37,14 @@ impl Operations for Ask {
     }
 }
 
-impl Subject for Mute {
+impl Subject for SilentOutput {
     type Operation = Ask;
 
     fn name(&self) -> &'static str {
         "mute"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "a protocol in which nobody says anything"
     }
 
@@ -87,7 +87,7 @@ impl Subject for Mute {
 
     async fn serve(&self, _: HostContext) {}
 
-    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+    async fn drive(&self, _: HostContext, _: OperationQueue<Ask>) {}
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
         Guarantees::default()
@@ -107,7 +107,7 @@ fn command(line: &str) -> Done {
 }
 
 fn command_reading(line: &str, input: &str) -> Done {
-    let subjects: Vec<Arc<dyn DynSubject>> = vec![Arc::new(Mute)];
+    let subjects: Vec<Arc<dyn DynSubject>> = vec![Arc::new(SilentOutput)];
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), input.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 80);
     let args: Vec<OsString> =
@@ -268,9 +268,9 @@ fn no_list_is_wider_than_the_page() {
 }
 
 /// An output whose reader closed the pipe.
-struct Gone;
+struct ClosedPipe;
 
-impl std::io::Write for Gone {
+impl std::io::Write for ClosedPipe {
     fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
         Err(std::io::ErrorKind::BrokenPipe.into())
     }
@@ -283,7 +283,7 @@ impl std::io::Write for Gone {
 #[test]
 fn a_closed_pipe_is_no_error() {
     let mut err = Vec::new();
-    let (mut gone, mut input) = (Gone, std::io::empty());
+    let (mut gone, mut input) = (ClosedPipe, std::io::empty());
     let mut page = Page::of_test(&mut gone, &mut err, &mut input, 80);
     assert_eq!(page.print("one"), Ok(()));
     assert_eq!(page.print("two"), Ok(()));

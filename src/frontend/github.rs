@@ -54,7 +54,7 @@ impl Github {
 
     /// Returns one annotation line for each failure, if annotations are enabled.
     pub fn marks(&self, ci_report: &CiReport) -> String {
-        let breaks = ci_report.breaks().filter(|_| self.marks);
+        let breaks = ci_report.failures().filter(|_| self.marks);
         breaks
             .map(|(case, it)| {
                 annotation(

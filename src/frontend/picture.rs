@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::history::History;
 use crate::hunt::saved::write_whole;
-use crate::hunt::{Pool, main_thing};
+use crate::hunt::{Pool, main_problem};
 use crate::property::Violation;
 use crate::report::Picture;
 use crate::report::picture::html;
@@ -92,7 +92,7 @@ impl Drawn<'_> {
 /// scenario file, that file's name comes before the seed, because the same seed is a different run
 /// in another file.
 pub(crate) fn file(folder: &Path, plan: &Plan, broken: &[Violation], of: &Path) -> PathBuf {
-    let property = main_thing(broken).map_or("held", |broken| broken.property).replace('_', "-");
+    let property = main_problem(broken).map_or("held", |broken| broken.property).replace('_', "-");
     let of = of.file_stem().map_or(String::new(), |stem| format!("{}-", stem.to_string_lossy()));
     folder.join(format!("{}-{property}-{of}{}.html", plan.subject, plan.seed))
 }

@@ -232,7 +232,7 @@ pub enum EventKind {
     },
     /// The user made an observation about a stream that only a specific property of the subject can
     /// judge: `event 5 after event 3`.
-    Saw {
+    Observed {
         /// The stream.
         stream: Stream,
         /// The observation.
@@ -353,7 +353,7 @@ pub enum EventKind {
     // -- the end ---------------------------------------------------------------------------------------------------------
     /// The resource counts of a host. They are taken twice: before the first connection
     /// (`baseline`) and at the end of the run.
-    Census {
+    ResourceCounts {
         /// Whether the counts were taken before the first connection.
         baseline: bool,
         /// The counts of `tasks`, of `sockets`, and of the subject's own counters, by name.
@@ -366,7 +366,7 @@ pub enum EventKind {
     },
     /// The subject created a resource that belongs to no host: a task spawned outside of all other
     /// tasks, or a socket that was not created through [`Env`](crate::env::Env).
-    Stray {
+    Unowned {
         /// A description: `a task`, `a socket that listens at 0.0.0.0:80`.
         what: String,
     },
@@ -477,7 +477,7 @@ impl EventKind {
             | EventKind::Ended { stream, .. }
             | EventKind::Opened { stream, .. }
             | EventKind::Delivered { stream, .. }
-            | EventKind::Saw { stream, .. }
+            | EventKind::Observed { stream, .. }
             | EventKind::StreamEnded { stream, .. } => Some(stream),
             EventKind::GaveUp { stream, .. } => stream.as_ref(),
             _ => None,

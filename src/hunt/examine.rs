@@ -10,7 +10,7 @@ use crate::schedule::Plan;
 use crate::schedule::keyed::below;
 use crate::world::{Detail, Engine, Options, RunError};
 
-use super::fresh::Fresh;
+use super::fresh::FreshProcess;
 use super::judge::{Judged, JudgedRun, judge};
 
 kinds! {
@@ -27,7 +27,7 @@ kinds! {
 }
 
 /// A divergence: how a repeated run differs from the first.
-type Unlike = (&'static ViolationKind, ViolationFields);
+type Divergence = (&'static ViolationKind, ViolationFields);
 
 /// Which runs are checked beyond the properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Checks {
     pub engine: Engine,
     /// The program that repeats a failed run in a fresh process. With `None`, there is no second
     /// opinion.
-    pub fresh: Option<Fresh>,
+    pub fresh: Option<FreshProcess>,
 }
 
 /// The result of [`examine`].
@@ -85,24 +85,24 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
     let judged = judge(case, &options, |history| chosen(history.stale > 0))?;
     let statement = judged.statement();
     let Judged { history, mut broken, inconclusive, control, .. } = judged;
-    let rendered = Said { statement, has_control: control.is_some() };
+    let rendered = RunStatement { statement, has_control: control.is_some() };
     // The control run is judged by now. Repeating the run allocates two more histories, so free
     // this one first.
     drop(control);
     let repeated = chosen(below(case.plan.seed, "repeat", &[history.digest.value()], SHARE) == 0);
-    let mut unlike = if repeated { repeat(case, &options, &rendered)? } else { None };
-    if let (false, None, Some(fresh)) = (broken.is_empty(), &unlike, &checks.fresh) {
-        unlike = second_opinion(fresh, case, checks.engine, &rendered);
+    let mut divergence = if repeated { repeat(case, &options, &rendered)? } else { None };
+    if let (false, None, Some(fresh)) = (broken.is_empty(), &divergence, &checks.fresh) {
+        divergence = repeat_in_fresh_process(fresh, case, checks.engine, &rendered);
     }
     broken
-        .extend(unlike.map(|(kind, data)| {
+        .extend(divergence.map(|(kind, data)| {
             Violation::new(SAME_DIGEST.0, About::Run, history.end, kind, data)
         }));
     Ok(Examined { history, broken, inconclusive, repeated })
 }
 
 /// The statement of a run that a repetition must reproduce.
-struct Said {
+struct RunStatement {
     statement: String,
     has_control: bool,
 }
@@ -111,8 +111,8 @@ struct Said {
 fn repeat(
     case: JudgedRun<'_>,
     options: &Options,
-    first: &Said,
-) -> Result<Option<Unlike>, RunError> {
+    first: &RunStatement,
+) -> Result<Option<Divergence>, RunError> {
     let again = |options: &Options| judge(case, options, |_| first.has_control);
     if again(options)?.statement() == first.statement {
         return Ok(None);
@@ -120,18 +120,18 @@ fn repeat(
     let full = Options { detail: Detail::Full, ..*options };
     let (a, b) = (again(&full)?, again(&full)?);
     let twins = a.control.as_ref().zip(b.control.as_ref());
-    let parted = where_they_part(case.plan, &RUN_PARTS, &a.history, &b.history)
-        .or_else(|| twins.and_then(|(a, b)| where_they_part(case.plan, &CONTROL_PARTS, a, b)));
-    Ok(Some(parted.unwrap_or_else(|| (&SEEN_NO_MORE, ViolationFields::default()))))
+    let found = first_divergence(case.plan, &RUN_PARTS, &a.history, &b.history)
+        .or_else(|| twins.and_then(|(a, b)| first_divergence(case.plan, &CONTROL_PARTS, a, b)));
+    Ok(Some(found.unwrap_or_else(|| (&SEEN_NO_MORE, ViolationFields::default()))))
 }
 
 /// Returns where two runs that should be identical diverge, if they do.
-fn where_they_part(
+fn first_divergence(
     plan: &Plan,
     kind: &'static ViolationKind,
     a: &History,
     b: &History,
-) -> Option<Unlike> {
+) -> Option<Divergence> {
     let at = a.parts_from(b)?;
     let entry = |history: &History, n: Option<usize>| match n.and_then(|n| history.events.get(n)) {
         Some(event) => ViolationValue::from(ViolationEntry {
@@ -147,12 +147,12 @@ fn where_they_part(
 }
 
 /// Repeats the run in a fresh process and returns the divergence, if any.
-fn second_opinion(
-    fresh: &Fresh,
+fn repeat_in_fresh_process(
+    fresh: &FreshProcess,
     case: JudgedRun<'_>,
     engine: Engine,
-    rendered: &Said,
-) -> Option<Unlike> {
+    rendered: &RunStatement,
+) -> Option<Divergence> {
     let here = &rendered.statement;
     match fresh.ask(case.plan, case.expect, engine, rendered.has_control) {
         Ok(there) if there == *here => None,

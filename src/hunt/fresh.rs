@@ -37,11 +37,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program that can judge a run in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fresh {
+pub struct FreshProcess {
     program: PathBuf,
 }
 
-impl Fresh {
+impl FreshProcess {
     /// Uses any program, for tests with a program that does not answer.
     #[cfg(test)]
     pub(super) fn of(program: &str) -> Self {

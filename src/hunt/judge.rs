@@ -76,7 +76,7 @@ pub fn judge(
         control: control.as_ref(),
     };
     let mut broken = property::check(&cx);
-    broken.extend(subject.breaks(&cx));
+    broken.extend(subject.violations(&cx));
     broken.extend(expect.unmet(&cx));
     let inconclusive = property::inconclusive(&cx);
     Ok(Judged { history, log: outcome.log, control, broken, inconclusive })

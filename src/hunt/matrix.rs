@@ -17,7 +17,7 @@ use super::examine::Checks;
 use super::judge::{JudgedRun, judge};
 use super::pool::Pool;
 use super::random::{HuntTarget, hunt};
-use super::shrink::{Budget, main_thing, shrink};
+use super::shrink::{Budget, main_problem, shrink};
 use super::sweep::sweep;
 use super::tally::{FailedRun, HuntError};
 
@@ -60,16 +60,16 @@ pub fn kill(
     profile.defects.push(defect.to_owned());
     let first = profile.first_seed;
     let target = HuntTarget { subject: target.subject.clone(), profile: Arc::new(profile) };
-    let mut caught = None;
+    let mut first_violation = None;
     let seeds = (0..most).map(move |n| first.wrapping_add(n));
     let hunted = hunt(&target, seeds, checks, pool, |_, failed| {
-        caught = failed.filter(|failed| is_its_doing(&target, failed, defect));
-        if caught.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        first_violation = failed.filter(|failed| is_its_doing(&target, failed, defect));
+        if first_violation.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(DefectKill {
         defect,
         schedules: hunted.tally.runs,
-        found: caught.and_then(|failed| look_at(&target, &failed, pool)),
+        found: first_violation.and_then(|failed| look_at(&target, &failed, pool)),
     })
 }
 
@@ -99,9 +99,10 @@ pub fn kill_by_sweep(
     for plan in plans {
         let mut plan = plan.clone();
         plan.defects.push(defect.to_owned());
-        let swept = sweep(subject, &plan, checks, pool, |_, caught| {
-            rendered.found =
-                caught.and_then(|caught| Some(main_thing(&caught.failed.broken)?.property));
+        let swept = sweep(subject, &plan, checks, pool, |_, first_violation| {
+            rendered.found = first_violation.and_then(|first_violation| {
+                Some(main_problem(&first_violation.failed.broken)?.property)
+            });
             if rendered.found.is_some() {
                 ControlFlow::Break(())
             } else {
@@ -129,12 +130,12 @@ fn is_its_doing(target: &HuntTarget, failed: &FailedRun, defect: &str) -> bool {
         |_| true,
     );
     let also = without.map_or_else(|_| Vec::new(), |judged| judged.broken);
-    main_thing(&failed.broken)
+    main_problem(&failed.broken)
         .is_some_and(|main| also.iter().all(|other| other.property != main.property))
 }
 
 fn look_at(target: &HuntTarget, failed: &FailedRun, pool: &Pool) -> Option<FirstViolation> {
-    let main = main_thing(&failed.broken)?;
+    let main = main_problem(&failed.broken)?;
     let case =
         JudgedRun { subject: &target.subject, plan: &failed.plan, expect: &Expect::default() };
     let budget = Budget { pool: *pool, ..Budget::default() };

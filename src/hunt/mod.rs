@@ -33,14 +33,14 @@ pub mod tally;
 pub mod verdict;
 
 pub use examine::{Check, Checks, Examined, examine};
-pub use fresh::Fresh;
+pub use fresh::FreshProcess;
 pub use judge::{Judged, JudgedRun, judge};
 pub use pool::{MissingResult, Pool};
-pub use shrink::{Budget, NotShrunk, ShrinkProgress, Shrunk, main_thing, shrink};
+pub use shrink::{Budget, NotShrunk, ShrinkProgress, Shrunk, main_problem, shrink};
 pub use summary::RunSummary;
 pub use sweep::{SweepProgress, sweep};
 pub use tally::{FailedRun, HuntError, ScenarioTally, tally};
-pub use verdict::{Main, RunTotals, ScenarioVerdict};
+pub use verdict::{MainProblem, RunTotals, ScenarioVerdict};
 
 #[cfg(test)]
 mod tests;

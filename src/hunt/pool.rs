@@ -49,7 +49,7 @@ pub enum MissingResult {
 
 /// The number of uncollected results at which workers block. Collecting a result may be slow, and
 /// each result may hold a history.
-const IN_HAND: usize = 64;
+const MAX_UNCOLLECTED: usize = 64;
 
 impl Pool {
     /// Returns the same pool with one thread.
@@ -71,22 +71,22 @@ impl Pool {
         T: Send + 'static,
         R: Send + 'static,
     {
-        let (results, collected) = sync_channel(IN_HAND);
-        let feed = Feed { items: Box::new(items), taken: 0 };
-        let crew = Crew { feed: Arc::new(Mutex::new(feed)), work: Arc::new(work), results };
-        let mut workers: Vec<_> = (0..self.jobs.max(1)).map(|_| crew.hire()).collect();
+        let (results, collected) = sync_channel(MAX_UNCOLLECTED);
+        let queue = ItemQueue { items: Box::new(items), taken: 0 };
+        let state = PoolState { queue: Arc::new(Mutex::new(queue)), work: Arc::new(work), results };
+        let mut workers: Vec<_> = (0..self.jobs.max(1)).map(|_| state.spawn_worker()).collect();
         let mut waiting = BTreeMap::new();
         let (mut next, mut total) = (0, None);
         while total.is_none_or(|total| next < total) {
-            match self.wait(&collected, &mut workers, &crew) {
-                News::Result(n, result) if n >= next => drop(waiting.entry(n).or_insert(result)),
-                News::Result(..) => {}
-                News::NoMoreThan(n) => total = Some(n),
+            match self.wait(&collected, &mut workers, &state) {
+                Message::Result(n, result) if n >= next => drop(waiting.entry(n).or_insert(result)),
+                Message::Result(..) => {}
+                Message::NoMoreThan(n) => total = Some(n),
             }
             while let Some(result) = waiting.remove(&next) {
                 next += 1;
                 if each(result).is_break() {
-                    return crew.dismiss();
+                    return state.stop();
                 }
             }
         }
@@ -95,21 +95,21 @@ impl Pool {
     /// Waits for a message from any worker, and abandons workers without a pulse.
     fn wait<T: Send + 'static, R: Send + 'static>(
         &self,
-        collected: &Receiver<News<R>>,
+        collected: &Receiver<Message<R>>,
         workers: &mut [Arc<Slot>],
-        crew: &Crew<T, R>,
-    ) -> News<R> {
+        state: &PoolState<T, R>,
+    ) -> Message<R> {
         loop {
             match collected.recv_timeout(self.patience / 4) {
-                Ok(news) => return news,
+                Ok(message) => return message,
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the crew holds a sender"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             for slot in workers.iter_mut() {
                 if let Some(n) = slot.stuck(self.patience) {
                     slot.given_up.store(true, Ordering::Relaxed);
-                    *slot = crew.hire();
-                    return News::Result(n, Err(MissingResult::Stuck(self.patience)));
+                    *slot = state.spawn_worker();
+                    return Message::Result(n, Err(MissingResult::Stuck(self.patience)));
                 }
             }
         }
@@ -131,12 +131,12 @@ thread_local! {
 }
 
 /// The queue of items.
-struct Feed<T> {
+struct ItemQueue<T> {
     items: Box<dyn Iterator<Item = T> + Send>,
     taken: usize,
 }
 
-impl<T> Feed<T> {
+impl<T> ItemQueue<T> {
     /// Returns the next item and its number, or the total number of items.
     fn take(&mut self) -> Result<(usize, T), usize> {
         let item = self.items.next().ok_or(self.taken)?;
@@ -146,7 +146,7 @@ impl<T> Feed<T> {
 }
 
 /// A message from a worker.
-enum News<R> {
+enum Message<R> {
     /// The result of an item.
     Result(usize, Result<R, MissingResult>),
     /// The total number of items.
@@ -183,51 +183,54 @@ impl Slot {
 }
 
 /// The shared state of all workers.
-struct Crew<T, R> {
-    feed: Arc<Mutex<Feed<T>>>,
+struct PoolState<T, R> {
+    queue: Arc<Mutex<ItemQueue<T>>>,
     work: Arc<dyn Fn(T) -> R + Send + Sync>,
-    results: SyncSender<News<R>>,
+    results: SyncSender<Message<R>>,
 }
 
-impl<T: Send + 'static, R: Send + 'static> Crew<T, R> {
-    fn hire(&self) -> Arc<Slot> {
+impl<T: Send + 'static, R: Send + 'static> PoolState<T, R> {
+    fn spawn_worker(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
-        let (feed, work, results, mine) =
-            (self.feed.clone(), self.work.clone(), self.results.clone(), slot.clone());
+        let (queue, work, results, mine) =
+            (self.queue.clone(), self.work.clone(), self.results.clone(), slot.clone());
         std::thread::spawn(move || {
             WORKER.set(Some(mine.clone()));
             crate::world::on_progress(pulse);
-            toil(&feed, &*work, &results, &mine);
+            run_worker(&queue, &*work, &results, &mine);
         });
         slot
     }
 
     /// Empties the queue, so that workers stop after their current item.
-    fn dismiss(&self) {
-        self.feed.lock().unwrap_or_else(PoisonError::into_inner).items =
+    fn stop(&self) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).items =
             Box::new(std::iter::empty());
     }
 }
 
-fn toil<T, R>(
-    feed: &Mutex<Feed<T>>,
+fn run_worker<T, R>(
+    queue: &Mutex<ItemQueue<T>>,
     work: &(dyn Fn(T) -> R + Send + Sync),
-    results: &SyncSender<News<R>>,
+    results: &SyncSender<Message<R>>,
     slot: &Slot,
 ) {
     while !slot.given_up.load(Ordering::Relaxed) {
-        let taken = feed.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let news = match taken {
-            Err(total) => News::NoMoreThan(total),
+        let taken = queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let message = match taken {
+            Err(total) => Message::NoMoreThan(total),
             Ok((n, item)) => {
                 slot.begin(n);
                 let result = catch_unwind(AssertUnwindSafe(|| work(item)));
                 slot.end();
-                News::Result(n, result.map_err(|panic| MissingResult::Panicked(message(&*panic))))
+                Message::Result(
+                    n,
+                    result.map_err(|panic| MissingResult::Panicked(message(&*panic))),
+                )
             }
         };
-        let over = matches!(news, News::NoMoreThan(_));
-        if results.send(news).is_err() || over {
+        let over = matches!(message, Message::NoMoreThan(_));
+        if results.send(message).is_err() || over {
             return;
         }
     }
@@ -287,7 +290,7 @@ mod tests {
             ControlFlow::Continue(())
         });
         assert!(
-            most.is_some_and(|most| most <= IN_HAND + 3),
+            most.is_some_and(|most| most <= MAX_UNCOLLECTED + 3),
             "{most:?} had begun when the first was looked at"
         );
         assert_eq!(begun.load(Ordering::Relaxed), 10_000);

@@ -108,7 +108,7 @@ pub enum NotShrunk {
 /// Returns the violation that shrinking should preserve. Prefers a property to an unmet
 /// expectation. Among the violations of the same property, prefers the stream with the shortest
 /// name, which the fewest steps lead to.
-pub fn main_thing(broken: &[Violation]) -> Option<&Violation> {
+pub fn main_problem(broken: &[Violation]) -> Option<&Violation> {
     let main = broken.iter().find(|broken| broken.property != EXPECT).or(broken.first())?;
     let of_property = broken.iter().filter(|broken| broken.property == main.property);
     of_property.min_by_key(|broken| broken.stream().map(|stream| (stream.0.len(), stream.clone())))

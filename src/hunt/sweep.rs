@@ -39,7 +39,7 @@ mod tests;
 
 pub use faults::{FAULTS, SweepFault};
 pub use outcome::FaultOutcome;
-pub use positions::{Position, PositionKind, PositionSite, Site};
+pub use positions::{ConnSite, Position, PositionKind, PositionSite};
 
 use outcome::{UserView, generations};
 
@@ -81,7 +81,7 @@ pub struct SweepProgress {
 
 /// A run of a sweep that has a violation.
 #[derive(Debug)]
-pub struct Caught {
+pub struct FailedTrial {
     /// The number of the trial; `None` for the plain run.
     pub trial: Option<usize>,
     /// The failed run.
@@ -90,7 +90,7 @@ pub struct Caught {
 
 impl SweepProgress {
     /// Returns the number of trials of a fault that had this outcome.
-    pub fn came_to(&self, fault: &SweepFault, outcome: FaultOutcome) -> u64 {
+    pub fn count_outcomes(&self, fault: &SweepFault, outcome: FaultOutcome) -> u64 {
         let these =
             |trial: &&SweepTrial| trial.fault.name == fault.name && trial.outcome == Some(outcome);
         self.trials.iter().filter(these).count() as u64
@@ -120,9 +120,9 @@ pub fn sweep(
     plan: &Plan,
     checks: &Checks,
     pool: &Pool,
-    mut each: impl FnMut(&SweepProgress, Option<Caught>) -> ControlFlow<()>,
+    mut each: impl FnMut(&SweepProgress, Option<FailedTrial>) -> ControlFlow<()>,
 ) -> Result<SweepProgress, HuntError> {
-    let long = put_off(subject, plan);
+    let long = extend_horizon(subject, plan);
     let mut swept = SweepProgress {
         plan: long,
         positions: Vec::new(),
@@ -133,11 +133,11 @@ pub fn sweep(
     };
     let plain = run_plain(subject, &mut swept, pool)?;
     if let Some(plain) = &plain {
-        swept.positions = positions::of(&**subject, plan, plain, swept_until(plan));
+        swept.positions = positions::of(&**subject, plan, plain, end_of_positions(plan));
         swept.list_trials();
     }
-    let caught = swept.caught(None);
-    let go_on = each(&swept, caught);
+    let failed_trial = swept.failed_trial(None);
+    let go_on = each(&swept, failed_trial);
     let Some(plain) = plain.filter(|_| go_on.is_continue()) else { return Ok(swept) };
     let worker = Worker {
         subject: subject.clone(),
@@ -152,7 +152,7 @@ pub fn sweep(
         steps.into_iter(),
         move |step| worker.run(&step),
         |result| match swept.add(result) {
-            Ok(caught) => each(&swept, caught),
+            Ok(failed_trial) => each(&swept, failed_trial),
             Err(why) => {
                 hunt_error = Some(why);
                 ControlFlow::Break(())
@@ -171,7 +171,7 @@ fn with(plan: &Plan, step: &Step) -> Plan {
 /// Returns the plan with a later horizon. The extension covers the last consequence of a fault:
 /// each end detects it on its own, the client tries to recover, and the streams and calls that
 /// depend on the recovery end. A healed tail still begins at the same time.
-fn put_off(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Plan {
+fn extend_horizon(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Plan {
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
     let more = guarantees.detection * 2
         + guarantees.recovery
@@ -184,7 +184,7 @@ fn put_off(subject: &Arc<dyn DynSubject>, plan: &Plan) -> Plan {
 
 /// Returns the end of the range of positions: the file's horizon, or the start of its healed tail,
 /// where no fault can be injected.
-fn swept_until(plan: &Plan) -> Time {
+fn end_of_positions(plan: &Plan) -> Time {
     plan.horizon.saturating_sub(plan.heal).into()
 }
 
@@ -229,14 +229,14 @@ struct Worker {
 }
 
 /// The result of a trial.
-struct Tried {
+struct TrialResult {
     summary: RunSummary,
     outcome: FaultOutcome,
     idle: Option<String>,
 }
 
 impl Worker {
-    fn run(&self, step: &Step) -> Result<Tried, RunError> {
+    fn run(&self, step: &Step) -> Result<TrialResult, RunError> {
         let plan = with(&self.plan, step);
         let examined = examine(
             JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() },
@@ -244,7 +244,7 @@ impl Worker {
         )?;
         let (outcome, idle) =
             (self.outcome(&examined), idle(&examined.history, self.plan.steps.len()));
-        Ok(Tried { summary: examined.into(), outcome, idle })
+        Ok(TrialResult { summary: examined.into(), outcome, idle })
     }
 
     fn outcome(&self, examined: &Examined) -> FaultOutcome {
@@ -301,25 +301,25 @@ impl SweepProgress {
     /// Adds the result of the next trial.
     fn add(
         &mut self,
-        result: Result<Result<Tried, RunError>, MissingResult>,
-    ) -> Result<Option<Caught>, HuntError> {
+        result: Result<Result<TrialResult, RunError>, MissingResult>,
+    ) -> Result<Option<FailedTrial>, HuntError> {
         let number = self.done;
         let plan = self.plan_of(&self.trials[number]);
         let trial = &mut self.trials[number];
         trial.outcome = Some(FaultOutcome::Broken); // where the run got stuck
         let result = result.map(|ran| {
-            ran.map(|Tried { summary, outcome, idle }| {
+            ran.map(|TrialResult { summary, outcome, idle }| {
                 (trial.outcome, trial.idle) = (Some(outcome), idle);
                 summary
             })
         });
         self.tally.take(plan.seed, || plan, result)?;
         self.done += 1;
-        Ok(self.caught(Some(number)))
+        Ok(self.failed_trial(Some(number)))
     }
 
     /// Takes the failed run that was added last, if it failed.
-    fn caught(&mut self, trial: Option<usize>) -> Option<Caught> {
+    fn failed_trial(&mut self, trial: Option<usize>) -> Option<FailedTrial> {
         let failed = self.tally.failed.pop()?;
         self.broke += 1;
         if let Some(trial) = trial {
@@ -327,6 +327,6 @@ impl SweepProgress {
             broken.extend(failed.broken.iter().map(|broken| broken.property));
             broken.dedup();
         }
-        Some(Caught { trial, failed })
+        Some(FailedTrial { trial, failed })
     }
 }

@@ -20,9 +20,9 @@ use super::examine::{Checks, Examined, examine};
 use super::judge::JudgedRun;
 use super::plans::{expected, is_swarm};
 use super::pool::{MissingResult, Pool};
-use super::shrink::main_thing;
+use super::shrink::main_problem;
 use super::summary::RunSummary;
-use super::verdict::{Main, RunTotals, ScenarioVerdict};
+use super::verdict::{MainProblem, RunTotals, ScenarioVerdict};
 
 /// The sum of all runs of one scenario.
 #[derive(Debug, Default)]
@@ -168,10 +168,11 @@ impl ScenarioTally {
 
     /// Returns the verdict on the runs. `breaks` is the property that a canary must violate.
     pub fn verdict(&self, breaks: Option<&str>) -> ScenarioVerdict {
-        let tame = self.unmet.first().map(|unmet| ScenarioVerdict::TooTame(unmet.clone().into()));
+        let unmet_by_all =
+            self.unmet.first().map(|unmet| ScenarioVerdict::ExpectationUnmet(unmet.clone().into()));
         match breaks {
             Some(property) if self.broke(property) => {
-                return tame
+                return unmet_by_all
                     .unwrap_or_else(|| ScenarioVerdict::BrokeAsItShould(property.to_owned()));
             }
             Some(property) => return ScenarioVerdict::DidNotBreak(property.to_owned()),
@@ -188,20 +189,20 @@ impl ScenarioTally {
             properties.dedup();
             return ScenarioVerdict::Broke { properties, runs: self.failed.len() as u64 };
         }
-        tame.unwrap_or(ScenarioVerdict::Held)
+        unmet_by_all.unwrap_or(ScenarioVerdict::Held)
     }
 
     /// Returns the main problem of the runs. `breaks` is the property that a canary must violate.
-    pub fn main<'t>(&'t self, breaks: Option<&'t str>) -> Main<'t> {
+    pub fn main<'t>(&'t self, breaks: Option<&'t str>) -> MainProblem<'t> {
         let main = self
             .failed
             .first()
             .filter(|_| breaks.is_none())
-            .and_then(|failed| main_thing(&failed.broken));
+            .and_then(|failed| main_problem(&failed.broken));
         match (main, breaks.filter(|property| !self.broke(property))) {
-            (_, Some(property)) => Main::DidNotBreak(property),
-            (Some(main), None) => Main::Broke(main),
-            (None, None) => self.unmet.first().map_or(Main::Nothing, Main::Unmet),
+            (_, Some(property)) => MainProblem::DidNotBreak(property),
+            (Some(main), None) => MainProblem::Broke(main),
+            (None, None) => self.unmet.first().map_or(MainProblem::Nothing, MainProblem::Unmet),
         }
     }
 
@@ -294,13 +295,16 @@ mod tests {
             unmet: vec![unmet()],
             ..ScenarioTally::default()
         };
-        assert_eq!(tally.verdict(Some("gap_free")), ScenarioVerdict::TooTame(unmet().into()));
+        assert_eq!(
+            tally.verdict(Some("gap_free")),
+            ScenarioVerdict::ExpectationUnmet(unmet().into())
+        );
     }
 
     #[test]
     fn a_swarm_with_an_unmet_expectation_is_too_tame() {
         let tally = ScenarioTally { unmet: vec![unmet()], ..ScenarioTally::default() };
-        assert_eq!(tally.verdict(None), ScenarioVerdict::TooTame(unmet().into()));
+        assert_eq!(tally.verdict(None), ScenarioVerdict::ExpectationUnmet(unmet().into()));
         assert!(ScenarioTally::default().verdict(None).is_good());
     }
 

@@ -8,19 +8,19 @@ use crate::property::{Guarantees, WorkBounds};
 use crate::report::sentence;
 use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::{Action, Limits, Operation, Plan, When};
-use crate::subject::{DynSubject, HostContext, MilestoneDoc, Operated, Operations, Subject};
+use crate::subject::{DynSubject, HostContext, MilestoneDoc, OperationQueue, Operations, Subject};
 
 use crate::world::{Engine, Options, RunError, Tick};
 
 use super::verdict::ScenarioVerdict;
 use super::{
-    Check, Checks, Examined, Fresh, HuntError, JudgedRun, Pool, examine, fresh, judge, tally,
+    Check, Checks, Examined, FreshProcess, HuntError, JudgedRun, Pool, examine, fresh, judge, tally,
 };
 
 mod uploads;
 
 /// A subject whose client answers each call itself.
-struct Oracle;
+struct EchoSubject;
 
 /// The calls that it accepts.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -51,14 +51,14 @@ fn unseeded() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-impl Subject for Oracle {
+impl Subject for EchoSubject {
     type Operation = Ask;
 
     fn name(&self) -> &'static str {
         "oracle"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "answers by itself"
     }
 
@@ -75,7 +75,7 @@ impl Subject for Oracle {
         std::future::pending().await
     }
 
-    async fn drive(&self, host: HostContext, mut operations: Operated<Ask>) {
+    async fn drive(&self, host: HostContext, mut operations: OperationQueue<Ask>) {
         while let Some((call, ask)) = operations.next().await {
             crate::milestone!("oracle.client.asked");
             match ask {
@@ -97,7 +97,7 @@ impl Subject for Oracle {
 }
 
 fn oracle() -> Arc<dyn DynSubject> {
-    Arc::new(Oracle)
+    Arc::new(EchoSubject)
 }
 
 fn asking(verb: &str) -> Plan {
@@ -253,7 +253,7 @@ fn a_fresh_process_finds_an_unmet_expectation() {
 fn an_unmet_expectation_is_confirmed_in_a_fresh_process() {
     let (subject, plan, expect) = half_open();
     let checks =
-        Checks { check: Check::None, fresh: Some(Fresh::of("false")), ..Checks::default() };
+        Checks { check: Check::None, fresh: Some(FreshProcess::of("false")), ..Checks::default() };
     let broken = examine(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &checks)
         .unwrap()
         .broken;

@@ -20,7 +20,7 @@ pub enum ScenarioVerdict {
         runs: u64,
     },
     /// No run had a violation, but the runs together did not meet an expectation.
-    TooTame(Box<Violation>),
+    ExpectationUnmet(Box<Violation>),
     /// A canary did not violate this property, which it must violate.
     DidNotBreak(String),
     /// The scenario could not be run, for this reason.
@@ -39,7 +39,7 @@ impl ScenarioVerdict {
         matches!(
             self,
             ScenarioVerdict::Broke { .. }
-                | ScenarioVerdict::TooTame(_)
+                | ScenarioVerdict::ExpectationUnmet(_)
                 | ScenarioVerdict::DidNotBreak(_)
         )
     }
@@ -47,7 +47,7 @@ impl ScenarioVerdict {
 
 /// The main problem of the runs of one scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Main<'t> {
+pub enum MainProblem<'t> {
     /// A run had this violation.
     Broke(&'t Violation),
     /// A canary did not violate this property.

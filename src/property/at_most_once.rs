@@ -79,7 +79,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
             _ => {}
         }
     }
-    let mut scripted = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for view in &facts.views {
         let Some((call, at)) = view.opened.and_then(|(_, at, call)| Some((facts.call(call)?, at)))
         else {
@@ -87,7 +87,7 @@ fn lost(facts: &Facts<'_>, took_effect: &BTreeMap<Call, Time>, broken: &mut Find
         };
         let is_lost =
             mutating.contains(&*call.operation.verb) && !took_effect.contains_key(&call.call);
-        if is_lost && scripted.insert(call.call) {
+        if is_lost && reported.insert(call.call) {
             broken.push(call, at, &OPENED_AND_LOST, fields! { stream: view.stream });
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_second_effect_is_a_violation() {
         assert_eq!(
-            adds().effect(1, 900, "c1").breaks("at_most_once"),
+            adds().effect(1, 900, "c1").violations("at_most_once"),
             ["call 1 (add): it took effect on c1 again, after 0.100 s (at 0.900 s)"]
         );
     }
@@ -129,7 +129,7 @@ mod tests {
     fn an_older_call_must_not_take_effect_after_a_newer_one() {
         let scripted = adds().asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
         assert_eq!(
-            scripted.breaks("at_most_once"),
+            scripted.violations("at_most_once"),
             ["call 2 (add): it took effect on c1 after call 3 (add) (at 0.160 s)"]
         );
         adds().asked(3, 20).effect(3, 150, "c2").effect(2, 160, "c1").holds("at_most_once");
@@ -146,20 +146,20 @@ mod tests {
         let scripted =
             |died: ScriptedRun| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
         scripted(adds().died("client", 15)).holds("at_most_once");
-        assert_eq!(scripted(adds().died("server", 15)).breaks("at_most_once").len(), 1);
+        assert_eq!(scripted(adds().died("server", 15)).violations("at_most_once").len(), 1);
     }
 
     #[test]
     fn an_acknowledged_call_must_take_effect() {
         assert_eq!(
-            adds().answered(2, 130, "2").breaks("at_most_once"),
+            adds().answered(2, 130, "2").violations("at_most_once"),
             ["call 2 (add): it was acknowledged (2), but never took effect (at 0.130 s)"]
         );
         adds().answered(2, 130, Answer::refused("no such counter")).holds("at_most_once");
         adds().answered(2, 130, Answer::queued("the reader may be gone")).holds("at_most_once");
         // The text of the answer does not matter, only its kind.
         for text in ["refused", "queued: the reader may be gone"] {
-            assert_eq!(adds().answered(2, 130, text).breaks("at_most_once").len(), 1, "{text}");
+            assert_eq!(adds().answered(2, 130, text).violations("at_most_once").len(), 1, "{text}");
         }
     }
 
@@ -167,7 +167,7 @@ mod tests {
     fn a_call_that_opened_a_stream_must_take_effect() {
         let scripted = history().opened("s1", 1, 0).effect(1, 5, "s1").opened("s2", 2, 10);
         assert_eq!(
-            scripted.breaks("at_most_once"),
+            scripted.violations("at_most_once"),
             ["call 2 (watch): it opened s2, but never took effect (at 0.010 s)"]
         );
         scripted.effect(2, 15, "s2").holds("at_most_once");
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn an_effect_without_a_call_is_a_violation() {
         assert_eq!(
-            adds().effect(9, 500, "c1").breaks("at_most_once"),
+            adds().effect(9, 500, "c1").violations("at_most_once"),
             ["call 9: it took effect on c1, but no call asked for it (at 0.500 s)"]
         );
     }

@@ -28,11 +28,11 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             .find(|(bounded, _)| *bounded == name)
             .map(|(_, bound)| *bound)
     };
-    let mut scripted = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for event in &facts.cx.history.events {
         let EventKind::Gauge { name, value } = &event.what else { continue };
         let Some(bound) = bound(name).filter(|bound| value > bound) else { continue };
-        if scripted.insert((&event.host, *name)) {
+        if reported.insert((&event.host, *name)) {
             broken.push(
                 event.host.as_ref(),
                 event.at,
@@ -62,7 +62,7 @@ mod tests {
             .gauge("server", 200, "retained", 11)
             .gauge("server", 300, "retained", 12);
         assert_eq!(
-            scripted.breaks("bounded_memory"),
+            scripted.violations("bounded_memory"),
             ["server: `retained` rose to 11, more than 10 (at 0.200 s)"]
         );
     }

@@ -53,7 +53,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 #[derive(Default)]
 struct Window {
     moments: VecDeque<Time>,
-    scripted: bool,
+    reported: bool,
 }
 
 impl Window {
@@ -75,7 +75,7 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
         let (at, window) = (event.at, windows.entry(host).or_default());
         window.moments.push_back(at);
         let count = window.count(at);
-        if count > most && !std::mem::replace(&mut window.scripted, true) {
+        if count > most && !std::mem::replace(&mut window.reported, true) {
             broken.push(About::Host(host.into()), at, &ATTEMPTS, fields! { count, most });
         }
     }
@@ -150,7 +150,7 @@ fn check_frames(facts: &Facts<'_>, broken: &mut Findings) {
             window.moments.push_back(at);
         } else if *carried < payload.granted * users {
             *carried += 1;
-        } else if !std::mem::replace(&mut window.scripted, true) {
+        } else if !std::mem::replace(&mut window.reported, true) {
             broken.push(About::Host(host.clone()), at, &FRAMES, fields! { most });
         }
     }
@@ -219,7 +219,7 @@ mod tests {
     fn attempts_at_the_bound_are_fine_and_one_more_is_not() {
         attempts(200, 50).holds("bounded_work");
         assert_eq!(
-            attempts(199, 50).breaks("bounded_work"),
+            attempts(199, 50).violations("bounded_work"),
             ["client: 6 connections were opened within a second, more than 5 (at 2.194 s)"]
         );
     }
@@ -236,7 +236,7 @@ mod tests {
     fn frames_at_the_bound_are_fine_and_one_more_is_not() {
         frames(history(), 10).holds("bounded_work");
         assert_eq!(
-            frames(history(), 11).breaks("bounded_work"),
+            frames(history(), 11).violations("bounded_work"),
             [
                 "client: more than 10 frames were sent within a second, besides what items take (at 2.100 s)"
             ]
@@ -247,7 +247,7 @@ mod tests {
     fn items_add_to_the_frame_allowance_even_if_sent_later() {
         let scripted = history().produced("s1", 500, "a").produced("s1", 501, "b");
         frames(scripted.clone(), 10 + 4).holds("bounded_work");
-        assert_eq!(frames(scripted, 10 + 5).breaks("bounded_work").len(), 1);
+        assert_eq!(frames(scripted, 10 + 5).violations("bounded_work").len(), 1);
     }
 
     #[test]
@@ -261,7 +261,7 @@ mod tests {
         let scripted = history().produced("s1", 500, "a").attempt(2, 1_000);
         // 10 of the second, 2 for the item, 2 to send it again, 8 for the handshake.
         frames(scripted.clone(), 22).holds("bounded_work");
-        assert_eq!(frames(scripted, 23).breaks("bounded_work").len(), 1);
+        assert_eq!(frames(scripted, 23).violations("bounded_work").len(), 1);
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         let scripted = history().end(10_500);
         scripted.clone().packets(440).holds("bounded_work");
         assert_eq!(
-            scripted.packets(441).breaks("bounded_work"),
+            scripted.packets(441).violations("bounded_work"),
             ["441 segments were sent in the run, more than 440 (at 10.500 s)"]
         );
     }
@@ -281,7 +281,7 @@ mod tests {
         let scripted = history().produced("s1", 500, "a").packets(100).end(10_500);
         scripted.clone().polls(2_240).holds("bounded_work");
         assert_eq!(
-            scripted.polls(2_241).breaks("bounded_work"),
+            scripted.polls(2_241).violations("bounded_work"),
             ["tasks were polled 2241 times in the run, more than 2240 (at 10.500 s)"]
         );
     }

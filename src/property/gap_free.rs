@@ -178,25 +178,25 @@ mod tests {
             .fold(scripted, |scripted, (item, n)| scripted.delivered_in(2, "s1", 4_231 + n, item))
     }
 
-    fn breaks(made: &[&str], came: &[&str]) -> Vec<String> {
-        delivered(produced(made), came).breaks("gap_free")
+    fn violations(made: &[&str], came: &[&str]) -> Vec<String> {
+        delivered(produced(made), came).violations("gap_free")
     }
 
     #[test]
     fn all_or_a_part_in_order_is_fine() {
         for came in [&[][..], &["41"], &["41", "42", "43"], &["4", "14", "2"], &["414243"]] {
-            assert_eq!(breaks(&["41", "42", "43"], came), [""; 0], "{came:?}");
+            assert_eq!(violations(&["41", "42", "43"], came), [""; 0], "{came:?}");
         }
     }
 
     #[test]
     fn a_gap_is_reported_with_the_missing_items() {
         assert_eq!(
-            breaks(&["40", "41", "42"], &["40", "42"]),
+            violations(&["40", "41", "42"], &["40", "42"]),
             ["s1: item 3 was delivered after item 1; 2 never was (generation 2, at 4.232 s)"]
         );
         assert_eq!(
-            breaks(&["40", "41", "42"], &["42"]),
+            violations(&["40", "41", "42"], &["42"]),
             ["s1: item 3 was delivered first; 1 to 2 never were (generation 2, at 4.231 s)"]
         );
     }
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_duplicate_item_is_reported() {
         assert_eq!(
-            breaks(&["40", "41", "42"], &["40", "41", "41", "42"]),
+            violations(&["40", "41", "42"], &["40", "41", "41", "42"]),
             ["s1: item 2 was delivered again, after item 2 (generation 2, at 4.233 s)"]
         );
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_wrong_order_is_reported() {
         assert_eq!(
-            breaks(&["40", "41", "42"], &["40", "42", "41"]),
+            violations(&["40", "41", "42"], &["40", "42", "41"]),
             ["s1: item 3 was delivered before item 2 (generation 2, at 4.232 s)"]
         );
     }
@@ -220,11 +220,11 @@ mod tests {
     #[test]
     fn a_wrong_byte_is_reported() {
         assert_eq!(
-            breaks(&["40", "hello", "42"], &["40", "hexlo"]),
+            violations(&["40", "hello", "42"], &["40", "hexlo"]),
             ["s1: item 2 was delivered with byte 3 wrong (generation 2, at 4.232 s)"]
         );
         assert_eq!(
-            breaks(&["40", "hello", "42"], &["40he", "xlo"]),
+            violations(&["40", "hello", "42"], &["40he", "xlo"]),
             ["s1: item 2 was delivered with byte 3 wrong (generation 2, at 4.232 s)"]
         );
     }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn an_item_that_stops_in_the_middle_is_reported() {
         assert_eq!(
-            breaks(&["40", "hello", "42"], &["40", "hel", "42"]),
+            violations(&["40", "hello", "42"], &["40", "hel", "42"]),
             [
                 "s1: item 3 was delivered after 3 bytes of item 2; the rest of that never was (generation 2, at 4.233 s)"
             ]
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn bytes_that_were_never_produced_are_reported() {
         assert_eq!(
-            breaks(&["40"], &["40", "xyz"]),
+            violations(&["40"], &["40", "xyz"]),
             [
                 "s1: 3 bytes that no producer wrote were delivered after item 1 (generation 2, at 4.232 s)"
             ]
@@ -256,7 +256,7 @@ mod tests {
             .produced("s2", 1, "x")
             .produced("s2", 2, "other");
         assert_eq!(
-            delivered(scripted, &["40", "other"]).breaks("gap_free"),
+            delivered(scripted, &["40", "other"]).violations("gap_free"),
             ["s1: item 2 of s2 was delivered after item 1 (generation 2, at 4.232 s)"]
         );
     }
@@ -266,7 +266,7 @@ mod tests {
         let scripted =
             history().opened("s1", 1, 0).delivered("s1", 50, "a").produced("s1", 100, "a");
         assert_eq!(
-            scripted.breaks("gap_free"),
+            scripted.violations("gap_free"),
             ["s1: item 1 was delivered before it was produced (generation 1, at 0.050 s)"]
         );
     }
@@ -275,7 +275,7 @@ mod tests {
     fn a_user_that_did_not_open_a_stream_gets_no_items() {
         let scripted = produced(&["a"]).by("client2").delivered("s1", 500, "a");
         assert_eq!(
-            scripted.breaks("gap_free"),
+            scripted.violations("gap_free"),
             [
                 "s1: an item was delivered to client2, which had not opened it (generation 1, at 0.500 s)"
             ]
@@ -300,7 +300,7 @@ mod tests {
         delivered(scripted.clone(), &["a", "x"]).holds("gap_free");
         delivered(scripted.clone(), &["a", "b", "c", "a", "x"]).holds("gap_free");
         assert_eq!(
-            delivered(scripted, &["a", "b", "x"]).breaks("gap_free"),
+            delivered(scripted, &["a", "b", "x"]).violations("gap_free"),
             ["s1: item 5 was delivered after item 2; 3 to 4 never were (generation 2, at 4.233 s)"]
         );
     }
@@ -310,12 +310,12 @@ mod tests {
         let scripted = produced(&["a", "b", "c"])
             .delivered("s1", 500, "a")
             .gave_up(2, Some("s1"), 600)
-            .broke("s1", 600, "closed");
+            .failed_stream("s1", 600, "closed");
         let scripted = scripted.opened("s1", 3, 700).produced("s1", 800, "d");
         for came in [["b", "c", "d"].as_slice(), &["a", "b"], &["d"]] {
             delivered(scripted.clone(), came).holds("gap_free");
         }
-        assert_eq!(delivered(scripted, &["c"]).breaks("gap_free").len(), 1);
+        assert_eq!(delivered(scripted, &["c"]).violations("gap_free").len(), 1);
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
     fn come(made: &[String], came: &[String]) -> Vec<String> {
         let (made, came): (Vec<_>, Vec<_>) =
             (made.iter().map(|s| &**s).collect(), came.iter().map(|s| &**s).collect());
-        breaks(&made, &came)
+        violations(&made, &came)
     }
 
     proptest! {

@@ -111,6 +111,6 @@ mod tests {
     #[test]
     fn a_repeated_violation_is_reported_only_a_few_times() {
         let scripted = (0..20).fold(history(), |scripted, n| scripted.panicked(n, "oh"));
-        assert_eq!(scripted.breaks("no_panic").len(), HANDFUL);
+        assert_eq!(scripted.violations("no_panic").len(), HANDFUL);
     }
 }

@@ -19,7 +19,7 @@ use crate::history::{Class, Nature, Time};
 use super::bounded_ending::patience;
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::justified_failure::{FailedItem, FailureSite, Standing, failures};
+use super::justified_failure::{FailedItem, FailureSite, Justification, failures};
 use super::path::NEVER;
 use super::view::View;
 use super::violation::{fields, kinds};
@@ -45,13 +45,13 @@ const SOON: Duration = Duration::from_secs(1);
 /// Checks for streams and calls that were harmed by events elsewhere.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for failure in
-        failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified)
+        failures(facts).filter(|failure| failure.justification(facts) == Justification::Unjustified)
     {
         if is_calm(facts, failure.path) {
             if trouble_elsewhere(facts, failure.index, failure.at) {
                 report(&failure, Phrase::new(&OTHERS, ViolationFields::default()), broken);
             }
-        } else if let Some(other) = dragged_by(facts, &failure) {
+        } else if let Some(other) = gap_of_other_stream(facts, &failure) {
             report(&failure, Phrase::new(&DRAGGED, fields! { other: other.stream }), broken);
         }
     }
@@ -99,13 +99,16 @@ fn trouble_elsewhere(facts: &Facts<'_>, index: usize, at: Time) -> bool {
 
 /// Returns another stream of the same path that ended shortly before, for a reason specific to that
 /// stream. A reason that concerned the path would have justified both failures.
-fn dragged_by<'f>(facts: &'f Facts<'_>, failure: &FailureSite<'_>) -> Option<&'f View<'f>> {
+fn gap_of_other_stream<'f>(
+    facts: &'f Facts<'_>,
+    failure: &FailureSite<'_>,
+) -> Option<&'f View<'f>> {
     let just_before = |at: Time| at <= failure.at && failure.at.since(at) <= SOON;
     let FailedItem::View(harmed) = failure.what else { return None };
     let is_other = |view: &View<'_>| !facts.parts(harmed).any(|part| std::ptr::eq(part, view));
     let failed =
         failures(facts).filter(|other| other.path == failure.path && just_before(other.at));
-    let mut failed = failed.filter(|other| other.standing(facts) == Standing::Justified);
+    let mut failed = failed.filter(|other| other.justification(facts) == Justification::Justified);
     let failed = failed.find_map(|other| match other.what {
         FailedItem::View(view) => Some(view).filter(|view| is_other(view)),
         FailedItem::Call(_) => None,
@@ -178,12 +181,12 @@ mod tests {
     fn a_calm_stream_completes_in_time() {
         calm().completed("s1", 10_000 + CALM, "total 1").holds("isolation");
         assert_eq!(
-            calm().completed("s1", 10_001 + CALM, "total 1").breaks("isolation"),
+            calm().completed("s1", 10_001 + CALM, "total 1").violations("isolation"),
             [
                 "s1: after item 1, it did not end until 17.120 s, although faults touched only other paths (generation 1, at 17.121 s)"
             ]
         );
-        assert_eq!(calm().end(600_000).breaks("isolation").len(), 1);
+        assert_eq!(calm().end(600_000).violations("isolation").len(), 1);
     }
 
     /// As [`calm`], with a user who pauses for 10 s after each item.
@@ -210,11 +213,11 @@ mod tests {
         };
         looks("20s").completed("s1", 21_000 + CALM, "total 0").holds("isolation");
         assert_eq!(
-            looks("20s").completed("s1", 21_001 + CALM, "total 0").breaks("isolation").len(),
+            looks("20s").completed("s1", 21_001 + CALM, "total 0").violations("isolation").len(),
             1
         );
         assert_eq!(
-            looks("5s").completed("s1", 10_001 + CALM, "total 0").breaks("isolation").len(),
+            looks("5s").completed("s1", 10_001 + CALM, "total 0").violations("isolation").len(),
             1
         );
     }
@@ -224,7 +227,10 @@ mod tests {
         let slow = || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_520, "b");
         slow().completed("s1", 20_520, "total 2").holds("isolation");
         slow().completed("s1", 20_520 + CALM, "total 2").holds("isolation");
-        assert_eq!(slow().completed("s1", 20_521 + CALM, "total 2").breaks("isolation").len(), 1);
+        assert_eq!(
+            slow().completed("s1", 20_521 + CALM, "total 2").violations("isolation").len(),
+            1
+        );
     }
 
     #[test]
@@ -232,13 +238,16 @@ mod tests {
         // When the second item arrived, its user had already waited too long.
         let late =
             || calm_and_pausing().delivered("s1", 520, "a").delivered("s1", 10_521 + CALM, "b");
-        assert_eq!(late().completed("s1", 20_521 + CALM, "total 2").breaks("isolation").len(), 1);
+        assert_eq!(
+            late().completed("s1", 20_521 + CALM, "total 2").violations("isolation").len(),
+            1
+        );
     }
 
     #[test]
     fn a_calm_stream_does_not_fail() {
         assert_eq!(
-            calm().broke("s1", 3_000, "lost").breaks("isolation"),
+            calm().failed_stream("s1", 3_000, "lost").violations("isolation"),
             [
                 "s1: it failed (lost) after item 1, although faults touched only other paths (generation 1, at 3.000 s)"
             ]
@@ -250,13 +259,13 @@ mod tests {
         let scripted = calm().completed("s1", 10_100, "total 1").asked(7, 20_000);
         scripted.clone().answered(7, 20_000 + CALM, "5").holds("isolation");
         assert_eq!(
-            scripted.clone().answered(7, 20_001 + CALM, "5").breaks("isolation"),
+            scripted.clone().answered(7, 20_001 + CALM, "5").violations("isolation"),
             [
                 "call 7 (add): it did not end until 27.120 s, although faults touched only other paths (at 27.121 s)"
             ]
         );
         assert_eq!(
-            scripted.failed(7, 20_010, "lost").breaks("isolation"),
+            scripted.failed(7, 20_010, "lost").violations("isolation"),
             [
                 "call 7 (add): it failed (lost), although faults touched only other paths (at 20.010 s)"
             ]
@@ -267,7 +276,7 @@ mod tests {
     fn a_call_to_the_outside_world_may_wait_as_long_as_calls_may() {
         let late =
             || calm().completed("s1", 10_100, "total 1").asked(7, 20_000).answered(7, 100_000, "5");
-        assert_eq!(late().breaks("isolation").len(), 1);
+        assert_eq!(late().violations("isolation").len(), 1);
         let outside = |scripted: ScriptedRun| {
             scripted.guarantees(|guarantees| {
                 (guarantees.outside, guarantees.call_wait) =
@@ -284,16 +293,16 @@ mod tests {
 
     #[test]
     fn a_failure_without_trouble_elsewhere_is_not_an_isolation_violation() {
-        let scripted = history().opened("s1", 1, 0).broke("s1", 3_000, "lost");
+        let scripted = history().opened("s1", 1, 0).failed_stream("s1", 3_000, "lost");
         scripted.holds("isolation");
-        assert_eq!(scripted.breaks("justified_failure").len(), 1);
+        assert_eq!(scripted.violations("justified_failure").len(), 1);
     }
 
     #[test]
     fn a_puppet_elsewhere_counts_as_trouble() {
         let scripted =
-            history().puppet("client2").opened("s1", 1, 0).broke("s1", 3_000, "taken over");
-        assert_eq!(scripted.breaks("isolation").len(), 1);
+            history().puppet("client2").opened("s1", 1, 0).failed_stream("s1", 3_000, "taken over");
+        assert_eq!(scripted.violations("isolation").len(), 1);
     }
 
     #[test]
@@ -302,10 +311,10 @@ mod tests {
             .opened("s1", 1, 0)
             .opened("s2", 2, 0)
             .gave_up(3, Some("s1"), 5_000)
-            .broke("s1", 5_000, "closed");
-        scripted.clone().broke("s1", 5_000, "closed").holds("isolation");
+            .failed_stream("s1", 5_000, "closed");
+        scripted.clone().failed_stream("s1", 5_000, "closed").holds("isolation");
         assert_eq!(
-            scripted.broke("s2", 5_010, "closed").breaks("isolation"),
+            scripted.failed_stream("s2", 5_010, "closed").violations("isolation"),
             [
                 "s2: it failed (closed) after item 0, although faults touched only other paths (at 5.010 s)"
             ]
@@ -319,14 +328,14 @@ mod tests {
             history().opened("s1", 1, 0).opened("s2", 2, 0).answered(9, 10, "").kills(5_000, 7_000);
         let scripted =
             (0..11).fold(scripted, |scripted, n| scripted.produced("s1", 5_100 + n, "a"));
-        scripted.asked(9, 1).produced("s2", 5_200, "b").broke("s1", 8_000, "gap")
+        scripted.asked(9, 1).produced("s2", 5_200, "b").failed_stream("s1", 8_000, "gap")
     }
 
     #[test]
     fn the_gap_of_one_stream_does_not_fail_its_neighbour() {
         gap_of_one().holds("isolation");
         assert_eq!(
-            gap_of_one().broke("s2", 8_000, "gap").breaks("isolation"),
+            gap_of_one().failed_stream("s2", 8_000, "gap").violations("isolation"),
             [
                 "s2: it failed (gap) after item 0, at the moment when s1 failed for a reason of its own (at 8.000 s)"
             ]
@@ -341,9 +350,10 @@ mod tests {
             .answered(9, 10, "")
             .asked(9, 1);
         let scripted = scripted.kills(5_000, 7_000).produced("p1/stdout", 5_100, &"x".repeat(101));
-        let scripted = scripted.broke("p1", 8_000, "gap").broke("p1/stdout", 8_000, "gap");
+        let scripted =
+            scripted.failed_stream("p1", 8_000, "gap").failed_stream("p1/stdout", 8_000, "gap");
         scripted.holds("isolation");
-        assert_eq!(scripted.broke("p2", 8_000, "gap").breaks("isolation").len(), 1);
+        assert_eq!(scripted.failed_stream("p2", 8_000, "gap").violations("isolation").len(), 1);
     }
 
     #[test]
@@ -358,7 +368,7 @@ mod tests {
             scripted.clone().completed("p1", ms, "exit 0").completed("p1/stdout", ms, "closed")
         };
         completed(30_000 + CALM).holds("isolation");
-        assert_eq!(completed(30_001 + CALM).breaks("isolation").len(), 2);
+        assert_eq!(completed(30_001 + CALM).violations("isolation").len(), 2);
         history()
             .by("client2")
             .kills(2_000, 4_000)
@@ -370,8 +380,8 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_fails_much_later_was_not_dragged_along() {
-        let scripted = gap_of_one().broke("s2", 9_001, "lost");
+        let scripted = gap_of_one().failed_stream("s2", 9_001, "lost");
         scripted.holds("isolation");
-        assert_eq!(scripted.breaks("justified_failure").len(), 1);
+        assert_eq!(scripted.violations("justified_failure").len(), 1);
     }
 }

@@ -58,7 +58,7 @@ kinds! {
 
 /// How well a failure is justified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum Justification {
     Unjustified,
     /// Either outcome would have been correct.
     Inconclusive,
@@ -68,7 +68,7 @@ pub(super) enum Standing {
 /// Reports the failures that nothing justifies.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for failure in
-        failures(facts).filter(|failure| failure.standing(facts) == Standing::Unjustified)
+        failures(facts).filter(|failure| failure.justification(facts) == Justification::Unjustified)
     {
         let FailureSite { at, reason, .. } = failure;
         let path = facts.path(failure.path);
@@ -97,7 +97,7 @@ pub fn inconclusive(cx: &CheckContext<'_>) -> bool {
 }
 
 pub(super) fn is_inconclusive(facts: &Facts<'_>) -> bool {
-    failures(facts).any(|failure| failure.standing(facts) == Standing::Inconclusive)
+    failures(facts).any(|failure| failure.justification(facts) == Justification::Inconclusive)
 }
 
 /// A failure of a stream or call.
@@ -133,28 +133,28 @@ pub(super) fn failures<'f>(facts: &'f Facts<'_>) -> impl Iterator<Item = Failure
 }
 
 impl FailureSite<'_> {
-    pub(super) fn standing(&self, facts: &Facts<'_>) -> Standing {
+    pub(super) fn justification(&self, facts: &Facts<'_>) -> Justification {
         let path = facts.path(self.path);
         if self.at >= facts.horizon
             || self.is_given_up()
             || path.puppet
             || self.lost_its_connection(facts, path)
         {
-            return Standing::Justified;
+            return Justification::Justified;
         }
         if self.waited_for_the_outside(facts) {
-            return Standing::Justified;
+            return Justification::Justified;
         }
         let contact = facts.last_contact(self.path, self.index);
         let since = self.asked().min(contact.unwrap_or(Time::ZERO));
         if path.deaths.iter().any(|death| (since..=self.at).contains(death)) {
-            return Standing::Justified;
+            return Justification::Justified;
         }
         let of_stream = match self.what {
             FailedItem::View(view) => {
                 self.retention(facts, path, view).max(self.forgotten(facts, path, view))
             }
-            FailedItem::Call(_) => Standing::Unjustified,
+            FailedItem::Call(_) => Justification::Unjustified,
         };
         of_stream
             .max(self.no_recovery_window(facts, path, contact))
@@ -168,7 +168,7 @@ impl FailureSite<'_> {
         let contact = facts.last_contact(self.path, self.index);
         let since = self.asked().min(contact.unwrap_or(Time::ZERO));
         self.no_recovery_window(facts, path, contact).max(self.session(facts, path, since))
-            > Standing::Unjustified
+            > Justification::Unjustified
     }
 
     /// Returns whether (e) applies.
@@ -228,7 +228,7 @@ impl FailureSite<'_> {
         facts: &Facts<'_>,
         path: &Path<'_>,
         contact: Option<Time>,
-    ) -> Standing {
+    ) -> Justification {
         let looked = self.looked(facts);
         let asked = if self.at <= looked { looked } else { self.asked() };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
@@ -242,11 +242,11 @@ impl FailureSite<'_> {
         ends.chain([self.at])
             .map(|end| no_recovery_window_until(facts, path, end, contact))
             .max()
-            .unwrap_or(Standing::Unjustified)
+            .unwrap_or(Justification::Unjustified)
     }
 
     /// Evaluates (b) while the producer lives.
-    fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
+    fn retention(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Justification {
         let exceeds = |(items, bytes): (usize, u64)| {
             facts.guarantees().retention.is_exceeded(items as u64, bytes)
         };
@@ -258,7 +258,7 @@ impl FailureSite<'_> {
         let justified = exceeds(sum(Self::missed))
             && (path.is_touched(self.asked().before(away), self.at)
                 || exceeds(sum(Self::made_before)));
-        if justified { Standing::Justified } else { Standing::Unjustified }
+        if justified { Justification::Justified } else { Justification::Unjustified }
     }
 
     /// Returns the items and bytes of a view's stream that were produced but had not reached its
@@ -282,30 +282,30 @@ impl FailureSite<'_> {
     }
 
     /// Evaluates (b) after the producer's end.
-    fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Standing {
-        let Some(ended) = facts.over(view) else { return Standing::Unjustified };
+    fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Justification {
+        let Some(ended) = facts.over(view) else { return Justification::Unjustified };
         let forgotten = ended + facts.guarantees().closed_retention;
         let from = ended.max(self.asked());
         match () {
-            () if self.at < forgotten => Standing::Unjustified,
-            () if from >= forgotten => Standing::Justified,
+            () if self.at < forgotten => Justification::Unjustified,
+            () if from >= forgotten => Justification::Justified,
             () => compare(facts, path, from, forgotten, Duration::ZERO),
         }
     }
 
     /// Evaluates (c).
-    fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Standing {
+    fn session(&self, facts: &Facts<'_>, path: &Path<'_>, since: Time) -> Justification {
         let recovery_window = path.recovery_window(facts.guarantees(), Time::ZERO, self.at);
         let outages = path.outages(recovery_window);
         let lengths = outages.iter().filter(|(began, ended)| *began <= self.at && *ended >= since);
         let Some(longest) = lengths.map(|(began, ended)| (*ended).min(self.at).since(*began)).max()
         else {
-            return Standing::Unjustified;
+            return Justification::Unjustified;
         };
         match facts.guarantees().session {
-            session if longest >= session => Standing::Justified,
-            session if longest + recovery_window * 2 >= session => Standing::Inconclusive,
-            _ => Standing::Unjustified,
+            session if longest >= session => Justification::Justified,
+            session if longest + recovery_window * 2 >= session => Justification::Inconclusive,
+            _ => Justification::Unjustified,
         }
     }
 
@@ -328,7 +328,7 @@ fn no_recovery_window_until(
     path: &Path<'_>,
     end: Time,
     contact: Option<Time>,
-) -> Standing {
+) -> Justification {
     let recovery = facts.guarantees().recovery;
     let before_the_world =
         contact.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
@@ -337,18 +337,24 @@ fn no_recovery_window_until(
 
 /// Compares the longest fault-free interval with `A` and 2 `A`. The first interval is longer by
 /// `more`, which lies before `from`.
-fn compare(facts: &Facts<'_>, path: &Path<'_>, from: Time, to: Time, more: Duration) -> Standing {
+fn compare(
+    facts: &Facts<'_>,
+    path: &Path<'_>,
+    from: Time,
+    to: Time,
+    more: Duration,
+) -> Justification {
     if !path.is_touched(from, to) {
-        return Standing::Unjustified;
+        return Justification::Unjustified;
     }
     let recovery_window = path.recovery_window(facts.guarantees(), from, to);
     let (calm, until) = path.longest_calm(from, to);
     let leading =
         path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
     match until.since(calm).max(leading.since(from) + more) {
-        longest if longest < recovery_window => Standing::Justified,
-        longest if longest <= recovery_window * 2 => Standing::Inconclusive,
-        _ => Standing::Unjustified,
+        longest if longest < recovery_window => Justification::Justified,
+        longest if longest <= recovery_window * 2 => Justification::Inconclusive,
+        _ => Justification::Unjustified,
     }
 }
 

@@ -55,7 +55,7 @@ mod tests {
     fn a_panic_is_reported_with_its_first_line() {
         let scripted = history().panicked(4_231, "index out of bounds\nsecond line");
         assert_eq!(
-            scripted.breaks("no_panic"),
+            scripted.violations("no_panic"),
             ["server: a task panicked: index out of bounds (at 4.231 s)"]
         );
         scripted.holds("no_livelock");
@@ -65,7 +65,7 @@ mod tests {
     fn a_livelock_is_reported() {
         let scripted = history().livelock(7, "100 rounds of triggers");
         assert_eq!(
-            scripted.breaks("no_livelock"),
+            scripted.violations("no_livelock"),
             ["virtual time stopped: 100 rounds of triggers (at 0.007 s)"]
         );
         scripted.holds("no_panic");

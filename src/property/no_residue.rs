@@ -49,10 +49,12 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         };
         let Some(host) = event.host.as_ref().filter(|host| !is_foreign(host)) else { continue };
         match &event.what {
-            EventKind::Census { baseline: true, counts } => {
+            EventKind::ResourceCounts { baseline: true, counts } => {
                 before.insert(host.as_str(), counts);
             }
-            EventKind::Census { baseline: false, counts } if !is_held(facts, host.as_str()) => {
+            EventKind::ResourceCounts { baseline: false, counts }
+                if !is_held(facts, host.as_str()) =>
+            {
                 let earlier = |name: &str| {
                     before
                         .get(host.as_str())
@@ -76,7 +78,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 /// Describes an entry without a host, if entries of its kind must have one.
 fn of_nobody(what: &EventKind) -> Option<Phrase> {
     match what {
-        EventKind::Stray { what } => Some(Phrase::new(&STRAY, fields! { what })),
+        EventKind::Unowned { what } => Some(Phrase::new(&STRAY, fields! { what })),
         EventKind::Milestone { name, .. } => Some(Phrase::new(&MILESTONE, fields! { name: *name })),
         EventKind::Point { name, .. } => Some(Phrase::new(&POINT, fields! { name: *name })),
         _ => None,
@@ -106,7 +108,7 @@ mod tests {
     fn leftover_resources_are_reported_with_their_count() {
         assert_eq!(
             run(&[("tasks", 2), ("sessions", 0)], &[("tasks", 3), ("sessions", 1)])
-                .breaks("no_residue"),
+                .violations("no_residue"),
             [
                 "server: 1 `sessions` remain; there were 0 at the start (at 90.000 s)",
                 "server: 3 `tasks` remain; there were 2 at the start (at 90.000 s)",
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn a_counter_without_a_baseline_counts_from_zero() {
         assert_eq!(
-            run(&[], &[("sockets", 1)]).breaks("no_residue"),
+            run(&[], &[("sockets", 1)]).violations("no_residue"),
             ["server: 1 `sockets` remain; there were 0 at the start (at 90.000 s)"]
         );
     }
@@ -127,7 +129,7 @@ mod tests {
         let scripted = run(&[("tasks", 2)], &[("tasks", 2)])
             .resources("client", 0, true, &[])
             .resources("client", 90_000, false, &[("tasks", 1)]);
-        assert_eq!(scripted.breaks("no_residue").len(), 1);
+        assert_eq!(scripted.violations("no_residue").len(), 1);
         scripted.clone().puppet("client").holds("no_residue");
         scripted.guarantees(|guarantees| guarantees.outside = &["client"]).holds("no_residue");
     }
@@ -138,7 +140,7 @@ mod tests {
             history()
                 .stray(1_000, "a socket that listens at 0.0.0.0:80")
                 .unsent(2_000, "t.ready")
-                .breaks("no_residue"),
+                .violations("no_residue"),
             [
                 "a socket that listens at 0.0.0.0:80 belongs to no host (at 1.000 s)",
                 "the milestone t.ready belongs to no host (at 2.000 s)",
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn tasks_that_outlived_their_host_are_a_residue() {
         assert_eq!(
-            history().outlived("server", 5_000, 2).breaks("no_residue"),
+            history().outlived("server", 5_000, 2).violations("no_residue"),
             ["server: 2 tasks outlived their host (at 5.000 s)"]
         );
     }

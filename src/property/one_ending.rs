@@ -136,13 +136,19 @@ mod tests {
 
     #[test]
     fn the_same_ending_may_be_reported_again() {
-        ended().broke("s1", 1_020, "lost").broke("s1", 9_000, "lost").holds("one_ending");
+        ended()
+            .failed_stream("s1", 1_020, "lost")
+            .failed_stream("s1", 9_000, "lost")
+            .holds("one_ending");
     }
 
     #[test]
     fn a_different_reason_on_a_second_request_is_a_second_ending() {
         assert_eq!(
-            ended().broke("s1", 1_020, "lost").broke("s1", 9_000, "timed out").breaks("one_ending"),
+            ended()
+                .failed_stream("s1", 1_020, "lost")
+                .failed_stream("s1", 9_000, "timed out")
+                .violations("one_ending"),
             ["s1: it failed (lost), and then it failed (timed out) (generation 1, at 9.000 s)"]
         );
     }
@@ -151,9 +157,9 @@ mod tests {
     fn nothing_comes_after_the_ending() {
         assert_eq!(
             ended()
-                .broke("s1", 1_020, "lost")
+                .failed_stream("s1", 1_020, "lost")
                 .delivered_in(2, "s1", 1_500, "bc")
-                .breaks("one_ending"),
+                .violations("one_ending"),
             ["s1: 2 bytes were delivered after it failed (lost) (generation 2, at 1.500 s)"]
         );
     }
@@ -165,7 +171,7 @@ mod tests {
             .completed("s1", 999, "total 0")
             .ended("s1", 1_000, "total 0");
         assert_eq!(
-            scripted.breaks("one_ending"),
+            scripted.violations("one_ending"),
             ["s1: it completed (total 0), but its producer had not ended (at 0.999 s)"]
         );
     }
@@ -173,7 +179,7 @@ mod tests {
     #[test]
     fn a_completion_with_another_outcome_is_a_violation() {
         assert_eq!(
-            ended().completed("s1", 1_020, "total 2").breaks("one_ending"),
+            ended().completed("s1", 1_020, "total 2").violations("one_ending"),
             [
                 "s1: it completed (total 2), but the true outcome is total 1 (generation 1, at 1.020 s)"
             ]
@@ -184,7 +190,7 @@ mod tests {
     fn a_completion_without_the_last_items_is_a_violation() {
         let scripted = ended().produced("s1", 900, "b").completed("s1", 1_020, "total 1");
         assert_eq!(
-            scripted.breaks("one_ending"),
+            scripted.violations("one_ending"),
             [
                 "s1: it completed (total 1), but of 2 items only 1 had been delivered (generation 1, at 1.020 s)"
             ]
@@ -196,11 +202,11 @@ mod tests {
         let scripted = history().asked(1, 0).answered(1, 20, "5");
         scripted.clone().holds("one_ending");
         assert_eq!(
-            scripted.clone().answered(1, 30, "5").breaks("one_ending"),
+            scripted.clone().answered(1, 30, "5").violations("one_ending"),
             ["call 1 (add): it was answered (5), and then it was answered (5) (at 0.030 s)"]
         );
         assert_eq!(
-            scripted.failed(1, 30, "lost").breaks("one_ending"),
+            scripted.failed(1, 30, "lost").violations("one_ending"),
             ["call 1 (add): it was answered (5), and then it failed (lost) (at 0.030 s)"]
         );
     }
@@ -208,7 +214,7 @@ mod tests {
     #[test]
     fn the_ending_of_a_call_never_made_is_a_violation() {
         assert_eq!(
-            history().answered(7, 20, "5").breaks("one_ending"),
+            history().answered(7, 20, "5").violations("one_ending"),
             ["call 7: it was answered, but was never asked (at 0.020 s)"]
         );
     }

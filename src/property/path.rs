@@ -307,10 +307,10 @@ mod tests {
             let scripted = ended.clone().completed("s1", 2_000 + BOUND + ms, "total 512");
             scripted.guarantees(|guarantees| guarantees.around = around)
         };
-        assert_eq!(late(1, 0).breaks("bounded_ending").len(), 1);
-        assert_eq!(late(1, 62).breaks("bounded_ending").len(), 1);
+        assert_eq!(late(1, 0).violations("bounded_ending").len(), 1);
+        assert_eq!(late(1, 62).violations("bounded_ending").len(), 1);
         late(40, 63).holds("bounded_ending");
-        assert_eq!(late(41, 63).breaks("bounded_ending").len(), 1);
+        assert_eq!(late(41, 63).violations("bounded_ending").len(), 1);
     }
 
     #[test]
@@ -320,9 +320,9 @@ mod tests {
             .ended("s1", 2_000, "total 0")
             .partition(1_000, Some(200_000));
         let done = |ms| scripted.clone().completed("s1", ms, "total 0");
-        assert_eq!(done(190_000).breaks("bounded_ending").len(), 1);
+        assert_eq!(done(190_000).violations("bounded_ending").len(), 1);
         let patient = |ms: u64| done(ms).guarantees(|guarantees| guarantees.gives_up = false);
         patient(200_000 + BOUND).holds("bounded_ending");
-        assert_eq!(patient(200_001 + BOUND).breaks("bounded_ending").len(), 1);
+        assert_eq!(patient(200_001 + BOUND).violations("bounded_ending").len(), 1);
     }
 }

@@ -209,7 +209,7 @@ impl ScriptedRun {
         self.user(ms, EventKind::StreamEnded { stream: stream.into(), ending })
     }
 
-    pub fn broke(self, stream: &str, ms: u64, reason: impl Into<Data>) -> Self {
+    pub fn failed_stream(self, stream: &str, ms: u64, reason: impl Into<Data>) -> Self {
         let ending = Ending::Failed { reason: reason.into() };
         self.user(ms, EventKind::StreamEnded { stream: stream.into(), ending })
     }
@@ -416,7 +416,7 @@ impl ScriptedRun {
     pub fn resources(self, host: &str, ms: u64, baseline: bool, counts: &[(&str, u64)]) -> Self {
         let counts: BTreeMap<_, _> =
             counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        self.entry(ms, Some(host), EventKind::Census { baseline, counts })
+        self.entry(ms, Some(host), EventKind::ResourceCounts { baseline, counts })
     }
 
     pub fn outlived(self, host: &str, ms: u64, tasks: u64) -> Self {
@@ -424,7 +424,7 @@ impl ScriptedRun {
     }
 
     pub fn stray(self, ms: u64, what: &str) -> Self {
-        self.entry(ms, None, EventKind::Stray { what: what.into() })
+        self.entry(ms, None, EventKind::Unowned { what: what.into() })
     }
 
     pub fn unsent(self, ms: u64, name: &'static str) -> Self {
@@ -454,7 +454,7 @@ impl ScriptedRun {
     }
 
     /// Returns the sentences of the violations of one generic property.
-    pub fn breaks(&self, property: &str) -> Vec<String> {
+    pub fn violations(&self, property: &str) -> Vec<String> {
         let property =
             GENERIC.iter().find(|known| known.name == property).expect("a generic property");
         let broken = self.with(|cx| (property.check)(cx));
@@ -466,6 +466,6 @@ impl ScriptedRun {
 
     #[track_caller]
     pub fn holds(&self, property: &str) {
-        assert_eq!(self.breaks(property), Vec::<String>::new());
+        assert_eq!(self.violations(property), Vec::<String>::new());
     }
 }

@@ -74,16 +74,16 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         .for_each(|view| others.entry(key(&control, view)).or_default().push_back(view));
     let calls: Vec<_> =
         facts.calls.iter().filter_map(|call| Some((call, same_call(&control, call)?))).collect();
-    let parted = parted((facts, &control), &calls);
+    let diverged = diverged_at((facts, &control), &calls);
     for view in &facts.views {
         // A stream that its user opened again has a second view. Match the views in the order of
         // opening.
         if let Some(other) = others.get_mut(&key(facts, view)).and_then(VecDeque::pop_front) {
-            compare_views((facts, view), (&control, other), parted, broken);
+            compare_views((facts, view), (&control, other), diverged, broken);
         }
     }
     for (call, other) in calls {
-        compare_calls((facts, call), (&control, other), parted, broken);
+        compare_calls((facts, call), (&control, other), diverged, broken);
     }
 }
 
@@ -109,7 +109,7 @@ fn key<'v>(
 }
 
 /// Returns when the users of both runs, or their faults, diverged.
-fn parted(
+fn diverged_at(
     (facts, control): (&Facts<'_>, &Facts<'_>),
     calls: &[(&CallFacts<'_>, &CallFacts<'_>)],
 ) -> Time {
@@ -120,7 +120,7 @@ fn parted(
     let unsure = facts.calls.iter().chain(&control.calls).filter_map(unsure_since);
     asked
         .chain(unsure)
-        .chain(faults_parted(facts, control))
+        .chain(fault_divergences(facts, control))
         .chain(lingering::since(facts, control))
         .min()
         .unwrap_or(NEVER)
@@ -128,7 +128,7 @@ fn parted(
 
 /// Returns the times from which the runs have different faults: a step was executed, or a hold
 /// ended, earlier in one run than in the other.
-fn faults_parted<'f>(
+fn fault_divergences<'f>(
     facts: &'f Facts<'_>,
     control: &'f Facts<'_>,
 ) -> impl Iterator<Item = Time> + 'f {
@@ -184,7 +184,7 @@ fn is_ahead(
     (facts, call): (&Facts<'_>, &CallFacts<'_>),
     (others, control): (&Facts<'_>, &CallFacts<'_>),
 ) -> bool {
-    let (here, there) = (Sight::at(facts, call), Sight::at(others, control));
+    let (here, there) = (SeenBefore::at(facts, call), SeenBefore::at(others, control));
     let streams: BTreeSet<_> = here.before.keys().chain(there.before.keys()).copied().collect();
     let mut some_ahead = false;
     for stream in streams {
@@ -204,7 +204,7 @@ fn is_ahead(
 
 /// What a user had seen when it made a call: for each stream, everything except items, in order.
 /// `gap_free` already checks the order of items.
-struct Sight<'a> {
+struct SeenBefore<'a> {
     before: BTreeMap<&'a Stream, Vec<Seen<'a>>>,
     /// The streams of which the user saw something later.
     later: BTreeSet<&'a Stream>,
@@ -221,13 +221,13 @@ enum Seen<'a> {
     Saw(&'a Data),
 }
 
-impl<'a> Sight<'a> {
+impl<'a> SeenBefore<'a> {
     fn of(&self, stream: &Stream) -> &[Seen<'a>] {
         self.before.get(stream).map_or(&[], Vec::as_slice)
     }
 
     fn at(facts: &Facts<'a>, call: &CallFacts<'_>) -> Self {
-        let mut sight = Self {
+        let mut seen_before = Self {
             before: BTreeMap::new(),
             later: BTreeSet::new(),
             answers_alone: call.is_answered_alone(),
@@ -239,16 +239,16 @@ impl<'a> Sight<'a> {
             let (stream, seen) = match &event.what {
                 EventKind::Opened { stream, .. } => (stream, Seen::Opened),
                 EventKind::StreamEnded { stream, ending } => (stream, Seen::Ended(ending)),
-                EventKind::Saw { stream, saw } => (stream, Seen::Saw(saw)),
+                EventKind::Observed { stream, saw } => (stream, Seen::Saw(saw)),
                 _ => continue,
             };
             if index < call.index {
-                sight.before.entry(stream).or_default().push(seen);
+                seen_before.before.entry(stream).or_default().push(seen);
             } else {
-                sight.later.insert(stream);
+                seen_before.later.insert(stream);
             }
         }
-        sight
+        seen_before
     }
 }
 
@@ -264,7 +264,7 @@ fn steps<'a>(facts: &Facts<'a>) -> Vec<(usize, Option<&'a str>)> {
 }
 
 /// Returns whether the failure at this entry was a matter of chance.
-fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
+fn is_chance_failure(facts: &Facts<'_>, index: Option<usize>) -> bool {
     index.is_some_and(|index| {
         failures(facts).any(|failure| failure.index == index && failure.is_chance(facts))
     })
@@ -273,11 +273,11 @@ fn is_luck(facts: &Facts<'_>, index: Option<usize>) -> bool {
 fn compare_views(
     (facts, view): (&Facts<'_>, &View<'_>),
     (others, control): (&Facts<'_>, &View<'_>),
-    parted: Time,
+    diverged: Time,
     broken: &mut Findings,
 ) {
     if let Some((item, at)) = first_difference(&view.delivered, &control.delivered) {
-        if at >= parted {
+        if at >= diverged {
             return;
         }
         let data =
@@ -304,9 +304,10 @@ fn compare_views(
         (None, None) => false,
     };
     let entry = |view: &View<'_>| view.ending().map(|(index, ..)| index);
-    let is_luck = || is_luck(facts, entry(view)) || is_luck(others, entry(control));
-    let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < parted);
-    if differs && !view.is_abandoned(facts.judged_until()) && !is_luck() {
+    let is_chance_failure =
+        || is_chance_failure(facts, entry(view)) || is_chance_failure(others, entry(control));
+    let differs = differs && [&here, &there].into_iter().flatten().all(|(at, _)| *at < diverged);
+    if differs && !view.is_abandoned(facts.judged_until()) && !is_chance_failure() {
         let at = here.as_ref().or(there.as_ref()).map_or(Time::ZERO, |(at, _)| *at);
         let generation =
             view.generation_before(view.ending().map_or(usize::MAX, |(index, ..)| index));
@@ -356,7 +357,7 @@ fn differs(call: &CallFacts<'_>, control: &CallFacts<'_>) -> bool {
 fn compare_calls(
     (facts, call): (&Facts<'_>, &CallFacts<'_>),
     (others, control): (&Facts<'_>, &CallFacts<'_>),
-    parted: Time,
+    diverged: Time,
     broken: &mut Findings,
 ) {
     let (Some((index, at, here)), Some((other, then, there))) =
@@ -366,14 +367,14 @@ fn compare_calls(
     };
     let given_up =
         [here, there].iter().any(|how| matches!(how, CallEnding::Answered(Answer::GivenUp)));
-    if *at.max(then) >= parted || given_up {
+    if *at.max(then) >= diverged || given_up {
         return;
     }
-    let is_luck = || {
+    let is_chance_failure = || {
         call.class == Class::Durable
-            && (is_luck(facts, Some(*index)) || is_luck(others, Some(*other)))
+            && (is_chance_failure(facts, Some(*index)) || is_chance_failure(others, Some(*other)))
     };
-    if differs(call, control) && call.gave_up.is_none() && !is_luck() {
+    if differs(call, control) && call.gave_up.is_none() && !is_chance_failure() {
         let data = fields! { here: one_ending::render_call(*here), there: one_ending::render_call(*there) };
         broken.push(call, *at, &OTHER_ENDING, data);
     }
@@ -419,9 +420,9 @@ mod tests {
     fn a_different_ending_is_reported() {
         assert_eq!(
             cut()
-                .broke("s1", 3_020, "detached")
+                .failed_stream("s1", 3_020, "detached")
                 .control(completed())
-                .breaks("stale_generation_inert"),
+                .violations("stale_generation_inert"),
             [
                 "s1: it failed (detached), but in the control run, which drops packets of older generations, it completed (total 2) (generation 2, at 3.020 s)"
             ]
@@ -431,7 +432,7 @@ mod tests {
     #[test]
     fn a_missing_ending_is_reported_if_there_was_time_for_it() {
         assert_eq!(
-            cut().end(600_000).control(completed()).breaks("stale_generation_inert"),
+            cut().end(600_000).control(completed()).violations("stale_generation_inert"),
             [
                 "s1: it did not end, but in the control run, which drops packets of older generations, it completed (total 2) (generation 2, at 3.020 s)"
             ]
@@ -450,8 +451,13 @@ mod tests {
         };
         let scripted = || scripted().kills(700, 20_000).kills(20_500, 45_000);
         let lucky = || scripted().completed("s1", 20_400, "total 1");
-        lucky().control(scripted().broke("s1", 30_000, "deadline")).holds("stale_generation_inert");
-        scripted().broke("s1", 30_000, "deadline").control(lucky()).holds("stale_generation_inert");
+        lucky()
+            .control(scripted().failed_stream("s1", 30_000, "deadline"))
+            .holds("stale_generation_inert");
+        scripted()
+            .failed_stream("s1", 30_000, "deadline")
+            .control(lucky())
+            .holds("stale_generation_inert");
     }
 
     #[test]
@@ -461,7 +467,7 @@ mod tests {
             .delivered("s1", 520, "a")
             .delivered_in(2, "s1", 2_020, "x");
         assert_eq!(
-            scripted.control(cut()).breaks("stale_generation_inert"),
+            scripted.control(cut()).violations("stale_generation_inert"),
             [
                 "s1: delivery 2 differs in the control run, which drops packets of older generations (generation 2, at 2.020 s)"
             ]
@@ -481,7 +487,7 @@ mod tests {
         assert_eq!(
             scripted(2_500, "x")
                 .control(scripted(2_900, "y"))
-                .breaks("stale_generation_inert")
+                .violations("stale_generation_inert")
                 .len(),
             1
         );
@@ -512,7 +518,11 @@ mod tests {
         here().control(gave_up(3_000)).holds("stale_generation_inert");
         here().control(gave_up(2_020 + BOUND)).holds("stale_generation_inert");
         let late = here().control(gave_up(2_021 + BOUND));
-        assert_eq!(late.breaks("stale_generation_inert").len(), 1, "it would have ended before");
+        assert_eq!(
+            late.violations("stale_generation_inert").len(),
+            1,
+            "it would have ended before"
+        );
         here().control(scripted().died("client", 3_000)).holds("stale_generation_inert");
     }
 
@@ -523,7 +533,7 @@ mod tests {
             scripted(class).answered(7, 2_000, "5").control(scripted(class).answered(7, 2_000, "6"))
         };
         assert_eq!(
-            differ(Class::Durable).breaks("stale_generation_inert"),
+            differ(Class::Durable).violations("stale_generation_inert"),
             [
                 "call 7 (add): it was answered (5), but in the control run, which drops packets of older generations, it was answered (6) (at 2.000 s)"
             ]
@@ -532,7 +542,7 @@ mod tests {
         let scripted = scripted(Class::InFlight)
             .answered(7, 2_000, "5")
             .control(scripted(Class::InFlight).failed(7, 2_000, "lost"));
-        assert_eq!(scripted.breaks("stale_generation_inert").len(), 1);
+        assert_eq!(scripted.violations("stale_generation_inert").len(), 1);
     }
 
     #[test]
@@ -553,7 +563,7 @@ mod tests {
         let differ = |asked| {
             scripted(900).answered(7, 2_000, "5").control(scripted(asked).answered(7, 2_000, "6"))
         };
-        assert_eq!(differ(900).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(differ(900).violations("stale_generation_inert").len(), 1);
         differ(1_900).holds("stale_generation_inert");
     }
 
@@ -580,7 +590,7 @@ mod tests {
         assert_eq!(
             scripted
                 .control(numbered(2).answered(1, 2_000, "5").answered(2, 2_000, "6"))
-                .breaks("stale_generation_inert")
+                .violations("stale_generation_inert")
                 .len(),
             2
         );
@@ -601,7 +611,7 @@ mod tests {
         assert_eq!(
             scripted(2_000, 1_900, "5")
                 .control(scripted(2_100, 1_900, "6"))
-                .breaks("stale_generation_inert")
+                .violations("stale_generation_inert")
                 .len(),
             1
         );
@@ -622,7 +632,7 @@ mod tests {
         assert_eq!(
             scripted(Class::Durable, "5")
                 .control(scripted(Class::Durable, "gone"))
-                .breaks("stale_generation_inert")
+                .violations("stale_generation_inert")
                 .len(),
             1
         );
@@ -631,7 +641,7 @@ mod tests {
     #[test]
     fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
         let saw = |scripted: ScriptedRun, stream: &str, ms| {
-            scripted.user(ms, EventKind::Saw { stream: stream.into(), saw: "known".into() })
+            scripted.user(ms, EventKind::Observed { stream: stream.into(), saw: "known".into() })
         };
         let read = |scripted: ScriptedRun, result: &'static str| {
             scripted.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(7, 2_010, result)
@@ -643,9 +653,9 @@ mod tests {
         early().control(late(history())).holds("stale_generation_inert");
         late(history()).control(early()).holds("stale_generation_inert");
         let never = || read(history().kills(1_000, 1_500), "there is none");
-        assert_eq!(early().control(never()).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(early().control(never()).violations("stale_generation_inert").len(), 1);
         let astray = || late(saw(history(), "c2", 1_900));
-        assert_eq!(early().control(astray()).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(early().control(astray()).violations("stale_generation_inert").len(), 1);
         let alone = |scripted: ScriptedRun| {
             scripted.asked_as(7, 2_000, Class::Durable, "read", "{}").answered(
                 7,
@@ -655,7 +665,7 @@ mod tests {
         };
         early().control(alone(history().kills(1_000, 1_500))).holds("stale_generation_inert");
         let same = || read(saw(history().kills(1_000, 1_500), "c1", 1_900), "there is none");
-        assert_eq!(early().control(same()).breaks("stale_generation_inert").len(), 1);
+        assert_eq!(early().control(same()).violations("stale_generation_inert").len(), 1);
     }
 
     /// At 3.02 s, a stream fails in one run and completes in the other, and a call is answered
@@ -664,10 +674,10 @@ mod tests {
     fn differ(other: impl Fn(ScriptedRun, u64) -> ScriptedRun, here: u64, there: u64) -> usize {
         let scripted = |moment| other(cut(), moment).asked_as(7, 900, Class::Durable, "read", "{}");
         let scripted = scripted(here)
-            .broke("s1", 3_020, "gap")
+            .failed_stream("s1", 3_020, "gap")
             .answered(7, 3_020, "5")
             .control(scripted(there).completed("s1", 3_020, "total 2").answered(7, 3_020, "6"));
-        scripted.breaks("stale_generation_inert").len()
+        scripted.violations("stale_generation_inert").len()
     }
 
     #[test]
@@ -698,14 +708,14 @@ mod tests {
         assert_eq!(
             scripted(1_000, 2_000, "1")
                 .control(scripted(1_000, 2_000, "2"))
-                .breaks("stale_generation_inert")
+                .violations("stale_generation_inert")
                 .len(),
             1
         );
         assert_eq!(
             scripted(1_000, 999, "1")
                 .control(scripted(1_500, 999, "2"))
-                .breaks("stale_generation_inert")
+                .violations("stale_generation_inert")
                 .len(),
             1
         );
@@ -723,8 +733,9 @@ mod tests {
 
     #[test]
     fn a_server_may_treat_a_client_with_only_an_older_connection_as_connected() {
-        let scripted =
-            |first, second, ms| loaded_again(first, second).broke("s1", ms, "nobody is there");
+        let scripted = |first, second, ms| {
+            loaded_again(first, second).failed_stream("s1", ms, "nobody is there")
+        };
         let completed =
             |first, second, ms| loaded_again(first, second).completed("s1", ms, "total 2");
         scripted(2_500, 2_010, 3_000)
@@ -733,17 +744,17 @@ mod tests {
         completed(6_000, 2_010, 3_000)
             .control(scripted(2_500, 2_010, 3_000))
             .holds("stale_generation_inert");
-        let breaks = |here: ScriptedRun, there: ScriptedRun| {
-            assert_eq!(here.control(there).breaks("stale_generation_inert").len(), 1)
+        let violations = |here: ScriptedRun, there: ScriptedRun| {
+            assert_eq!(here.control(there).violations("stale_generation_inert").len(), 1)
         };
         // Both servers have learned of it at the same time, or neither has; or the newer connection
         // is still open, or outlives both.
-        breaks(scripted(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
-        breaks(scripted(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
-        breaks(scripted(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
-        breaks(scripted(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
+        violations(scripted(2_500, 2_010, 3_000), completed(2_500, 2_010, 3_000));
+        violations(scripted(2_500, 2_010, 2_499), completed(6_000, 2_010, 2_499));
+        violations(scripted(1_500, 4_000, 3_000), completed(6_000, 4_000, 3_000));
+        violations(scripted(1_500, 7_000, 8_000), completed(6_000, 7_000, 8_000));
         // The newer connection is over earlier in one run, because an older packet ended it.
-        breaks(scripted(2_500, 2_010, 3_000), completed(6_000, 2_500, 3_000));
+        violations(scripted(2_500, 2_010, 3_000), completed(6_000, 2_500, 3_000));
     }
 
     #[test]
@@ -761,7 +772,7 @@ mod tests {
         };
         scripted(1_500, 50_500).control(scripted(60_000, 50_500)).holds("stale_generation_inert");
         let overlaps = scripted(1_500, 10_000).control(scripted(60_000, 10_000));
-        assert_eq!(overlaps.breaks("stale_generation_inert").len(), 1);
+        assert_eq!(overlaps.violations("stale_generation_inert").len(), 1);
     }
 
     #[test]
@@ -782,22 +793,22 @@ mod tests {
             |gave_up, ms| scripted(1_500, gave_up, ms).control(scripted(6_000, gave_up, ms));
         differ(2_000, 3_000).holds("stale_generation_inert");
         assert_eq!(
-            differ(2_000, 1_999).breaks("stale_generation_inert").len(),
+            differ(2_000, 1_999).violations("stale_generation_inert").len(),
             1,
             "it was not given up yet"
         );
         assert_eq!(
-            differ(1_200, 1_499).breaks("stale_generation_inert").len(),
+            differ(1_200, 1_499).violations("stale_generation_inert").len(),
             1,
             "neither server has heard"
         );
         assert_eq!(
-            differ(6_000, 7_000).breaks("stale_generation_inert").len(),
+            differ(6_000, 7_000).violations("stale_generation_inert").len(),
             1,
             "both servers have heard"
         );
         assert_eq!(
-            differ(500, 3_000).breaks("stale_generation_inert").len(),
+            differ(500, 3_000).violations("stale_generation_inert").len(),
             1,
             "it was given up over the older one"
         );
@@ -813,7 +824,7 @@ mod tests {
         };
         let broken = |fault: fn(ScriptedRun) -> ScriptedRun| {
             let control = scripted(fault, 6_000);
-            scripted(fault, 1_500).control(control).breaks("stale_generation_inert").len()
+            scripted(fault, 1_500).control(control).violations("stale_generation_inert").len()
         };
         assert_eq!(broken(|run| run.partition(450, Some(1_500))), 0);
         assert_eq!(broken(|run| run.kills(450, 1_500)), 0, "it blocks packets to the server");
@@ -831,20 +842,26 @@ mod tests {
     #[test]
     fn a_stream_that_is_opened_again_is_compared_with_the_one_opened_again() {
         let scripted = |again: &'static str| {
-            let scripted =
-                history().opened("s1", 1, 0).broke("s1", 1_000, "lost").opened("s1", 1, 2_000);
+            let scripted = history()
+                .opened("s1", 1, 0)
+                .failed_stream("s1", 1_000, "lost")
+                .opened("s1", 1, 2_000);
             scripted.completed("s1", 3_000, again)
         };
         scripted("total 2").control(scripted("total 2")).holds("stale_generation_inert");
         assert_eq!(
-            scripted("total 2").control(scripted("total 3")).breaks("stale_generation_inert").len(),
+            scripted("total 2")
+                .control(scripted("total 3"))
+                .violations("stale_generation_inert")
+                .len(),
             1
         );
     }
 
     #[test]
     fn runs_with_different_executed_steps_are_not_compared() {
-        let scripted = cut().broke("s1", 3_020, "detached").stepped(0, 1_000).control(completed());
+        let scripted =
+            cut().failed_stream("s1", 3_020, "detached").stepped(0, 1_000).control(completed());
         scripted.holds("stale_generation_inert");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::hunt::{Main, ScenarioTally};
+use crate::hunt::{MainProblem, ScenarioTally};
 use crate::property::{About, Violation, ViolationValue};
 use crate::scenario::expect::{EXPECT, TABLE};
 
@@ -40,23 +40,23 @@ pub struct CiCase {
     /// The amount of work: `20 runs, 20 min of virtual time`.
     pub about: String,
     /// The result.
-    pub came: Came,
+    pub result: CaseResult,
 }
 
 /// The result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum CaseResult {
     /// The case passed.
-    Good,
+    Passed,
     /// The case failed.
-    Broke(Box<Break>),
+    Failed(Box<CaseFailure>),
     /// The case could not run, for this reason.
     NotRun(String),
 }
 
 /// A failure of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Break {
+pub struct CaseFailure {
     /// The violated property: `gap_free`; `expect` for an expectation of a file.
     pub property: String,
     /// The violation, in one sentence.
@@ -85,10 +85,10 @@ impl CiReport {
     }
 
     /// Returns all failures, each with its case.
-    pub fn breaks(&self) -> impl Iterator<Item = (&CiCase, &Break)> {
-        self.cases().filter_map(|case| match &case.came {
-            Came::Broke(it) => Some((case, &**it)),
-            Came::Good | Came::NotRun(_) => None,
+    pub fn failures(&self) -> impl Iterator<Item = (&CiCase, &CaseFailure)> {
+        self.cases().filter_map(|case| match &case.result {
+            CaseResult::Failed(it) => Some((case, &**it)),
+            CaseResult::Passed | CaseResult::NotRun(_) => None,
         })
     }
 
@@ -102,7 +102,7 @@ impl CiReport {
     }
 }
 
-impl Break {
+impl CaseFailure {
     /// Returns the story and the replay command. The command is not repeated if the story already
     /// contains it.
     pub fn body(&self) -> String {
@@ -153,13 +153,13 @@ fn line(text: &str, broken: Option<&Violation>) -> Option<usize> {
 /// property that a canary must violate.
 pub fn main_sentence(tally: &ScenarioTally, breaks: Option<&str>) -> (String, String) {
     match tally.main(breaks) {
-        Main::DidNotBreak(property) => (
+        MainProblem::DidNotBreak(property) => (
             property.to_owned(),
             format!("expected violation not detected: {property} held in all runs"),
         ),
-        Main::Broke(main) => (main.property.to_owned(), sentence(main)),
-        Main::Unmet(unmet) => (EXPECT.to_owned(), sentence(unmet)),
-        Main::Nothing => (EXPECT.to_owned(), String::new()),
+        MainProblem::Broke(main) => (main.property.to_owned(), sentence(main)),
+        MainProblem::Unmet(unmet) => (EXPECT.to_owned(), sentence(unmet)),
+        MainProblem::Nothing => (EXPECT.to_owned(), String::new()),
     }
 }
 
@@ -171,12 +171,12 @@ pub(crate) mod tests {
 
     /// The report of two files, of which one failed, and of a third file that could not run.
     pub(crate) fn some_ci_report() -> CiReport {
-        let case = |name: &str, came| CiCase {
+        let case = |name: &str, result| CiCase {
             name: name.into(),
             about: "20 runs, 20 min of virtual time".into(),
-            came,
+            result,
         };
-        let it = Break {
+        let it = CaseFailure {
             property: "gap_free".into(),
             sentence: "s1: item 20 was delivered after item 18; 19 < 20 never was".into(),
             story: "FAIL  counter  gap_free\n\n  replay   reknit replay scenarios/counter/cut.toml --seed 1\n".into(),
@@ -184,9 +184,9 @@ pub(crate) mod tests {
             place: Some(SourceLine { file: "scenarios/counter/cut.toml".into(), line: 12 }),
         };
         let cases = vec![
-            case("scenarios/counter/cut.toml", Came::Broke(Box::new(it))),
-            case("scenarios/counter/plain.toml", Came::Good),
-            case("scenarios/counter/slow.toml", Came::NotRun("not on turmoil: slow".into())),
+            case("scenarios/counter/cut.toml", CaseResult::Failed(Box::new(it))),
+            case("scenarios/counter/plain.toml", CaseResult::Passed),
+            case("scenarios/counter/slow.toml", CaseResult::NotRun("not on turmoil: slow".into())),
         ];
         let groups = vec![Group { name: "counter".into(), cases }];
         let totals = "40 schedules, 40 min of virtual time\n".into();

@@ -1,7 +1,7 @@
 //! A CI report for GitHub Actions: an annotation at a line of a file for each failure, and a job
 //! summary.
 
-use super::ci_report::{Break, Came, CiCase, CiReport};
+use super::ci_report::{CaseFailure, CaseResult, CiCase, CiReport};
 use super::phrases;
 
 /// The maximum number of failures with a story. GitHub limits the summary of a step to one
@@ -17,7 +17,7 @@ const LONG: usize = 20_000;
 
 /// Returns the workflow command that annotates the line of a failure. `file` is the file's path in
 /// the repository.
-pub fn annotation(it: &Break, case: &CiCase, file: Option<&str>) -> String {
+pub fn annotation(it: &CaseFailure, case: &CiCase, file: Option<&str>) -> String {
     let place = it
         .place
         .as_ref()
@@ -45,7 +45,7 @@ fn property(text: &str) -> String {
 
 /// Returns the job summary in Markdown: the command, the totals, and each failure with its story.
 pub fn summary(ci_report: &CiReport) -> String {
-    let broke = ci_report.breaks().count();
+    let broke = ci_report.failures().count();
     let of = phrases::count(ci_report.cases().count() as u64, "case");
     let (mark, verdict) = if broke == 0 {
         ("✅", format!("all held ({of})"))
@@ -59,7 +59,7 @@ pub fn summary(ci_report: &CiReport) -> String {
             let broken = if broke == 0 {
                 String::new()
             } else {
-                table(ci_report.breaks().map(|(case, _)| case)) + "\n"
+                table(ci_report.failures().map(|(case, _)| case)) + "\n"
             };
             format!(
                 "{broken}<details><summary>All {of}</summary>\n\n{}\n</details>\n",
@@ -68,7 +68,7 @@ pub fn summary(ci_report: &CiReport) -> String {
         }
     };
     page += &format!("\n{}\n", fenced(&ci_report.totals));
-    ci_report.breaks().take(STORIES).for_each(|(case, it)| page += &failure(case, it));
+    ci_report.failures().take(STORIES).for_each(|(case, it)| page += &failure(case, it));
     if broke > STORIES {
         page += &format!("\n{} more: see the log for their stories.\n", broke - STORIES);
     }
@@ -81,15 +81,17 @@ fn table<'a>(cases: impl Iterator<Item = &'a CiCase>) -> String {
 }
 
 fn row(case: &CiCase) -> String {
-    let (mark, came) = match &case.came {
-        Came::Good => ("✅", "held".to_owned()),
-        Came::NotRun(why) => ("➖", inline(why)),
-        Came::Broke(it) => ("❌", format!("**{}** {}", inline(&it.property), inline(&it.sentence))),
+    let (mark, result) = match &case.result {
+        CaseResult::Passed => ("✅", "held".to_owned()),
+        CaseResult::NotRun(why) => ("➖", inline(why)),
+        CaseResult::Failed(it) => {
+            ("❌", format!("**{}** {}", inline(&it.property), inline(&it.sentence)))
+        }
     };
-    format!("| {mark} | {} | {} | {came} |\n", code(&case.name), inline(&case.about))
+    format!("| {mark} | {} | {} | {result} |\n", code(&case.name), inline(&case.about))
 }
 
-fn failure(case: &CiCase, it: &Break) -> String {
+fn failure(case: &CiCase, it: &CaseFailure) -> String {
     let mut rendered = format!(
         "\n#### ❌ {}: {}\n\n{}\n",
         inline(&it.property),
@@ -145,9 +147,9 @@ mod tests {
     #[test]
     fn a_failure_is_annotated_at_its_line() {
         let ci_report = some_ci_report();
-        let (case, it) = ci_report.breaks().next().unwrap();
+        let (case, it) = ci_report.failures().next().unwrap();
         insta::assert_snapshot!(annotation(it, case, Some("a,b:c/cut.toml")), @"::error file=a%2Cb%3Ac/cut.toml,line=12,title=scenarios/counter/cut.toml breaks gap_free::s1: item 20 was delivered after item 18; 19 < 20 never was%0Aagain: reknit replay scenarios/counter/cut.toml --seed 1");
-        let it = Break {
+        let it = CaseFailure {
             sentence: "100 %\r\nlost".into(),
             place: None,
             replay: String::new(),
@@ -203,7 +205,7 @@ mod tests {
     fn a_page_stays_small_however_much_broke() {
         let mut ci_report = some_ci_report();
         let mut case = ci_report.groups[0].cases[0].clone();
-        if let Came::Broke(it) = &mut case.came {
+        if let CaseResult::Failed(it) = &mut case.result {
             it.story = "ä".repeat(100_000);
         }
         ci_report.groups[0].cases = vec![case; 100];

@@ -3,7 +3,7 @@
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::ci_report::{Break, Came, CiCase, CiReport, Group};
+use super::ci_report::{CaseFailure, CaseResult, CiCase, CiReport, Group};
 
 /// Returns the XML document. Characters that XML does not allow are left out.
 pub fn xml(ci_report: &CiReport) -> String {
@@ -25,24 +25,24 @@ fn suite(group: &Group, totals: Option<&str>) -> TestSuite {
 }
 
 fn case(case: &CiCase, group: &str) -> TestCase {
-    let mut rendered = TestCase::new(case.name.as_str(), status(&case.came));
+    let mut rendered = TestCase::new(case.name.as_str(), status(&case.result));
     rendered.set_classname(group).set_system_out(case.about.as_str());
     rendered
 }
 
-fn status(came: &Came) -> TestCaseStatus {
-    match came {
-        Came::Good => TestCaseStatus::success(),
-        Came::NotRun(why) => {
+fn status(result: &CaseResult) -> TestCaseStatus {
+    match result {
+        CaseResult::Passed => TestCaseStatus::success(),
+        CaseResult::NotRun(why) => {
             let mut status = TestCaseStatus::skipped();
             status.set_message(why.as_str());
             status
         }
-        Came::Broke(it) => failure(it),
+        CaseResult::Failed(it) => failure(it),
     }
 }
 
-fn failure(it: &Break) -> TestCaseStatus {
+fn failure(it: &CaseFailure) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
     status
         .set_message(it.sentence.as_str())
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn characters_invalid_in_xml_are_removed() {
         let mut ci_report = some_ci_report();
-        let Came::Broke(it) = &mut ci_report.groups[0].cases[0].came else {
+        let CaseResult::Failed(it) = &mut ci_report.groups[0].cases[0].result else {
             panic!("the first case broke")
         };
         it.sentence = "a \u{1b}[31mred\u{1b}[0m word, a \u{0} and \"&\" <".into();

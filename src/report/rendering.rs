@@ -377,7 +377,7 @@ impl<'a> StoryRenderer<'a> {
                     if matches!(ending, Ending::Completed { .. }) { Tone::Good } else { Tone::Bad };
                 (tone, format!("{stream}: {}", phrases::ending(ending)))
             }
-            EventKind::Saw { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
+            EventKind::Observed { stream, saw } => (Tone::Plain, format!("{stream}: {saw}")),
             EventKind::GaveUp { stream: Some(stream), call } => {
                 (Tone::Plain, format!("{stream}: closed by its user ({call})"))
             }
@@ -449,7 +449,7 @@ impl<'a> StoryRenderer<'a> {
             }
             EventKind::Released { name } => (Tone::Quiet, format!("continues at point {name}")),
             EventKind::Gauge { name, value } => (Tone::Quiet, format!("{name} rose to {value}")),
-            EventKind::Census { baseline, counts } => {
+            EventKind::ResourceCounts { baseline, counts } => {
                 let when =
                     if *baseline { "before the first connection" } else { "at the end of the run" };
                 let counts: Vec<_> =
@@ -459,7 +459,7 @@ impl<'a> StoryRenderer<'a> {
             EventKind::Outlived { tasks } => {
                 (Tone::Bad, format!("{} left over", phrases::count(*tasks, "task")))
             }
-            EventKind::Stray { what } => (Tone::Bad, format!("{what} belongs to no host")),
+            EventKind::Unowned { what } => (Tone::Bad, format!("{what} belongs to no host")),
             EventKind::Panicked { message } => (Tone::Bad, format!("a task panicked: {message}")),
             EventKind::Livelock { what } => (Tone::Bad, format!("virtual time stopped: {what}")),
         }
@@ -506,7 +506,7 @@ fn matters(what: &EventKind) -> bool {
         | EventKind::Message { .. }
         | EventKind::Released { .. }
         | EventKind::Gauge { .. }
-        | EventKind::Census { .. } => false,
+        | EventKind::ResourceCounts { .. } => false,
         _ => true,
     }
 }

@@ -37,7 +37,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
             Tone::Broken,
             format!("BROKE {} in {}", properties.join(", "), phrases::count(*runs, "run")),
         ),
-        ScenarioVerdict::TooTame(_) | ScenarioVerdict::DidNotBreak(_) => {
+        ScenarioVerdict::ExpectationUnmet(_) | ScenarioVerdict::DidNotBreak(_) => {
             (Tone::Broken, format!("VACUOUS: {}", why(verdict).unwrap_or_default()))
         }
         ScenarioVerdict::NotRun(why) => (Tone::Quiet, why.clone()),
@@ -47,7 +47,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
 /// Returns the explanation of a verdict, without the failures.
 pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
-        ScenarioVerdict::TooTame(unmet) => Some(sentence(unmet)),
+        ScenarioVerdict::ExpectationUnmet(unmet) => Some(sentence(unmet)),
         ScenarioVerdict::DidNotBreak(property) => {
             Some(format!("expected violation not detected: {property} held"))
         }
@@ -209,7 +209,7 @@ mod tests {
                 300,
                 54_000,
                 12,
-                ScenarioVerdict::TooTame(
+                ScenarioVerdict::ExpectationUnmet(
                     sample_violation(
                         "expect",
                         About::Run,

@@ -13,12 +13,12 @@ use crate::history::{Call, History, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields, ViolationKind};
 use crate::schedule::{Trigger, TriggerMark};
-use sight::{Sight, times};
+use trigger_query::{TriggerQuery, times};
 
 mod ends;
 mod idle;
 mod process;
-mod sight;
+mod trigger_query;
 
 pub use idle::Idle;
 
@@ -179,13 +179,13 @@ impl Expect {
     /// Returns the expectations that one run of a schedule did not meet.
     pub fn unmet(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
         let history = cx.history;
-        let reaches = self.reaches.iter().filter(|sight| !sight.seen(history)).map(|sight| {
-            let kind = if sight.nth == 1 { &NOT_REACHED } else { &NOT_REACHED_SO_OFTEN };
-            unmet(of(sight), history.end, kind, fields! { times: sight.nth })
+        let reaches = self.reaches.iter().filter(|trigger| !trigger.seen(history)).map(|trigger| {
+            let kind = if trigger.nth == 1 { &NOT_REACHED } else { &NOT_REACHED_SO_OFTEN };
+            unmet(of(trigger), history.end, kind, fields! { times: trigger.nth })
         });
-        let never = self.never.iter().filter_map(|sight| {
-            let event = sight.sightings(history).nth(sight.nth as usize - 1)?;
-            Some(unmet(of(sight), event.at, &REACHED, ViolationFields::default()))
+        let never = self.never.iter().filter_map(|trigger| {
+            let event = trigger.matches(history).nth(trigger.nth as usize - 1)?;
+            Some(unmet(of(trigger), event.at, &REACHED, ViolationFields::default()))
         });
         let streams = self.streams.iter().flat_map(|(name, expect)| {
             let unmet = expect.unmet(&Stream::from(name.as_str()), history);
@@ -226,8 +226,8 @@ impl<'e> SwarmTally<'e> {
     /// Adds the observations of a run.
     pub fn add(&mut self, history: &History) {
         self.runs += 1;
-        count(&mut self.reached, &self.expect.reaches, |sight| sight.seen(history));
-        count(&mut self.never, &self.expect.never, |sight| sight.seen(history));
+        count(&mut self.reached, &self.expect.reaches, |trigger| trigger.seen(history));
+        count(&mut self.never, &self.expect.never, |trigger| trigger.seen(history));
         count(&mut self.shares, &self.expect.at_least, |(mark, _)| times(mark, history) > 0);
     }
 
@@ -237,10 +237,10 @@ impl<'e> SwarmTally<'e> {
         let reaches =
             self.expect.reaches.iter().zip(&self.reached).filter(|(_, times)| **times == 0);
         let reaches =
-            reaches.map(|(sight, _)| over_all(of(sight), &REACHED_IN_NONE, fields! { runs }));
+            reaches.map(|(trigger, _)| over_all(of(trigger), &REACHED_IN_NONE, fields! { runs }));
         let never = self.expect.never.iter().zip(&self.never).filter(|(_, times)| **times > 0);
-        let never = never.map(|(sight, times)| {
-            over_all(of(sight), &REACHED_IN_SOME, fields! { times: *times, runs })
+        let never = never.map(|(trigger, times)| {
+            over_all(of(trigger), &REACHED_IN_SOME, fields! { times: *times, runs })
         });
         let shares = self.expect.at_least.iter().zip(&self.shares);
         let shares = shares.filter(|((_, share), times)| (**times as f64) < share * runs as f64);
@@ -265,8 +265,8 @@ fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
 }
 
 /// Returns the milestone or point that a file names.
-fn of(sight: &Trigger) -> About {
-    About::Mark(sight.mark.name().to_owned(), sight.reported())
+fn of(trigger: &Trigger) -> About {
+    About::Mark(trigger.mark.name().to_owned(), trigger.reported())
 }
 
 /// Returns an unmet expectation of one run.

@@ -148,7 +148,7 @@ fn subject(text: &mut String, subject: &dyn DynSubject) {
         format_args!(
             "\n## The subject `{}`\n\n`{0}`: {}. Its servers: {}.\n",
             subject.name(),
-            subject.about(),
+            subject.description(),
             servers(subject)
         ),
     );

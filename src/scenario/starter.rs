@@ -59,10 +59,10 @@ fn first_operation(subject: &dyn DynSubject, plan: &Plan) -> Option<Operation> {
 fn commented(file: &str, subject: &dyn DynSubject) -> String {
     let name = subject.name();
     let own: Vec<_> = subject.setup().iter().map(|(key, _)| format!("[{key}.")).collect();
-    let mut wording = Vec::new();
+    let mut comments = Vec::new();
     let mut text = format!(
         "#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md lists all keys.\n\n",
-        subject.about()
+        subject.description()
     );
     for section in file.split("\n\n") {
         let comment = if own.iter().any(|own| section.starts_with(own)) {
@@ -74,9 +74,9 @@ fn commented(file: &str, subject: &dyn DynSubject) -> String {
         } else {
             ""
         };
-        if !comment.is_empty() && !wording.contains(&comment) {
+        if !comment.is_empty() && !comments.contains(&comment) {
             text += &format!("{comment}\n");
-            wording.push(comment);
+            comments.push(comment);
         }
         text += &format!("{}\n\n", section.trim_end());
         if section.starts_with("format") {

@@ -23,7 +23,7 @@ use rand_chacha::rand_core::RngCore;
 use serde_json::{Map, Value};
 
 use super::keyed::{keyed, mixed};
-use super::profile::choice::{Between, Choice, below, happens, pick, upto, weigh};
+use super::profile::choice::{Between, Choice, below, happens, pick, pick_weighted, upto};
 use super::{Action, Host, Operation, Plan, Profile, Repertoire, Step, Trigger, When};
 use crate::digest::Digest;
 
@@ -43,7 +43,8 @@ pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {
     let drawing = Drawing::new(profile, subject, seed);
     let mut plan = drawing.stage();
     let asked = drawing.operations(&plan);
-    let faults = drawing.faults(&plan, &asked.iter().filter_map(Asked::at).collect::<Vec<_>>());
+    let faults =
+        drawing.faults(&plan, &asked.iter().filter_map(DrawnOperation::at).collect::<Vec<_>>());
     let mut steps: Vec<Step> =
         asked.into_iter().map(|asked| drawing.step(asked, &faults)).collect();
     steps.extend(faults.into_iter().map(|(_, fault)| fault));
@@ -73,7 +74,7 @@ const WAKE: [u64; 4] = [3, 2, 1, 2];
 type Numbered<T> = ([u64; 2], T);
 
 /// An operation that a user requests.
-struct Asked {
+struct DrawnOperation {
     /// The time or trigger; `None` if the operation follows a fault.
     when: Option<When>,
     /// The number of the client, and the number of the operation.
@@ -81,7 +82,7 @@ struct Asked {
     operation: Operation,
 }
 
-impl Asked {
+impl DrawnOperation {
     /// Returns the time, if it is fixed. An operation with a fixed time is certain to be requested.
     fn at(&self) -> Option<Numbered<Duration>> {
         match self.when {
@@ -117,7 +118,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// The random generator for one key.
-    fn dice(&self, what: &str, which: &[u64]) -> ChaCha8Rng {
+    fn rng(&self, what: &str, which: &[u64]) -> ChaCha8Rng {
         keyed(self.seed, what, which)
     }
 
@@ -136,9 +137,9 @@ impl<'a> Drawing<'a> {
         what: [&str; 2],
     ) -> Vec<(T, u64)> {
         let mut few = Vec::new();
-        for slot in 0..count.draw(&mut self.dice(what[0], &[])).min(left.len() as u64) {
+        for slot in 0..count.draw(&mut self.rng(what[0], &[])).min(left.len() as u64) {
             let weights: Vec<u64> = left.iter().map(|(_, weight)| *weight).collect();
-            let Some(at) = weigh(&weights, &mut self.dice(what[1], &[slot])) else { break };
+            let Some(at) = pick_weighted(&weights, &mut self.rng(what[1], &[slot])) else { break };
             few.push(left.remove(at));
         }
         few
@@ -147,7 +148,7 @@ impl<'a> Drawing<'a> {
     /// Draws the plan without its steps: hosts, limits, the outside world, the network.
     fn stage(&self) -> Plan {
         let profile = self.profile;
-        let clients = profile.clients.draw(&mut self.dice("clients", &[])).clamp(1, 1000) as u32;
+        let clients = profile.clients.draw(&mut self.rng("clients", &[])).clamp(1, 1000) as u32;
         let mut plan = Plan {
             clients,
             defects: profile.defects.clone(),
@@ -159,11 +160,10 @@ impl<'a> Drawing<'a> {
             ..Plan::new(self.subject.name())
         };
         for (name, choice) in &profile.limits {
-            plan.limits
-                .set(name.as_str(), choice.draw(&mut self.dice("limit", &[number_of(name)])));
+            plan.limits.set(name.as_str(), choice.draw(&mut self.rng("limit", &[number_of(name)])));
         }
         for (n, understudy) in profile.puppets.iter().enumerate() {
-            if happens(understudy.chance, &mut self.dice("puppet", &[n as u64])) {
+            if happens(understudy.chance, &mut self.rng("puppet", &[n as u64])) {
                 plan.puppets
                     .entry(understudy.host.clone())
                     .or_insert_with(|| understudy.puppet.clone());
@@ -178,11 +178,11 @@ impl<'a> Drawing<'a> {
         for (key, entries) in &self.profile.setup {
             let table = number_of(key);
             let count: u64 = (1..=u64::from(clients))
-                .map(|c| entries.count.draw(&mut self.dice("entries", &[table, c])))
+                .map(|c| entries.count.draw(&mut self.rng("entries", &[table, c])))
                 .sum();
             let letter = key.chars().next().unwrap_or('x');
             let entry = |n| {
-                let drawn = entries.template.draw(&mut self.dice("entry", &[table, n]));
+                let drawn = entries.template.draw(&mut self.rng("entry", &[table, n]));
                 (format!("{letter}{n}"), drawn.unwrap_or_else(|| Value::Object(Map::new())))
             };
             setup.insert(key.clone(), (1..=count).map(entry).collect());
@@ -197,11 +197,11 @@ impl<'a> Drawing<'a> {
 
     /// The part of the run in which operations are requested.
     fn busy(&self) -> Duration {
-        self.profile.busy.draw(&mut self.dice("busy", &[])).min(self.active())
+        self.profile.busy.draw(&mut self.rng("busy", &[])).min(self.active())
     }
 
     /// Draws the operations of all users.
-    fn operations(&self, plan: &Plan) -> Vec<Asked> {
+    fn operations(&self, plan: &Plan) -> Vec<DrawnOperation> {
         let busy = self.busy();
         let weights: Vec<(&str, u64)> =
             self.profile.operations.iter().map(|(verb, weight)| (verb.as_str(), *weight)).collect();
@@ -218,7 +218,7 @@ impl<'a> Drawing<'a> {
             }
             values.begin(mixed(self.seed, "operation", &[client]));
             let (mut before, first) = (None, self.first(busy, client));
-            for n in 0..self.profile.asks.draw(&mut self.dice("asks", &[client])) {
+            for n in 0..self.profile.asks.draw(&mut self.rng("asks", &[client])) {
                 let Some(operation) = self.operation(&mut values, &verbs, client, n) else {
                     continue;
                 };
@@ -228,7 +228,7 @@ impl<'a> Drawing<'a> {
                     self.asked(first..busy, before.take(), client, n)
                 };
                 before.clone_from(&when);
-                all.push(Asked {
+                all.push(DrawnOperation {
                     when,
                     key: [client, n],
                     operation: Operation { client: host.clone(), ..operation },
@@ -241,13 +241,10 @@ impl<'a> Drawing<'a> {
     /// Draws the time of a client's first operation: at once, or within a second, so that there is
     /// early activity to disturb.
     fn first(&self, busy: Duration, client: u64) -> Duration {
-        let mut dice = self.dice("asked.first", &[client]);
-        let latest = if below(2, &mut dice) == 0 {
-            Duration::ZERO
-        } else {
-            busy.min(Duration::from_secs(1))
-        };
-        ms(upto(millis(latest), &mut dice))
+        let mut rng = self.rng("asked.first", &[client]);
+        let latest =
+            if below(2, &mut rng) == 0 { Duration::ZERO } else { busy.min(Duration::from_secs(1)) };
+        ms(upto(millis(latest), &mut rng))
     }
 
     /// Draws the time of a later operation; `None` if it follows a fault. A separate time is never
@@ -259,14 +256,14 @@ impl<'a> Drawing<'a> {
         client: u64,
         n: u64,
     ) -> Option<When> {
-        let mut dice = self.dice("asked", &[client, n]);
+        let mut rng = self.rng("asked", &[client, n]);
         let some_time = When::At(ms(u64::between(
             &millis(busy.start.min(busy.end)),
             &millis(busy.end),
-            &mut dice,
+            &mut rng,
         )));
-        match weigh(&ASKED, &mut dice) {
-            Some(0) => Some(self.milestone(&mut dice).map_or(some_time, When::After)),
+        match pick_weighted(&ASKED, &mut rng) {
+            Some(0) => Some(self.milestone(&mut rng).map_or(some_time, When::After)),
             Some(1) => None,
             Some(2) => Some(before.unwrap_or(some_time)),
             _ => Some(some_time),
@@ -275,12 +272,12 @@ impl<'a> Drawing<'a> {
 
     /// Converts an operation to a step. If it should follow a fault but there is none, it gets a
     /// random time.
-    fn step(&self, asked: Asked, faults: &[Numbered<Step>]) -> Step {
-        let Asked { when, key, operation } = asked;
-        let mut dice = self.dice("asked.wake", &key);
+    fn step(&self, asked: DrawnOperation, faults: &[Numbered<Step>]) -> Step {
+        let DrawnOperation { when, key, operation } = asked;
+        let mut rng = self.rng("asked.wake", &key);
         let when = when.unwrap_or_else(|| match self.one_of(faults, "asked.fault", key) {
-            Some(fault) => self.in_the_wake(&fault.when, &mut dice),
-            None => When::At(ms(upto(millis(self.busy()), &mut dice))),
+            Some(fault) => self.in_the_wake(&fault.when, &mut rng),
+            None => When::At(ms(upto(millis(self.busy()), &mut rng))),
         });
         Step { when, action: Action::Operation(operation) }
     }
@@ -302,7 +299,8 @@ impl<'a> Drawing<'a> {
         }
         let of = if n == 0 { &verbs.heaviest } else { &verbs.few };
         let heavy: Vec<u64> = of.iter().map(|(_, weight)| *weight).collect();
-        let (verb, _) = weigh(&heavy, &mut self.dice("verb", &[client, n])).map(|at| of[at])?;
+        let (verb, _) =
+            pick_weighted(&heavy, &mut self.rng("verb", &[client, n])).map(|at| of[at])?;
         let has_weight =
             |operation: &Operation| weights.get(&operation.verb).is_some_and(|weight| *weight > 0);
         values.find(|operation| operation.verb == verb).or_else(|| values.find(has_weight))
@@ -311,7 +309,7 @@ impl<'a> Drawing<'a> {
     /// Draws a trigger at a milestone that can be reached, by the profile's weights. If the profile
     /// has no weights, half of the milestones are ones that every connection reaches, because most
     /// of the others are rare.
-    fn milestone(&self, dice: &mut impl RngCore) -> Option<Trigger> {
+    fn milestone(&self, rng: &mut impl RngCore) -> Option<Trigger> {
         let within_reach: Vec<_> = self
             .subject
             .milestones()
@@ -321,71 +319,71 @@ impl<'a> Drawing<'a> {
             .collect();
         if !self.profile.faults.at.is_empty() {
             return self
-                .weighed(&within_reach, dice)
-                .map(|name| self.sometime(Trigger::milestone(name), dice));
+                .weighed(&within_reach, rng)
+                .map(|name| self.sometime(Trigger::milestone(name), rng));
         }
         let common = [self.subject.catch_up_milestone(), self.subject.generation_milestone()];
         let common: Vec<_> = common.into_iter().flatten().collect();
-        if below(2, dice) == 0
-            && let Some(name) = pick(&common, dice)
+        if below(2, rng) == 0
+            && let Some(name) = pick(&common, rng)
         {
-            return Some(self.sometime(Trigger::milestone(*name), dice));
+            return Some(self.sometime(Trigger::milestone(*name), rng));
         }
-        pick(&within_reach, dice).map(|name| self.sometime(Trigger::milestone(*name), dice))
+        pick(&within_reach, rng).map(|name| self.sometime(Trigger::milestone(*name), rng))
     }
 
     /// Draws a trigger at a point that can be reached, by the profile's weights. The points that
     /// exist only with a defect are together as likely as all others.
-    fn point(&self, dice: &mut impl RngCore) -> Option<Trigger> {
+    fn point(&self, rng: &mut impl RngCore) -> Option<Trigger> {
         let within_reach = || self.subject.points().iter().filter(|doc| self.reachable(doc.defect));
         let only_here: Vec<_> =
             within_reach().filter(|doc| doc.defect.is_some()).map(|doc| doc.name).collect();
         let names: Vec<_> = within_reach().map(|doc| doc.name).collect();
-        let name = if !only_here.is_empty() && below(2, dice) == 0 {
-            pick(&only_here, dice).copied()
+        let name = if !only_here.is_empty() && below(2, rng) == 0 {
+            pick(&only_here, rng).copied()
         } else if self.profile.faults.at.is_empty() {
-            pick(&names, dice).copied()
+            pick(&names, rng).copied()
         } else {
-            self.weighed(&names, dice)
+            self.weighed(&names, rng)
         };
-        name.map(|name| self.sometime(Trigger::point(name), dice))
+        name.map(|name| self.sometime(Trigger::point(name), rng))
     }
 
     /// Picks one of these names by the profile's weights.
-    fn weighed(&self, names: &[&'static str], dice: &mut impl RngCore) -> Option<&'static str> {
+    fn weighed(&self, names: &[&'static str], rng: &mut impl RngCore) -> Option<&'static str> {
         let weights: Vec<u64> = names
             .iter()
             .map(|name| self.profile.faults.at.get(*name).copied().unwrap_or(0))
             .collect();
-        weigh(&weights, dice).map(|at| names[at])
+        pick_weighted(&weights, rng).map(|at| names[at])
     }
 
     /// Draws the occurrence and the delay of a trigger: mostly the first or second occurrence and a
     /// short delay, sometimes a much later occurrence.
-    fn sometime(&self, trigger: Trigger, dice: &mut impl RngCore) -> Trigger {
-        let nth = match weigh(&TIMES, dice) {
-            Some(3) => u64::between(&4, &20, dice),
+    fn sometime(&self, trigger: Trigger, rng: &mut impl RngCore) -> Trigger {
+        let nth = match pick_weighted(&TIMES, rng) {
+            Some(3) => u64::between(&4, &20, rng),
             few => few.unwrap_or(0) as u64 + 1,
         };
-        trigger.nth(nth).delay(self.wake(dice))
+        trigger.nth(nth).delay(self.wake(rng))
     }
 
     /// Draws a moment at or shortly after another one. If the time is known, it is at most the end
     /// of the part in which faults may be active.
-    fn in_the_wake(&self, of: &When, dice: &mut impl RngCore) -> When {
+    fn in_the_wake(&self, of: &When, rng: &mut impl RngCore) -> When {
         match of {
-            When::At(at) => When::At((*at + self.wake(dice)).min(self.active())),
+            When::At(at) => When::At((*at + self.wake(rng)).min(self.active())),
             When::After(trigger) => {
-                When::After(trigger.clone().delay(trigger.delay + self.wake(dice)))
+                When::After(trigger.clone().delay(trigger.delay + self.wake(rng)))
             }
         }
     }
 
-    fn wake(&self, dice: &mut impl RngCore) -> Duration {
+    fn wake(&self, rng: &mut impl RngCore) -> Duration {
         let there_and_back = millis(self.latency.1 * 2);
         let (least, most) = [(0, 0), (1, there_and_back.max(1)), (1, 100), (1, 3000)]
-            [weigh(&WAKE, dice).unwrap_or(0)];
-        ms(u64::between(&least, &most, dice))
+            [pick_weighted(&WAKE, rng).unwrap_or(0)];
+        ms(u64::between(&least, &most, rng))
     }
 
     /// Whether a milestone or point can be reached: either it belongs to no defect, or its defect

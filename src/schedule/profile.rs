@@ -67,7 +67,7 @@ pub struct Profile {
     /// Ranges of one-way latency, both ends included. Each run uses one of them. Never empty.
     pub latencies: Vec<(Duration, Duration)>,
     /// Puppets that may replace a host.
-    pub puppets: Vec<Understudy>,
+    pub puppets: Vec<PuppetShare>,
 }
 
 /// The entries to draw for one key of the subject's own tables. They are named after the first
@@ -82,7 +82,7 @@ pub struct Entries {
 
 /// A puppet that replaces a host in a share of the runs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Understudy {
+pub struct PuppetShare {
     /// The share of the runs, from 0 to 1.
     pub chance: f64,
     /// The host.

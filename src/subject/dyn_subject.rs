@@ -7,14 +7,14 @@ use crate::property::{CheckContext, Guarantees, Property, Violation};
 use crate::schedule::{Host, Limit, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire};
 
 use super::{
-    DefectDoc, Dissector, HostContext, Operated, Operations, Root, Rule, Subject, VariantDoc,
+    DefectDoc, Dissector, HostContext, OperationQueue, Operations, Root, Rule, Subject, VariantDoc,
 };
 
 /// A [`Subject`] with its operation type erased. It is implemented for every subject; the methods
 /// are documented at [`Subject`].
 #[allow(missing_docs)]
 pub trait DynSubject: Repertoire {
-    fn about(&self) -> &'static str;
+    fn description(&self) -> &'static str;
     fn defects(&self) -> &'static [DefectDoc];
     fn variants(&self) -> &'static [VariantDoc];
     fn rules(&self) -> &'static [Rule];
@@ -22,7 +22,7 @@ pub trait DynSubject: Repertoire {
     fn port(&self) -> u16;
     fn guarantees(&self, limits: &Limits) -> Guarantees;
     fn properties(&self) -> &'static [Property];
-    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation>;
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation>;
     fn dissector(&self, from: Side) -> Box<dyn Dissector>;
     /// Returns the root of a server.
     fn serve(self: Arc<Self>, host: HostContext) -> Root;
@@ -121,8 +121,8 @@ impl<S: Subject> Repertoire for S {
 }
 
 impl<S: Subject> DynSubject for S {
-    fn about(&self) -> &'static str {
-        Subject::about(self)
+    fn description(&self) -> &'static str {
+        Subject::description(self)
     }
 
     fn defects(&self) -> &'static [DefectDoc] {
@@ -153,8 +153,8 @@ impl<S: Subject> DynSubject for S {
         Subject::properties(self)
     }
 
-    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
-        Subject::breaks(self, cx)
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        Subject::violations(self, cx)
     }
 
     fn dissector(&self, from: Side) -> Box<dyn Dissector> {
@@ -173,7 +173,7 @@ impl<S: Subject> DynSubject for S {
         let read = |operation: &Operation| {
             read::<S::Operation>(operation).expect("operations are checked before a run")
         };
-        Box::pin(async move { Subject::drive(&*self, host, Operated { next, read }).await })
+        Box::pin(async move { Subject::drive(&*self, host, OperationQueue { next, read }).await })
     }
 
     fn operations(&self) -> schemars::Schema {

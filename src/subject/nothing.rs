@@ -46,7 +46,7 @@ mod tests {
     use crate::property::Guarantees;
     use crate::scenario::{ScenarioFile, starter};
     use crate::schedule::{Action, Limits, Profile, draw};
-    use crate::subject::{DynSubject, HostContext, Operated, Subject};
+    use crate::subject::{DynSubject, HostContext, OperationQueue, Subject};
 
     /// A subject whose client acts on its own.
     struct Clockwork;
@@ -58,13 +58,13 @@ mod tests {
             "clockwork"
         }
 
-        fn about(&self) -> &'static str {
+        fn description(&self) -> &'static str {
             "runs by itself"
         }
 
         async fn serve(&self, _: HostContext) {}
 
-        async fn drive(&self, _: HostContext, _: Operated<Nothing>) {}
+        async fn drive(&self, _: HostContext, _: OperationQueue<Nothing>) {}
 
         fn guarantees(&self, _: &Limits) -> Guarantees {
             Guarantees::default()

@@ -98,11 +98,11 @@ impl Recorder {
     }
 
     /// A stream failed for its user, for this reason.
-    pub fn broke(&self, stream: &Stream, reason: impl Into<Data>) {
+    pub fn failed_stream(&self, stream: &Stream, reason: impl Into<Data>) {
         self.stream_ended(stream, Ending::Failed { reason: reason.into() });
     }
 
-    /// A stream ended for its user: [`completed`](Self::completed) or [`broke`](Self::broke).
+    /// A stream ended for its user: [`completed`](Self::completed) or [`failed_stream`](Self::failed_stream).
     pub fn stream_ended(&self, stream: &Stream, ending: Ending) {
         self.write(EventKind::StreamEnded { stream: stream.clone(), ending });
     }
@@ -113,8 +113,8 @@ impl Recorder {
     }
 
     /// The user made an observation about a stream that a specific property of the subject judges.
-    pub fn saw(&self, stream: &Stream, saw: impl Into<Data>) {
-        self.write(EventKind::Saw { stream: stream.clone(), saw: saw.into() });
+    pub fn observed(&self, stream: &Stream, saw: impl Into<Data>) {
+        self.write(EventKind::Observed { stream: stream.clone(), saw: saw.into() });
     }
 }
 

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn says(scripted: &ScriptedRun, words: &str) {
+    fn assert_mistake(scripted: &ScriptedRun, words: &str) {
         let text = text(scripted, &["server", "server2"]).expect("a mistake");
         assert!(text.contains(words), "{text}");
     }
@@ -208,9 +208,15 @@ mod tests {
     #[test]
     fn a_client_does_not_produce_what_its_own_user_receives() {
         let own = "`s1` was produced on `client`, a client: call `produced` and `ended` in `serve`";
-        says(&produced_on(history().opened("s1", 1, 0).delivered("s1", 120, "a"), "client"), own);
+        assert_mistake(
+            &produced_on(history().opened("s1", 1, 0).delivered("s1", 120, "a"), "client"),
+            own,
+        );
         let ended = EventKind::Ended { stream: "s1".into(), outcome: "total 1".into() };
-        says(&history().opened("s1", 1, 0).user(200, ended), "`s1` ended on `client`, a client");
+        assert_mistake(
+            &history().opened("s1", 1, 0).user(200, ended),
+            "`s1` ended on `client`, a client",
+        );
     }
 
     #[test]
@@ -229,16 +235,16 @@ mod tests {
             bytes: Content::from("a"),
             generation: None,
         };
-        says(
+        assert_mistake(
             &opened().entry(200, Some("server"), delivered),
             "`s1` was delivered on `server`, a server",
         );
-        says(
+        assert_mistake(
             &opened().asked(2, 10).entry(20, Some("server"), answer(2)),
             "call 2 was answered on `server`, a server",
         );
         let gave_up = EventKind::GaveUp { call: Call(1), stream: None };
-        says(
+        assert_mistake(
             &opened().entry(20, Some("server"), gave_up),
             "`server`, a server, recorded `gave_up`",
         );
@@ -246,7 +252,10 @@ mod tests {
 
     #[test]
     fn an_answer_has_a_call() {
-        says(&opened().user(200, answer(0)), "`client` recorded an answer to `Call::NONE`");
+        assert_mistake(
+            &opened().user(200, answer(0)),
+            "`client` recorded an answer to `Call::NONE`",
+        );
     }
 
     #[test]

@@ -4,19 +4,19 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::frontend::Github;
-use crate::report::ci_report::{Came, CiCase, CiReport};
+use crate::report::ci_report::{CaseResult, CiCase, CiReport};
 use crate::report::phrases;
 
 use super::failure::TestFailure;
 
 /// The results so far. Tests run on several threads.
-pub struct Diary {
+pub struct ResultLog {
     github: Github,
     started: Instant,
     ci_report: Mutex<CiReport>,
 }
 
-impl Diary {
+impl ResultLog {
     /// Returns an empty diary for the CI job of the environment.
     #[allow(clippy::disallowed_methods)] // how long the tests take is real time
     pub fn new(github: Github) -> Self {
@@ -25,12 +25,12 @@ impl Diary {
 
     /// Records the result of a test.
     pub fn enter(&self, subject: &str, name: String, tested: &Result<String, TestFailure>) {
-        let (about, came) = match tested {
-            Ok(about) => (about.clone(), Came::Good),
-            Err(wrong) => (String::new(), Came::Broke(wrong.it.clone())),
+        let (about, result) = match tested {
+            Ok(about) => (about.clone(), CaseResult::Passed),
+            Err(wrong) => (String::new(), CaseResult::Failed(wrong.it.clone())),
         };
         let mut ci_report = self.ci_report.lock().expect("no holder of the lock panics");
-        ci_report.group(subject).cases.push(CiCase { name, about, came });
+        ci_report.group(subject).cases.push(CiCase { name, about, result });
     }
 
     /// Writes the report to the CI job summary, if there is one, and returns the lines for the
@@ -41,7 +41,7 @@ impl Diary {
     /// If the job summary cannot be written. The error is one line.
     pub fn summarize(&self, one_each: bool) -> Result<String, String> {
         let mut ci_report = self.ci_report.lock().expect("no holder of the lock panics").clone();
-        let (all, broke) = (ci_report.cases().count() as u64, ci_report.breaks().count());
+        let (all, broke) = (ci_report.cases().count() as u64, ci_report.failures().count());
         if all == 0 || (one_each && broke == 0) {
             return Ok(String::new());
         }
@@ -70,7 +70,7 @@ mod tests {
     fn the_ci_report_lists_each_test_after_all_are_done() {
         let path = std::env::temp_dir().join(format!("reknit-diary-{}.md", std::process::id()));
         let diary =
-            Diary::new(Github { marks: true, summary: Some(path.clone()), workspace: None });
+            ResultLog::new(Github { marks: true, summary: Some(path.clone()), workspace: None });
         diary.enter("counter", "counter::late".into(), &Ok("3 runs".into()));
         assert_eq!(diary.summarize(true), Ok(String::new()));
         diary.enter(

@@ -9,7 +9,7 @@ use crate::frontend::{
 };
 use crate::history::History;
 use crate::hunt::{FailedRun, ScenarioTally};
-use crate::report::ci_report::{Break, SourceLine, main_sentence};
+use crate::report::ci_report::{CaseFailure, SourceLine, main_sentence};
 use crate::report::{self, StoryFailure, envelope, phrases, story};
 use crate::scenario::ScenarioFile;
 use crate::schedule::TieOrder;
@@ -22,7 +22,7 @@ pub struct TestFailure {
     /// The text that the test prints.
     pub rendered: String,
     /// The same failure for the CI report.
-    pub it: Box<Break>,
+    pub it: Box<CaseFailure>,
 }
 
 impl From<String> for TestFailure {
@@ -39,7 +39,7 @@ impl From<String> for TestFailure {
         let sentence = rendered.lines().next().unwrap_or_default().to_owned();
         let story = if rendered.lines().count() > 1 { rendered.clone() } else { String::new() };
         Self {
-            it: Box::new(Break {
+            it: Box::new(CaseFailure {
                 property: "suite".into(),
                 sentence,
                 story,
@@ -74,8 +74,12 @@ pub fn unless_good(
         let path = picture_file(Path::new(PICTURES), plan, broken, &scenario.path);
         Drawn { subject, plan, broken, engine, replay }.repeat(first, Some(&path))
     };
-    let manner =
-        Manner { engine, width: width(), sealed: !std::io::stdout().is_terminal(), draw: &draw };
+    let manner = FailureOptions {
+        engine,
+        width: width(),
+        sealed: !std::io::stdout().is_terminal(),
+        draw: &draw,
+    };
     let rendered = summarize(scenario, tally, &manner);
     let failed = tally.failed.first().filter(|_| breaks.is_none());
     let (property, sentence) = main_sentence(tally, breaks);
@@ -85,12 +89,12 @@ pub fn unless_good(
     let story = plain(rendered.split(envelope::BEGIN).next().unwrap_or_default());
     Err(TestFailure {
         rendered: colours(&rendered),
-        it: Box::new(Break { property, sentence, story, replay, place }),
+        it: Box::new(CaseFailure { property, sentence, story, replay, place }),
     })
 }
 
 /// Options for rendering a failure.
-struct Manner<'a> {
+struct FailureOptions<'a> {
     /// The engine that carried the segments.
     engine: Engine,
     /// The page width in columns.
@@ -102,7 +106,11 @@ struct Manner<'a> {
 }
 
 /// Renders the text of the failure.
-fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>) -> String {
+fn summarize(
+    scenario: &ScenarioFile,
+    tally: &ScenarioTally,
+    manner: &FailureOptions<'_>,
+) -> String {
     let path = scenario.path.display().to_string();
     let file = if path.is_empty() { path } else { path + ": " };
     let mut rendered: String =
@@ -131,7 +139,7 @@ fn summarize(scenario: &ScenarioFile, tally: &ScenarioTally, manner: &Manner<'_>
     rendered
 }
 
-fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &Manner<'_>) -> String {
+fn first(scenario: &ScenarioFile, failed: &FailedRun, manner: &FailureOptions<'_>) -> String {
     let FailedRun { plan, broken, history } = failed;
     let nothing = History::default();
     let (file, replay) = replay(scenario, failed, manner.engine);
@@ -210,7 +218,8 @@ mod tests {
         };
         let picture = || Some("target/reknit/cut.html".to_owned());
         let draw = |_: &FailedRun, _: &str| Repeated { picture: picture(), history: None };
-        let manner = |sealed| Manner { engine: Engine::Event, width: 100, sealed, draw: &draw };
+        let manner =
+            |sealed| FailureOptions { engine: Engine::Event, width: 100, sealed, draw: &draw };
         let watched = plain(&summarize(&scenario, &tally, &manner(false)));
         let end = "replay   reknit replay scenarios/counter/cut.toml --seed 1\n  picture  target/reknit/cut.html\n";
         assert!(watched.ends_with(end), "{watched}");

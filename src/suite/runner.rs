@@ -65,7 +65,7 @@ pub fn main(trials: Vec<TestCase>) -> Result<ExitCode, String> {
 pub fn run(args: &Args, mut trials: Vec<TestCase>, out: &mut dyn Write) -> io::Result<bool> {
     let all = trials.len();
     trials.retain(|trial| args.selects(&trial.name));
-    match args.wanted {
+    match args.mode {
         RunnerMode::Help => out.write_all(HELP.as_bytes()).map(|()| true),
         RunnerMode::List => {
             trials.iter().try_for_each(|trial| writeln!(out, "{}: test", trial.name)).map(|()| true)

@@ -6,13 +6,13 @@ use turmoil_net::{Packet, TcpSegment, Transport};
 use super::conns::Direction;
 
 /// Returns whether a segment is a bare acknowledgement: an ACK without payload, SYN, FIN or RST.
-pub(super) fn bare(tcp: &TcpSegment) -> bool {
+pub(super) fn is_bare_ack(tcp: &TcpSegment) -> bool {
     tcp.payload.is_empty() && !tcp.flags.syn && !tcp.flags.fin && !tcp.flags.rst
 }
 
 /// Updates an acknowledgement that a newer one has overtaken: it gets the ack number and the window
 /// of the newer one.
-pub(super) fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
+pub(super) fn update_overtaken_ack(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
     if !tcp.flags.ack {
         return;
     }
@@ -22,7 +22,7 @@ pub(super) fn freshen(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
     }
 }
 
-/// The number of bare acknowledgements of one end above which [`thin_out`] merges them. A window
+/// The number of bare acknowledgements of one end above which [`keep_last_ack`] merges them. A window
 /// holds fewer segments of the usual size.
 pub(super) const MOST_ACKS: usize = 64;
 
@@ -30,9 +30,9 @@ pub(super) const MOST_ACKS: usize = 64;
 ///
 /// A kernel acknowledges every segment. A slow link makes segments small, so thousands can arrive
 /// at the same moment. The last acknowledgement then covers all of them.
-pub(super) fn thin_out(packets: &mut Vec<Packet>) {
+pub(super) fn keep_last_ack(packets: &mut Vec<Packet>) {
     let end = |packet: &Packet| match &packet.payload {
-        Transport::Tcp(tcp) if bare(tcp) => {
+        Transport::Tcp(tcp) if is_bare_ack(tcp) => {
             Some((packet.src, tcp.src_port, packet.dst, tcp.dst_port))
         }
         _ => None,
@@ -89,7 +89,7 @@ mod tests {
             (0..=many).flat_map(|n| [packet(1, n, b""), packet(2, n, b"")]).collect();
         packets.pop();
         packets.insert(3, packet(1, 1, b"data"));
-        thin_out(&mut packets);
+        keep_last_ack(&mut packets);
         let (mut first, second): (Vec<_>, Vec<_>) =
             acks(&packets).into_iter().partition(|(port, _)| *port == 1);
         assert_eq!(second, (0..many).map(|n| (2, n)).collect::<Vec<_>>());

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use turmoil_net::TcpSegment;
 
-use super::acks::bare;
+use super::acks::is_bare_ack;
 
 /// Consecutive segments. The iterator takes them off the front one by one.
 #[derive(Clone, Debug)]
@@ -78,8 +78,9 @@ pub(super) fn by_sequence(
     base: u32,
 ) -> Vec<(Option<u64>, SegmentBatch)> {
     let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN is at 0, before the first byte
-    let place =
-        |index, batch: &SegmentBatch| batch.left().map(|tcp| (begins(tcp), !bare(tcp), index));
+    let place = |index, batch: &SegmentBatch| {
+        batch.left().map(|tcp| (begins(tcp), !is_bare_ack(tcp), index))
+    };
     let batches = batches.into_iter().enumerate();
     let mut left: BTreeMap<_, _> = batches
         .filter_map(|(index, (n, batch))| Some((place(index, &batch)?, (n, batch))))

@@ -22,7 +22,7 @@ pub(super) struct Endpoint {
     pub socket: Option<Box<dyn RawSocket>>,
     /// Bytes that had arrived but were unread when the connection was reset. The user reads them
     /// before the error.
-    pub rescued: BytesMut,
+    pub saved: BytesMut,
     /// Bytes that arrived before the server accepted the connection. A reset would discard these,
     /// too.
     pub early: BytesMut,
@@ -71,7 +71,7 @@ impl SharedEnd {
     pub fn new() -> Self {
         let end = Endpoint {
             socket: None,
-            rescued: BytesMut::new(),
+            saved: BytesMut::new(),
             early: BytesMut::new(),
             error: None,
             reported: false,
@@ -237,7 +237,7 @@ impl ConnState {
 
     /// Returns whether the SYN is still in flight: the server's host does not know the connection,
     /// and no fault answered the SYN for the server.
-    pub fn is_unheard(&self) -> bool {
+    pub fn is_syn_in_flight(&self) -> bool {
         !self.arrived && self.over[Side::Server as usize].is_none()
     }
 
@@ -306,12 +306,12 @@ impl Conns {
     }
 
     /// Returns the connection with this index, mutably.
-    pub fn get(&mut self, index: ConnIndex) -> &mut ConnState {
+    pub fn get_mut(&mut self, index: ConnIndex) -> &mut ConnState {
         &mut self.all[index.0]
     }
 
     /// Returns the connection with this index.
-    pub fn look(&self, index: ConnIndex) -> &ConnState {
+    pub fn get(&self, index: ConnIndex) -> &ConnState {
         &self.all[index.0]
     }
 
@@ -327,7 +327,7 @@ impl Conns {
 
     /// Returns whether a name from the schedule currently refers to this connection.
     pub fn is_named(&self, index: ConnIndex, host: HostIx, name: &Conn) -> bool {
-        let conn = self.look(index);
+        let conn = self.get(index);
         let labelled = |label: &String| conn.label == Some(label.as_str());
         conn.client == host
             && name.label.as_ref().is_none_or(labelled)
@@ -355,7 +355,7 @@ impl Conns {
         hosts: &super::hosts::Hosts,
         opened: Time,
     ) -> Connection {
-        let conn = self.look(index);
+        let conn = self.get(index);
         let client = hosts.get(conn.client).name.clone();
         let name = match conn.label {
             Some(label) => format!("{client}/{label}#{}", conn.number_of_label),

@@ -25,43 +25,43 @@ impl World {
     /// Ends one end of a connection with an error, and makes its kernel forget the connection. The
     /// user can still read the bytes that had arrived.
     pub(super) fn kill(&mut self, conn: ConnIndex, side: Side, kind: ErrorKind) {
-        let state = self.conns.look(conn);
+        let state = self.conns.get(conn);
         // As on Linux: in CLOSE_WAIT, writers see a reset as a broken pipe, and readers do not see
         // it.
         let finished = state.directions[side.other() as usize].finished;
         let kind = if finished { ErrorKind::BrokenPipe } else { kind };
         let fresh = state.end(side).lock().error.is_none();
         if fresh {
-            self.rescue(conn, side, &[]);
-            let mut end = self.conns.look(conn).end(side).lock();
+            self.save_received(conn, side, &[]);
+            let mut end = self.conns.get(conn).end(side).lock();
             end.error = Some(kind);
             end.wake();
         }
         self.reset_kernel(conn, side);
         if fresh {
-            self.over(conn, side, ConnEnd::Error(kind));
+            self.record_conn_end(conn, side, ConnEnd::Error(kind));
         }
     }
 
     /// Takes the bytes that arrived at an end out of its kernel, and appends `more`. The user reads
     /// them before the error.
-    pub(super) fn rescue(&mut self, conn: ConnIndex, side: Side, more: &[u8]) {
+    pub(super) fn save_received(&mut self, conn: ConnIndex, side: Side, more: &[u8]) {
         let (from, to) = (self.address(conn, side.other()), self.address(conn, side));
         let late = self.stack.take_back(from, to);
-        let state = self.conns.look(conn);
+        let state = self.conns.get(conn);
         let mut end = state.end(side).lock();
         let end = &mut *end;
-        let before = end.rescued.len();
+        let before = end.saved.len();
         let early = std::mem::take(&mut end.early);
-        end.rescued.extend_from_slice(&early);
+        end.saved.extend_from_slice(&early);
         if let Some(socket) = &mut end.socket {
             self.stack.set_current(state.host(side));
-            socket.drain(&mut end.rescued);
+            socket.drain(&mut end.saved);
             self.stack.set_current(NOBODY);
         }
-        late.iter().for_each(|bytes| end.rescued.extend_from_slice(bytes));
-        end.rescued.extend_from_slice(more);
-        end.read += (end.rescued.len() - before) as u64;
+        late.iter().for_each(|bytes| end.saved.extend_from_slice(bytes));
+        end.saved.extend_from_slice(more);
+        end.read += (end.saved.len() - before) as u64;
         if !more.is_empty() {
             end.wake();
         }
@@ -69,9 +69,9 @@ impl World {
 
     /// Records how one end of a connection was closed for its user. Only the first call has an
     /// effect.
-    pub(super) fn over(&mut self, conn: ConnIndex, side: Side, how: ConnEnd) {
+    pub(super) fn record_conn_end(&mut self, conn: ConnIndex, side: Side, how: ConnEnd) {
         let now = self.now();
-        let state = self.conns.get(conn);
+        let state = self.conns.get_mut(conn);
         let slot = &mut state.over[side as usize];
         if slot.is_some() {
             return;
@@ -88,8 +88,8 @@ impl World {
     }
 
     /// Handles that the user of an end dropped its stream.
-    pub(super) fn dropped(&mut self, conn: ConnIndex, side: Side) {
-        self.over(conn, side, ConnEnd::Closed);
+    pub(super) fn stream_dropped(&mut self, conn: ConnIndex, side: Side) {
+        self.record_conn_end(conn, side, ConnEnd::Closed);
         self.purge_if_over(conn);
     }
 
@@ -99,7 +99,7 @@ impl World {
     /// The stack would discard data that was written in the same turn. On Linux that data has
     /// already left.
     pub(super) fn abort(&mut self, conn: ConnIndex, side: Side) {
-        self.conns.get(conn).from(side).aborts = true;
+        self.conns.get_mut(conn).from(side).aborts = true;
         self.aborting.push((conn, side));
     }
 
@@ -113,11 +113,11 @@ impl World {
     /// Cleans up a connection that was cut: the kernels of ends whose streams were dropped forget
     /// it, because no close can arrive any more.
     pub(super) fn purge_if_over(&mut self, conn: ConnIndex) {
-        if !self.conns.look(conn).dead {
+        if !self.conns.get(conn).dead {
             return;
         }
         for side in [Side::Client, Side::Server] {
-            if self.conns.look(conn).end(side).lock().dropped {
+            if self.conns.get(conn).end(side).lock().dropped {
                 self.reset_kernel(conn, side);
             }
         }
@@ -129,7 +129,7 @@ impl World {
     /// listener. An RST would make the stack create a socket that cannot be closed and that keeps
     /// the port occupied.
     pub(super) fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
-        if side == Side::Server && !self.conns.look(conn).is_up(Side::Server) {
+        if side == Side::Server && !self.conns.get(conn).is_up(Side::Server) {
             return;
         }
         let rst = self.make(conn, side.other(), |_| TcpFlags { rst: true, ..TcpFlags::default() });
@@ -139,13 +139,13 @@ impl World {
 
     /// Returns the address and port of an end.
     pub(super) fn address(&self, conn: ConnIndex, side: Side) -> SocketAddr {
-        let state = self.conns.look(conn);
+        let state = self.conns.get(conn);
         SocketAddr::new(self.hosts.get(state.host(side)).ip, state.port(side))
     }
 
     /// Sends an RST from an end, after the segments that it has already sent.
     pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
-        self.conns.get(conn).from(from).unsent.clear();
+        self.conns.get_mut(conn).from(from).unsent.clear();
         let rst =
             self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
         self.send(conn, from, rst);
@@ -154,7 +154,7 @@ impl World {
     /// Wraps a segment of an end in a packet, as a kernel sends it.
     pub(super) fn packet(&self, conn: ConnIndex, from: Side, tcp: TcpSegment) -> Packet {
         let [src, dst] =
-            [from, from.other()].map(|side| self.hosts.get(self.conns.look(conn).host(side)).ip);
+            [from, from.other()].map(|side| self.hosts.get(self.conns.get(conn).host(side)).ip);
         Packet { src, dst, ttl: 64, payload: Transport::Tcp(tcp) }
     }
 
@@ -165,7 +165,7 @@ impl World {
         from: Side,
         flags: impl FnOnce(&mut TcpSegment) -> TcpFlags,
     ) -> TcpSegment {
-        let state = self.conns.look(conn);
+        let state = self.conns.get(conn);
         let direction = &state.directions[from as usize];
         let mut segment = TcpSegment {
             src_port: state.port(from),
@@ -183,7 +183,7 @@ impl World {
     /// Answers data that has no reader with an RST, unless an RST is already in flight or held. A
     /// second RST would add nothing, because resets stay in order.
     pub(super) fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
-        let held = self.conns.look(conn).directions[from as usize].held.has_reset();
+        let held = self.conns.get(conn).directions[from as usize].held.has_reset();
         let on_the_way = self.queue.iter().filter_map(|(_, segment)| segment);
         let of_this_end = on_the_way.filter(|(of, side, _)| (*of, *side) == (conn, from));
         if !held && !of_this_end.into_iter().any(|(.., tcp)| tcp.flags.rst) {
@@ -197,15 +197,15 @@ impl World {
             segment.ack = syn.seq.wrapping_add(1);
             TcpFlags { rst: true, ack: true, ..TcpFlags::default() }
         });
-        self.over(conn, Side::Server, ConnEnd::Closed);
+        self.record_conn_end(conn, Side::Server, ConnEnd::Closed);
         self.send(conn, Side::Server, rst);
     }
 
     /// Accepts a connection and closes it at once, as a middlebox would.
     pub(super) fn accept_and_close(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let ack = syn.seq.wrapping_add(1);
-        self.conns.get(conn).middleman = true;
-        self.over(conn, Side::Server, ConnEnd::Closed);
+        self.conns.get_mut(conn).middleman = true;
+        self.record_conn_end(conn, Side::Server, ConnEnd::Closed);
         for (seq, flags) in [
             (0, TcpFlags { syn: true, ..TcpFlags::default() }),
             (1, TcpFlags { fin: true, ..TcpFlags::default() }),
@@ -216,7 +216,7 @@ impl World {
             });
             self.send(conn, Side::Server, answer);
         }
-        self.conns.get(conn).from(Side::Server).next = 2;
+        self.conns.get_mut(conn).from(Side::Server).next = 2;
     }
 
     /// Answers a segment for an end that has already closed the connection: a FIN with an ACK, data
@@ -238,7 +238,7 @@ impl World {
     /// such a connection has not sent a FIN yet, the world sends an RST for it.
     pub(super) fn forget_orphans(&mut self, host: HostIx, port: u16) {
         for conn in self.conns.indices() {
-            let state = self.conns.look(conn);
+            let state = self.conns.get(conn);
             let Some(side) = state.side_on(host).filter(|side| state.port(*side) == port) else {
                 continue;
             };
@@ -246,7 +246,7 @@ impl World {
                 continue;
             }
             self.reset_kernel(conn, side);
-            let direction = self.conns.get(conn).from(side);
+            let direction = self.conns.get_mut(conn).from(side);
             let sent_goodbye =
                 std::mem::replace(&mut direction.forgotten, true) || direction.closed;
             if !sent_goodbye {
@@ -262,7 +262,7 @@ pub(super) fn reset_by_hand(stream: &Stream) {
     let host = local::current();
     local::with(|world| {
         let Some(conn) = world.index_of(stream.id()) else { return };
-        let Some(side) = world.conns.look(conn).side_on(host) else { return };
+        let Some(side) = world.conns.get(conn).side_on(host) else { return };
         world.send_reset(conn, side);
         world.kill(conn, side, ErrorKind::ConnectionReset);
     });

@@ -64,7 +64,7 @@ pub(super) trait Stack {
 
     /// Delivers a segment to the kernel of its receiver. `held` is whether that end has a user, or
     /// can still get one.
-    fn deliver(&mut self, packet: Packet, held: bool) -> Handed;
+    fn deliver(&mut self, packet: Packet, held: bool) -> DeliveryResult;
 
     /// Delivers an RST to the kernel of its receiver, which forgets the connection.
     fn reset(&mut self, rst: Packet);
@@ -86,14 +86,14 @@ pub(super) trait Stack {
     fn stop(&mut self, host: HostIx);
 
     /// Returns the sockets that belong to no host, if the engine can detect them.
-    fn strays(&self) -> Vec<String> {
+    fn unowned_resources(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// The result of delivering a segment to a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Handed {
+pub(super) enum DeliveryResult {
     /// The kernel accepted the segment.
     Taken,
     /// The socket is closed. The sender must get an RST.

@@ -58,7 +58,7 @@ impl EventMachine {
             .on_before_task_poll(|task| {
                 quiet::before_poll();
                 if local::before_poll(task.id()) == MOST_POLLS {
-                    stop_spinning();
+                    report_livelock();
                 }
             })
             .on_after_task_poll(|_| local::after_poll())
@@ -97,7 +97,7 @@ const AT_ONCE: u32 = 4096;
 /// The number of rounds of triggers in one instant of virtual time that counts as a livelock.
 const MOST_ROUNDS: u32 = 100;
 
-fn stop_spinning() {
+fn report_livelock() {
     local::try_with(|world| {
         world.livelock = Some(format!("{MOST_POLLS} polls"));
         world.wake_driver();
@@ -109,7 +109,7 @@ fn park() {
     local::progress(1);
     let Some(ran) = local::try_with(World::ran) else { return };
     if ran {
-        resources::look();
+        resources::sample_all();
     }
     let (stops, moves_on) = local::with(|world| {
         let now = world.now();
@@ -203,7 +203,7 @@ impl World {
             self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
             self.wake_driver();
         }
-        self.finish_deaths();
+        self.finish_host_deaths();
         self.after_start();
         self.egress();
         // Notes that the world itself made in the meantime belong to this turn, too.

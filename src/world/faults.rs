@@ -71,7 +71,7 @@ impl ActiveFault {
 impl Target {
     /// Returns whether the target contains a connection.
     pub fn holds(&self, conns: &Conns, index: ConnIndex) -> bool {
-        let conn = conns.look(index);
+        let conn = conns.get(index);
         match self {
             Target::Named(host, name) => conns.is_named(index, *host, name),
             Target::Conn(this) => *this == index,
@@ -138,7 +138,7 @@ impl World {
                     Nature::Kills,
                 );
                 self.faults.learns.insert(number, learns.clone());
-                self.cut_what_is_over();
+                self.cut_exhausted();
             }
             Fault::Partition { hosts, toward, lasts } => {
                 let target = Target::Link(self.host(&hosts.0)?, self.host(&hosts.1)?);
@@ -205,14 +205,18 @@ impl World {
                 )?;
             }
             Fault::Refuse { host, lasts } => {
-                self.at_the_door(step, fault, host, FaultAction::Refuse, *lasts)?
+                self.affect_new_connections(step, fault, host, FaultAction::Refuse, *lasts)?
             }
             Fault::Hang { host, lasts } => {
-                self.at_the_door(step, fault, host, FaultAction::Hang, *lasts)?
+                self.affect_new_connections(step, fault, host, FaultAction::Hang, *lasts)?
             }
-            Fault::AcceptThenClose { host, lasts } => {
-                self.at_the_door(step, fault, host, FaultAction::AcceptThenClose, *lasts)?
-            }
+            Fault::AcceptThenClose { host, lasts } => self.affect_new_connections(
+                step,
+                fault,
+                host,
+                FaultAction::AcceptThenClose,
+                *lasts,
+            )?,
             Fault::Crash { host, lasts, processes } => {
                 self.take_down(
                     step,
@@ -264,7 +268,7 @@ impl World {
             .map(|(index, _)| index)
             .find(|index| self.conns.is_named(*index, host, name));
         let conn = found.ok_or_else(|| format!("{name} does not exist yet"))?;
-        if self.conns.look(conn).dead || self.conns.look(conn).is_over() {
+        if self.conns.get(conn).dead || self.conns.get(conn).is_over() {
             return Err(format!("{name} is over"));
         }
         Ok(conn)
@@ -273,7 +277,7 @@ impl World {
     /// Returns a connection whose ends the world can close with an error.
     fn that_can_be_reported(&self, name: &Conn) -> Result<ConnIndex, Missed> {
         let conn = self.existing(name)?;
-        match self.conns.look(conn).foreign {
+        match self.conns.get(conn).foreign {
             true => Err(format!(
                 "{name} is for single connections, and turmoil hides its own sockets; use `blackhole` or `stall`"
             )),
@@ -382,7 +386,7 @@ impl World {
     }
 
     /// Starts a fault that affects new connections to a host.
-    fn at_the_door(
+    fn affect_new_connections(
         &mut self,
         step: usize,
         fault: &Fault,
@@ -468,16 +472,16 @@ impl World {
     /// Cuts a connection: no segment passes any more, and each end detects the cut at its own time.
     fn cut(&mut self, conn: ConnIndex, number: usize) {
         let now = self.now();
-        let state = self.conns.get(conn);
+        let state = self.conns.get_mut(conn);
         state.dead = true;
         for direction in &mut state.directions {
             direction.held.clear();
             direction.lost_since = None;
         }
         let learns = self.faults.learns.remove(&number).unwrap_or_default();
-        let nobody = self.conns.look(conn).foreign;
+        let nobody = self.conns.get(conn).foreign;
         for side in [Side::Client, Side::Server] {
-            let host = &self.hosts.get(self.conns.look(conn).host(side)).name;
+            let host = &self.hosts.get(self.conns.get(conn).host(side)).name;
             match learns.get(host).copied().unwrap_or(Learns::After(Duration::ZERO)) {
                 Learns::After(_) if nobody => {}
                 Learns::After(after) => self.schedule(now + after, 0, Due::Learn { conn, side }),
@@ -492,7 +496,7 @@ impl World {
     /// already sent to it.
     fn reset(&mut self, conn: ConnIndex, toward: Option<HostIx>) {
         for side in [Side::Client, Side::Server] {
-            let host = self.conns.look(conn).host(side);
+            let host = self.conns.get(conn).host(side);
             if toward.is_none_or(|toward| toward == host) {
                 self.send_reset(conn, side.other());
             }
@@ -500,16 +504,16 @@ impl World {
     }
 
     /// Cuts the connections that have reached the limit of a `cut-after` fault.
-    pub(super) fn cut_what_is_over(&mut self) {
+    pub(super) fn cut_exhausted(&mut self) {
         for at in (0..self.faults.active.len()).rev() {
             let FaultAction::CutAfter(count) = self.faults.active[at].kind else { continue };
             let over = self.conns.indices().find(|conn| {
                 let fault = &self.faults.active[at];
                 fault.target.holds(&self.conns, *conn)
-                    && !self.conns.look(*conn).dead
+                    && !self.conns.get(*conn).dead
                     && self.cut_position(*conn, fault.toward, count).is_some_and(
                         |(side, allowed)| {
-                            self.conns.look(*conn).directions[side as usize].delivered >= allowed
+                            self.conns.get(*conn).directions[side as usize].delivered >= allowed
                         },
                     )
             });
@@ -530,7 +534,7 @@ impl World {
         toward: Option<HostIx>,
         count: TrafficCount,
     ) -> Option<(Side, u64)> {
-        let state = self.conns.look(conn);
+        let state = self.conns.get(conn);
         let side = state.side_on(toward?)?.other();
         match count {
             TrafficCount::Bytes(bytes) => Some((side, bytes)),
@@ -545,7 +549,7 @@ impl World {
     /// Returns how many more bytes from an end may arrive before a `cut-after` kills the
     /// connection.
     pub(super) fn allowance(&self, conn: ConnIndex, from: Side) -> Option<u64> {
-        let delivered = self.conns.look(conn).directions[from as usize].delivered;
+        let delivered = self.conns.get(conn).directions[from as usize].delivered;
         self.faults
             .active
             .iter()
@@ -565,7 +569,7 @@ impl World {
         let mut last = self.now();
         for conn in self.conns.indices() {
             for from in [Side::Client, Side::Server] {
-                let waited_for = self.conns.look(conn).is_waited_for(from);
+                let waited_for = self.conns.get(conn).is_waited_for(from);
                 if let Some(arrival) = self.retransmit(conn, from).filter(|_| waited_for) {
                     last = last.max(arrival);
                 }
@@ -577,7 +581,7 @@ impl World {
     /// Handles that one end of a connection is closed. A fault that killed the connection is over
     /// when both ends are closed.
     pub(super) fn close_faults_of(&mut self, conn: ConnIndex) {
-        if !self.conns.look(conn).is_over() {
+        if !self.conns.get(conn).is_over() {
             return;
         }
         let over: Vec<_> = self
@@ -596,7 +600,7 @@ impl World {
         // Segments that left a host before its power loss still arrive. Nothing reaches the host
         // while it is down.
         effects.blocked |=
-            self.hosts.get(self.conns.look(segment.conn).host(segment.from.other())).dark;
+            self.hosts.get(self.conns.get(segment.conn).host(segment.from.other())).dark;
         effects
     }
 }

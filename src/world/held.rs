@@ -4,7 +4,7 @@
 use bytes::BytesMut;
 use turmoil_net::TcpSegment;
 
-use super::acks::bare;
+use super::acks::is_bare_ack;
 use super::batch::SegmentBatch;
 
 /// How many of the newest batches a segment may join. There can be three: segments held at arrival,
@@ -29,7 +29,7 @@ impl HeldSegments {
 
     /// Drops the held acknowledgements.
     pub fn forget_acks(&mut self) {
-        self.0.retain(|batch| !bare(&batch.first));
+        self.0.retain(|batch| !is_bare_ack(&batch.first));
     }
 
     /// Returns the segment that the receiver misses first: among the segments that must stay in
@@ -191,7 +191,7 @@ mod tests {
         let lowest = |base, segments: &[TcpSegment]| {
             let mut held = HeldSegments::default();
             segments.iter().for_each(|tcp| held.push(tcp.clone()));
-            held.lowest(base, |tcp| !bare(tcp)).map(|tcp| tcp.seq)
+            held.lowest(base, |tcp| !is_bare_ack(tcp)).map(|tcp| tcp.seq)
         };
         assert_eq!(lowest(5, &[]), None);
         assert_eq!(lowest(5, &[segment(14, "ef"), segment(10, "ab"), segment(12, "cd")]), Some(10));

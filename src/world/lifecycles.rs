@@ -33,7 +33,7 @@ use super::queue::Due;
 use super::state::{Phase, World};
 
 /// The time that the clients get to close after their users have stopped.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a host dies.
 pub(super) struct Death<'f> {
@@ -59,7 +59,7 @@ impl World {
         let root = self.root(host);
         let seed = self.seed();
         if let Some(processes) = &self.hosts.get(host).processes {
-            processes.come_up();
+            processes.on_host_up();
         }
         let state = self.hosts.get_mut(host);
         state.starts += 1;
@@ -133,23 +133,23 @@ impl World {
         let state = self.hosts.get_mut(index);
         (state.up, state.dark, state.orphans) = (false, kernel, orphans);
         if let Some(processes) = &state.processes {
-            processes.go_down();
+            processes.on_host_down();
         }
-        local::dies(index);
+        local::mark_dying(index);
         self.stack.stop(index);
         self.wake_driver();
         Ok(())
     }
 
     /// Finishes the deaths of hosts, after the turn in which their tasks were dropped.
-    pub(super) fn finish_deaths(&mut self) {
-        for host in local::buried() {
+    pub(super) fn finish_host_deaths(&mut self) {
+        for host in local::take_dead_hosts() {
             let tasks = local::tasks_of(host);
             if tasks > 0 {
                 self.record(Some(host), EventKind::Outlived { tasks });
             }
             for (conn, side) in self.ends_on(host) {
-                self.end_dies(conn, side);
+                self.end_of_dead_host(conn, side);
             }
             let state = self.hosts.get(host);
             if let (Some(processes), Orphans::Die) = (&state.processes, state.orphans) {
@@ -168,27 +168,27 @@ impl World {
     /// Handles that the host of an end has died. If a user still holds the end, it gets an error.
     /// After a power loss, the kernel forgets the connection. A SYN that has not arrived is not
     /// affected: the next incarnation of the host may accept it.
-    fn end_dies(&mut self, conn: ConnIndex, side: Side) {
-        if side == Side::Server && self.conns.look(conn).is_unheard() {
+    fn end_of_dead_host(&mut self, conn: ConnIndex, side: Side) {
+        if side == Side::Server && self.conns.get(conn).is_syn_in_flight() {
             return;
         }
-        let dark = self.hosts.get(self.conns.look(conn).host(side)).dark;
-        let held = self.conns.look(conn).end(side).lock().socket.is_some();
+        let dark = self.hosts.get(self.conns.get(conn).host(side)).dark;
+        let held = self.conns.get(conn).end(side).lock().socket.is_some();
         if held && !dark {
             self.send_reset(conn, side);
         }
         if dark {
             // The data that the kernel would have retransmitted is lost with the kernel.
-            let direction = self.conns.get(conn).from(side);
+            let direction = self.conns.get_mut(conn).from(side);
             direction.held.clear();
             direction.unsent.clear();
             direction.lost_since = None;
         }
         if held || dark {
             self.kill(conn, side, ErrorKind::ConnectionReset);
-            self.conns.look(conn).end(side).lock().dropped = true;
+            self.conns.get(conn).end(side).lock().dropped = true;
         }
-        self.over(conn, side, ConnEnd::Closed);
+        self.record_conn_end(conn, side, ConnEnd::Closed);
     }
 
     /// Restarts a host that is down. `fault` is the fault that took it down, if known.
@@ -233,7 +233,7 @@ impl World {
             Phase::Starting | Phase::Running => {
                 self.phase = Phase::Closing;
                 self.users.clear();
-                Some(now + GOODBYE)
+                Some(now + CLOSE_TIMEOUT)
             }
             Phase::Closing => {
                 self.phase = Phase::Settling;

@@ -73,7 +73,7 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 /// Computes the combined effects of the active faults on a segment.
 pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -> Effects {
     let mut effects = Effects::default();
-    let conn = conns.look(segment.conn);
+    let conn = conns.get(segment.conn);
     let toward = conn.host(segment.from.other());
     for fault in faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)) {
         match fault.kind {
@@ -104,7 +104,7 @@ pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -
 ///
 /// When the fault expires, the rest of a segment on a slow link continues at full speed.
 pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, starts: u64) -> u64 {
-    let toward = conns.look(segment.conn).host(segment.from.other());
+    let toward = conns.get(segment.conn).host(segment.from.other());
     let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(
         |fault| match fault.kind {
             FaultAction::Slow(by) => Some((
@@ -186,7 +186,7 @@ pub(super) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
 
 /// Returns how long TCP retransmits before it gives up a connection: 15 retransmissions of a
 /// segment, 6 of a SYN (`tcp_retries2` and `tcp_syn_retries` of Linux).
-pub(super) fn patience(opening: bool) -> Duration {
+pub(super) fn retransmission_limit(opening: bool) -> Duration {
     Duration::from_millis(if opening { 127_000 } else { 924_600 })
 }
 

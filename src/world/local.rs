@@ -41,7 +41,7 @@ pub(super) enum Noted {
     /// A line of the subject's own tracing output.
     Log(String),
     /// A thing that belongs to no host.
-    Stray(String),
+    Unowned(String),
 }
 
 /// The tasks of a world, with the host of each task.
@@ -144,7 +144,7 @@ pub(super) fn try_with<R>(f: impl FnOnce(&mut World) -> R) -> Option<R> {
 }
 
 /// Returns whether a world is entered and its inbox is open.
-pub(super) fn listening() -> bool {
+pub(super) fn is_recording() -> bool {
     OPEN.get()
 }
 
@@ -169,12 +169,12 @@ pub(super) fn note_of_world(host: HostIx, what: Noted) {
 }
 
 /// Adds a note about a thing that belongs to no host.
-pub(super) fn note_stray(what: String) {
-    note_of_world(NOBODY, Noted::Stray(what));
+pub(super) fn note_unowned(what: String) {
+    note_of_world(NOBODY, Noted::Unowned(what));
 }
 
 /// Marks a host as dying: notes that its tasks make while they are dropped are ignored.
-pub(super) fn dies(host: HostIx) {
+pub(super) fn mark_dying(host: HostIx) {
     DYING.with_borrow_mut(|dying| dying.push(host));
 }
 
@@ -185,7 +185,7 @@ pub(super) fn is_dying(host: HostIx) -> bool {
 
 /// Returns the hosts that were dying, and clears the list: their tasks are dropped. Later notes of
 /// these hosts belong to their next incarnations.
-pub(super) fn buried() -> Vec<HostIx> {
+pub(super) fn take_dead_hosts() -> Vec<HostIx> {
     DYING.take()
 }
 
@@ -250,18 +250,18 @@ pub(super) fn polls_root() {
 
 /// Counts the root of a host with its own runtime as one of the host's tasks, until this value is
 /// dropped.
-pub(super) struct RootLives(HostIx);
+pub(super) struct RootTaskGuard(HostIx);
 
-impl RootLives {
+impl RootTaskGuard {
     /// Counts the root of the host whose runtime is current.
-    pub fn here() -> Self {
+    pub fn of_current_host() -> Self {
         let host = current();
         TASKS.with_borrow_mut(|tasks| tasks.hosts[host.0].count += 1);
         Self(host)
     }
 }
 
-impl Drop for RootLives {
+impl Drop for RootTaskGuard {
     fn drop(&mut self) {
         TASKS.with_borrow_mut(|tasks| tasks.hosts[self.0.0].count -= 1);
     }
@@ -303,7 +303,7 @@ pub(super) fn time_moved() {
 pub(super) fn spawned(id: Id) {
     let host = CURRENT.get();
     if host == NOBODY {
-        note_stray("a task".into());
+        note_unowned("a task".into());
     }
     TASKS.with_borrow_mut(|tasks| {
         tasks.owner.insert(id, host);

@@ -37,7 +37,6 @@ mod ends;
 mod engine;
 mod event;
 mod faults;
-mod hearing;
 mod held;
 mod hosts;
 mod lifecycles;
@@ -56,6 +55,7 @@ mod stream;
 mod tap;
 #[cfg(test)]
 mod tests;
+mod tracing_layer;
 mod turmoil;
 mod windows;
 
@@ -201,13 +201,13 @@ fn carry_out(
     scripts: Option<&BTreeMap<String, Script>>,
     mut machine: Box<dyn Machine>,
 ) -> Result<RunOutcome, RunError> {
-    prober::hear_panics();
-    let _hearing = hearing::listen(options.log);
+    prober::install_panic_hook();
+    let _tracing = tracing_layer::install(options.log);
     let world = new(subject, plan, options, scripts, &mut *machine);
     local::enter(world);
     let run = catch_unwind(AssertUnwindSafe(|| {
         let _probing = probe::attach(Rc::new(prober::WorldProber));
-        if !hears() {
+        if !receives_milestones() {
             return Err(RunError::Deaf);
         }
         machine.drive(plan.horizon.into())
@@ -266,7 +266,7 @@ fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(
 }
 
 /// Returns whether milestones are received.
-fn hears() -> bool {
+fn receives_milestones() -> bool {
     crate::milestone!("reknit.world.hears");
     let mut notes = Vec::new();
     local::drain(&mut notes);
@@ -337,7 +337,7 @@ fn new(
         users: Vec::new(),
         calls: 0,
         gauges: Vec::new(),
-        strays: BTreeSet::new(),
+        unowned_resources: BTreeSet::new(),
         entropy,
         livelock: None,
         dissects: options.detail == Detail::Full || plan.steps.iter().any(counts_messages),
@@ -368,7 +368,7 @@ impl World {
         for event in &mut self.history.events {
             if let EventKind::Message { conn, from, delivered, .. } = &mut event.what {
                 let at: &mut usize = seen.entry((*conn, *from == Side::Server)).or_default();
-                *delivered = self.conns.look(*conn).directions[*from as usize]
+                *delivered = self.conns.get(*conn).directions[*from as usize]
                     .messages
                     .get(*at)
                     .and_then(|message| message.delivered);

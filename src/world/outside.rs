@@ -2,7 +2,7 @@
 //! clock, randomness, and the journal.
 //!
 //! [`Processes`] run on a separate host, the outside world, in one root ([`live`]). This host is
-//! not part of the resource counts, and it never dies. Its records about a host ([`Truth`]) are
+//! not part of the resource counts, and it never dies. Its records about a host ([`GroundTruth`]) are
 //! kept even while that host dies.
 
 use std::collections::BTreeMap;
@@ -72,25 +72,27 @@ pub(super) fn processes<'h>(
 ) -> Root {
     let mut lifecycles: Vec<BoxFuture<'static, ()>> = Vec::new();
     for host in hosts.filter(|host| host.role == Role::Server) {
-        let (processes, lifecycle) =
-            Processes::new(scripts.clone(), Recorder::new(host.name.clone(), Arc::new(Truth)));
+        let (processes, lifecycle) = Processes::new(
+            scripts.clone(),
+            Recorder::new(host.name.clone(), Arc::new(GroundTruth)),
+        );
         host.processes = Some(processes);
         lifecycles.push(Box::pin(lifecycle));
     }
-    Box::pin(live(lifecycles))
+    Box::pin(run_processes(lifecycles))
 }
 
 /// Runs all processes.
-async fn live(lifecycles: Vec<BoxFuture<'static, ()>>) {
+async fn run_processes(lifecycles: Vec<BoxFuture<'static, ()>>) {
     let mut lifecycles: JoinSet<()> = lifecycles.into_iter().collect();
     while lifecycles.join_next().await.is_some() {}
 }
 
 /// The journal of processes. Its records are ground truth, and are kept even if the tasks of the
 /// host are dying.
-struct Truth;
+struct GroundTruth;
 
-impl Journal for Truth {
+impl Journal for GroundTruth {
     fn write(&self, host: &Host, what: EventKind) {
         if let Some(host) = local::try_with(|world| world.hosts.named(host)).flatten() {
             local::note_of_world(host, Noted::Entry(what));

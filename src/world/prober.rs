@@ -38,13 +38,13 @@ impl Prober for WorldProber {
 
 /// Installs a hook that records panics of tasks in a world in the world's history. Other panics are
 /// reported as before.
-pub(super) fn hear_panics() {
+pub(super) fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
             let of_nobody = local::current() == NOBODY;
-            if local::listening() {
+            if local::is_recording() {
                 let message = info.payload_as_str().unwrap_or("no message");
                 let file =
                     |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ pub(super) fn hear_panics() {
             }
             // The panic may come from the world itself, whose history is then never read. So it is
             // reported as before.
-            if of_nobody || !local::listening() {
+            if of_nobody || !local::is_recording() {
                 before(info);
             }
         }));

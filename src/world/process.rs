@@ -126,13 +126,13 @@ impl Processes {
 
     /// Handles that the host dies: from now on no process is launched, and dropping a child kills
     /// no process. The caller decides what happens to the host's processes.
-    pub fn go_down(&self) {
+    pub fn on_host_down(&self) {
         self.table().down = true;
     }
 
     /// Handles that the host restarts with a fresh operating system: surviving processes belong to
     /// the previous one, and are no longer counted. Names and pids are not reused within a run.
-    pub fn come_up(&self) {
+    pub fn on_host_up(&self) {
         let mut table = self.table();
         table.alive.clear();
         table.down = false;
@@ -164,7 +164,7 @@ impl Processes {
         };
         let registered = Registered { table: self.table.clone(), pid };
         let lifecycles = Box::pin(async move {
-            process.live(ended).await;
+            process.run(ended).await;
             drop(registered);
         });
         self.births.send(lifecycles).map_err(|_| is_down())?;

@@ -77,7 +77,7 @@ async fn act(
                 }
                 let text =
                     text.replace("{n}", &n.to_string()).replace("{conn}", &number.to_string());
-                peer.log(text).await?;
+                peer.send_text(text).await?;
             }
             Ok(())
         }
@@ -86,7 +86,7 @@ async fn act(
             Ok(())
         }
         PuppetStep::Drain => {
-            while peer.hear(read).await? > 0 {
+            while peer.receive(read).await? > 0 {
                 read.clear();
             }
             Ok(())
@@ -107,7 +107,7 @@ async fn expect(peer: &mut Peer, wanted: &[u8], read: &mut Vec<u8>) -> io::Resul
             read.drain(..found.unwrap_or(0) + wanted.len());
             return Ok(());
         }
-        if peer.hear(read).await? == 0 {
+        if peer.receive(read).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }

@@ -42,7 +42,7 @@ impl Counters {
 
     /// Calls the counters. If they panic, the panic is already in the history, and all values are
     /// 0.
-    fn ask(&mut self) {
+    fn sample(&mut self) {
         let Self { host, gauges, counts, .. } = self;
         let counted =
             local::as_host(*host, || catch_unwind(AssertUnwindSafe(|| (gauges.count)(counts))));
@@ -74,7 +74,7 @@ impl Counters {
 
 /// Calls `each` with the counters of every live host, while the world is not borrowed. Counters
 /// that are added meanwhile are called next time.
-fn ask(mut each: impl FnMut(&mut Counters)) {
+fn sample(mut each: impl FnMut(&mut Counters)) {
     let mut gauges = local::with(|world| std::mem::take(&mut world.gauges));
     gauges.iter_mut().filter(|counters| counters.alive).for_each(&mut each);
     local::with(|world| {
@@ -85,13 +85,13 @@ fn ask(mut each: impl FnMut(&mut Counters)) {
 
 /// Samples the counters at the end of a turn: records each new highest value of the run. Records
 /// all resources of the hosts that had their first turn.
-pub(super) fn look() {
-    ask(|counters| {
+pub(super) fn sample_all() {
+    sample(|counters| {
         let polls = local::polls_of(counters.host);
         if std::mem::replace(&mut counters.polls, polls) == polls && polls > 0 {
             return;
         }
-        counters.ask();
+        counters.sample();
         counters.note_highest();
     });
     let first = local::with(World::first_turns);
@@ -103,24 +103,25 @@ pub(super) fn look() {
 /// Records the remaining resources at the end of a run: of each host, and those that belong to no
 /// host.
 pub(super) fn close() {
-    let (hosts, strays) =
-        local::with(|world| (world.hosts.indices().collect::<Vec<_>>(), world.stack.strays()));
+    let (hosts, unowned_resources) = local::with(|world| {
+        (world.hosts.indices().collect::<Vec<_>>(), world.stack.unowned_resources())
+    });
     count(&hosts, false);
-    strays.into_iter().for_each(local::note_stray);
+    unowned_resources.into_iter().for_each(local::note_unowned);
 }
 
 /// Records the resource counts of hosts.
 fn count(hosts: &[HostIx], baseline: bool) {
     let mut counted: BTreeMap<HostIx, BTreeMap<String, u64>> = BTreeMap::new();
     local::with(|world| counted.extend(hosts.iter().map(|host| (*host, world.count(*host)))));
-    ask(|counters| {
+    sample(|counters| {
         if let Some(counts) = counted.get_mut(&counters.host) {
-            counters.ask();
+            counters.sample();
             counts.extend(counters.counted().map(|(name, value)| (name.to_owned(), value)));
         }
     });
     for (host, counts) in counted {
-        local::note_of_world(host, Noted::Entry(EventKind::Census { baseline, counts }));
+        local::note_of_world(host, Noted::Entry(EventKind::ResourceCounts { baseline, counts }));
     }
 }
 

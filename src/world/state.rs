@@ -66,7 +66,7 @@ pub(super) struct World {
     /// The counters of the subject's resources.
     pub gauges: Vec<Counters>,
     /// Reports of things that belong to no host. Each is reported once.
-    pub strays: BTreeSet<String>,
+    pub unowned_resources: BTreeSet<String>,
     pub entropy: Vec<ChaCha8Rng>,
     /// Set if the run must stop now, because virtual time does not move. Contains the reason.
     pub livelock: Option<String>,
@@ -200,9 +200,18 @@ fn digest(history: &mut History, at: Time, host: Option<HostIx>, what: &EventKin
             head(7);
             chain.bytes(format!("Answered {{ call: {call:?}, result: {answer:?} }}").as_bytes());
         }
-        EventKind::Saw { stream, saw } => {
+        EventKind::Observed { stream, saw } => {
             head(7);
             chain.bytes(format!("Saw {{ stream: {stream:?}, what: {saw:?} }}").as_bytes());
+        }
+        EventKind::ResourceCounts { baseline, counts } => {
+            head(7);
+            let text = format!("Census {{ baseline: {baseline:?}, counts: {counts:?} }}");
+            chain.bytes(text.as_bytes());
+        }
+        EventKind::Unowned { what } => {
+            head(7);
+            chain.bytes(format!("Stray {{ what: {what:?} }}").as_bytes());
         }
         other => {
             head(7);

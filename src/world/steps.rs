@@ -33,7 +33,7 @@ pub(super) struct StepRunner {
 
 impl StepRunner {
     /// Returns whether a step or a held task waits for a milestone or point.
-    fn wait(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.holds.is_empty()
     }
 }
@@ -103,7 +103,7 @@ impl World {
         let missed = match &plan.steps[index].action {
             Action::Operation(operation) => {
                 self.record(None, EventKind::Stepped { step: index, note: None });
-                self.ask(operation)
+                self.send_operation(operation)
             }
             Action::Fault(fault) => {
                 self.record(None, EventKind::Stepped { step: index, note: None });
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Sends an operation to the user of a client.
-    fn ask(&mut self, operation: &Operation) -> Result<(), String> {
+    fn send_operation(&mut self, operation: &Operation) -> Result<(), String> {
         let host = self
             .hosts
             .named(&operation.client)
@@ -169,7 +169,7 @@ impl World {
     pub(super) fn reached(&mut self, reached: &Reached) -> bool {
         let Reached { is_point: point, host, name, fields } = reached;
         let (point, host) = (*point, *host);
-        let mut acted = self.let_go(point, host, name, fields);
+        let mut acted = self.release_matching(point, host, name, fields);
         let plan = self.plan.clone();
         let mut ready = Vec::new();
         for at in 0..self.steps.waiting.len() {
@@ -247,7 +247,7 @@ impl World {
 
     /// Releases the tasks that were held until this milestone or point was reached. Returns whether
     /// any was released at once.
-    fn let_go(
+    fn release_matching(
         &mut self,
         point: bool,
         host: HostIx,
@@ -324,7 +324,7 @@ impl World {
                 self.install_generation(host, name, &fields);
                 let fields: Arc<[_]> = fields.into();
                 self.record(of, EventKind::Milestone { name, fields: fields.clone() });
-                return self.steps.wait().then_some(Reached {
+                return self.steps.is_waiting().then_some(Reached {
                     is_point: false,
                     host,
                     name,
@@ -337,11 +337,16 @@ impl World {
                     of,
                     EventKind::Point { name, fields: fields.clone(), held: hold.is_some() },
                 );
-                return self.steps.wait().then_some(Reached { is_point: true, host, name, fields });
+                return self.steps.is_waiting().then_some(Reached {
+                    is_point: true,
+                    host,
+                    name,
+                    fields,
+                });
             }
-            Noted::Stray(what) => {
-                if self.strays.insert(what.clone()) {
-                    self.record(None, EventKind::Stray { what });
+            Noted::Unowned(what) => {
+                if self.unowned_resources.insert(what.clone()) {
+                    self.record(None, EventKind::Unowned { what });
                 }
             }
             Noted::Log(line) => {
@@ -371,13 +376,13 @@ impl World {
         else {
             return;
         };
-        self.conns.get(conn).generation = Some(generation);
+        self.conns.get_mut(conn).generation = Some(generation);
         self.history.conns[conn.0].generation = Some(generation);
-        let label = self.conns.look(conn).label;
+        let label = self.conns.get(conn).label;
         let named = MilestoneValue::text(fields, CLIENT).map(str::to_owned);
-        self.conns.get(conn).of.clone_from(&named);
+        self.conns.get_mut(conn).of.clone_from(&named);
         for older in self.conns.indices().filter(|index| *index < conn) {
-            let state = self.conns.get(older);
+            let state = self.conns.get_mut(older);
             state.stale |= state.client == host && state.label == label && state.of == named;
         }
     }
@@ -395,7 +400,7 @@ fn is_of_user(entry: &EventKind) -> bool {
             | EventKind::Failed { .. }
             | EventKind::Opened { .. }
             | EventKind::Delivered { .. }
-            | EventKind::Saw { .. }
+            | EventKind::Observed { .. }
             | EventKind::StreamEnded { .. }
             | EventKind::GaveUp { .. }
     )

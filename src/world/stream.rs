@@ -160,7 +160,7 @@ impl Drop for Connecting {
         let conn = end.conn;
         drop(end);
         if let Some(conn) = conn {
-            local::with(|world| world.over(conn, Side::Client, ConnEnd::Closed));
+            local::with(|world| world.record_conn_end(conn, Side::Client, ConnEnd::Closed));
         }
     }
 }
@@ -218,7 +218,7 @@ impl Accept for Listening {
                 let found =
                     from.and_then(|from| world.conns.of_segment(from, (host, self.at.port())));
                 let (conn, _) = found.expect("who connects has sent a SYN");
-                (conn, world.conns.look(conn).end(Side::Server).clone())
+                (conn, world.conns.get(conn).end(Side::Server).clone())
             });
             Poll::Ready(Ok(WorldStream::attach(host, conn, Side::Server, end, socket)))
         }))
@@ -264,7 +264,7 @@ impl WorldStream {
         }
         local::with(|world| {
             world.hosts.get_mut(host).sockets += 1;
-            world.comes_up(conn, side);
+            world.mark_established(conn, side);
         });
         Stream::new(WorldStream { host, conn, side, end, at_end: false }, ConnId(conn.0 as u64 + 1))
     }
@@ -272,7 +272,7 @@ impl WorldStream {
     fn note_end(&mut self) {
         if !self.at_end {
             self.at_end = true;
-            local::with(|world| world.over(self.conn, self.side, ConnEnd::Eof));
+            local::with(|world| world.record_conn_end(self.conn, self.side, ConnEnd::Eof));
         }
     }
 }
@@ -285,9 +285,9 @@ impl AsyncRead for WorldStream {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let mut end = this.end.lock();
-        if !end.rescued.is_empty() {
-            let n = end.rescued.len().min(buf.remaining());
-            buf.put_slice(&end.rescued.split_to(n));
+        if !end.saved.is_empty() {
+            let n = end.saved.len().min(buf.remaining());
+            buf.put_slice(&end.saved.split_to(n));
             return Poll::Ready(Ok(()));
         }
         if let Some(kind) = end.error {
@@ -318,7 +318,7 @@ impl AsyncRead for WorldStream {
         end.read += n;
         drop(end);
         if was_full {
-            local::with(|world| world.made_room(this.conn, this.side));
+            local::with(|world| world.receive_buffer_read(this.conn, this.side));
         }
         if n == 0 && wanted > 0 {
             this.note_end();
@@ -341,7 +341,7 @@ impl AsyncWrite for WorldStream {
             );
         }
         let most = local::with(|world| {
-            world.settle(self.conn, self.side);
+            world.deliver_deferred_ack(self.conn, self.side);
             world.may_write(self.conn, self.side)
         });
         if most == 0 && !buf.is_empty() {
@@ -367,7 +367,7 @@ impl AsyncWrite for WorldStream {
         if end.error.is_some() {
             return Poll::Ready(Ok(()));
         }
-        local::with(|world| world.settle(self.conn, self.side));
+        local::with(|world| world.deliver_deferred_ack(self.conn, self.side));
         let _on_host = OnHost::new(self.host);
         let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
         Pin::new(socket).poll_shutdown(cx)
@@ -383,7 +383,7 @@ impl Drop for WorldStream {
         let is_open = end.error.is_none();
         let unread = is_open && end.received > end.read;
         if is_open {
-            local::with(|world| world.settle(self.conn, self.side));
+            local::with(|world| world.deliver_deferred_ack(self.conn, self.side));
         }
         {
             let _on_host = OnHost::new(self.host);
@@ -394,18 +394,18 @@ impl Drop for WorldStream {
         }
         end.dropped = true;
         end.reader = None;
-        end.rescued.clear();
+        end.saved.clear();
         drop(end);
         // At the end of the run, the runtime drops the tasks in an arbitrary order. That order is
         // not part of the history.
-        if !local::listening() {
+        if !local::is_recording() {
             return;
         }
         local::with(|world| {
             if unread {
                 world.abort(self.conn, self.side);
             }
-            world.dropped(self.conn, self.side);
+            world.stream_dropped(self.conn, self.side);
         });
     }
 }
@@ -413,14 +413,14 @@ impl Drop for WorldStream {
 impl super::state::World {
     /// Handles that a connection could not be opened, or was reset during its handshake.
     pub(super) fn not_opened(&mut self, conn: ConnIndex, kind: io::ErrorKind) {
-        self.conns.get(conn).end(Side::Client).lock().dropped = true;
-        self.over(conn, Side::Client, ConnEnd::NotOpened(kind));
+        self.conns.get_mut(conn).end(Side::Client).lock().dropped = true;
+        self.record_conn_end(conn, Side::Client, ConnEnd::NotOpened(kind));
         // The server's end is never notified, unless the server has accepted the connection.
-        let far = self.conns.look(conn).end(Side::Server).lock();
+        let far = self.conns.get(conn).end(Side::Server).lock();
         let accepted = far.socket.is_some() || far.dropped;
         drop(far);
         if !accepted {
-            self.over(conn, Side::Server, ConnEnd::NotOpened(kind));
+            self.record_conn_end(conn, Side::Server, ConnEnd::NotOpened(kind));
         }
     }
 }

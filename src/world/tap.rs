@@ -15,7 +15,7 @@ use super::state::World;
 /// messages. The dissector is code of the subject, so it is called while the world is not borrowed.
 pub(super) fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
     let reading = local::with(|world| {
-        let direction = world.conns.get(conn).from(from);
+        let direction = world.conns.get_mut(conn).from(from);
         direction.written += bytes.len() as u64;
         world.dissects.then(|| (direction.dissector.take(), world.subject.clone()))
     });
@@ -34,8 +34,8 @@ impl World {
         dissector: Box<dyn Dissector>,
         found: Vec<Message>,
     ) {
-        let host = self.conns.look(conn).host(from);
-        let direction = self.conns.get(conn).from(from);
+        let host = self.conns.get(conn).host(from);
+        let direction = self.conns.get_mut(conn).from(from);
         direction.dissector = Some(dissector);
         direction
             .messages
@@ -76,7 +76,7 @@ impl World {
         if self.options.detail != Detail::Full {
             return;
         }
-        let base = self.conns.look(segment.conn).directions[segment.from as usize].base;
+        let base = self.conns.get(segment.conn).directions[segment.from as usize].base;
         let offset = if segment.flags.syn || segment.flags.rst {
             0
         } else {
@@ -84,7 +84,7 @@ impl World {
         };
         let Segment { conn, from, flags, len, .. } = segment;
         let packet = crate::history::Packet { conn, from, flags, offset, len: len as u32, fate };
-        let host = self.conns.look(conn).host(from);
+        let host = self.conns.get(conn).host(from);
         self.record(Some(host), EventKind::Packet(packet));
     }
 }

@@ -143,7 +143,7 @@ impl TickMachine {
         let next = host.next.clone();
         self.sim.host(host.ip, move || {
             local::on_runtime(index);
-            live(next.take().expect("a host is started with a root"))
+            run_root(next.take().expect("a host is started with a root"))
         });
         for other in self.hosts.iter().filter(|other| other.known) {
             self.sim.hold(other.ip, host.ip);
@@ -153,7 +153,7 @@ impl TickMachine {
 
     /// Runs a tick of all hosts. `acted` is whether the world did anything before it.
     fn tick(&mut self, acted: bool) -> Result<(), Stop> {
-        self.shared.borrow_mut().links.hand_over(&self.sim);
+        self.shared.borrow_mut().links.deliver_marked(&self.sim);
         let stepped = match catch_unwind(AssertUnwindSafe(|| self.sim.step())) {
             Ok(stepped) => stepped.map(|_| ()).map_err(|error| Stop::Error(error.to_string())),
             Err(panic) => Err(Stop::Panic(panic)),
@@ -169,15 +169,15 @@ impl TickMachine {
 
     /// Ends a tick in which something ran.
     fn end_turn(&mut self) {
-        resources::look();
+        resources::sample_all();
         while local::with(World::read_notes) {
             self.catch_up();
         }
         local::with(|world| {
-            world.finish_deaths();
+            world.finish_host_deaths();
             world.after_start();
         });
-        self.shared.borrow_mut().links.look(&self.sim);
+        self.shared.borrow_mut().links.collect(&self.sim);
         local::with(World::egress);
         while local::with(World::read_notes) {
             self.catch_up();
@@ -195,8 +195,8 @@ enum Stop {
 
 /// Runs the root of a host, and then stays pending so that the tasks that the root spawned can
 /// continue. A panic of the root ends it.
-async fn live(mut root: Root) -> ::turmoil::Result {
-    let lifecycles = local::RootLives::here();
+async fn run_root(mut root: Root) -> ::turmoil::Result {
+    let lifecycles = local::RootTaskGuard::of_current_host();
     std::future::poll_fn(|cx| {
         local::polls_root();
         catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx)))

@@ -2,7 +2,7 @@
 //!
 //! The sockets of stock turmoil have neither acknowledgements nor byte windows. With this engine,
 //! the world does the work of both kernels. A segment leaves when its receiver has room for it
-//! ([`World::leave_in_turn`]). Delivered data is acknowledged by a segment that passes the link
+//! ([`World::queue_segment`]). Delivered data is acknowledged by a segment that passes the link
 //! model like any other ([`World::acknowledge`]). A user can write only as much as a send buffer
 //! holds ([`World::may_write`]). So at most one window passes per round trip, on both engines.
 //!
@@ -39,7 +39,7 @@ impl World {
         if !self.keeps_windows() {
             return usize::MAX;
         }
-        let direction = &self.conns.look(conn).directions[from as usize];
+        let direction = &self.conns.get(conn).directions[from as usize];
         let effects = self.effects(plain(conn, from));
         let least = [effects.segment, effects.window]
             .into_iter()
@@ -54,12 +54,12 @@ impl World {
     /// Queues a segment that a kernel sent: it leaves after those before it, when there is room for
     /// it. Data that is written in one turn, and data that waits, is merged into segments that are
     /// as large as possible.
-    pub(super) fn leave_in_turn(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
+    pub(super) fn queue_segment(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
         let most = self
             .effects(plain(conn, from))
             .segment
             .map_or(usize::from(SEGMENT), |most| most as usize);
-        let unsent = &mut self.conns.get(conn).from(from).unsent;
+        let unsent = &mut self.conns.get_mut(conn).from(from).unsent;
         let merged = unsent.back_mut().is_some_and(|last| merge(last, &tcp, most));
         if !merged {
             unsent.push_back(tcp);
@@ -70,15 +70,15 @@ impl World {
     }
 
     /// Sends the waiting segments that fit, at the end of the turn in which kernels sent segments.
-    pub(super) fn send_what_waits(&mut self) {
+    pub(super) fn send_waiting(&mut self) {
         for (conn, from) in std::mem::take(&mut self.leaving) {
-            self.send_what_fits(conn, from);
+            self.send_fitting(conn, from);
         }
     }
 
-    fn send_what_fits(&mut self, conn: ConnIndex, from: Side) {
+    fn send_fitting(&mut self, conn: ConnIndex, from: Side) {
         loop {
-            let direction = self.conns.get(conn).from(from);
+            let direction = self.conns.get_mut(conn).from(from);
             let Some(len) = direction.unsent.front().map(|tcp| tcp.payload.len() as u64) else {
                 return;
             };
@@ -94,7 +94,7 @@ impl World {
 
     /// Acknowledges the data that was delivered to an end.
     pub(super) fn acknowledge(&mut self, conn: ConnIndex, of: Side) {
-        let state = self.conns.look(conn);
+        let state = self.conns.get(conn);
         let unread = {
             let end = state.end(of).lock();
             // The world does not know how much was read from a socket that it did not open.
@@ -103,7 +103,7 @@ impl World {
         let far = &state.directions[of.other() as usize];
         let ack = far.base.wrapping_add(far.delivered as u32);
         let window = RECEIVE_BUFFER.saturating_sub(unread).min(u64::from(u16::MAX)) as u16;
-        let direction = self.conns.get(conn).from(of);
+        let direction = self.conns.get_mut(conn).from(of);
         (direction.ack, direction.window) = (ack, window);
         let ack = self.make(conn, of, |segment| {
             segment.window = window;
@@ -115,12 +115,12 @@ impl World {
     /// Handles an acknowledgement from an end: there may be room for more segments.
     pub(super) fn acknowledged(&mut self, conn: ConnIndex, by: Side, tcp: &TcpSegment) {
         let from = by.other();
-        let direction = self.conns.get(conn).from(from);
+        let direction = self.conns.get_mut(conn).from(from);
         let acked = u64::from(tcp.ack.wrapping_sub(direction.base));
         direction.acked = direction.acked.max(acked.min(direction.left));
         direction.room = Some(tcp.window.into());
-        self.send_what_fits(conn, from);
-        let writer = self.conns.look(conn).end(from).lock().writer.take();
+        self.send_fitting(conn, from);
+        let writer = self.conns.get(conn).end(from).lock().writer.take();
         if let Some(writer) = writer {
             writer.wake();
         }
@@ -131,11 +131,11 @@ impl World {
     pub(super) fn update_windows(&mut self) {
         for (conn, side) in std::mem::take(&mut self.reopened) {
             let waiting = {
-                let end = self.conns.look(conn).end(side).lock();
+                let end = self.conns.get(conn).end(side).lock();
                 end.received.saturating_sub(end.read)
             };
             let room = RECEIVE_BUFFER.saturating_sub(waiting).min(u64::from(u16::MAX)) as u16;
-            let direction = self.conns.get(conn).from(side);
+            let direction = self.conns.get_mut(conn).from(side);
             if direction.window < SEGMENT && room >= SEGMENT {
                 direction.window = room;
                 let update = self.make(conn, side, |segment| {
@@ -148,8 +148,8 @@ impl World {
     }
 
     /// Handles a read by the user of an end that had little room: its window may need an update.
-    pub(super) fn made_room(&mut self, conn: ConnIndex, side: Side) {
-        if self.conns.get(conn).from(side).window < SEGMENT
+    pub(super) fn receive_buffer_read(&mut self, conn: ConnIndex, side: Side) {
+        if self.conns.get_mut(conn).from(side).window < SEGMENT
             && !self.reopened.contains(&(conn, side))
         {
             self.reopened.push((conn, side));

@@ -42,7 +42,7 @@ const READ_BUFFER: usize = 4 * 1024;
 
 /// A connection, as a stream of messages.
 pub struct Link {
-    socket: WebSocketStream<Pulse>,
+    socket: WebSocketStream<ActivityStream>,
     id: ConnId,
     limits: WireLimits,
     outbox: VecDeque<Frame>,
@@ -56,7 +56,7 @@ pub struct Link {
 
 /// An event on a link.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum LinkEvent {
     /// A frame arrived: a message, if [`Message::parse`](super::Message::parse) accepts it.
     Frame(Bytes),
     /// There is room again, after [`Link::has_room`] had returned `false`.
@@ -99,7 +99,7 @@ impl Link {
         let request = format!("ws://{host}/");
         let upgraded = tokio_tungstenite::client_async_with_config(
             request,
-            Pulse::new(stream),
+            ActivityStream::new(stream),
             Some(config(limits)),
         );
         let (socket, _) = upgraded.await.map_err(|_| NoWebSocket)?;
@@ -110,13 +110,13 @@ impl Link {
     /// already read after the handshake.
     pub async fn accepted(stream: Stream, read: &[u8], limits: WireLimits) -> Self {
         let id = stream.id();
-        let (pulse, config) = (Pulse::new(stream), Some(config(limits)));
+        let (pulse, config) = (ActivityStream::new(stream), Some(config(limits)));
         let socket =
             WebSocketStream::from_partially_read(pulse, read.to_vec(), Role::Server, config).await;
         Self::new(socket, id, limits)
     }
 
-    fn new(socket: WebSocketStream<Pulse>, id: ConnId, limits: WireLimits) -> Self {
+    fn new(socket: WebSocketStream<ActivityStream>, id: ConnId, limits: WireLimits) -> Self {
         let now = Instant::now();
         let next_ping = now + limits.ping_interval;
         let timer = Box::pin(sleep_until(next_ping));
@@ -155,7 +155,7 @@ impl Link {
         self.push(Frame::text(text.into()));
     }
 
-    /// Whether a sender should continue. If not, [`Heard::Room`] follows later.
+    /// Whether a sender should continue. If not, [`LinkEvent::Room`] follows later.
     pub fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox_bytes >= FULL_ENOUGH;
         !self.wants_room
@@ -163,7 +163,7 @@ impl Link {
 
     /// Waits for the next frame; meanwhile it writes, and maintains the keepalive. Cancellation
     /// safe: dropping the future loses nothing.
-    pub async fn next(&mut self) -> Result<Heard, LinkError> {
+    pub async fn next(&mut self) -> Result<LinkEvent, LinkError> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
@@ -186,14 +186,14 @@ impl Link {
     }
 
     /// Disables the keepalive, as if the peer could never be silent.
-    pub fn listen_for_ever(&mut self) {
+    pub fn disable_keepalive(&mut self) {
         self.limits = WireLimits {
             ping_interval: EVER,
             pong_deadline: EVER,
             write_deadline: EVER,
             ..self.limits
         };
-        self.next_ping = self.socket.get_ref().heard() + EVER;
+        self.next_ping = self.socket.get_ref().last_received() + EVER;
     }
 
     fn push(&mut self, frame: Frame) {
@@ -202,7 +202,7 @@ impl Link {
         self.unwritten.get_or_insert_with(Instant::now);
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Heard, LinkError>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<LinkEvent, LinkError>> {
         if self.outbox_bytes > self.limits.outbox_bytes {
             return Poll::Ready(Err(LinkError::Stuck));
         }
@@ -210,14 +210,14 @@ impl Link {
             self.write(cx)?;
             if self.wants_room && self.outbox_bytes < FULL_ENOUGH && !self.is_broken() {
                 self.wants_room = false;
-                return Poll::Ready(Ok(Heard::Room));
+                return Poll::Ready(Ok(LinkEvent::Room));
             }
             match Pin::new(&mut self.socket).poll_next(cx) {
                 Poll::Ready(Some(Ok(Frame::Text(text)))) => {
-                    return Poll::Ready(Ok(Heard::Frame(text.into())));
+                    return Poll::Ready(Ok(LinkEvent::Frame(text.into())));
                 }
                 Poll::Ready(Some(Ok(Frame::Binary(bytes)))) => {
-                    return Poll::Ready(Ok(Heard::Frame(bytes)));
+                    return Poll::Ready(Ok(LinkEvent::Frame(bytes)));
                 }
                 // The pong is in the socket's buffer; the next iteration writes it first.
                 Poll::Ready(Some(Ok(Frame::Ping(_)))) => {
@@ -226,7 +226,7 @@ impl Link {
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(lost(&error))),
                 Poll::Ready(None) => return Poll::Ready(Err(LinkError::Closed)),
-                Poll::Pending => match self.beat(cx)? {
+                Poll::Pending => match self.check_timers(cx)? {
                     Poll::Ready(()) => {}
                     Poll::Pending => return Poll::Pending,
                 },
@@ -266,7 +266,7 @@ impl Link {
     /// Returns the time at which the peer counts as dead if it stays silent.
     fn dead_at(&self) -> Instant {
         let patience = if defect!(PingWithoutDeadline) { EVER } else { self.limits.pong_deadline };
-        self.socket.get_ref().heard() + self.limits.ping_interval + patience
+        self.socket.get_ref().last_received() + self.limits.ping_interval + patience
     }
 
     /// Returns the time at which the peer counts as stuck if it accepts nothing.
@@ -276,7 +276,7 @@ impl Link {
     }
 
     /// Handles the timers; `Pending` if none is due.
-    fn beat(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
+    fn check_timers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LinkError>> {
         let now = Instant::now();
         if self.dead_at() <= now {
             return Poll::Ready(Err(LinkError::Silent));
@@ -327,7 +327,7 @@ fn lost(error: &tungstenite::Error) -> LinkError {
 ///
 /// A failed write is reported only after all data received before has been read. So the last answer
 /// of a peer that has closed still counts, even if a pong had to be written first.
-struct Pulse {
+struct ActivityStream {
     stream: Stream,
     heard: watch::Sender<Instant>,
     moved: Instant,
@@ -337,7 +337,7 @@ struct Pulse {
     broken: Option<io::ErrorKind>,
 }
 
-impl Pulse {
+impl ActivityStream {
     fn new(stream: Stream) -> Self {
         let now = Instant::now();
         Self {
@@ -351,7 +351,11 @@ impl Pulse {
 
     /// Records a write error and reports success to the writer. The reader gets the error when
     /// there is nothing left to read.
-    fn break_down<T>(&mut self, polled: Poll<io::Result<T>>, done: T) -> Poll<io::Result<T>> {
+    fn defer_write_error<T>(
+        &mut self,
+        polled: Poll<io::Result<T>>,
+        done: T,
+    ) -> Poll<io::Result<T>> {
         match polled {
             Poll::Ready(Err(error)) => {
                 self.broken = Some(error.kind());
@@ -361,17 +365,17 @@ impl Pulse {
         }
     }
 
-    fn heard(&self) -> Instant {
+    fn last_received(&self) -> Instant {
         *self.heard.borrow()
     }
 
     /// Returns the time since which at least one direction has been silent.
     fn quiet_since(&self) -> Instant {
-        self.heard().min(self.moved)
+        self.last_received().min(self.moved)
     }
 }
 
-impl AsyncRead for Pulse {
+impl AsyncRead for ActivityStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -389,7 +393,7 @@ impl AsyncRead for Pulse {
     }
 }
 
-impl AsyncWrite for Pulse {
+impl AsyncWrite for ActivityStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -406,7 +410,7 @@ impl AsyncWrite for Pulse {
                 self.heard.send_replace(self.moved);
             }
         }
-        self.break_down(polled, buf.len())
+        self.defer_write_error(polled, buf.len())
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -414,7 +418,7 @@ impl AsyncWrite for Pulse {
             return Poll::Ready(Ok(()));
         }
         let polled = Pin::new(&mut self.stream).poll_flush(cx);
-        self.break_down(polled, ())
+        self.defer_write_error(polled, ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -10,7 +10,7 @@
 //! - [`Presence`]: the same for a client that may have several connections at once.
 //! - [`Lease`]: how long a lost client is kept; both of the above have one.
 //! - [`Retention`]: the newest items of a numbered sequence, within limits.
-//! - [`Seen`]: the ids of the requests that took effect, so that a repetition has no effect.
+//! - [`SeenIds`]: the ids of the requests that took effect, so that a repetition has no effect.
 //! - [`Counted`]: counts one of many connections or tasks, for resource counts.
 //!
 //! The receiving side:
@@ -38,8 +38,8 @@ pub use lease::Lease;
 pub use presence::{Left, Presence};
 pub use recovery::{BackOff, Recovery};
 pub use retention::{Bounds, Retention};
-pub use seen::Seen;
-pub use sequence::{Sequence, Taken};
+pub use seen::SeenIds;
+pub use sequence::{InsertOutcome, Sequence};
 
 /// Longer than any wait, and short enough for a timer.
 pub const EVER: Duration = Duration::from_secs(365 * 24 * 3600);

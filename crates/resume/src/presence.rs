@@ -60,7 +60,7 @@ impl<K: Eq + Copy, A> Presence<K, A> {
     }
 
     /// Whether there is any connection.
-    pub fn is_here(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         !self.connections.is_empty()
     }
 
@@ -105,7 +105,7 @@ mod tests {
         presence.attach(2, 'b');
         assert_eq!(presence.detach(2, now + S, GRACE), Left::Others('b'));
         assert_eq!(
-            (presence.is_here(), presence.lease(), presence.newest()),
+            (presence.is_connected(), presence.lease(), presence.newest()),
             (true, None, Some(1))
         );
         assert_eq!(presence.detach(1, now + 2 * S, GRACE), Left::Last('a'));

@@ -38,8 +38,8 @@ impl BackOff {
 
     /// Records how long a connection was up. If that is at least the longest pause, the pauses
     /// start from the beginning.
-    pub fn lived(&mut self, lived: Duration) {
-        if lived >= self.max {
+    pub fn connection_lasted(&mut self, connection_lasted: Duration) {
+        if connection_lasted >= self.max {
             self.pause = Duration::ZERO;
         }
     }
@@ -112,9 +112,9 @@ mod tests {
     fn only_a_long_connection_resets_the_pauses() {
         let mut back_off = BackOff::new(millis(100), millis(1000));
         (0..9).for_each(|_| _ = back_off.next(0));
-        back_off.lived(millis(999));
+        back_off.connection_lasted(millis(999));
         assert_eq!(back_off.next(0), millis(500));
-        back_off.lived(millis(1000));
+        back_off.connection_lasted(millis(1000));
         assert_eq!(back_off.next(0), millis(0));
     }
 

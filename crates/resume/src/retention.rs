@@ -18,12 +18,12 @@ pub struct Bounds {
 #[derive(Debug)]
 pub struct Retention<T> {
     bounds: Bounds,
-    kept: VecDeque<Kept<T>>,
+    kept: VecDeque<RetainedItem<T>>,
     weight: usize,
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct RetainedItem<T> {
     number: u64,
     weight: usize,
     item: T,
@@ -42,17 +42,17 @@ impl<T> Retention<T> {
     /// If `number` is not greater than the number of every earlier item.
     pub fn push(&mut self, number: u64, weight: usize, item: T) -> Option<u64> {
         assert!(self.newest().is_none_or(|newest| newest < number), "numbers ascend");
-        let goes = self.would_go(weight);
+        let goes = self.would_evict(weight);
         while self.kept.front().is_some_and(|kept| Some(kept.number) <= goes) {
             self.weight -= self.kept.pop_front().map_or(0, |kept| kept.weight);
         }
         self.weight += weight;
-        self.kept.push_back(Kept { number, weight, item });
+        self.kept.push_back(RetainedItem { number, weight, item });
         goes
     }
 
     /// Returns the number of the newest item that a push with this weight would remove.
-    pub fn would_go(&self, weight: usize) -> Option<u64> {
+    pub fn would_evict(&self, weight: usize) -> Option<u64> {
         let (mut items, mut total) = (self.kept.len() + 1, self.weight + weight);
         let mut goes = None;
         for kept in &self.kept {
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn would_go_predicts_what_push_removes() {
+    fn would_evict_predicts_what_push_removes() {
         let mut retention = Retention::new(Bounds { items: 3, weight: 10 });
-        assert_eq!(retention.would_go(99), None);
+        assert_eq!(retention.would_evict(99), None);
         retention.push(2, 4, 'a');
         retention.push(5, 4, 'b');
         assert_eq!(
-            (retention.would_go(2), retention.would_go(3), retention.would_go(7)),
+            (retention.would_evict(2), retention.would_evict(3), retention.would_evict(7)),
             (None, Some(2), Some(5))
         );
         assert_eq!((retention.len(), retention.weight()), (2, 8));

@@ -8,20 +8,20 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The newest ids, each with its outcome, if a repetition receives the outcome.
 #[derive(Debug)]
-pub struct Seen<K, V = ()> {
+pub struct SeenIds<K, V = ()> {
     most: usize,
     known: BTreeMap<K, V>,
     order: VecDeque<K>,
 }
 
-impl<K: Ord + Clone> Seen<K> {
+impl<K: Ord + Clone> SeenIds<K> {
     /// Adds an id. Returns whether it is new.
     pub fn insert(&mut self, id: K) -> bool {
         self.keep(id, ())
     }
 }
 
-impl<K: Ord + Clone, V> Seen<K, V> {
+impl<K: Ord + Clone, V> SeenIds<K, V> {
     /// Creates an empty set that keeps at most `most` ids.
     pub fn new(most: usize) -> Self {
         Self { most, known: BTreeMap::new(), order: VecDeque::new() }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn an_id_is_new_once() {
-        let mut seen = Seen::new(2);
+        let mut seen = SeenIds::new(2);
         assert!(seen.is_empty() && !seen.contains(&"a"));
         assert!(seen.insert("a"));
         assert!(seen.contains(&"a") && !seen.insert("a"));
@@ -85,7 +85,7 @@ mod tests {
     /// A repetition does not move an id: the order is the order of the effects.
     #[test]
     fn the_oldest_id_is_removed_first() {
-        let mut seen = Seen::new(2);
+        let mut seen = SeenIds::new(2);
         for id in ["a", "b", "a", "c"] {
             seen.insert(id);
         }
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn a_limit_of_zero_keeps_no_id() {
-        let mut seen = Seen::new(0);
+        let mut seen = SeenIds::new(0);
         assert!(seen.insert("a") && seen.insert("a") && seen.is_empty());
     }
 
     #[test]
     fn a_forgotten_id_is_new() {
-        let mut seen = Seen::new(2);
+        let mut seen = SeenIds::new(2);
         seen.insert(1);
         seen.insert(2);
         seen.forget(&1);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_repetition_gets_the_first_outcome() {
-        let mut seen = Seen::new(1);
+        let mut seen = SeenIds::new(1);
         assert!(seen.keep(1, "done"));
         assert!(!seen.keep(1, "refused"));
         assert_eq!(seen.get(&1), Some(&"done"));

@@ -19,7 +19,7 @@ use super::Bounds;
 
 /// The result of adding an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum InsertOutcome {
     /// It is the next item, or is held back until all lower ones have arrived.
     Kept,
     /// It arrived before.
@@ -83,26 +83,26 @@ impl<T> Sequence<T> {
     }
 
     /// Adds the item with number `seq`.
-    pub fn insert(&mut self, seq: u64, item: T, weight: usize) -> Taken {
+    pub fn insert(&mut self, seq: u64, item: T, weight: usize) -> InsertOutcome {
         if seq <= self.published || self.has(seq) {
-            return Taken::Known;
+            return InsertOutcome::Known;
         }
         self.seen = self.seen.max(seq);
         self.weight += weight;
         self.pending.insert(seq, (item, weight));
-        if seq == self.next() { Taken::Kept } else { self.let_go() }
+        if seq == self.next() { InsertOutcome::Kept } else { self.drop_excess() }
     }
 
     /// Drops the furthest items until the limits hold, but never the next one.
-    fn let_go(&mut self) -> Taken {
-        let (mut taken, next) = (Taken::Kept, self.next());
+    fn drop_excess(&mut self) -> InsertOutcome {
+        let (mut taken, next) = (InsertOutcome::Kept, self.next());
         while self.pending.len() > self.bounds.items || self.weight > self.bounds.weight {
             let Some(furthest) = self.pending.last_entry().filter(|entry| *entry.key() != next)
             else {
                 break;
             };
             self.weight -= furthest.remove().1;
-            taken = Taken::Dropped;
+            taken = InsertOutcome::Dropped;
         }
         taken
     }
@@ -144,13 +144,13 @@ mod tests {
     fn items_arrive_in_any_order_and_leave_in_order() {
         let mut sequence = sequence(9, 9);
         for (seq, item) in [(4, 'd'), (1, 'a'), (3, 'c')] {
-            assert_eq!(sequence.insert(seq, item, 1), Taken::Kept);
+            assert_eq!(sequence.insert(seq, item, 1), InsertOutcome::Kept);
         }
         assert_eq!(
             (drain(&mut sequence).as_str(), sequence.published(), sequence.is_behind()),
             ("a", 1, true)
         );
-        assert_eq!(sequence.insert(2, 'b', 1), Taken::Kept);
+        assert_eq!(sequence.insert(2, 'b', 1), InsertOutcome::Kept);
         assert!(!sequence.is_behind(), "nothing is missing, it only has to go out");
         assert_eq!(
             (drain(&mut sequence).as_str(), sequence.published(), sequence.is_behind()),
@@ -164,11 +164,11 @@ mod tests {
         let mut sequence = sequence(9, 9);
         sequence.insert(1, 'a', 1);
         drain(&mut sequence);
-        assert_eq!(sequence.insert(1, 'x', 1), Taken::Known);
+        assert_eq!(sequence.insert(1, 'x', 1), InsertOutcome::Known);
         sequence.insert(3, 'c', 1);
-        assert_eq!(sequence.insert(3, 'x', 1), Taken::Known);
+        assert_eq!(sequence.insert(3, 'x', 1), InsertOutcome::Known);
         assert_eq!((sequence.get(3), sequence.get(2), sequence.weight()), (Some(&'c'), None, 1));
-        assert_eq!(sequence.insert(0, 'x', 1), Taken::Known, "there is no number 0");
+        assert_eq!(sequence.insert(0, 'x', 1), InsertOutcome::Known, "there is no number 0");
     }
 
     #[test]
@@ -176,9 +176,9 @@ mod tests {
         let mut sequence = sequence(2, 9);
         sequence.insert(3, 'c', 1);
         sequence.insert(5, 'e', 1);
-        assert_eq!(sequence.insert(4, 'd', 1), Taken::Dropped, "5 had to go for it");
+        assert_eq!(sequence.insert(4, 'd', 1), InsertOutcome::Dropped, "5 had to go for it");
         assert_eq!(sequence.waiting().map(|(seq, _)| seq).collect::<Vec<_>>(), [3, 4]);
-        assert_eq!(sequence.insert(6, 'f', 1), Taken::Dropped, "it is itself the furthest");
+        assert_eq!(sequence.insert(6, 'f', 1), InsertOutcome::Dropped, "it is itself the furthest");
         sequence.insert(2, 'b', 1);
         sequence.insert(1, 'a', 1);
         assert_eq!(
@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn the_next_item_is_accepted_over_the_limit() {
         let mut sequence = sequence(0, 0);
-        assert_eq!(sequence.insert(1, 'a', 100), Taken::Kept);
-        assert_eq!(sequence.insert(2, 'b', 100), Taken::Dropped);
+        assert_eq!(sequence.insert(1, 'a', 100), InsertOutcome::Kept);
+        assert_eq!(sequence.insert(2, 'b', 100), InsertOutcome::Dropped);
         assert_eq!(drain(&mut sequence), "a");
-        assert_eq!(sequence.insert(2, 'b', 100), Taken::Kept);
+        assert_eq!(sequence.insert(2, 'b', 100), InsertOutcome::Kept);
         assert_eq!(
             (drain(&mut sequence).as_str(), sequence.weight(), sequence.is_behind()),
             ("b", 0, false)
@@ -203,14 +203,14 @@ mod tests {
     #[test]
     fn weight_is_limited_like_the_number_of_items() {
         let mut sequence = sequence(9, 10);
-        assert_eq!(sequence.insert(2, 'b', 6), Taken::Kept);
-        assert_eq!(sequence.insert(3, 'c', 4), Taken::Kept);
-        assert_eq!(sequence.insert(4, 'd', 1), Taken::Dropped);
+        assert_eq!(sequence.insert(2, 'b', 6), InsertOutcome::Kept);
+        assert_eq!(sequence.insert(3, 'c', 4), InsertOutcome::Kept);
+        assert_eq!(sequence.insert(4, 'd', 1), InsertOutcome::Dropped);
         assert_eq!(sequence.weight(), 10);
-        assert_eq!(sequence.insert(2, 'x', 1), Taken::Known);
+        assert_eq!(sequence.insert(2, 'x', 1), InsertOutcome::Known);
         assert_eq!(
             sequence.insert(1, 'a', 6),
-            Taken::Kept,
+            InsertOutcome::Kept,
             "nothing has to go for what goes out at once"
         );
         assert_eq!(
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_greatest_number_causes_no_overflow() {
         let mut sequence = sequence(9, 9);
-        assert_eq!(sequence.insert(u64::MAX, 'z', 1), Taken::Kept);
+        assert_eq!(sequence.insert(u64::MAX, 'z', 1), InsertOutcome::Kept);
         assert_eq!((sequence.pop(), sequence.is_behind()), (None, true));
     }
 }

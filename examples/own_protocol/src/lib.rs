@@ -71,7 +71,7 @@ pub async fn follow(
 /// Sends a line, unless it is empty, and reads one. A line without a line end was cut off.
 async fn exchange(stream: &mut BufReader<Stream>, line: String) -> io::Result<String> {
     stream.write_all(line.as_bytes()).await?;
-    let mut heard = String::new();
-    timeout(SILENCE, stream.read_line(&mut heard)).await??;
-    heard.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
+    let mut received = String::new();
+    timeout(SILENCE, stream.read_line(&mut received)).await??;
+    received.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
 }

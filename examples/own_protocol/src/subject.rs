@@ -3,7 +3,7 @@
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Call, Class, Stream};
 use reknit::schedule::{Host, Limits, Plan};
-use reknit::subject::{HostContext, MilestoneDoc, Operated, Operations, Subject};
+use reknit::subject::{HostContext, MilestoneDoc, OperationQueue, Operations, Subject};
 use reknit::{net::Endpoint, property::Guarantees};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
@@ -29,7 +29,7 @@ impl Subject for Chat {
     fn name(&self) -> &'static str {
         "chat"
     }
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "a chat log that clients follow across reconnects"
     }
     fn milestones(&self) -> &'static [MilestoneDoc] {
@@ -63,7 +63,7 @@ impl Subject for Chat {
         };
         let _ = tokio::join!(talk, crate::serve(&host.env.net, &at, log));
     }
-    async fn drive(&self, host: HostContext, mut operations: Operated<Operation>) {
+    async fn drive(&self, host: HostContext, mut operations: OperationQueue<Operation>) {
         let mut users = JoinSet::new();
         while let Some((call, Operation::Follow {})) = operations.next().await {
             users.spawn(follow(host.clone(), call, users.is_empty()));
@@ -80,5 +80,5 @@ async fn follow(host: HostContext, call: Call, first: bool) {
     let reported =
         |generation, line: &str| host.record.delivered(&log, line.to_owned(), Some(generation));
     let Err(why) = crate::follow(&host.env.net, &Endpoint::tcp("server", 80), reported).await;
-    host.record.broke(&log, why.to_string());
+    host.record.failed_stream(&log, why.to_string());
 }

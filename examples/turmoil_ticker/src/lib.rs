@@ -26,12 +26,15 @@ pub async fn serve(count: watch::Receiver<Count>) -> io::Result<Infallible> {
     let (listener, mut followers) = (TcpListener::bind(("0.0.0.0", PORT)).await?, JoinSet::new());
     loop {
         let (stream, _) = listener.accept().await?;
-        followers.spawn(tell(stream, count.clone()));
+        followers.spawn(send_counts(stream, count.clone()));
         while followers.try_join_next().is_some() {}
     }
 }
 
-async fn tell(stream: TcpStream, mut count: watch::Receiver<Count>) -> io::Result<Infallible> {
+async fn send_counts(
+    stream: TcpStream,
+    mut count: watch::Receiver<Count>,
+) -> io::Result<Infallible> {
     let (mut stream, mut answer) = (BufReader::new(stream), String::new());
     loop {
         let next: u64 = exchange(&mut stream, answer).await?.parse().map_err(io::Error::other)?;
@@ -76,7 +79,7 @@ pub async fn follow(
 /// Sends a line, unless it is empty, and reads one. A line without a line end was cut off.
 async fn exchange(stream: &mut BufReader<TcpStream>, line: String) -> io::Result<String> {
     stream.write_all(line.as_bytes()).await?;
-    let mut heard = String::new();
-    timeout(SILENCE, stream.read_line(&mut heard)).await??;
-    heard.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
+    let mut received = String::new();
+    timeout(SILENCE, stream.read_line(&mut received)).await??;
+    received.strip_suffix('\n').map(str::to_owned).ok_or(io::ErrorKind::UnexpectedEof.into())
 }

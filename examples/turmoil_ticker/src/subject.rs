@@ -8,7 +8,7 @@ use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use reknit::history::{Call, Class, Stream};
 use reknit::property::Guarantees;
 use reknit::schedule::{Host, Limits, Plan};
-use reknit::subject::{HostContext, Operated, Operations, Subject};
+use reknit::subject::{HostContext, OperationQueue, Operations, Subject};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -38,7 +38,7 @@ impl Subject for Ticker {
     fn name(&self) -> &'static str {
         "ticker"
     }
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "a ticker that clients follow across reconnects, over turmoil::net"
     }
     fn guarantees(&self, _: &Limits) -> Guarantees {
@@ -60,7 +60,7 @@ impl Subject for Ticker {
         };
         let _ = tokio::join!(tick, crate::serve(count));
     }
-    async fn drive(&self, host: HostContext, mut operations: Operated<Operation>) {
+    async fn drive(&self, host: HostContext, mut operations: OperationQueue<Operation>) {
         let mut users = JoinSet::new();
         while let Some((call, Operation::Follow {})) = operations.next().await {
             users.spawn(follow(host.clone(), call, users.is_empty(), self.hasty));
@@ -78,5 +78,5 @@ async fn follow(host: HostContext, call: Call, first: bool, hasty: bool) {
         host.record.delivered(&count, format!("{n} of {name}"), Some(connections))
     };
     let Err(why) = crate::follow("server", hasty, reported).await;
-    host.record.broke(&count, why.to_string());
+    host.record.failed_stream(&count, why.to_string());
 }

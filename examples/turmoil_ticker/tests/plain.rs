@@ -11,13 +11,13 @@ fn a_client_follows_the_count_in_a_turmoil_simulation() -> turmoil::Result {
         Ok(())
     });
     sim.client("client", async {
-        let (mut heard, followed) = (Vec::new(), std::time::Duration::from_secs(5));
+        let (mut received, followed) = (Vec::new(), std::time::Duration::from_secs(5));
         let _ = tokio::time::timeout(
             followed,
-            follow("server", false, |_, _, number| heard.push(number)),
+            follow("server", false, |_, _, number| received.push(number)),
         )
         .await;
-        assert_eq!(heard, [1, 2, 3]);
+        assert_eq!(received, [1, 2, 3]);
         Ok(())
     });
     sim.run()

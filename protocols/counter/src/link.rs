@@ -47,7 +47,7 @@ pub(super) struct Link {
 
 /// An event on a link.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(super) enum LinkEvent {
     /// A line arrived.
     Line(String),
     /// There is room again after [`Link::has_room`] returned `false`.
@@ -107,7 +107,7 @@ impl Link {
     }
 
     /// Returns whether a sender may send more. If not, [`next`](Link::next) later returns
-    /// [`Heard::Room`].
+    /// [`LinkEvent::Room`].
     pub(super) fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox.len() >= FULL_ENOUGH;
         !self.wants_room
@@ -115,19 +115,19 @@ impl Link {
 
     /// Waits for the next line; writes the outbox and sends heartbeats in the meantime. The future
     /// can be dropped without a loss of data.
-    pub(super) async fn next(&mut self) -> Result<Heard, LinkError> {
+    pub(super) async fn next(&mut self) -> Result<LinkEvent, LinkError> {
         loop {
             if let Some(line) = self.take_line()? {
                 match line.parse() {
                     Ok(Beat::Ping(n)) => self.send(&Beat::Pong(n)),
                     Ok(Beat::Pong(_)) => {}
-                    Err(_) => return Ok(Heard::Line(line)),
+                    Err(_) => return Ok(LinkEvent::Line(line)),
                 }
                 continue;
             }
             if self.wants_room && self.outbox.len() < FULL_ENOUGH {
                 self.wants_room = false;
-                return Ok(Heard::Room);
+                return Ok(LinkEvent::Room);
             }
             if self.outbox.len() > OUTBOX {
                 return Err(LinkError::Stuck);
@@ -147,7 +147,7 @@ impl Link {
                     self.heard = Instant::now();
                     self.next_ping = self.heard + self.ping_interval();
                 }
-                () = sleep_until(due) => self.beat()?,
+                () = sleep_until(due) => self.check_timers()?,
             }
         }
     }
@@ -169,7 +169,7 @@ impl Link {
     }
 
     /// Disables the detection of a silent or stuck peer.
-    pub(super) fn listen_for_ever(&mut self) {
+    pub(super) fn disable_keepalive(&mut self) {
         self.liveness = Liveness { ping_interval: EVER, pong_deadline: EVER, write_deadline: EVER };
         self.next_ping = self.heard + EVER;
     }
@@ -211,7 +211,7 @@ impl Link {
         self.stuck_at().map_or(due, |stuck| due.min(stuck))
     }
 
-    fn beat(&mut self) -> Result<(), LinkError> {
+    fn check_timers(&mut self) -> Result<(), LinkError> {
         let now = Instant::now();
         if self.dead_at() <= now {
             return Err(LinkError::Silent);

@@ -2,7 +2,7 @@
 //! cut and freeze; one test uses real sockets.
 //!
 //! - [`client`]: the user's view of the client. [`server`]: the server's reactions to its peers.
-//! - [`lab`]: a server, its world, and a raw peer. The network is `reknit_seams::net::memory`.
+//! - [`environment`]: a server, its world, and a raw peer. The network is `reknit_seams::net::memory`.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 
 use super::*;
-use lab::{World, name};
+use environment::{World, name};
 
 mod client;
-mod lab;
+mod environment;
 mod server;
 
 /// Runs the same client and server over real sockets.

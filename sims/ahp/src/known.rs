@@ -21,7 +21,7 @@ struct Channel {
 
 impl Known {
     /// Replaces the state of a channel by a snapshot.
-    pub fn reseat(&mut self, snapshot: Snapshot) {
+    pub fn reset_to(&mut self, snapshot: Snapshot) {
         let as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
         self.0.insert(
             snapshot.resource,

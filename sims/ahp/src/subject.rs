@@ -14,7 +14,7 @@ use reknit::property::{CheckContext, Guarantees, Property, Violation};
 use reknit::schedule::{Limit, LimitValue, Limits, Plan};
 use reknit::subject::tables::{limit, milestone, only};
 use reknit::subject::{
-    DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, Operations, Subject,
+    DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, Operations, Subject,
 };
 use reknit::subjects::Toolcall;
 
@@ -104,16 +104,16 @@ static OWN: LazyLock<Vec<Property>> = LazyLock::new(|| {
 
 /// The client of the crate `ahp`, and our host.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Theirs;
+pub struct AhpSubject;
 
-impl Subject for Theirs {
+impl Subject for AhpSubject {
     type Operation = Operation;
 
     fn name(&self) -> &'static str {
         "ahp"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "the client of the crate ahp against our agent host"
     }
 
@@ -149,7 +149,7 @@ impl Subject for Theirs {
         Toolcall.serve(host).await;
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<Operation>) {
+    async fn drive(&self, host: HostContext, operations: OperationQueue<Operation>) {
         Window::open(host).await.run(operations).await;
     }
 
@@ -174,8 +174,8 @@ impl Subject for Theirs {
     }
 
     /// Toolcall evaluates a run once for all of its properties.
-    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
-        let mut broken = Toolcall.breaks(cx);
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        let mut broken = Toolcall.violations(cx);
         broken.retain(|broken| PROPERTIES.contains(&broken.property));
         broken
     }

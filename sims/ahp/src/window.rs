@@ -23,7 +23,7 @@ use ahp_types::{ActionEnvelope, StateAction};
 use reknit::history::{Answer, Call, Data, Stream};
 use reknit::milestone;
 use reknit::net::{BoxFuture, Endpoint};
-use reknit::subject::{HostContext, Operated};
+use reknit::subject::{HostContext, OperationQueue};
 use reknit::subjects::toolcall::answers::{Did, Rejected};
 use reknit::subjects::toolcall::notes::{Became, By, OfCall, ToolWork};
 use reknit::subjects::toolcall::observer::Observer;
@@ -41,7 +41,7 @@ use crate::transport::Ws;
 const HOST: &str = "server";
 
 /// How long a graceful close of a client may take.
-const GOODBYE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A call of a tool: its chat, its turn, its name.
 type Key = (String, String, String);
@@ -95,7 +95,7 @@ impl Window {
 
     /// Follows the channels, runs tools, and carries out the user's operations, until there are no
     /// more.
-    pub async fn run(mut self, mut operations: Operated<Operation>) {
+    pub async fn run(mut self, mut operations: OperationQueue<Operation>) {
         let (mut events, mut news) = (self.client.events(), self.client.host_events());
         self.client.add_host(config(&self.host)).await.expect("there is no other host");
         let mut busy: Option<BoxFuture<'static, ()>> = None;
@@ -127,7 +127,7 @@ impl Window {
                 },
                 () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                     settles = None;
-                    self.observer.weigh();
+                    self.observer.record_digests();
                 }
                 _ = pings.tick(), if self.is_careful() && pinged.is_empty() => {
                     pinged.spawn(ping(self.client.clone(), self.host.limits.duration("client.pong-deadline")));
@@ -137,7 +137,7 @@ impl Window {
         }
         drop((busy, pinged));
         // The client may be in the middle of an attempt.
-        let _ = timeout(GOODBYE, self.client.remove_host(&HostId::new(HOST))).await;
+        let _ = timeout(CLOSE_TIMEOUT, self.client.remove_host(&HostId::new(HOST))).await;
     }
 
     fn is_careful(&self) -> bool {
@@ -151,7 +151,7 @@ impl Window {
         let confirmed = |channel: &str| {
             known.lock().unwrap_or_else(PoisonError::into_inner).state(channel).cloned()
         };
-        let (_, is_stirred) = self.observer.look(confirmed);
+        let (_, is_stirred) = self.observer.observe(confirmed);
         let runs: Vec<(Key, String)> = self
             .known()
             .all()
@@ -275,7 +275,7 @@ async fn move_in(
     for channel in channels {
         match client.subscribe(&id, channel.clone()).await {
             Ok(subscribed) => {
-                subscribed.snapshot.into_iter().for_each(|snapshot| known().reseat(snapshot))
+                subscribed.snapshot.into_iter().for_each(|snapshot| known().reset_to(snapshot))
             }
             Err(_) => return,
         }

@@ -133,7 +133,7 @@ async fn their_reducers_give_the_same_state_as_our_host() {
     let (session, _s) = client.subscribe("s".into()).await.unwrap();
     let (chat, _c) = client.subscribe("c".into()).await.unwrap();
     let mut known = Known::default();
-    [session, chat].into_iter().for_each(|subscribed| known.reseat(subscribed.snapshot.unwrap()));
+    [session, chat].into_iter().for_each(|subscribed| known.reset_to(subscribed.snapshot.unwrap()));
     client.dispatch("c".into(), started("t1")).await.unwrap();
     until_over(&mut known, &mut events, 1).await;
     client.shutdown().await;

@@ -70,7 +70,7 @@ pub const ALL: &[Exchange] = &[
     },
     Exchange {
         name: "both_pour_at_once",
-        play: |stage| Box::pin(both_pour(stage)),
+        play: |stage| Box::pin(both_write(stage)),
         reset: None,
         linux: &[
             "client pours 20000 bytes: ok",
@@ -122,20 +122,20 @@ async fn read_nothing(stage: Stage) {
 
 async fn late_reader(stage: Stage, total: usize, size: usize) {
     let (mut client, mut server, _door) = stage.pair().await;
-    tokio::join!(client.pour(total), async {
+    tokio::join!(client.write_bytes(total), async {
         for _ in 0..10 {
             stage.tick().await;
         }
-        server.sip(size).await;
+        server.read_bytes(size).await;
     });
 }
 
-async fn both_pour(stage: Stage) {
+async fn both_write(stage: Stage) {
     let (mut client, mut server, _door) = stage.pair().await;
     // The data fits into the buffers of both ends, because each end first writes and then reads.
-    client.pour(20_000).await;
-    server.pour(20_000).await;
+    client.write_bytes(20_000).await;
+    server.write_bytes(20_000).await;
     stage.tick().await;
-    client.sip(1000).await;
-    server.sip(1000).await;
+    client.read_bytes(1000).await;
+    server.read_bytes(1000).await;
 }

@@ -182,7 +182,7 @@ async fn reset_writer(stage: Stage) {
     let (mut client, server, _door) = stage.pair().await;
     // More data than all buffers of a real connection hold, so the writer is waiting when the reset
     // occurs.
-    tokio::join!(client.pour(16 << 20), stage.reset(server));
+    tokio::join!(client.write_bytes(16 << 20), stage.reset(server));
     client.write("x").await;
     client.read().await;
 }

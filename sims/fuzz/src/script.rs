@@ -130,7 +130,7 @@ impl Bytes {
 
 /// A value of an unexpected type in a message.
 #[derive(Arbitrary, Clone, Debug)]
-pub enum Odd {
+pub enum OddValue {
     /// Null.
     Null,
     /// A boolean.
@@ -151,7 +151,7 @@ pub enum Odd {
     Deep(u8),
 }
 
-impl Odd {
+impl OddValue {
     fn value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -169,15 +169,15 @@ impl Odd {
 
 /// An error in a message.
 #[derive(Arbitrary, Clone, Debug)]
-pub enum Bend {
+pub enum Corruption {
     /// A field of its content is missing.
     Without(u8),
     /// A field of its content has another value.
-    Instead(u8, Odd),
+    Instead(u8, OddValue),
     /// Its whole content has another value.
-    Carries(Odd),
+    Carries(OddValue),
     /// A field of the message itself has another value, or is added.
-    Envelope(u8, Odd),
+    Envelope(u8, OddValue),
     /// It ends early.
     Ends(u16),
     /// One of its bytes is changed.
@@ -187,8 +187,8 @@ pub enum Bend {
 /// The fields of a message.
 const ENVELOPE: [&str; 5] = ["id", "method", "params", "result", "error"];
 
-impl Bend {
-    fn bend(&self, message: &mut Value) {
+impl Corruption {
+    fn corrupt(&self, message: &mut Value) {
         let field = |object: &Map<String, Value>, n: u8| {
             object.keys().nth(usize::from(n) % object.len().max(1)).cloned()
         };
@@ -219,7 +219,7 @@ impl Bend {
         }
     }
 
-    fn bend_text(&self, text: &mut Vec<u8>) {
+    fn corrupt_text(&self, text: &mut Vec<u8>) {
         match self {
             Self::Ends(at) => text.truncate(usize::from(*at)),
             Self::Flips(at, bits) => {
@@ -235,8 +235,8 @@ impl Bend {
 
 /// How a message is sent.
 #[derive(Arbitrary, Clone, Debug)]
-pub struct Manner {
-    bend: Rarely<Bend>,
+pub struct SendOptions {
+    corrupt: Rarely<Corruption>,
     binary: bool,
     pieces: Rarely<Pieces>,
 }
@@ -277,15 +277,15 @@ impl Pause {
 /// The bytes to write, each with the pause after it.
 pub type Writes = Vec<(Vec<u8>, Duration)>;
 
-impl Manner {
+impl SendOptions {
     /// Encodes `message` into writes.
     pub fn write(&self, mut message: Value, masked: bool) -> Writes {
-        if let Some(bend) = &self.bend.0 {
-            bend.bend(&mut message);
+        if let Some(corrupt) = &self.corrupt.0 {
+            corrupt.corrupt(&mut message);
         }
         let mut text = message.to_string().into_bytes();
-        if let Some(bend) = &self.bend.0 {
-            bend.bend_text(&mut text);
+        if let Some(corrupt) = &self.corrupt.0 {
+            corrupt.corrupt_text(&mut text);
         }
         let first = if self.binary { BINARY } else { TEXT };
         let cut = |at: u16, bytes: &[u8]| usize::from(at) % (bytes.len() + 1);

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 #[allow(dead_code)] // what the tests over there do with it besides
 mod proxy;
 
-use proxy::{Proxy, Weather};
+use proxy::{NetworkState, Proxy};
 
 /// A time limit that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(60);
@@ -80,19 +80,19 @@ async fn an_mcp_session_survives_three_resets_and_every_call_is_answered() {
         timeout(NEVER, ().serve(Stdio::new(process.clone()))).await.expect("a session").unwrap();
 
     let mut counted = 0;
-    for (outage, weather) in
-        [Weather::Resets, Weather::Closes, Weather::Resets].into_iter().enumerate()
+    for (outage, network_state) in
+        [NetworkState::Resets, NetworkState::Closes, NetworkState::Resets].into_iter().enumerate()
     {
         let calls = join_all((0..40).map(|_| count(&session)));
         let cut = async {
-            proxy.turns(weather).await;
+            proxy.turns(network_state).await;
             client.watch_state().wait_for(|state| *state == State::Recovering).await.unwrap();
             let text = format!("asked in outage {outage}");
             let mut asked = pin!(echo(&session, &text));
             let waits =
                 poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
             assert!(waits, "there is nobody who could answer");
-            proxy.turns(Weather::Fair).await;
+            proxy.turns(NetworkState::Fair).await;
             assert_eq!(asked.await, text);
         };
         let (mut counts, ()) = tokio::join!(calls, cut);

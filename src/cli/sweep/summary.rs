@@ -97,7 +97,7 @@ fn outcomes(swept: &SweepProgress) -> String {
         });
         std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>()
     };
-    let of = |fault| FaultOutcome::ALL.map(|(outcome, ..)| swept.came_to(fault, outcome));
+    let of = |fault| FaultOutcome::ALL.map(|(outcome, ..)| swept.count_outcomes(fault, outcome));
     let tried: Vec<_> = FAULTS.iter().map(|fault| (fault.name, of(fault))).collect();
     let all =
         tried.iter().fold([0; 4], |sum, (_, counts)| std::array::from_fn(|n| sum[n] + counts[n]));

@@ -13,7 +13,7 @@ use crate::world::{Detail, Options};
 
 use super::super::args::SweepArgs;
 use super::super::outputs::OutputFile;
-use super::super::page::{Page, Stop};
+use super::super::page::{Page, UserError};
 
 /// Prints the story, and draws the picture if the user named a file. Returns whether the run held.
 pub(super) fn summarize(
@@ -22,7 +22,7 @@ pub(super) fn summarize(
     (subject, plan): (&Arc<dyn DynSubject>, &Plan),
     output: Option<OutputFile>,
     page: &mut Page<'_>,
-) -> Result<bool, Stop> {
+) -> Result<bool, UserError> {
     // The run without a fault is enough to list all trials.
     let swept =
         sweep(subject, plan, &Checks::default(), &args.pool.pool(), |_, _| ControlFlow::Break(()))?;
@@ -50,11 +50,11 @@ pub(super) fn summarize(
     Ok(judged.broken.is_empty())
 }
 
-fn no_such_trial(number: u64, swept: &SweepProgress) -> Stop {
+fn no_such_trial(number: u64, swept: &SweepProgress) -> UserError {
     let why = match (swept.trials.len(), swept.broke) {
         (0, 0) => "no position is suitable for a fault".to_owned(),
         (0, _) => "a property is violated without an added fault, so nothing is swept".to_owned(),
         (last, _) => format!("they are numbered from 1 to {last}"),
     };
-    Stop(format!("--trial {number}: no such trial; {why}"))
+    UserError(format!("--trial {number}: no such trial; {why}"))
 }

@@ -26,7 +26,7 @@ fn first_failing(defect: &str) -> (Plan, Violation) {
         let judged = judge(case, &Options::default(), |_| false).unwrap();
         let broken: Vec<_> =
             judged.broken.into_iter().filter(|broken| breaks.contains(&broken.property)).collect();
-        Some((plan, main_thing(&broken)?.clone()))
+        Some((plan, main_problem(&broken)?.clone()))
     };
     (1..200).find_map(broken).expect("a swarm finds it")
 }
@@ -143,7 +143,7 @@ fn a_shrunk_unmet_expectation_keeps_its_expectation_in_the_file() {
     let (plan, expect) = half_open();
     let broken: Vec<_> =
         all_broken(&plan, &expect).into_iter().filter(|broken| broken.property == EXPECT).collect();
-    let broken = main_thing(&broken).expect("something is expected in vain").clone();
+    let broken = main_problem(&broken).expect("something is expected in vain").clone();
     let shrunk = small(&plan, &broken, &expect).unwrap();
     let read = ScenarioFile::parse(&shrunk.scenario("kept").to_toml(), "-", &[counter()]).unwrap();
     assert_eq!((shrunk.has_control(), &read.expect), (false, &shrunk.expect));
@@ -177,6 +177,6 @@ fn the_main_violation_is_of_a_property_and_of_its_shortest_stream_name() {
         broken("gap_free", Some("s2")),
         broken("one_ending", Some("s")),
     ];
-    assert_eq!(main_thing(&all), Some(&all[2]));
-    assert_eq!((main_thing(&all[..1]), main_thing(&[])), (Some(&all[0]), None));
+    assert_eq!(main_problem(&all), Some(&all[2]));
+    assert_eq!((main_problem(&all[..1]), main_problem(&[])), (Some(&all[0]), None));
 }

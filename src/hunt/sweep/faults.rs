@@ -14,7 +14,7 @@ use crate::schedule::{
     Action, Fault, HoldEnd, Host, Learns, Orphans, Step, TrafficCount, Trigger, When,
 };
 
-use super::positions::{Position, PositionKind, PositionSite, Site};
+use super::positions::{ConnSite, Position, PositionKind, PositionSite};
 
 /// One fault of a sweep.
 #[derive(Clone, Copy)]
@@ -167,7 +167,7 @@ fn cut(position: &Position, client: Learns, server: Learns) -> Option<Step> {
 }
 
 fn cut_after(
-    site: &Site,
+    site: &ConnSite,
     toward: &Host,
     count: TrafficCount,
     learns: BTreeMap<Host, Learns>,
@@ -175,7 +175,7 @@ fn cut_after(
     Fault::CutAfter { conn: site.conn.clone(), toward: toward.clone(), count, learns }
 }
 
-fn stall(site: &Site, toward: &Host) -> Fault {
+fn stall(site: &ConnSite, toward: &Host) -> Fault {
     Fault::Stall { conn: site.conn.clone(), toward: toward.clone(), lasts: Some(A_WHILE) }
 }
 

@@ -22,7 +22,7 @@ pub struct Position {
     /// The event.
     pub spot: PositionSite,
     /// The connection of the event, or the newest connection of its host.
-    pub conn: Option<Site>,
+    pub conn: Option<ConnSite>,
     /// The host itself if it is a server, otherwise the server of [`conn`](Self::conn). `None` if a
     /// puppet plays that server.
     pub server: Option<Host>,
@@ -104,7 +104,7 @@ impl PositionKind {
 
 /// The connection of a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Site {
+pub struct ConnSite {
     /// The index of the connection in the history.
     pub index: ConnIndex,
     /// The name of the connection in a scenario file.
@@ -149,7 +149,7 @@ impl Position {
     }
 
     /// Returns the connection, if a fault can hit it.
-    pub fn open(&self) -> Option<&Site> {
+    pub fn open(&self) -> Option<&ConnSite> {
         self.conn.as_ref().filter(|site| site.open)
     }
 }
@@ -157,7 +157,7 @@ impl Position {
 /// Returns the positions of a run before a given time, in order. The history must be
 /// [detailed](crate::world::Detail::Full).
 pub fn of(subject: &dyn DynSubject, plan: &Plan, history: &History, until: Time) -> Vec<Position> {
-    let mut lister = Lister {
+    let mut lister = PositionLister {
         subject,
         plan,
         history,
@@ -178,7 +178,7 @@ enum Row {
     Points(Host, &'static str),
 }
 
-struct Lister<'a> {
+struct PositionLister<'a> {
     subject: &'a dyn DynSubject,
     plan: &'a Plan,
     history: &'a History,
@@ -189,7 +189,7 @@ struct Lister<'a> {
     alive: BTreeSet<usize>,
 }
 
-impl Lister<'_> {
+impl PositionLister<'_> {
     fn position(&mut self, event: &Event) -> Option<Position> {
         match &event.what {
             EventKind::ConnOpened { conn } => drop(self.alive.insert(conn.0)),
@@ -269,17 +269,17 @@ impl Lister<'_> {
         named.or_else(|| self.history.conns.iter().rposition(has))
     }
 
-    fn server(&self, host: &Host, conn: Option<&Site>) -> Option<Host> {
+    fn server(&self, host: &Host, conn: Option<&ConnSite>) -> Option<Host> {
         let is_own = self.subject.servers().contains(&host.as_str());
         let server = if is_own { host.clone() } else { conn?.server.clone() };
         (!self.plan.puppets.contains_key(&server)).then_some(server)
     }
 
-    fn site(&self, index: usize, at: Time, alive: bool) -> Option<Site> {
+    fn site(&self, index: usize, at: Time, alive: bool) -> Option<ConnSite> {
         let Connection { name, client, server, opened, over, .. } = &self.history.conns[index];
         let over = over.0.zip(over.1).is_some_and(|(client, server)| client.max(server) <= at);
         let (client, server) = (client.clone(), server.clone());
-        Some(Site {
+        Some(ConnSite {
             index: ConnIndex(index),
             conn: name.parse().ok()?,
             client,

@@ -51,11 +51,11 @@ fn sweep_of(
     (subject, plan): &(Arc<dyn DynSubject>, Plan),
     jobs: usize,
     most: usize,
-) -> (SweepProgress, Vec<Caught>) {
+) -> (SweepProgress, Vec<FailedTrial>) {
     let mut found = Vec::new();
     let pool = Pool { jobs, ..Pool::default() };
-    let swept = sweep(subject, plan, &Checks::default(), &pool, |swept, caught| {
-        found.extend(caught);
+    let swept = sweep(subject, plan, &Checks::default(), &pool, |swept, failed_trial| {
+        found.extend(failed_trial);
         if swept.done == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     (swept.unwrap(), found)
@@ -108,8 +108,10 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
         let (swept, found) = sweep_of(&broken, jobs, 150);
         let outcomes: Vec<_> =
             swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
-        let found: Vec<_> =
-            found.into_iter().map(|caught| (caught.trial, caught.failed.broken)).collect();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|failed_trial| (failed_trial.trial, failed_trial.failed.broken))
+            .collect();
         (swept.tally.digest, swept.broke, outcomes, found)
     };
     let alone = rendered(1);
@@ -121,7 +123,7 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
 fn a_violation_at_a_position_is_an_ordinary_plan_with_one_extra_step() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
     let (swept, found) = sweep_of(&broken, 2, 150);
-    let Caught { trial, failed } = &found[0];
+    let FailedTrial { trial, failed } = &found[0];
     let trial = &swept.trials[trial.expect("it holds without a fault")];
     assert_eq!(
         (trial.outcome, trial.broken.first()),
@@ -151,8 +153,10 @@ fn a_failing_plain_run_is_the_only_run() {
         (swept.positions.len(), swept.trials.len(), swept.tally.runs, swept.broke),
         (0, 0, 1, 1)
     );
-    let found: Vec<_> =
-        found.iter().map(|caught| (caught.trial, caught.failed.broken[0].property)).collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|failed_trial| (failed_trial.trial, failed_trial.failed.broken[0].property))
+        .collect();
     assert_eq!(found, [(None, "gap_free")]);
 }
 
@@ -231,7 +235,7 @@ fn a_user_view_covers_another_if_nothing_came_out_worse() {
     let completed = record(
         &history().opened("s1", 1, 0).delivered("s1", 10, "a").completed("s1", 20, "total 1"),
     );
-    let failed = record(&history().opened("s1", 1, 0).broke("s1", 20, "lost"));
+    let failed = record(&history().opened("s1", 1, 0).failed_stream("s1", 20, "lost"));
     let open = record(&history().opened("s1", 1, 0));
     assert!(completed.has_all_of(&failed) && completed.has_all_of(&open) && open.has_all_of(&open));
     assert!(
@@ -266,7 +270,7 @@ fn there_is_time_to_recover_after_the_last_position() {
     let (subject, plan) = numbers();
     let guarantees = subject.guarantees(&plan.limits.over(subject.limits()));
     let needs = guarantees.detection * 2 + guarantees.recovery + guarantees.attempt;
-    assert!(put_off(&subject, &plan).horizon >= plan.horizon + needs);
+    assert!(extend_horizon(&subject, &plan).horizon >= plan.horizon + needs);
     assert_ne!(plan.limits, Limits::default(), "under the limits of the plan");
 }
 

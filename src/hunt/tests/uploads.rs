@@ -23,7 +23,8 @@ use crate::schedule::{
     Action, Conn, Fault, Limits, Operation, Orphans, Plan, Profile, When, Which, draw,
 };
 use crate::subject::{
-    BoxedStrategy, Disk, DynSubject, HostContext, Operated, Operations, Recorder, Subject, any_of,
+    BoxedStrategy, Disk, DynSubject, HostContext, OperationQueue, Operations, Recorder, Subject,
+    any_of,
 };
 use crate::world::{Options, RunError};
 
@@ -68,7 +69,7 @@ impl Subject for Uploads {
         "uploads"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "chunks that go up, across reconnects"
     }
 
@@ -99,7 +100,7 @@ impl Subject for Uploads {
         }
     }
 
-    async fn drive(&self, host: HostContext, mut operations: Operated<Ask>) {
+    async fn drive(&self, host: HostContext, mut operations: OperationQueue<Ask>) {
         let mut uploads = JoinSet::new();
         while let Some((call, Ask::Upload { chunks })) = operations.next().await {
             uploads.spawn(upload(host.clone(), call, chunks, self.0));
@@ -205,7 +206,7 @@ async fn upload(host: HostContext, call: Call, chunks: u64, wrong: Wrong) {
         }
         sleep(PAUSE).await;
     }
-    host.record.broke(&up, "no answer");
+    host.record.failed_stream(&up, "no answer");
     host.record.failed(call, "no answer");
 }
 

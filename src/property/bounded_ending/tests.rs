@@ -20,7 +20,7 @@ fn ended() -> ScriptedRun {
 fn late_by(scripted: &ScriptedRun, sound: u64, complaint: &str) {
     scripted.clone().completed("s1", sound, "total 1").holds("bounded_ending");
     assert_eq!(
-        scripted.clone().completed("s1", sound + 1, "total 1").breaks("bounded_ending"),
+        scripted.clone().completed("s1", sound + 1, "total 1").violations("bounded_ending"),
         [complaint]
     );
 }
@@ -73,7 +73,7 @@ fn a_whole_counts_from_the_end_of_its_last_part() {
         scripted.ended("p1/stdout", 30_000, "closed").completed("p1/stdout", 30_000, "closed");
     scripted.clone().completed("p1", 30_000 + BOUND, "exit 0").holds("bounded_ending");
     assert_eq!(
-        scripted.completed("p1", 30_001 + BOUND, "exit 0").breaks("bounded_ending").len(),
+        scripted.completed("p1", 30_001 + BOUND, "exit 0").violations("bounded_ending").len(),
         1
     );
 }
@@ -103,7 +103,7 @@ fn a_fault_after_the_bound_is_no_excuse() {
         ended()
             .kills(at + 1, at + 2)
             .completed("s1", at + 10, "total 1")
-            .breaks("bounded_ending")
+            .violations("bounded_ending")
             .len(),
         1
     );
@@ -114,7 +114,7 @@ fn a_fault_after_the_bound_is_no_excuse() {
 fn a_fault_on_another_path_is_no_excuse() {
     let scripted = ended().by("client2").kills(30_000, 31_000).by("client");
     assert_eq!(
-        scripted.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(),
+        scripted.completed("s1", 10_001 + BOUND, "total 1").violations("bounded_ending").len(),
         1
     );
 }
@@ -138,7 +138,7 @@ fn a_path_held_forever_has_no_bound() {
 fn an_open_stream_is_late_only_if_its_bound_lies_before_the_horizon() {
     ended().horizon(10_000 + BOUND).holds("bounded_ending");
     assert_eq!(
-        ended().horizon(10_001 + BOUND).breaks("bounded_ending"),
+        ended().horizon(10_001 + BOUND).violations("bounded_ending"),
         [
             "s1: after item 1, it never ended: its producer had ended at 10.000 s, so 58.120 s was the bound (generation 1, at 58.120 s)"
         ]
@@ -147,8 +147,10 @@ fn an_open_stream_is_late_only_if_its_bound_lies_before_the_horizon() {
 
 #[test]
 fn an_ending_at_the_close_of_the_clients_does_not_count() {
-    let scripted = ended().horizon(100_000).broke("s1", 100_001, "closed");
-    assert!(scripted.breaks("bounded_ending")[0].starts_with("s1: after item 1, it never ended"));
+    let scripted = ended().horizon(100_000).failed_stream("s1", 100_001, "closed");
+    assert!(
+        scripted.violations("bounded_ending")[0].starts_with("s1: after item 1, it never ended")
+    );
 }
 
 #[test]
@@ -169,14 +171,14 @@ fn a_stream_that_delivers_nothing_more_is_hung() {
         .delivered("s1", 510, "a")
         .produced("s1", 2_000, "b");
     assert_eq!(
-        scripted.clone().end(600_000).breaks("bounded_ending"),
+        scripted.clone().end(600_000).violations("bounded_ending"),
         [
             "s1: after item 1, it never ended: its next item had been produced at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
     scripted.clone().horizon(2_000 + BOUND).holds("bounded_ending");
     scripted.clone().delivered("s1", 90_000, "b").end(600_000).holds("bounded_ending");
-    scripted.broke("s1", 20_000, "gap").end(600_000).holds("bounded_ending");
+    scripted.failed_stream("s1", 20_000, "gap").end(600_000).holds("bounded_ending");
 }
 
 #[test]
@@ -204,7 +206,7 @@ fn new_connections_pass_before_a_partitions_held_packets_arrive() {
         scripted
             .clone()
             .fault(2_000, Some(90_000), Nature::Kills, what(None))
-            .breaks("bounded_ending")
+            .violations("bounded_ending")
             .len(),
         1
     );
@@ -247,9 +249,9 @@ fn a_stream_whose_producer_died_with_its_host_must_fail() {
         .delivered("s1", 510, "a")
         .died("server", 2_000)
         .started("server", 3_000);
-    scripted.clone().broke("s1", 2_000 + BOUND, "lost").holds("bounded_ending");
+    scripted.clone().failed_stream("s1", 2_000 + BOUND, "lost").holds("bounded_ending");
     assert_eq!(
-        scripted.clone().end(600_000).breaks("bounded_ending"),
+        scripted.clone().end(600_000).violations("bounded_ending"),
         [
             "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
@@ -282,12 +284,12 @@ fn a_stream_on_a_severed_path_must_fail_despite_a_live_producer() {
         .partition(2_000, Some(90_000));
     let scripted = scripted.produced("s1", 60_000, "b").end(600_000);
     assert_eq!(
-        scripted.clone().breaks("bounded_ending"),
+        scripted.clone().violations("bounded_ending"),
         [
             "s1: after item 1, it never ended: no more data could arrive, so 50.120 s was the bound (generation 1, at 50.120 s)"
         ]
     );
-    scripted.broke("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
+    scripted.failed_stream("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
 }
 
 #[test]
@@ -298,7 +300,10 @@ fn a_path_that_heals_before_the_bound_requires_no_ending() {
         .delivered("s1", 510, "a")
         .end(600_000);
     scripted.clone().partition(2_000, Some(2_000 + BOUND - 1)).holds("bounded_ending");
-    assert_eq!(scripted.partition(2_000, Some(2_000 + BOUND)).breaks("bounded_ending").len(), 1);
+    assert_eq!(
+        scripted.partition(2_000, Some(2_000 + BOUND)).violations("bounded_ending").len(),
+        1
+    );
 }
 
 #[test]
@@ -306,7 +311,7 @@ fn nothing_is_due_to_a_user_that_gave_up() {
     ended().gave_up(2, Some("s1"), 20_000).end(500_000).holds("bounded_ending");
     ended().gave_up(2, None, 20_000).end(500_000).holds("bounded_ending");
     assert_eq!(
-        ended().gave_up(2, Some("s2"), 20_000).end(500_000).breaks("bounded_ending").len(),
+        ended().gave_up(2, Some("s2"), 20_000).end(500_000).violations("bounded_ending").len(),
         1
     );
 }
@@ -322,13 +327,13 @@ fn no_call_waits_forever() {
         let scripted = history().asked_as(7, 1_000, class, "add", "{}");
         scripted.clone().answered(7, 1_000 + BOUND, "5").holds("bounded_ending");
         assert_eq!(
-            scripted.clone().failed(7, 1_001 + BOUND, "lost").breaks("bounded_ending"),
+            scripted.clone().failed(7, 1_001 + BOUND, "lost").violations("bounded_ending"),
             [
                 "call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.121 s)"
             ]
         );
         assert_eq!(
-            scripted.end(600_000).breaks("bounded_ending"),
+            scripted.end(600_000).violations("bounded_ending"),
             [
                 "call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.120 s)"
             ]
@@ -341,7 +346,10 @@ fn a_call_may_set_its_own_wait() {
     for (wait, ms) in [(r#"{"wait":"30s"}"#, 30_000), (r#"{"wait":700}"#, 700)] {
         let scripted = history().asked_as(7, 1_000, Class::Durable, "read", wait);
         scripted.clone().answered(7, 1_000 + BOUND + ms, "").holds("bounded_ending");
-        assert_eq!(scripted.answered(7, 1_001 + BOUND + ms, "").breaks("bounded_ending").len(), 1);
+        assert_eq!(
+            scripted.answered(7, 1_001 + BOUND + ms, "").violations("bounded_ending").len(),
+            1
+        );
     }
 }
 
@@ -364,14 +372,20 @@ fn the_pauses_of_a_user_since_a_stream_was_due_do_not_count() {
     let scripted = pausing(&[520, 10_520]);
     scripted.clone().completed("s1", 10_000 + BOUND + paused, "total 1").holds("bounded_ending");
     assert_eq!(
-        scripted.completed("s1", 10_001 + BOUND + paused, "total 1").breaks("bounded_ending").len(),
+        scripted
+            .completed("s1", 10_001 + BOUND + paused, "total 1")
+            .violations("bounded_ending")
+            .len(),
         1
     );
     // A second item does not shorten the pause after the first.
     let scripted = pausing(&[520, 520]);
     scripted.clone().completed("s1", 10_000 + BOUND + 520, "total 1").holds("bounded_ending");
     assert_eq!(
-        scripted.completed("s1", 10_001 + BOUND + 520, "total 1").breaks("bounded_ending").len(),
+        scripted
+            .completed("s1", 10_001 + BOUND + 520, "total 1")
+            .violations("bounded_ending")
+            .len(),
         1
     );
 }
@@ -381,7 +395,7 @@ fn pauses_that_ended_before_the_stream_was_due_do_not_extend_the_bound() {
     let early = || pausing(&[500]).ended("s1", 11_000, "total 1");
     early().completed("s1", 11_000 + BOUND, "total 1").holds("bounded_ending");
     assert_eq!(
-        early().completed("s1", 11_001 + BOUND, "total 1").breaks("bounded_ending").len(),
+        early().completed("s1", 11_001 + BOUND, "total 1").violations("bounded_ending").len(),
         1
     );
 }
@@ -400,11 +414,11 @@ fn nothing_is_due_before_the_user_looks() {
     };
     looks("60s").completed("s1", 61_000 + BOUND, "total 0").holds("bounded_ending");
     assert_eq!(
-        looks("60s").completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        looks("60s").completed("s1", 61_001 + BOUND, "total 0").violations("bounded_ending").len(),
         1
     );
     assert_eq!(
-        looks("5s").completed("s1", 10_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        looks("5s").completed("s1", 10_001 + BOUND, "total 0").violations("bounded_ending").len(),
         1
     );
 }
@@ -422,10 +436,14 @@ fn a_call_to_the_outside_world_may_wait_as_long_as_calls_may() {
         })
     };
     let late = || history().asked(7, 1_000).answered(7, 600_000, "1");
-    assert_eq!(late().breaks("bounded_ending").len(), 1);
+    assert_eq!(late().violations("bounded_ending").len(), 1);
     outside(late()).holds("bounded_ending");
     assert_eq!(
-        outside(history()).asked(7, 1_000).answered(7, 700_000, "1").breaks("bounded_ending").len(),
+        outside(history())
+            .asked(7, 1_000)
+            .answered(7, 700_000, "1")
+            .violations("bounded_ending")
+            .len(),
         1
     );
     let puppet = late()
@@ -440,7 +458,7 @@ fn a_bound_call_dies_at_once_with_its_connection() {
     let scripted = lease(history().conn(1, 0, Some(9_000)).conn(2, 9_100, None));
     scripted.clone().failed(7, 10_000, "lost").holds("bounded_ending");
     assert_eq!(
-        scripted.failed(7, 10_001, "lost").breaks("bounded_ending"),
+        scripted.failed(7, 10_001, "lost").violations("bounded_ending"),
         [
             "call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
         ]
@@ -449,9 +467,9 @@ fn a_bound_call_dies_at_once_with_its_connection() {
     // hold ends.
     let held = lease(history().conn(1, 0, Some(9_000)).conn(2, 12_000, None)).slows(9_000, 10_500);
     held.clone().failed(7, 11_500, "lost").holds("bounded_ending");
-    assert_eq!(held.failed(7, 11_501, "lost").breaks("bounded_ending").len(), 1);
+    assert_eq!(held.failed(7, 11_501, "lost").violations("bounded_ending").len(), 1);
     lease(history().conn(1, 0, None)).end(600_000).holds("bounded_ending");
-    assert_eq!(lease(history()).end(600_000).breaks("bounded_ending").len(), 1);
+    assert_eq!(lease(history()).end(600_000).violations("bounded_ending").len(), 1);
 }
 
 #[test]
@@ -463,7 +481,7 @@ fn a_bound_call_made_without_a_connection_belongs_to_a_later_connection() {
     // A connection that is over at the time of the call does not count. One that came up after the
     // call counts as a later connection.
     assert_eq!(
-        ask(history().conn(1, 0, Some(1_000))).end(600_000).breaks("bounded_ending").len(),
+        ask(history().conn(1, 0, Some(1_000))).end(600_000).violations("bounded_ending").len(),
         1
     );
     ask(history().conn(1, 1_001, Some(2_000)).conn(2, 2_500, None))
@@ -478,9 +496,9 @@ fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
         .conn(2, 9_100, None)
         .opened_bound("h1", 7, 1_000)
         .produced("h1", 1_100, "a");
-    scripted.clone().broke("h1", 10_000, "lost").holds("bounded_ending");
+    scripted.clone().failed_stream("h1", 10_000, "lost").holds("bounded_ending");
     assert_eq!(
-        scripted.broke("h1", 10_001, "lost").breaks("bounded_ending"),
+        scripted.failed_stream("h1", 10_001, "lost").violations("bounded_ending"),
         [
             "h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
         ]
@@ -494,7 +512,7 @@ fn a_jump_of_the_wall_clock_moves_no_bound() {
     let jump = Fault::ClockJump { host: "client".into(), by_ms: -5_000 };
     let scripted = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);
     assert_eq!(
-        scripted.completed("s1", 10_001 + BOUND, "total 1").breaks("bounded_ending").len(),
+        scripted.completed("s1", 10_001 + BOUND, "total 1").violations("bounded_ending").len(),
         1
     );
 }
@@ -520,11 +538,11 @@ fn a_stream_of_a_dead_outside_host_is_due_when_the_wait_is_over() {
         let scripted = opened().produced("s1", 1_500, "a").delivered("s1", 1_510, "a");
         scripted.died("server", 5_000).started("server", 5_100)
     };
-    assert_eq!(dead().end(300_000).breaks("bounded_ending").len(), 1);
-    outside(dead()).broke("s1", 61_000 + BOUND, "too late").holds("bounded_ending");
-    let late = outside(dead()).broke("s1", 61_001 + BOUND, "too late");
-    assert_eq!(late.breaks("bounded_ending").len(), 1);
-    assert_eq!(outside(dead()).end(300_000).breaks("bounded_ending").len(), 1);
+    assert_eq!(dead().end(300_000).violations("bounded_ending").len(), 1);
+    outside(dead()).failed_stream("s1", 61_000 + BOUND, "too late").holds("bounded_ending");
+    let late = outside(dead()).failed_stream("s1", 61_001 + BOUND, "too late");
+    assert_eq!(late.violations("bounded_ending").len(), 1);
+    assert_eq!(outside(dead()).end(300_000).violations("bounded_ending").len(), 1);
 }
 
 #[test]
@@ -532,16 +550,22 @@ fn an_end_of_the_outside_world_behind_a_fault_is_due_when_the_wait_is_over() {
     let ended = |at| opened().ended("s1", at, "total 0");
     let faulty = |at| outside(ended(at)).by("server").slows(1_000, 1_100).by("client");
     let late = outside(ended(10_000)).completed("s1", 10_001 + BOUND, "total 0");
-    assert_eq!(late.breaks("bounded_ending").len(), 1, "there was no fault on the way");
+    assert_eq!(late.violations("bounded_ending").len(), 1, "there was no fault on the way");
     faulty(10_000).completed("s1", 61_000 + BOUND, "total 0").holds("bounded_ending");
     assert_eq!(
-        faulty(10_000).completed("s1", 61_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        faulty(10_000)
+            .completed("s1", 61_001 + BOUND, "total 0")
+            .violations("bounded_ending")
+            .len(),
         1
     );
     // An end after the wait was over is due from that end on.
     faulty(70_000).completed("s1", 70_000 + BOUND, "total 0").holds("bounded_ending");
     assert_eq!(
-        faulty(70_000).completed("s1", 70_001 + BOUND, "total 0").breaks("bounded_ending").len(),
+        faulty(70_000)
+            .completed("s1", 70_001 + BOUND, "total 0")
+            .violations("bounded_ending")
+            .len(),
         1
     );
 }
@@ -550,7 +574,7 @@ fn an_end_of_the_outside_world_behind_a_fault_is_due_when_the_wait_is_over() {
 fn an_item_of_the_outside_world_behind_a_fault_is_due_when_the_wait_is_over() {
     let owed = |until| opened().produced("s1", 1_500, "a").end(until);
     let faulty = |until| outside(owed(until).horizon(until)).by("server").slows(1_000, 1_100);
-    assert_eq!(outside(owed(1_501 + BOUND)).breaks("bounded_ending").len(), 1);
+    assert_eq!(outside(owed(1_501 + BOUND)).violations("bounded_ending").len(), 1);
     faulty(61_000 + BOUND).holds("bounded_ending");
-    assert_eq!(faulty(61_001 + BOUND).breaks("bounded_ending").len(), 1);
+    assert_eq!(faulty(61_001 + BOUND).violations("bounded_ending").len(), 1);
 }

@@ -19,7 +19,7 @@ enum Is {
 /// Checks how the failures of a run are judged.
 #[track_caller]
 fn judged(scripted: &ScriptedRun, expected: Is) {
-    let broken = scripted.breaks("justified_failure");
+    let broken = scripted.violations("justified_failure");
     let found = match (broken.is_empty(), scripted.with(inconclusive)) {
         (false, _) => Is::Unjustified,
         (true, true) => Is::Inconclusive,
@@ -34,7 +34,7 @@ fn open() -> ScriptedRun {
 }
 
 fn fails(scripted: ScriptedRun, at: u64) -> ScriptedRun {
-    scripted.broke("s1", at, "lost")
+    scripted.failed_stream("s1", at, "lost")
 }
 
 /// The recovery deadline of the guarantees in tests, in milliseconds.
@@ -45,13 +45,13 @@ const SESSION: u64 = 30_000;
 #[test]
 fn without_a_fault_nothing_durable_may_fail() {
     assert_eq!(
-        fails(open(), 12_300).breaks("justified_failure"),
+        fails(open(), 12_300).violations("justified_failure"),
         [
             "s1: it failed (lost) after item 1, unjustified: no fault had touched its path (generation 1, at 12.300 s)"
         ]
     );
     assert_eq!(
-        history().asked(7, 0).failed(7, 2_000, "lost").breaks("justified_failure"),
+        history().asked(7, 0).failed(7, 2_000, "lost").violations("justified_failure"),
         ["call 7 (add): it failed (lost), unjustified: no fault had touched its path (at 2.000 s)"]
     );
     // Not even if the recovery deadline is shorter than A.
@@ -89,7 +89,7 @@ fn a_fault_free_interval_justifies_below_a_and_is_inconclusive_up_to_2a() {
     judged(&scripted(2 * A), Is::Inconclusive);
     judged(&scripted(2 * A + 1), Is::Unjustified);
     assert_eq!(
-        scripted(2 * A + 1).breaks("justified_failure"),
+        scripted(2 * A + 1).violations("justified_failure"),
         [
             "s1: it failed (lost) after item 1, unjustified: no fault touched its path from 10.000 s to 12.241 s; 1.120 s without a fault are enough to recover (generation 1, at 30.000 s)"
         ]
@@ -389,12 +389,12 @@ fn the_parts_of_a_whole_share_retention_and_fail_together() {
             5_200,
             &"y".repeat(err),
         );
-        parts.iter().fold(scripted, |scripted, part| scripted.broke(part, 12_000, "gap"))
+        parts.iter().fold(scripted, |scripted, part| scripted.failed_stream(part, 12_000, "gap"))
     };
     judged(&away(50, 50), Is::Unjustified);
     judged(&away(51, 50), Is::Justified);
     // Another whole has separate retention.
-    let scripted = away(60, 60).opened("p2", 2, 0).broke("p2", 12_000, "gap");
+    let scripted = away(60, 60).opened("p2", 2, 0).failed_stream("p2", 12_000, "gap");
     judged(&scripted, Is::Unjustified);
 }
 
@@ -431,7 +431,7 @@ fn a_late_opening_may_fail_if_the_beginning_was_dropped() {
     let scripted = |items: u64| {
         let scripted =
             (0..items).fold(history(), |scripted, n| scripted.produced("s1", 100 + n, "x"));
-        scripted.opened("s1", 1, 5_000).broke("s1", 5_050, "gap")
+        scripted.opened("s1", 1, 5_000).failed_stream("s1", 5_050, "gap")
     };
     judged(&scripted(10), Is::Unjustified);
     judged(&scripted(11), Is::Justified);
@@ -484,7 +484,7 @@ fn a_whole_is_forgotten_only_after_its_last_part_has_ended() {
             (guarantees.recovery, guarantees.session) =
                 (Duration::from_secs(500), Duration::from_secs(3_600))
         });
-        scripted.broke("p1", 45_000, "no such process").broke(
+        scripted.failed_stream("p1", 45_000, "no such process").failed_stream(
             "p1/stdout",
             45_000,
             "no such process",
@@ -498,7 +498,7 @@ fn a_whole_is_forgotten_only_after_its_last_part_has_ended() {
 #[test]
 fn opening_a_forgotten_stream_may_fail() {
     let scripted = |opened: u64| {
-        history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).broke(
+        history().ended("s1", 10_000, "total 0").opened("s1", 1, opened).failed_stream(
             "s1",
             45_000,
             "no such stream",
@@ -545,12 +545,12 @@ fn an_outage_before_the_opening_justifies_only_without_a_later_sign_of_life() {
         .kills(2_000, 2_000 + SESSION)
         .guarantees(|guarantees| guarantees.recovery = Duration::from_secs(500));
     judged(
-        &scripted.clone().opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"),
+        &scripted.clone().opened("s2", 2, 50_000).failed_stream("s2", 50_010, "session lost"),
         Is::Justified,
     );
     let incarnations = scripted.asked(6, 45_000).answered(6, 45_020, "1");
     judged(
-        &incarnations.opened("s2", 2, 50_000).broke("s2", 50_010, "session lost"),
+        &incarnations.opened("s2", 2, 50_000).failed_stream("s2", 50_010, "session lost"),
         Is::Unjustified,
     );
 }
@@ -575,11 +575,11 @@ fn an_item_in_flight_at_the_servers_death_is_no_sign_of_life() {
         .delivered("s1", 5_010, "last")
         .started("server", 5_100);
     judged(
-        &fails(scripted.clone().opened("s2", 2, 5_050).broke("s2", 5_200, "lost"), 60_000),
+        &fails(scripted.clone().opened("s2", 2, 5_050).failed_stream("s2", 5_200, "lost"), 60_000),
         Is::Justified,
     );
     let after = scripted.produced("s1", 6_000, "new").delivered("s1", 6_010, "new");
-    judged(&after.opened("s2", 2, 6_050).broke("s2", 6_200, "lost"), Is::Unjustified);
+    judged(&after.opened("s2", 2, 6_050).failed_stream("s2", 6_200, "lost"), Is::Unjustified);
 }
 
 /// The same applies to an answer: it shows only that the server was alive at the time of the call,
@@ -592,20 +592,21 @@ fn an_answer_in_flight_at_the_servers_death_is_no_sign_of_life() {
         .died("server", 5_000)
         .answered(6, 5_010, "1")
         .started("server", 5_100);
-    judged(&scripted.opened("s2", 2, 5_002).broke("s2", 5_200, "lost"), Is::Justified);
+    judged(&scripted.opened("s2", 2, 5_002).failed_stream("s2", 5_200, "lost"), Is::Justified);
     let after = open()
         .died("server", 5_000)
         .started("server", 5_100)
         .asked(6, 5_110)
         .answered(6, 5_130, "1");
-    judged(&after.opened("s2", 2, 5_150).broke("s2", 5_200, "lost"), Is::Unjustified);
+    judged(&after.opened("s2", 2, 5_150).failed_stream("s2", 5_200, "lost"), Is::Unjustified);
 }
 
 /// A call that its user gave up proves nothing: its request may never have left.
 #[test]
 fn a_given_up_call_is_no_sign_of_life() {
     let asked = || open().died("server", 5_000).started("server", 5_100).asked(6, 5_110);
-    let failed = |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    let failed =
+        |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).failed_stream("s2", 5_200, "lost");
     judged(&failed(asked().answered(6, 5_130, Answer::GivenUp)), Is::Justified);
     judged(&failed(asked().answered(6, 5_130, Answer::queued("accepted"))), Is::Unjustified);
 }
@@ -620,7 +621,8 @@ fn an_answer_of_the_client_itself_is_no_sign_of_life() {
             .asked(6, 5_110)
             .answered(6, answered, "1")
     };
-    let failed = |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).broke("s2", 5_200, "lost");
+    let failed =
+        |scripted: ScriptedRun| scripted.opened("s2", 2, 5_150).failed_stream("s2", 5_200, "lost");
     judged(&failed(asked(5_110)), Is::Justified);
     judged(&failed(asked(5_111)), Is::Unjustified);
 }
@@ -632,7 +634,7 @@ fn a_server_that_died_before_the_session_began_does_not_justify() {
         .started("server", 5_100)
         .asked(6, 10_000)
         .answered(6, 10_020, "1");
-    judged(&scripted.opened("s2", 2, 50_000).broke("s2", 50_010, "lost"), Is::Unjustified);
+    judged(&scripted.opened("s2", 2, 50_000).failed_stream("s2", 50_010, "lost"), Is::Unjustified);
 }
 
 // -- (e) given up ---------------------------------------------------------------------------
@@ -719,7 +721,7 @@ fn the_stream_of_a_bound_call_may_fail_with_its_connection() {
             .answered(6, 20, "1")
             .kills(40_000, 40_000)
             .opened_bound("h1", 7, 39_000)
-            .broke("h1", at, "lost")
+            .failed_stream("h1", at, "lost")
     };
     judged(&scripted(40_000), Is::Justified);
     judged(&scripted(39_999), Is::Unjustified);

@@ -34,8 +34,8 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
     let differs = |older: Older<'_>| {
         let control = theirs.iter().find(|control| control.conn.name == older.conn.name)?;
         let (first, last) = (
-            heard(older.conn).min(heard(control.conn)),
-            heard(older.conn).max(heard(control.conn)),
+            server_learned_at(older.conn).min(server_learned_at(control.conn)),
+            server_learned_at(older.conn).max(server_learned_at(control.conn)),
         );
         let causes = [(&older, control, here), (control, &older, there)];
         let causes =
@@ -46,7 +46,7 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
 }
 
 /// Returns when the server of a connection learned that it is over.
-fn heard(conn: &Connection) -> Time {
+fn server_learned_at(conn: &Connection) -> Time {
     conn.over.1.unwrap_or(NEVER)
 }
 
@@ -70,13 +70,18 @@ impl<'a> Older<'a> {
     /// counts only if it was opened at least one attempt's time-out before.
     fn left(&self, control: &Self, facts: &Facts<'_>) -> Vec<Time> {
         let in_both = |one: &Connection| {
-            control.newer.iter().any(|other| other.name == one.name && heard(other) == heard(one))
+            control.newer.iter().any(|other| {
+                other.name == one.name && server_learned_at(other) == server_learned_at(one)
+            })
         };
         let attempt = facts.guarantees().attempt;
         let serves = |at: Time| {
-            self.newer.iter().any(|other| other.opened + attempt <= at && heard(other) > at)
+            self.newer
+                .iter()
+                .any(|other| other.opened + attempt <= at && server_learned_at(other) > at)
         };
-        let over = self.newer.iter().filter(|newer| in_both(newer)).map(|newer| heard(newer));
+        let over =
+            self.newer.iter().filter(|newer| in_both(newer)).map(|newer| server_learned_at(newer));
         over.filter(|at| !serves(*at)).collect()
     }
 

@@ -46,7 +46,7 @@ fn verdict(verdict: &hunt::ScenarioVerdict) -> VerdictRecord {
         hunt::ScenarioVerdict::Held => VerdictRecord::Held,
         hunt::ScenarioVerdict::BrokeAsItShould(_) => VerdictRecord::BrokeAsItShould,
         hunt::ScenarioVerdict::Broke { .. } => VerdictRecord::Broke,
-        hunt::ScenarioVerdict::TooTame(_) | hunt::ScenarioVerdict::DidNotBreak(_) => {
+        hunt::ScenarioVerdict::ExpectationUnmet(_) | hunt::ScenarioVerdict::DidNotBreak(_) => {
             VerdictRecord::TooTame
         }
         hunt::ScenarioVerdict::NotRun(_) => VerdictRecord::NotRun,
@@ -143,7 +143,7 @@ pub fn sweep(swept: &WholeSweep, finds: SweepRecord) -> Record {
     let outcomes = |fault| {
         let counts = FaultOutcome::ALL
             .iter()
-            .map(|(outcome, name, _)| ((*name).to_owned(), swept.came_to(fault, *outcome)));
+            .map(|(outcome, name, _)| ((*name).to_owned(), swept.count_outcomes(fault, *outcome)));
         counts.filter(|(_, runs)| *runs > 0).collect()
     };
     let faults = FAULTS.iter().map(|fault| (fault.name.to_owned(), outcomes(fault)));

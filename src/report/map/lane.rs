@@ -7,7 +7,7 @@ use crate::history::{ConnIndex, Connection, History, Time};
 use crate::hunt::SweepProgress;
 use crate::hunt::sweep::{Position, PositionSite};
 use crate::report::picture::lanes::HostLanes;
-use crate::report::picture::markup::{Drawing, Lean, spot};
+use crate::report::picture::markup::{Alignment, Drawing, spot};
 use crate::schedule::Host;
 
 use super::swept::letter;
@@ -73,7 +73,7 @@ impl SweepLanes {
     pub fn heading(&self) -> String {
         let mut drawing = Drawing::default();
         self.hosts.iter().for_each(|host| {
-            drawing.text(spot(self.x(host), 16), Lean::Centred, "host", host.as_str())
+            drawing.text(spot(self.x(host), 16), Alignment::Centred, "host", host.as_str())
         });
         self.svg(drawing)
     }

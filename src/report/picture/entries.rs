@@ -9,7 +9,7 @@ use crate::report::sentence;
 use crate::report::{phrases, rendering};
 use crate::schedule::{Action, Operation, Plan};
 
-use super::lanes::{Hang, HostLanes, Lane, at_side};
+use super::lanes::{HostLanes, Lane, Placement, at_side};
 use super::messages::Journey;
 
 /// The drawing of an entry, in addition to its text.
@@ -33,7 +33,7 @@ pub struct PictureEntry {
     /// The time.
     pub at: Time,
     /// The placement of its text.
-    pub hang: Hang,
+    pub placement: Placement,
     /// Its text.
     pub text: String,
     /// The hover text.
@@ -47,10 +47,13 @@ pub struct PictureEntry {
 impl PictureEntry {
     /// Returns its text in lines that fit its placement; at most three.
     pub fn lines(&self, lanes: &HostLanes) -> Vec<String> {
-        let most = if self.hang == Hang::Across { 6 } else { 3 };
-        let text =
-            if self.hang == Hang::Across { self.text.clone() } else { with_short_ids(&self.text) };
-        let mut lines = wrap(&text, lanes.characters(self.hang));
+        let most = if self.placement == Placement::Across { 6 } else { 3 };
+        let text = if self.placement == Placement::Across {
+            self.text.clone()
+        } else {
+            with_short_ids(&self.text)
+        };
+        let mut lines = wrap(&text, lanes.characters(self.placement));
         if lines.len() > most {
             lines.truncate(most);
             lines[most - 1].push('…');
@@ -68,7 +71,7 @@ pub fn entries(
     journeys: &BTreeMap<usize, Journey>,
 ) -> Vec<PictureEntry> {
     let residue = broken.iter().any(|broken| broken.property == "no_residue");
-    let mut teller = Teller {
+    let mut writer = EntryWriter {
         plan,
         history,
         lanes,
@@ -85,7 +88,7 @@ pub fn entries(
         while let Some((n, broken)) = marks.next_if(|(_, broken)| broken.at < event.at) {
             entries.push(mark(n, broken));
         }
-        entries.extend(teller.entry(n, event));
+        entries.extend(writer.entry(n, event));
     }
     entries.extend(marks.map(|(n, broken)| mark(n, broken)));
     entries
@@ -96,7 +99,7 @@ fn mark(n: usize, broken: &Violation) -> PictureEntry {
     let (at, tone) = (broken.at, Tone::Broken);
     PictureEntry {
         at,
-        hang: Hang::Across,
+        placement: Placement::Across,
         title: text.clone(),
         text,
         tone,
@@ -104,7 +107,7 @@ fn mark(n: usize, broken: &Violation) -> PictureEntry {
     }
 }
 
-struct Teller<'a> {
+struct EntryWriter<'a> {
     plan: &'a Plan,
     history: &'a History,
     lanes: &'a HostLanes,
@@ -112,12 +115,12 @@ struct Teller<'a> {
     /// Whether to show the resource counts at the end, because `no_residue` was violated.
     residue: bool,
     /// The start time, text and placement of each fault.
-    faults: BTreeMap<usize, (Time, String, Hang)>,
+    faults: BTreeMap<usize, (Time, String, Placement)>,
     /// The last ending of each stream. If a user asks again, the repeated answer is left out.
     endings: BTreeMap<String, String>,
 }
 
-impl Teller<'_> {
+impl EntryWriter<'_> {
     /// Returns the entry to show for an entry of the history, if it is shown at all.
     fn entry(&mut self, n: usize, event: &Event) -> Option<PictureEntry> {
         match &event.what {
@@ -128,24 +131,24 @@ impl Teller<'_> {
             | EventKind::Opened { .. }
             | EventKind::Gauge { .. }
             | EventKind::Point { held: false, .. }
-            | EventKind::Census { baseline: true, .. }
+            | EventKind::ResourceCounts { baseline: true, .. }
             | EventKind::ConnOver { how: ConnEnd::Closed, .. }
             | EventKind::ConnOver { how: ConnEnd::NotOpened(_), side: Side::Server, .. } => None,
-            EventKind::Census { .. } if !self.residue => None,
+            EventKind::ResourceCounts { .. } if !self.residue => None,
             EventKind::Message { label, .. } => self.message(n, event, label),
             EventKind::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
             EventKind::Asked { operation, .. } if self.is_step(n, event, operation) => None,
             EventKind::FaultBegan { fault, step, what, scope, .. } => {
-                let (phrased, hang) = (phrases::fault(what), self.middle(scope));
-                self.faults.insert(*fault, (event.at, phrased.clone(), hang));
+                let (phrased, placement) = (phrases::fault(what), self.middle(scope));
+                self.faults.insert(*fault, (event.at, phrased.clone(), placement));
                 let stepped = |other: &&Event| matches!(other.what, EventKind::Stepped { step: of, .. } if of == *step);
                 let rendered = self.moment(n, event.at).find(stepped).is_some();
-                (!rendered).then(|| self.fault(event, format!("in force: {phrased}"), hang))
+                (!rendered).then(|| self.fault(event, format!("in force: {phrased}"), placement))
             }
             EventKind::FaultEnded { fault } => {
-                let (began, phrased, hang) = self.faults.get(fault)?.clone();
+                let (began, phrased, placement) = self.faults.get(fault)?.clone();
                 (began != event.at).then(|| {
-                    self.fault(event, format!("over: {}", rendering::brief(&phrased)), hang)
+                    self.fault(event, format!("over: {}", rendering::brief(&phrased)), placement)
                 })
             }
             EventKind::StreamEnded { stream, ending } => {
@@ -178,10 +181,10 @@ impl Teller<'_> {
             _ => line.text,
         };
         let Some(lane) = lane else {
-            let hang = Hang::Across;
+            let placement = Placement::Across;
             return Some(PictureEntry {
                 at: event.at,
-                hang,
+                placement,
                 text,
                 title,
                 tone: line.tone,
@@ -194,7 +197,7 @@ impl Teller<'_> {
         };
         Some(PictureEntry {
             at: event.at,
-            hang: self.lanes.beside(lane),
+            placement: self.lanes.beside(lane),
             text,
             title,
             tone: line.tone,
@@ -205,7 +208,7 @@ impl Teller<'_> {
     fn message(&self, n: usize, event: &Event, label: &str) -> Option<PictureEntry> {
         let journey = self.journeys.get(&n)?;
         let ends = self.lanes.ends(self.history, journey.conn)?;
-        let hang =
+        let placement =
             HostLanes::toward(at_side(ends, journey.from), at_side(ends, journey.from.other()));
         let line = rendering::entry(self.plan, self.history, event);
         let fate = match (journey.held, journey.arrival.at()) {
@@ -219,7 +222,7 @@ impl Teller<'_> {
         let shape = EntryShape::Message(n);
         Some(PictureEntry {
             at: event.at,
-            hang,
+            placement,
             text: label.to_owned(),
             title,
             tone: Tone::Plain,
@@ -254,8 +257,15 @@ impl Teller<'_> {
                     .find_map(asked)
                     .map_or(String::new(), |call| format!(" ({call})"));
                 let lane = self.lanes.lane(&operation.client)?;
-                let (hang, shape) = (self.lanes.beside(lane), EntryShape::Dot(lane));
-                Some(PictureEntry { at: event.at, hang, text, title, tone: Tone::Schedule, shape })
+                let (placement, shape) = (self.lanes.beside(lane), EntryShape::Dot(lane));
+                Some(PictureEntry {
+                    at: event.at,
+                    placement,
+                    text,
+                    title,
+                    tone: Tone::Schedule,
+                    shape,
+                })
             }
             Action::Fault(_) => {
                 let began = |other: &Event| match &other.what {
@@ -264,20 +274,20 @@ impl Teller<'_> {
                     }
                     _ => None,
                 };
-                let hang = self
+                let placement = self
                     .moment(n, event.at)
                     .find_map(began)
                     .unwrap_or_else(|| self.middle(&Scope::default()));
-                Some(PictureEntry { title, ..self.fault(event, text + &cause, hang) })
+                Some(PictureEntry { title, ..self.fault(event, text + &cause, placement) })
             }
         }
     }
 
-    fn fault(&self, event: &Event, text: String, hang: Hang) -> PictureEntry {
+    fn fault(&self, event: &Event, text: String, placement: Placement) -> PictureEntry {
         let title = format!("{}  {text}", event.at);
         PictureEntry {
             at: event.at,
-            hang,
+            placement,
             text,
             title,
             tone: Tone::Schedule,
@@ -301,15 +311,15 @@ impl Teller<'_> {
     }
 
     /// Returns the placement of a fault: in the middle of the area that it affects.
-    fn middle(&self, scope: &Scope) -> Hang {
+    fn middle(&self, scope: &Scope) -> Placement {
         let links =
             scope.links.iter().filter_map(|(a, b)| self.lanes.lane(a).zip(self.lanes.lane(b)));
         let conns = scope.conns.iter().filter_map(|conn| self.lanes.ends(self.history, *conn));
         if let Some((a, b)) = conns.chain(links).next() {
-            return Hang::Middle(a.min(b));
+            return Placement::Middle(a.min(b));
         }
         let host = scope.hosts.iter().find_map(|host| self.lanes.lane(host));
-        host.map_or(Hang::Middle(Lane(0)), |lane| self.lanes.beside(lane))
+        host.map_or(Placement::Middle(Lane(0)), |lane| self.lanes.beside(lane))
     }
 }
 

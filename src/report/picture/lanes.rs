@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::history::{ConnIndex, Connection, EventKind, History, Side};
 use crate::schedule::{Host, Plan};
 
-use super::markup::Lean;
+use super::markup::Alignment;
 
 /// The right edge of the time column.
 const TIMES: i32 = 78;
@@ -23,9 +23,9 @@ pub const BARS: usize = 4;
 pub struct Lane(pub usize);
 
 /// The placement of a text. Two texts on the same line collide if they are in the same
-/// [zone](Hang::zone).
+/// [zone](Placement::zone).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hang {
+pub enum Placement {
     /// The text ends at the left side of a lane.
     Left(Lane),
     /// The text begins at the right side of a lane.
@@ -46,13 +46,13 @@ pub enum Zone {
     All,
 }
 
-impl Hang {
+impl Placement {
     /// Returns the zone that a text occupies.
     pub fn zone(self) -> Zone {
         match self {
-            Hang::Left(Lane(n)) => Zone::Number(n),
-            Hang::Right(Lane(n)) | Hang::Middle(Lane(n)) => Zone::Number(n + 1),
-            Hang::Across => Zone::All,
+            Placement::Left(Lane(n)) => Zone::Number(n),
+            Placement::Right(Lane(n)) | Placement::Middle(Lane(n)) => Zone::Number(n + 1),
+            Placement::Across => Zone::All,
         }
     }
 }
@@ -113,13 +113,13 @@ impl HostLanes {
     }
 
     /// Returns the placement of the texts for a host.
-    pub fn beside(&self, lane: Lane) -> Hang {
-        if lane.0 == 0 { Hang::Left(lane) } else { Hang::Right(lane) }
+    pub fn beside(&self, lane: Lane) -> Placement {
+        if lane.0 == 0 { Placement::Left(lane) } else { Placement::Right(lane) }
     }
 
     /// Returns the placement of a message label: at the sender's lane, on the side of the receiver.
-    pub fn toward(from: Lane, to: Lane) -> Hang {
-        if from < to { Hang::Right(from) } else { Hang::Left(from) }
+    pub fn toward(from: Lane, to: Lane) -> Placement {
+        if from < to { Placement::Right(from) } else { Placement::Left(from) }
     }
 
     /// Returns the x position of a lane.
@@ -138,23 +138,23 @@ impl HostLanes {
     }
 
     /// Returns the x position of a text and its alignment.
-    pub fn set(&self, hang: Hang) -> (i32, Lean) {
+    pub fn set(&self, placement: Placement) -> (i32, Alignment) {
         let pad = PAD + if self.hosts.len() > 1 { 2 * BAR } else { 0 };
-        match hang {
-            Hang::Left(Lane(0)) => (self.x(Lane(0)) - PAD, Lean::Ends),
-            Hang::Left(lane) => (self.x(lane) - pad, Lean::Ends),
-            Hang::Right(lane) if lane.0 + 1 == self.hosts.len() => {
-                (self.x(lane) + PAD, Lean::Begins)
+        match placement {
+            Placement::Left(Lane(0)) => (self.x(Lane(0)) - PAD, Alignment::Ends),
+            Placement::Left(lane) => (self.x(lane) - pad, Alignment::Ends),
+            Placement::Right(lane) if lane.0 + 1 == self.hosts.len() => {
+                (self.x(lane) + PAD, Alignment::Begins)
             }
-            Hang::Right(lane) => (self.x(lane) + pad, Lean::Begins),
-            Hang::Middle(lane) => (self.x(lane) + self.gap() / 2, Lean::Centred),
-            Hang::Across => (self.room().0 + 4, Lean::Begins),
+            Placement::Right(lane) => (self.x(lane) + pad, Alignment::Begins),
+            Placement::Middle(lane) => (self.x(lane) + self.gap() / 2, Alignment::Centred),
+            Placement::Across => (self.room().0 + 4, Alignment::Begins),
         }
     }
 
     /// Returns the number of characters that fit into a line with this placement.
-    pub fn characters(&self, hang: Hang) -> usize {
-        let wide = match hang.zone() {
+    pub fn characters(&self, placement: Placement) -> usize {
+        let wide = match placement.zone() {
             Zone::All => self.room().1 - self.room().0 - 60,
             Zone::Number(n) if n == 0 || n == self.hosts.len() => self.beside_all() - PAD - 6,
             Zone::Number(_) => self.gap() - 3 * PAD - 4 * BAR,
@@ -191,7 +191,7 @@ pub fn at_side((client, server): (Lane, Lane), side: Side) -> Lane {
 
 /// Whether an entry justifies a lane for its host.
 fn has_effect(what: &EventKind) -> bool {
-    !matches!(what, EventKind::Started | EventKind::Census { .. } | EventKind::Gauge { .. })
+    !matches!(what, EventKind::Started | EventKind::ResourceCounts { .. } | EventKind::Gauge { .. })
 }
 
 /// Returns the depth of each host: the length of the longest chain of connections that leads to it.

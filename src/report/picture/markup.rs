@@ -38,7 +38,7 @@ pub fn spot(x: i32, y: i32) -> PixelPoint {
 
 /// The alignment of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lean {
+pub enum Alignment {
     /// The text begins at the point.
     Begins,
     /// The text is centred at the point.
@@ -47,12 +47,12 @@ pub enum Lean {
     Ends,
 }
 
-impl Lean {
+impl Alignment {
     fn class(self) -> &'static str {
         match self {
-            Lean::Begins => "",
-            Lean::Centred => " mid",
-            Lean::Ends => " end",
+            Alignment::Begins => "",
+            Alignment::Centred => " mid",
+            Alignment::Ends => " end",
         }
     }
 }
@@ -78,9 +78,9 @@ impl Drawing {
     }
 
     /// Adds a text.
-    pub fn text(&mut self, at: PixelPoint, lean: Lean, class: &str, text: &str) {
-        let (PixelPoint { x, y }, lean) = (at, lean.class());
-        let class = format!("{class}{lean}");
+    pub fn text(&mut self, at: PixelPoint, alignment: Alignment, class: &str, text: &str) {
+        let (PixelPoint { x, y }, alignment) = (at, alignment.class());
+        let class = format!("{class}{alignment}");
         let class = class.trim();
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         self.push(format_args!("<text x=\"{x}\" y=\"{y}\"{class}>{}</text>", escaped(text)));
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_group_carries_its_title() {
         let mut drawing = Drawing::default();
-        drawing.group("note", "5 < 6", |parts| parts.text(spot(1, 2), Lean::Ends, "", "x"));
+        drawing.group("note", "5 < 6", |parts| parts.text(spot(1, 2), Alignment::Ends, "", "x"));
         let drawn = "<g class=\"note\"><title>5 &lt; 6</title><text x=\"1\" y=\"2\" class=\"end\">x</text></g>\n";
         assert_eq!(drawing.markup(), drawn);
     }

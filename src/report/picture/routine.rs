@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::report::line::Tone;
 
 use super::entries::{EntryShape, PictureEntry};
-use super::lanes::Hang;
+use super::lanes::Placement;
 
 /// A run with at most this many entries is shown in full.
 const SHORT: usize = 70;
@@ -22,8 +22,8 @@ pub fn is_long(rendered: usize) -> bool {
 
 /// Returns which of these entries are routine.
 pub fn routine(entries: &[PictureEntry]) -> Vec<bool> {
-    let mut kinds: BTreeMap<(Hang, String), usize> = BTreeMap::new();
-    let kind = |entry: &PictureEntry| (entry.hang, kind(&entry.text));
+    let mut kinds: BTreeMap<(Placement, String), usize> = BTreeMap::new();
+    let kind = |entry: &PictureEntry| (entry.placement, kind(&entry.text));
     entries.iter().for_each(|entry| *kinds.entry(kind(entry)).or_default() += 1);
     let of = |often: (usize, usize)| -> Vec<bool> {
         let is_routine = |entry: &PictureEntry| match entry.shape {
@@ -60,10 +60,10 @@ mod tests {
     use crate::report::picture::lanes::Lane;
 
     fn message(text: String) -> PictureEntry {
-        let (hang, title) = (Hang::Right(Lane(0)), String::new());
+        let (placement, title) = (Placement::Right(Lane(0)), String::new());
         PictureEntry {
             at: Time(0),
-            hang,
+            placement,
             text,
             title,
             tone: Tone::Plain,

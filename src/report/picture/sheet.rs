@@ -9,7 +9,7 @@ use crate::report::line::Tone;
 use super::arrows::fate;
 use super::axis::{Axis, Band, Moment, PictureRow, rows};
 use super::entries::{EntryShape, PictureEntry};
-use super::lanes::{Hang, HostLanes, Zone};
+use super::lanes::{HostLanes, Placement, Zone};
 use super::messages::Journey;
 use super::routine::{is_long, kind, routine};
 use super::streams::{Cell, Column};
@@ -52,7 +52,7 @@ pub struct SheetNote {
     /// The y position of the middle of its first line.
     pub y: i32,
     /// The placement of the text.
-    pub hang: Hang,
+    pub placement: Placement,
     /// Its lines.
     pub lines: Vec<String>,
     /// The hover text.
@@ -86,7 +86,7 @@ pub struct Sheet {
 }
 
 /// The common properties of the entries that share one note of a fold: placement, text and fate.
-type Kind<'a> = (Hang, String, &'a str);
+type Kind<'a> = (Placement, String, &'a str);
 
 /// The input of the layout.
 pub struct Contents<'a> {
@@ -196,7 +196,7 @@ impl Contents<'_> {
         let mut free: BTreeMap<Zone, usize> = BTreeMap::new();
         let (mut line, mut lines) = (0, 0);
         for note in &mut notes {
-            let zone = note.hang.zone();
+            let zone = note.placement.zone();
             let taken = match zone {
                 Zone::All => lines,
                 Zone::Number(_) => free
@@ -232,7 +232,7 @@ impl Contents<'_> {
                 entries.iter().take_while(|entry| self.are_alike(first, entry)).count().max(1);
             if alike >= BURST {
                 let of: Vec<_> = entries[..alike].iter().collect();
-                let note = self.one_of(first.hang, &of);
+                let note = self.one_of(first.placement, &of);
                 let mark = self
                     .journey(first)
                     .cloned()
@@ -249,7 +249,7 @@ impl Contents<'_> {
     fn one(&self, entry: &PictureEntry) -> SheetNote {
         let (lines, title, mark) =
             (entry.lines(self.lanes), entry.title.clone(), NoteMark::One(entry.shape.clone()));
-        SheetNote { y: 0, hang: entry.hang, lines, title, tone: entry.tone, mark }
+        SheetNote { y: 0, placement: entry.placement, lines, title, tone: entry.tone, mark }
     }
 
     /// Whether two entries differ only in numbers. Actions of the schedule are never alike, and
@@ -263,35 +263,35 @@ impl Contents<'_> {
                     && a.tone != Tone::Schedule
             }
         };
-        alike && a.hang == b.hang && kind(&a.text) == kind(&b.text)
+        alike && a.placement == b.placement && kind(&a.text) == kind(&b.text)
     }
 
     /// Returns the notes of a fold: the number of entries of each kind.
     fn folded(&self, span: (Time, Time)) -> Vec<SheetNote> {
         let mut kinds: Vec<(Kind<'_>, Vec<&PictureEntry>)> = Vec::new();
         for entry in &self.entries[self.among(span.0, span.1)] {
-            let kind = (entry.hang, kind(&entry.text), self.journey(entry).map_or("", fate));
+            let kind = (entry.placement, kind(&entry.text), self.journey(entry).map_or("", fate));
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, of)) => of.push(entry),
                 None => kinds.push((kind, vec![entry])),
             }
         }
         kinds.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
-        let mut rendered: BTreeMap<Hang, usize> = BTreeMap::new();
+        let mut rendered: BTreeMap<Placement, usize> = BTreeMap::new();
         let mut notes = Vec::new();
-        let mut left_out: BTreeMap<Hang, usize> = BTreeMap::new();
-        for ((hang, ..), of) in kinds {
-            let rendered = rendered.entry(hang).or_default();
+        let mut left_out: BTreeMap<Placement, usize> = BTreeMap::new();
+        for ((placement, ..), of) in kinds {
+            let rendered = rendered.entry(placement).or_default();
             *rendered += 1;
             if *rendered > KINDS {
-                *left_out.entry(hang).or_default() += of.len();
+                *left_out.entry(placement).or_default() += of.len();
             } else {
-                notes.push(self.one_of(hang, &of));
+                notes.push(self.one_of(placement, &of));
             }
         }
-        notes.extend(left_out.into_iter().map(|(hang, n)| SheetNote {
+        notes.extend(left_out.into_iter().map(|(placement, n)| SheetNote {
             y: 0,
-            hang,
+            placement,
             lines: vec![format!("and {n} more")],
             title: format!("{n} of other kinds"),
             tone: Tone::Quiet,
@@ -308,7 +308,7 @@ impl Contents<'_> {
     }
 
     /// Returns one note for entries of one kind.
-    fn one_of(&self, hang: Hang, of: &[&PictureEntry]) -> SheetNote {
+    fn one_of(&self, placement: Placement, of: &[&PictureEntry]) -> SheetNote {
         let (first, last) = (of[0], of[of.len() - 1]);
         let text = match of.len() {
             1 => first.text.clone(),
@@ -322,7 +322,7 @@ impl Contents<'_> {
         let title = titles.join("\n");
         SheetNote {
             y: 0,
-            hang,
+            placement,
             lines: entry.lines(self.lanes),
             title,
             tone: first.tone,

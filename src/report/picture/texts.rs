@@ -7,7 +7,7 @@ use crate::report::phrases;
 use super::axis::PictureRow;
 use super::entries::EntryShape;
 use super::lanes::HostLanes;
-use super::markup::{Drawing, Lean, spot};
+use super::markup::{Alignment, Drawing, spot};
 use super::ribbons::colour;
 use super::sheet::{LINE, NoteMark, Placed, Sheet, SheetNote};
 use super::streams::{Cell, Column, Piece, Unit, bytes};
@@ -41,7 +41,7 @@ pub fn draw_target(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column],
             PictureRow::Idle(from, to) => {
                 drawing.rect(spot(0, top), spot(right, bottom), "idle");
                 let middle = spot(lanes.times(), (top + bottom) / 2 + 4);
-                drawing.text(middle, Lean::Ends, "pause", &format!("… {}", pause(from, to)));
+                drawing.text(middle, Alignment::Ends, "pause", &format!("… {}", pause(from, to)));
             }
             PictureRow::Folded(_) => {
                 drawing.rect(spot(0, top - 1), spot(right, bottom + 1), "fold")
@@ -109,7 +109,7 @@ fn draw_times(drawing: &mut Drawing, lanes: &HostLanes, row: &Placed) {
 }
 
 fn draw_note(drawing: &mut Drawing, history: &History, lanes: &HostLanes, note: &SheetNote) {
-    let (x, lean) = lanes.set(note.hang);
+    let (x, alignment) = lanes.set(note.placement);
     let class = match note.mark {
         NoteMark::One(EntryShape::Message(_)) | NoteMark::Many(_) | NoteMark::Burst(_) => {
             "label".to_owned()
@@ -138,7 +138,7 @@ fn draw_note(drawing: &mut Drawing, history: &History, lanes: &HostLanes, note: 
         let baseline = if class == "label" { 2 } else { 4 };
         for (n, line) in note.lines.iter().enumerate() {
             let y = note.y + baseline + n as i32 * LINE;
-            parts.text(spot(x, y), lean, "", line);
+            parts.text(spot(x, y), alignment, "", line);
         }
     });
 }
@@ -161,10 +161,10 @@ fn draw_cell(drawing: &mut Drawing, x: i32, y: i32, cell: &Cell, column: &Column
     drawing.group(class, &cell.title(&column.stream), |parts| {
         let (produced, delivered) = (cell.produced_text(), cell.delivered_text());
         if !produced.is_empty() {
-            parts.text(spot(x - 6, y), Lean::Ends, "", &produced);
+            parts.text(spot(x - 6, y), Alignment::Ends, "", &produced);
         }
         if !delivered.is_empty() {
-            parts.text(spot(x + 6, y), Lean::Begins, "got", &delivered);
+            parts.text(spot(x + 6, y), Alignment::Begins, "got", &delivered);
         }
     });
 }
@@ -173,9 +173,9 @@ fn draw_cell(drawing: &mut Drawing, x: i32, y: i32, cell: &Cell, column: &Column
 pub fn heading(lanes: &HostLanes, columns: &[Column]) -> String {
     let mut drawing = Drawing::default();
     for (lane, host) in lanes.hosts() {
-        drawing.text(spot(lanes.x(lane), 28), Lean::Centred, "host", host.as_str());
+        drawing.text(spot(lanes.x(lane), 28), Alignment::Centred, "host", host.as_str());
     }
-    drawing.text(spot(lanes.times(), 28), Lean::Ends, "time", "time");
+    drawing.text(spot(lanes.times(), 28), Alignment::Ends, "time", "time");
     for (n, column) in columns.iter().enumerate() {
         let x = column_x(lanes, n);
         let (produced, delivered) = column.totals;
@@ -188,13 +188,13 @@ pub fn heading(lanes: &HostLanes, columns: &[Column]) -> String {
             column.stream
         );
         drawing.group("stream", &title, |parts| {
-            parts.text(spot(x, 14), Lean::Centred, "name", &column.stream.to_string());
-            parts.text(spot(x - 4, 27), Lean::Ends, "of", "produced");
-            parts.text(spot(x + 4, 27), Lean::Begins, "of", "delivered");
-            parts.text(spot(x - 4, 40), Lean::Ends, "of", &short(produced));
+            parts.text(spot(x, 14), Alignment::Centred, "name", &column.stream.to_string());
+            parts.text(spot(x - 4, 27), Alignment::Ends, "of", "produced");
+            parts.text(spot(x + 4, 27), Alignment::Begins, "of", "delivered");
+            parts.text(spot(x - 4, 40), Alignment::Ends, "of", &short(produced));
             let class = if produced == delivered || !column.opened { "of" } else { "of less" };
             let delivered = if column.opened { short(delivered) } else { "–".to_owned() };
-            parts.text(spot(x + 4, 40), Lean::Begins, class, &delivered);
+            parts.text(spot(x + 4, 40), Alignment::Begins, class, &delivered);
         });
     }
     let wide = width(lanes, columns);

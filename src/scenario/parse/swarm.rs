@@ -14,7 +14,7 @@ use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::verbs;
 use crate::scenario::vocabulary::TOWARD;
 use crate::schedule::profile::{
-    Aimed, Choice, DrawableFault, Entries, FaultProfile, FaultShape, Profile, Understudy,
+    Aimed, Choice, DrawableFault, Entries, FaultProfile, FaultShape, Profile, PuppetShare,
 };
 use crate::schedule::words::FaultWord;
 use crate::schedule::{Learns, Limit, LimitValue, units};
@@ -336,10 +336,10 @@ fn map<T, U>(choice: Choice<T>, with: &impl Fn(T) -> U) -> Choice<U> {
     }
 }
 
-fn understudies(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<Understudy>> {
+fn understudies(node: &Node<'_>, names: &Names<'_>) -> Parsed<Vec<PuppetShare>> {
     let understudy = |node: &Node<'_>| {
         let table = node.table(keys::SWARM_PUPPET.names())?;
-        Ok(Understudy {
+        Ok(PuppetShare {
             chance: table.need("chance", "a number from 0 to 1")?.share()?,
             host: names.host(&table.need("host", "a host")?)?,
             puppet: puppet::parts(&table)?,

@@ -15,7 +15,7 @@ use crate::property::Guarantees;
 use crate::schedule::profile::{Choice, DrawableFault, Template};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::{
-    DefectDoc, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
+    DefectDoc, HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Rule, Subject,
 };
 use crate::world::process::{self, ProcessEnd};
 
@@ -58,7 +58,7 @@ impl Subject for Exec {
         "exec"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "has the names of exec"
     }
 
@@ -117,7 +117,7 @@ impl Subject for Exec {
 
     async fn serve(&self, _: HostContext) {}
 
-    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+    async fn drive(&self, _: HostContext, _: OperationQueue<Ask>) {}
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
         Guarantees::default()

@@ -10,7 +10,8 @@ use crate::history::Class;
 use crate::property::{CheckContext, Guarantees, Property};
 use crate::schedule::{Limit, LimitValue, Limits, Plan};
 use crate::subject::{
-    DefectDoc, DynSubject, HostContext, MilestoneDoc, Operated, Operations, PointDoc, Rule, Subject,
+    DefectDoc, DynSubject, HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Rule,
+    Subject,
 };
 
 /// A test subject that carries the output of processes.
@@ -111,7 +112,7 @@ impl Subject for Ferry {
         "ferry"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "carries the output of processes over a river"
     }
 
@@ -204,7 +205,7 @@ impl Subject for Ferry {
 
     async fn serve(&self, _: HostContext) {}
 
-    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+    async fn drive(&self, _: HostContext, _: OperationQueue<Ask>) {}
 
     fn properties(&self) -> &'static [Property] {
         const OWN: &[Property] = &[Property {

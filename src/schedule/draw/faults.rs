@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha8Rng;
 
 use super::{Drawing, Numbered, ends, millis, ms};
-use crate::schedule::profile::choice::{below, happens, pick, upto, weigh};
+use crate::schedule::profile::choice::{below, happens, pick, pick_weighted, upto};
 use crate::schedule::profile::{DrawableFault, FaultShape};
 use crate::schedule::{
     Action, Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Orphans, Plan, Side, SlowBy, Step,
@@ -22,7 +22,7 @@ impl Drawing<'_> {
     ) -> Vec<Numbered<Step>> {
         let kinds = self.kinds();
         let (openers, servers) = ends(self.subject, plan);
-        let count = self.profile.faults.count.draw(&mut self.dice("faults", &[]));
+        let count = self.profile.faults.count.draw(&mut self.rng("faults", &[]));
         let one = |before: &mut Option<When>, n| {
             let kind = self.kind(&kinds, n)?;
             let shape = &self.profile.faults.weights[&kind];
@@ -48,7 +48,7 @@ impl Drawing<'_> {
         let sure: Vec<DrawableFault> =
             kinds.iter().copied().filter(|kind| *kind != DrawableFault::Hold).collect();
         let of = if n == 0 && !sure.is_empty() { &sure } else { kinds };
-        pick(of, &mut self.dice("kind", &[n])).copied()
+        pick(of, &mut self.rng("kind", &[n])).copied()
     }
 
     /// Draws the few kinds of this run by weight, each at most once.
@@ -76,18 +76,18 @@ impl Drawing<'_> {
         before: &Option<When>,
         moments: &[Numbered<Duration>],
     ) -> Option<When> {
-        let mut dice = self.dice("aim", &[n]);
+        let mut rng = self.rng("aim", &[n]);
         if kind == DrawableFault::Hold {
-            return self.point(&mut dice).map(|trigger| When::After(trigger.delay(Duration::ZERO)));
+            return self.point(&mut rng).map(|trigger| When::After(trigger.delay(Duration::ZERO)));
         }
         if let Some(before) = before
-            && happens(self.profile.faults.wakes, &mut dice)
+            && happens(self.profile.faults.wakes, &mut rng)
         {
-            return Some(self.in_the_wake(before, &mut dice));
+            return Some(self.in_the_wake(before, &mut rng));
         }
         let aimed = &self.profile.faults.aimed;
         if before.is_none() {
-            return Some(self.some_time(moments, n, &mut dice));
+            return Some(self.some_time(moments, n, &mut rng));
         }
         let share =
             |share: f64, there: bool| if there { (share.max(0.0) * 1000.0) as u64 } else { 0 };
@@ -97,22 +97,22 @@ impl Drawing<'_> {
             share(aimed.point, points.iter().any(|doc| self.reachable(doc.defect))),
             share(aimed.time, true),
         ];
-        match weigh(&weights, &mut dice) {
-            Some(0) => self.milestone(&mut dice).map(When::After),
-            Some(1) => self.point(&mut dice).map(When::After),
-            _ => Some(self.some_time(moments, n, &mut dice)),
+        match pick_weighted(&weights, &mut rng) {
+            Some(0) => self.milestone(&mut rng).map(When::After),
+            Some(1) => self.point(&mut rng).map(When::After),
+            _ => Some(self.some_time(moments, n, &mut rng)),
         }
     }
 
     /// Draws a fixed time: mostly at or shortly after an operation, so that there is activity to
     /// disturb; otherwise any time in the busy part or shortly after it.
-    fn some_time(&self, moments: &[Numbered<Duration>], n: u64, dice: &mut ChaCha8Rng) -> When {
-        if below(ANY_TIME, dice) > 0
+    fn some_time(&self, moments: &[Numbered<Duration>], n: u64, rng: &mut ChaCha8Rng) -> When {
+        if below(ANY_TIME, rng) > 0
             && let Some(moment) = self.one_of(moments, "aim.moment", [0, n])
         {
-            return self.in_the_wake(&When::At(*moment), dice);
+            return self.in_the_wake(&When::At(*moment), rng);
         }
-        When::At(ms(upto(millis((self.busy() * 3 / 2).min(self.active())), dice)))
+        When::At(ms(upto(millis((self.busy() * 3 / 2).min(self.active())), rng)))
     }
 }
 
@@ -130,8 +130,8 @@ struct One<'a> {
 }
 
 impl One<'_> {
-    fn dice(&self, field: &str) -> ChaCha8Rng {
-        self.drawing.dice(field, &[self.n])
+    fn rng(&self, field: &str) -> ChaCha8Rng {
+        self.drawing.rng(field, &[self.n])
     }
 
     /// Draws the fault; `None` if it cannot affect any host of this run.
@@ -189,19 +189,19 @@ impl One<'_> {
     /// Draws a connection, and the host to which it was probably opened: mostly a connection from a
     /// client to the first server, and mostly the newest, because that one is in use.
     fn conn(&self) -> Option<(Conn, Host)> {
-        let mut dice = self.dice("conn");
+        let mut rng = self.rng("conn");
         let (clients, middle): (Vec<&Host>, Vec<&Host>) =
             self.openers.iter().partition(|host| !self.servers.contains(host));
-        let rarely = !middle.is_empty() && below(RARELY, &mut dice) == 0;
+        let rarely = !middle.is_empty() && below(RARELY, &mut rng) == 0;
         let host =
-            (*pick(if rarely || clients.is_empty() { &middle } else { &clients }, &mut dice)?)
+            (*pick(if rarely || clients.is_empty() { &middle } else { &clients }, &mut rng)?)
                 .clone();
         let others: Vec<&Host> = self.servers.iter().filter(|server| **server != host).collect();
-        let server = (*mostly_first(&others, &mut dice)?).clone();
+        let server = (*mostly_first(&others, &mut rng)?).clone();
         let generations = u64::from(self.drawing.subject.generation_milestone().is_some());
-        let which = match weigh(&[12, 1, generations], &mut dice) {
-            Some(1) => Which::Number(upto(3, &mut dice) as u32 + 1),
-            Some(2) => Which::Generation(upto(3, &mut dice) + 1),
+        let which = match pick_weighted(&[12, 1, generations], &mut rng) {
+            Some(1) => Which::Number(upto(3, &mut rng) as u32 + 1),
+            Some(2) => Which::Generation(upto(3, &mut rng) + 1),
             _ => Which::Last,
         };
         Some((Conn { host, label: None, which }, server))
@@ -210,34 +210,34 @@ impl One<'_> {
     /// Draws a host of this run that the shape allows.
     fn host(&self) -> Option<Host> {
         let there = |host: &&Host| self.openers.contains(host) || self.servers.contains(host);
-        let mut dice = self.dice("host");
+        let mut rng = self.rng("host");
         if self.shape.hosts.is_empty() {
-            return mostly_first(self.servers, &mut dice).cloned();
+            return mostly_first(self.servers, &mut rng).cloned();
         }
         let hosts: Vec<&Host> = self.shape.hosts.iter().filter(there).collect();
-        pick(&hosts, &mut dice).map(|host| (*host).clone())
+        pick(&hosts, &mut rng).map(|host| (*host).clone())
     }
 
     /// Draws a direction. The inner `None` means both directions.
     fn toward(&self, conn: &Conn, server: &Host) -> Option<Option<Host>> {
         const ALL: &[Option<Side>] = &[Some(Side::Client), Some(Side::Server), None];
         let sides = if self.shape.toward.is_empty() { ALL } else { &self.shape.toward };
-        pick(sides, &mut self.dice("toward")).map(|side| side.map(|side| end(side, conn, server)))
+        pick(sides, &mut self.rng("toward")).map(|side| side.map(|side| end(side, conn, server)))
     }
 
     /// Draws a direction for a fault that requires exactly one.
     fn one_way(&self, conn: &Conn, server: &Host) -> Option<Host> {
         let given: Vec<Side> = self.shape.toward.iter().copied().flatten().collect();
         let sides = if given.is_empty() { &[Side::Client, Side::Server] } else { &given[..] };
-        pick(sides, &mut self.dice("toward")).map(|side| end(*side, conn, server))
+        pick(sides, &mut self.rng("toward")).map(|side| end(*side, conn, server))
     }
 
     fn lasts(&self) -> Option<Duration> {
-        Some(self.shape.lasts.draw(&mut self.dice("lasts")).min(self.left))
+        Some(self.shape.lasts.draw(&mut self.rng("lasts")).min(self.left))
     }
 
     fn by(&self) -> Duration {
-        self.shape.by.draw(&mut self.dice("by")).min(self.left)
+        self.shape.by.draw(&mut self.rng("by")).min(self.left)
     }
 
     /// Draws when each end learns of the cut: before the healed tail, or never.
@@ -246,22 +246,22 @@ impl One<'_> {
             Learns::After(delay) => Learns::After(delay.min(self.left)),
             Learns::Never => Learns::Never,
         };
-        let client = self.shape.learns_client.draw(&mut self.dice("learns.client"));
-        let far = self.shape.learns_server.draw(&mut self.dice("learns.server"));
+        let client = self.shape.learns_client.draw(&mut self.rng("learns.client"));
+        let far = self.shape.learns_server.draw(&mut self.rng("learns.server"));
         BTreeMap::from([(conn.host.clone(), in_time(client)), (server.clone(), in_time(far))])
     }
 
     fn count(&self) -> TrafficCount {
-        let mut dice = self.dice("count");
-        if below(2, &mut dice) == 0 {
-            TrafficCount::Bytes(self.shape.bytes.draw(&mut dice))
+        let mut rng = self.rng("count");
+        if below(2, &mut rng) == 0 {
+            TrafficCount::Bytes(self.shape.bytes.draw(&mut rng))
         } else {
-            TrafficCount::Messages(self.shape.messages.draw(&mut dice))
+            TrafficCount::Messages(self.shape.messages.draw(&mut rng))
         }
     }
 
     fn place(&self, conn: Conn, server: Host) -> LinkPlace {
-        if below(2, &mut self.dice("place")) == 0 {
+        if below(2, &mut self.rng("place")) == 0 {
             LinkPlace::Link(conn.host, server)
         } else {
             LinkPlace::Conn(conn)
@@ -270,26 +270,25 @@ impl One<'_> {
 
     /// Draws the properties of a slow link; at least one is set.
     fn slow(&self) -> SlowBy {
-        let mut dice = self.dice("slow");
+        let mut rng = self.rng("slow");
         let shape = self.shape;
-        let which = below(15, &mut dice) + 1;
+        let which = below(15, &mut rng) + 1;
         let bad = |bit: u64| which & bit != 0;
         SlowBy {
-            latency: bad(1).then(|| shape.by.draw(&mut self.dice("slow.latency")).min(self.left)),
-            bandwidth: bad(2)
-                .then(|| shape.bandwidth.draw(&mut self.dice("slow.bandwidth")).max(1)),
-            segment: bad(4).then(|| shape.segment.draw(&mut self.dice("slow.segment")).max(1)),
-            window: bad(8).then(|| shape.window.draw(&mut self.dice("slow.window")).max(1)),
+            latency: bad(1).then(|| shape.by.draw(&mut self.rng("slow.latency")).min(self.left)),
+            bandwidth: bad(2).then(|| shape.bandwidth.draw(&mut self.rng("slow.bandwidth")).max(1)),
+            segment: bad(4).then(|| shape.segment.draw(&mut self.rng("slow.segment")).max(1)),
+            window: bad(8).then(|| shape.window.draw(&mut self.rng("slow.window")).max(1)),
         }
     }
 
     /// Draws the end of a hold: two of three end after a duration, the third when a milestone is
     /// reached.
     fn hold(&self) -> HoldEnd {
-        let mut dice = self.dice("hold");
+        let mut rng = self.rng("hold");
         let lasts = self.lasts().unwrap_or_default();
         let until: Option<Trigger> =
-            if below(3, &mut dice) == 0 { self.drawing.milestone(&mut dice) } else { None };
+            if below(3, &mut rng) == 0 { self.drawing.milestone(&mut rng) } else { None };
         match until {
             Some(trigger) => HoldEnd::Until { trigger: Box::new(trigger), at_most: lasts },
             None => HoldEnd::After(lasts),
@@ -297,9 +296,9 @@ impl One<'_> {
     }
 
     fn jump(&self) -> i64 {
-        let mut dice = self.dice("jump");
-        let by = i64::try_from(self.shape.jump_ms.draw(&mut dice)).unwrap_or(i64::MAX);
-        if below(2, &mut dice) == 0 { by } else { -by }
+        let mut rng = self.rng("jump");
+        let by = i64::try_from(self.shape.jump_ms.draw(&mut rng)).unwrap_or(i64::MAX);
+        if below(2, &mut rng) == 0 { by } else { -by }
     }
 }
 
@@ -310,8 +309,8 @@ const ANY_TIME: u64 = 4;
 const RARELY: u64 = 8;
 
 /// Picks mostly the first server, because clients connect to that one; the others are behind it.
-fn mostly_first<'h, T>(hosts: &'h [T], dice: &mut ChaCha8Rng) -> Option<&'h T> {
-    if below(RARELY, dice) == 0 { pick(hosts, dice) } else { hosts.first() }
+fn mostly_first<'h, T>(hosts: &'h [T], rng: &mut ChaCha8Rng) -> Option<&'h T> {
+    if below(RARELY, rng) == 0 { pick(hosts, rng) } else { hosts.first() }
 }
 
 fn end(side: Side, conn: &Conn, server: &Host) -> Host {

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
-use crate::schedule::profile::{DrawableFault, Entries, FaultShape, Template, Understudy};
+use crate::schedule::profile::{DrawableFault, Entries, FaultShape, PuppetShare, Template};
 use crate::schedule::{
     Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark,
 };
-use crate::subject::{HostContext, MilestoneDoc, Operated, Operations, PointDoc, Subject};
+use crate::subject::{HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Subject};
 
 /// A subject that is never run: it only provides tables and operations for drawing.
 struct Relay;
@@ -51,7 +51,7 @@ impl Subject for Relay {
         "relay"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "offers something to draw"
     }
 
@@ -85,7 +85,7 @@ impl Subject for Relay {
 
     async fn serve(&self, _: HostContext) {}
 
-    async fn drive(&self, _: HostContext, _: Operated<Ask>) {}
+    async fn drive(&self, _: HostContext, _: OperationQueue<Ask>) {}
 
     fn guarantees(&self, _: &Limits) -> Guarantees {
         Guarantees::default()
@@ -422,7 +422,7 @@ fn limits_clients_and_latency_come_from_the_profile() {
 
 #[test]
 fn a_puppet_gets_no_operations() {
-    let understudy = Understudy { chance: 0.5, host: Host::client(1), puppet: Puppet::default() };
+    let understudy = PuppetShare { chance: 0.5, host: Host::client(1), puppet: Puppet::default() };
     let profile = Profile { puppets: vec![understudy], ..profile() };
     let played = draws(&profile).filter(|plan| plan.puppets.contains_key(&Host::client(1)));
     let quiet = |plan: Plan| {

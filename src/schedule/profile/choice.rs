@@ -46,13 +46,13 @@ impl<T: Ord + Clone> Choice<T> {
 
 impl<T: Between> Choice<T> {
     /// Draws a value.
-    pub fn draw(&self, dice: &mut impl RngCore) -> T {
+    pub fn draw(&self, rng: &mut impl RngCore) -> T {
         match self {
             Choice::Fixed(value) => value.clone(),
             Choice::OneOf(choices) => {
-                pick(choices, dice).expect("a choice has something to choose from").draw(dice)
+                pick(choices, rng).expect("a choice has something to choose from").draw(rng)
             }
-            Choice::Range(low, high) => T::between(low, high, dice),
+            Choice::Range(low, high) => T::between(low, high, rng),
         }
     }
 }
@@ -60,23 +60,23 @@ impl<T: Between> Choice<T> {
 /// A type that can be the bound of a range.
 pub trait Between: Clone {
     /// Draws a value between two values, both included.
-    fn between(low: &Self, high: &Self, dice: &mut impl RngCore) -> Self;
+    fn between(low: &Self, high: &Self, rng: &mut impl RngCore) -> Self;
 }
 
 impl Between for u64 {
     /// One eighth of the draws is the lower end, one eighth the upper end. Of the rest, half is
     /// uniform. The other half is uniform in the number of binary digits of the distance from the
     /// lower end.
-    fn between(low: &u64, high: &u64, dice: &mut impl RngCore) -> u64 {
+    fn between(low: &u64, high: &u64, rng: &mut impl RngCore) -> u64 {
         let (low, width) = ((*low).min(*high), high.abs_diff(*low));
-        match below(8, dice) {
+        match below(8, rng) {
             0 => low,
             1 => low + width,
-            2..=4 => low + upto(width, dice),
+            2..=4 => low + upto(width, rng),
             _ => {
-                let digits = below(u64::from(u64::BITS - width.leading_zeros()) + 1, dice);
+                let digits = below(u64::from(u64::BITS - width.leading_zeros()) + 1, rng);
                 let largest = 1u64.checked_shl(digits as u32).map_or(u64::MAX, |power| power - 1);
-                low + upto(largest.min(width), dice)
+                low + upto(largest.min(width), rng)
             }
         }
     }
@@ -84,66 +84,66 @@ impl Between for u64 {
 
 impl Between for Duration {
     /// Draws whole milliseconds, because virtual time has no finer unit.
-    fn between(low: &Duration, high: &Duration, dice: &mut impl RngCore) -> Duration {
+    fn between(low: &Duration, high: &Duration, rng: &mut impl RngCore) -> Duration {
         let ms = |duration: &Duration| duration.as_millis() as u64;
-        Duration::from_millis(u64::between(&ms(low), &ms(high), dice))
+        Duration::from_millis(u64::between(&ms(low), &ms(high), rng))
     }
 }
 
 impl Between for LimitValue {
     /// Draws between two values of the same kind; picks one of the two if the kinds differ.
-    fn between(low: &LimitValue, high: &LimitValue, dice: &mut impl RngCore) -> LimitValue {
+    fn between(low: &LimitValue, high: &LimitValue, rng: &mut impl RngCore) -> LimitValue {
         match (low, high) {
             (LimitValue::Duration(low), LimitValue::Duration(high)) => {
-                LimitValue::Duration(Duration::between(low, high, dice))
+                LimitValue::Duration(Duration::between(low, high, rng))
             }
             (LimitValue::Bytes(low), LimitValue::Bytes(high)) => {
-                LimitValue::Bytes(u64::between(low, high, dice))
+                LimitValue::Bytes(u64::between(low, high, rng))
             }
             (LimitValue::Count(low), LimitValue::Count(high)) => {
-                LimitValue::Count(u64::between(low, high, dice))
+                LimitValue::Count(u64::between(low, high, rng))
             }
-            (low, high) => *pick(&[*low, *high], dice).expect("there are two"),
+            (low, high) => *pick(&[*low, *high], rng).expect("there are two"),
         }
     }
 }
 
 impl Between for Learns {
     /// Draws between two delays; picks one of the two if one of them is `Never`.
-    fn between(low: &Learns, high: &Learns, dice: &mut impl RngCore) -> Learns {
+    fn between(low: &Learns, high: &Learns, rng: &mut impl RngCore) -> Learns {
         match (low, high) {
             (Learns::After(low), Learns::After(high)) => {
-                Learns::After(Duration::between(low, high, dice))
+                Learns::After(Duration::between(low, high, rng))
             }
-            (low, high) => *pick(&[*low, *high], dice).expect("there are two"),
+            (low, high) => *pick(&[*low, *high], rng).expect("there are two"),
         }
     }
 }
 
 /// Draws a number from 0 to `most`, both included, uniformly.
-pub(crate) fn upto(most: u64, dice: &mut impl RngCore) -> u64 {
-    ((u128::from(dice.next_u64()) * (u128::from(most) + 1)) >> 64) as u64
+pub(crate) fn upto(most: u64, rng: &mut impl RngCore) -> u64 {
+    ((u128::from(rng.next_u64()) * (u128::from(most) + 1)) >> 64) as u64
 }
 
 /// Draws a number below `bound`, uniformly. `bound` must not be 0.
-pub(crate) fn below(bound: u64, dice: &mut impl RngCore) -> u64 {
-    upto(bound - 1, dice)
+pub(crate) fn below(bound: u64, rng: &mut impl RngCore) -> u64 {
+    upto(bound - 1, rng)
 }
 
 /// Returns `true` with this probability (from 0 to 1).
-pub(crate) fn happens(chance: f64, dice: &mut impl RngCore) -> bool {
-    below(1_000_000, dice) < (chance * 1_000_000.0) as u64
+pub(crate) fn happens(chance: f64, rng: &mut impl RngCore) -> bool {
+    below(1_000_000, rng) < (chance * 1_000_000.0) as u64
 }
 
 /// Picks an element, each with equal probability; `None` if the slice is empty.
-pub(crate) fn pick<'a, T>(from: &'a [T], dice: &mut impl RngCore) -> Option<&'a T> {
-    if from.is_empty() { None } else { from.get(below(from.len() as u64, dice) as usize) }
+pub(crate) fn pick<'a, T>(from: &'a [T], rng: &mut impl RngCore) -> Option<&'a T> {
+    if from.is_empty() { None } else { from.get(below(from.len() as u64, rng) as usize) }
 }
 
 /// Picks a position with a probability proportional to its weight; `None` if all weights are 0.
-pub(crate) fn weigh(weights: &[u64], dice: &mut impl RngCore) -> Option<usize> {
+pub(crate) fn pick_weighted(weights: &[u64], rng: &mut impl RngCore) -> Option<usize> {
     let total: u64 = weights.iter().sum();
-    let mut left = below(total.max(1), dice);
+    let mut left = below(total.max(1), rng);
     weights.iter().position(|&weight| {
         let here = left < weight;
         left = left.saturating_sub(weight);
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn an_entry_without_weight_is_never_drawn() {
         let drawn: Vec<_> =
-            (0..1000).map(|n| weigh(&[0, 3, 0, 1], &mut keyed(1, "test", &[n]))).collect();
+            (0..1000).map(|n| pick_weighted(&[0, 3, 0, 1], &mut keyed(1, "test", &[n]))).collect();
         let threes = drawn.iter().filter(|at| **at == Some(1)).count();
         assert!((690..810).contains(&threes), "{threes}");
         assert!(drawn.iter().all(|at| matches!(at, Some(1 | 3))));
-        assert_eq!(weigh(&[0, 0], &mut keyed(1, "test", &[])), None);
-        assert_eq!(weigh(&[], &mut keyed(1, "test", &[])), None);
+        assert_eq!(pick_weighted(&[0, 0], &mut keyed(1, "test", &[])), None);
+        assert_eq!(pick_weighted(&[], &mut keyed(1, "test", &[])), None);
     }
 }

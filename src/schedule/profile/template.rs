@@ -38,22 +38,22 @@ impl Template {
     }
 
     /// Draws a value; `None` for an optional field that is absent this time.
-    pub fn draw(&self, dice: &mut impl RngCore) -> Option<Value> {
+    pub fn draw(&self, rng: &mut impl RngCore) -> Option<Value> {
         Some(match self {
             Template::Fixed(value) => value.clone(),
             Template::OneOf(templates) => {
-                pick(templates, dice).expect("a choice has something to choose from").draw(dice)?
+                pick(templates, rng).expect("a choice has something to choose from").draw(rng)?
             }
-            Template::Numbers(low, high) => u64::between(low, high, dice).into(),
+            Template::Numbers(low, high) => u64::between(low, high, rng).into(),
             Template::Durations(low, high) => {
-                LimitValue::Duration(Duration::between(low, high, dice)).to_string().into()
+                LimitValue::Duration(Duration::between(low, high, rng)).to_string().into()
             }
             Template::Sizes(low, high) => {
-                LimitValue::Bytes(u64::between(low, high, dice)).to_string().into()
+                LimitValue::Bytes(u64::between(low, high, rng)).to_string().into()
             }
             Template::List(items) => {
                 let item = |(n, item): (usize, &Template)| {
-                    item.draw(&mut keyed(dice.next_u64(), "item", &[n as u64]))
+                    item.draw(&mut keyed(rng.next_u64(), "item", &[n as u64]))
                 };
                 Value::Array(items.iter().enumerate().filter_map(item).collect())
             }
@@ -62,13 +62,13 @@ impl Template {
                 for (name, field) in fields {
                     // Each field takes exactly one number from the dice of its table, so its draws
                     // do not affect the next field.
-                    let mut own = keyed(dice.next_u64(), name, &[]);
+                    let mut own = keyed(rng.next_u64(), name, &[]);
                     table.extend(field.draw(&mut own).map(|value| (name.clone(), value)));
                 }
                 Value::Object(table)
             }
             Template::Maybe(chance, template) => {
-                return if happens(*chance, dice) { template.draw(dice) } else { None };
+                return if happens(*chance, rng) { template.draw(rng) } else { None };
             }
         })
     }

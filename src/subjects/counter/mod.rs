@@ -16,7 +16,9 @@ use std::time::Duration;
 use crate::net::Endpoint;
 use crate::property::{Guarantees, Retention, WorkBounds};
 use crate::schedule::{Limit, Limits};
-use crate::subject::{DefectDoc, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject};
+use crate::subject::{
+    DefectDoc, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
+};
 use reknit_counter::{Client, Server};
 
 pub mod operations;
@@ -40,7 +42,7 @@ impl Subject for Counter {
         "counter"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "streams of numbers that a client resumes from the last one it saw, and sums: the harness's own test subject"
     }
 
@@ -82,7 +84,7 @@ impl Subject for Counter {
 
     async fn serve(&self, host: HostContext) {
         let source = outside::Producers::new(host.plan.clone(), host.record.clone());
-        let ledger = outside::Books::new(host.record.clone());
+        let ledger = outside::SumLedger::new(host.record.clone());
         let limits = tables::server_limits(&host.limits);
         let at = Endpoint::tcp(host.name.as_str(), PORT);
         let server =
@@ -95,7 +97,7 @@ impl Subject for Counter {
         server.run().await;
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<CounterOperation>) {
+    async fn drive(&self, host: HostContext, operations: OperationQueue<CounterOperation>) {
         let server = Endpoint::tcp("server", PORT);
         let client = Client::start(&host.env, server, tables::client_limits(&host.limits));
         user::CounterUser::new(host, client).run(operations).await;

@@ -108,12 +108,12 @@ pub(super) fn outcome(total: u64) -> String {
 
 /// Keeps the sums. The memo of an entry is the number of the call that asked for it; a memo that is
 /// not a number belongs to no call.
-pub(super) struct Books {
+pub(super) struct SumLedger {
     sums: Mutex<BTreeMap<Name, u64>>,
     record: Recorder,
 }
 
-impl Books {
+impl SumLedger {
     pub(super) fn new(record: Recorder) -> Self {
         Self { sums: Mutex::default(), record }
     }
@@ -123,7 +123,7 @@ impl Books {
     }
 }
 
-impl Ledger for Books {
+impl Ledger for SumLedger {
     fn add(&self, counter: &Name, amount: u32, memo: &Name) -> u64 {
         self.record.effect(Call(memo.as_str().parse().unwrap_or(0)), counter.as_str());
         let mut sums = self.sums();

@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use super::operations::{CounterOperation, StreamName};
 use super::outside::{item, outcome};
 use crate::history::{Call, Ending as Ended, Stream};
-use crate::subject::{HostContext, Operated, Recorder};
+use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
 use reknit_counter::client::Closer;
 use reknit_counter::{Client, Ending, Failure, Name, Watch};
 
 /// How long a client may take to close.
-const GOODBYE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The user of one client.
 pub(super) struct CounterUser {
@@ -35,7 +35,7 @@ impl CounterUser {
     }
 
     /// Performs operations as they arrive, then closes the client.
-    pub(super) async fn run(mut self, mut operations: Operated<CounterOperation>) {
+    pub(super) async fn run(mut self, mut operations: OperationQueue<CounterOperation>) {
         loop {
             tokio::select! {
                 biased;
@@ -50,7 +50,7 @@ impl CounterUser {
             self.client.close().await;
             while self.busy.join_next().await.is_some() {}
         };
-        if timeout(GOODBYE, goodbye).await.is_err() {
+        if timeout(CLOSE_TIMEOUT, goodbye).await.is_err() {
             tracing::warn!("the client did not close in time");
         }
     }

@@ -45,7 +45,7 @@ pub(super) async fn whole(client: &Client, wanted: &BodyRequest) -> Result<Answe
 
 /// The way in which the user reads a body.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct BodyReadOptions {
     /// The pause after each piece.
     pub(super) pause: Duration,
     /// The number of pieces after which the user drops the body.
@@ -74,7 +74,7 @@ pub(super) fn wait(plan: &Plan, operation: &Operation) -> Duration {
 pub(super) async fn watch(
     client: &Client,
     wanted: &BodyRequest,
-    manner: Manner,
+    manner: BodyReadOptions,
 ) -> Result<(), Failure> {
     let timeout = timeout(&wanted.setup);
     let deadline = Instant::now() + timeout;
@@ -86,7 +86,7 @@ pub(super) async fn watch(
 }
 
 impl BodyRequest {
-    async fn follow(&self, mut body: Body, manner: Manner, deadline: Instant) {
+    async fn follow(&self, mut body: Body, manner: BodyReadOptions, deadline: Instant) {
         let (mut pieces, mut bytes) = (0, 0);
         loop {
             match body.next().await {
@@ -109,13 +109,13 @@ impl BodyRequest {
             }
         }
         if let Some(more) = body.next().await {
-            self.record.saw(&self.stream, ExecObservation::AfterTheEnd(format!("{more:?}")));
+            self.record.observed(&self.stream, ExecObservation::AfterTheEnd(format!("{more:?}")));
         }
     }
 
     /// Records a broken body as complete if the scenario declares that it breaks off there.
     /// Otherwise records a failure, and whether the user caused it.
-    fn failed(&self, failure: &Failure, bytes: u64, manner: Manner, deadline: Instant) {
+    fn failed(&self, failure: &Failure, bytes: u64, manner: BodyReadOptions, deadline: Instant) {
         if matches!(failure, Failure::BodyBroken(_))
             && self.setup.breaks_off
             && bytes == self.setup.length()
@@ -125,14 +125,19 @@ impl BodyRequest {
         if is_own_doing(failure, manner, self.takes, Instant::now() >= deadline) {
             self.record.gave_up(Some(&self.stream), self.call);
         }
-        self.record.broke(&self.stream, ExecFailure(failure.clone()));
+        self.record.failed_stream(&self.stream, ExecFailure(failure.clone()));
     }
 }
 
 /// Returns whether the user caused the failure. A slow reader may cause an overrun. A passed
 /// deadline is the user's fault if it has really passed and the link needs longer than [`PATIENCE`]
 /// for everything that the user asked for.
-fn is_own_doing(failure: &Failure, manner: Manner, takes: Duration, is_late: bool) -> bool {
+fn is_own_doing(
+    failure: &Failure,
+    manner: BodyReadOptions,
+    takes: Duration,
+    is_late: bool,
+) -> bool {
     match failure {
         Failure::BodyOverrun => !manner.pause.is_zero(),
         Failure::BodyBroken(why) => why == TOO_LATE && is_late && takes > PATIENCE,
@@ -146,11 +151,11 @@ mod tests {
 
     use super::*;
 
-    const EAGER: Manner = Manner { pause: Duration::ZERO, drops_after: None };
+    const EAGER: BodyReadOptions = BodyReadOptions { pause: Duration::ZERO, drops_after: None };
 
     #[test]
     fn a_slow_reader_causes_its_own_overrun() {
-        let slow = Manner { pause: Duration::from_millis(20), ..EAGER };
+        let slow = BodyReadOptions { pause: Duration::from_millis(20), ..EAGER };
         assert!(is_own_doing(&Failure::BodyOverrun, slow, Duration::ZERO, false));
         assert!(!is_own_doing(&Failure::BodyOverrun, EAGER, Duration::ZERO, false));
     }

@@ -62,7 +62,7 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
         };
         if let Some(seq) = seq {
             if seq != last + 1 {
-                record.saw(&parts.whole, ExecObservation::Jump { event: seq, after: last });
+                record.observed(&parts.whole, ExecObservation::Jump { event: seq, after: last });
             }
             last = seq;
         }
@@ -71,10 +71,10 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                 record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
             }
             Event::Exited { code, .. } if exit.is_some() => {
-                record.saw(&parts.whole, ExecObservation::ExitAgain { code })
+                record.observed(&parts.whole, ExecObservation::ExitAgain { code })
             }
             Event::Exited { code, seq, .. } => {
-                record.saw(&parts.whole, ExecObservation::ExitAt(seq));
+                record.observed(&parts.whole, ExecObservation::ExitAt(seq));
                 exit = Some(code);
             }
             Event::Closed { .. } => {
@@ -95,7 +95,10 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                 if let Failure::Gap { next, .. } = failure
                     && next != last + 1
                 {
-                    record.saw(&parts.whole, ExecObservation::GapFrom { event: next, after: last });
+                    record.observed(
+                        &parts.whole,
+                        ExecObservation::GapFrom { event: next, after: last },
+                    );
                 }
                 if failure == Failure::Lagged && last == 0 {
                     parts.all().for_each(|part| record.gave_up(Some(part), call));

@@ -23,7 +23,8 @@ use crate::net::Endpoint;
 use crate::property::{Guarantees, Property, Retention, WorkBounds};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
-    DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, WebSocket,
+    DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
+    WebSocket,
 };
 use crate::world::process;
 use reknit_exec::client::Client;
@@ -58,7 +59,7 @@ impl Subject for Exec {
         "exec"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "commands on another machine that survive the loss of the connection: the protocol of codex exec-server"
     }
 
@@ -124,7 +125,7 @@ impl Subject for Exec {
         server.serve(listener).await;
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<ExecOperation>) {
+    async fn drive(&self, host: HostContext, operations: OperationQueue<ExecOperation>) {
         let server = Endpoint::tcp("server", web::PORT);
         let client = Client::start(&host.env, server, limits::client_limits(&host.limits));
         user::ExecUser::new(host, client).run(operations).await;

@@ -233,7 +233,7 @@ fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.process.exited", fields } => {
                 exits.extend(exited(fields))
             }
-            EventKind::Saw { stream, saw } => {
+            EventKind::Observed { stream, saw } => {
                 let place = match saw.downcast_ref() {
                     Some(ExecObservation::ExitAt(seq)) => Some(*seq),
                     _ => None,

@@ -9,21 +9,21 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::answers::{ExecFailure, Read};
-use super::body::{self, BodyRequest, Manner};
+use super::body::{self, BodyReadOptions, BodyRequest};
 use super::follow::{self, Parts};
 use super::operations::{After, ExecOperation};
 use super::transfer_time;
 use super::web::{self, WebSetup};
 use super::{reading, tables};
 use crate::history::{Answer, Call, Stream};
-use crate::subject::{HostContext, Operated, Recorder};
+use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
 use crate::world::process::calls;
 use reknit_exec::client::{Client, Failure, Process};
 use reknit_exec::wire::process::{Signal, StartParams};
 
 /// The maximum duration of a client's close.
-const GOODBYE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The user of one client.
 pub(super) struct ExecUser {
@@ -47,13 +47,13 @@ struct Newest {
     times: u64,
     /// The number of these starts that have an outcome.
     settled: u64,
-    held: Option<Held>,
+    held: Option<StartedProcess>,
     /// Earlier processes of the same name. A task that follows one of them continues.
-    older: Vec<Held>,
+    older: Vec<StartedProcess>,
 }
 
 /// A process that was started.
-struct Held {
+struct StartedProcess {
     process: Process,
     parts: Parts,
     /// Follows the events of the process until dropped.
@@ -97,7 +97,7 @@ impl ExecUser {
     }
 
     /// Performs operations as they arrive, then closes the client.
-    pub(super) async fn run(mut self, mut operations: Operated<ExecOperation>) {
+    pub(super) async fn run(mut self, mut operations: OperationQueue<ExecOperation>) {
         loop {
             tokio::select! {
                 biased;
@@ -113,7 +113,7 @@ impl ExecUser {
             self.client.close().await;
             while self.busy.join_next().await.is_some() {}
         };
-        if timeout(GOODBYE, goodbye).await.is_err() {
+        if timeout(CLOSE_TIMEOUT, goodbye).await.is_err() {
             tracing::warn!("the client did not close in time");
         }
     }
@@ -142,7 +142,7 @@ impl ExecUser {
             }
             ExecOperation::Read { process, after, max_bytes, wait } => {
                 self.with(call, &process, move |process, _| async move {
-                    let (event, scripted) = match after {
+                    let (event, told) = match after {
                         After::Event(event) => (event, None),
                         After::Told(_) => {
                             let event = *process.wake().borrow();
@@ -150,7 +150,7 @@ impl ExecUser {
                         }
                     };
                     let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
-                    read.map(|read| Read::of(scripted, &read).into())
+                    read.map(|read| Read::of(told, &read).into())
                 })
             }
             ExecOperation::ReadAll { process, page, wait } => {
@@ -187,7 +187,7 @@ impl ExecUser {
             }
             ExecOperation::HttpStream { body, pause, drops_after } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
-                let manner = Manner { pause: pause.0, drops_after };
+                let manner = BodyReadOptions { pause: pause.0, drops_after };
                 self.busy.spawn(async move {
                     if let Err(failure) = body::watch(&client, &wanted, manner).await {
                         report(&wanted.record, call, Err(failure));
@@ -255,7 +255,7 @@ impl ExecUser {
                         sleep(looks_after).await;
                         follow::follow(events, copy, record, call).await;
                     });
-                    let held = Held { process: handle, parts, _following: following };
+                    let held = StartedProcess { process: handle, parts, _following: following };
                     let mut all = started.all();
                     let newest = all.entry(process).or_default();
                     newest.older.extend(newest.held.replace(held));

@@ -150,21 +150,21 @@ fn answer(
     if setup.is_sized() {
         response = response.header(CONTENT_LENGTH, setup.length());
     }
-    let making = Making::new(setup, stream, host.record.clone());
+    let making = BodyInProgress::new(setup, stream, host.record.clone());
     response
-        .body(StreamBody::new(unfold(making, Making::next)))
+        .body(StreamBody::new(unfold(making, BodyInProgress::next)))
         .expect("a length is a header's value")
 }
 
 /// The minimum time that a body that breaks off waits after its last piece.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const BREAK_OFF_DELAY: Duration = Duration::from_secs(3);
 
 /// The maximum number of body bytes that the HTTP server buffers before it asks for the next piece:
 /// the minimum that the library permits.
 const BUFFER: usize = 8 << 10;
 
 /// A body in production.
-struct Making {
+struct BodyInProgress {
     setup: WebSetup,
     made: u64,
     record: Recorder,
@@ -172,7 +172,7 @@ struct Making {
     over: bool,
 }
 
-impl Making {
+impl BodyInProgress {
     fn new(setup: WebSetup, stream: Stream, record: Recorder) -> Self {
         let mut making = Self { setup, made: 0, record, stream, over: false };
         making.end_if_known();
@@ -197,7 +197,7 @@ impl Making {
         if self.made == self.setup.pieces && self.setup.breaks_off {
             // By then the last piece has been sent. The HTTP library discards its buffer when the
             // body fails.
-            sleep(self.setup.every.0.max(LAST_WORDS)).await;
+            sleep(self.setup.every.0.max(BREAK_OFF_DELAY)).await;
             return Some((Err(io::ErrorKind::BrokenPipe.into()), self));
         }
         if self.over {
@@ -219,7 +219,7 @@ impl Making {
 }
 
 /// The client has stopped reading before the end.
-impl Drop for Making {
+impl Drop for BodyInProgress {
     fn drop(&mut self) {
         if !self.over {
             self.record.ended(&self.stream, format!("stopped after {}", self.made));

@@ -26,7 +26,7 @@ pub(super) const OVER: &str = "over";
 
 /// Plays the scripts of a plan.
 #[derive(Clone)]
-pub(super) struct Player {
+pub(super) struct ScriptedAgent {
     plan: Arc<Plan>,
     record: Recorder,
     questions: Arc<AtomicU64>,
@@ -36,7 +36,7 @@ pub(super) struct Player {
     disk: Disk,
 }
 
-impl Player {
+impl ScriptedAgent {
     pub(super) fn new(plan: Arc<Plan>, record: Recorder, disk: Disk) -> Self {
         Self { plan, record, questions: Arc::default(), begun: Arc::default(), disk }
     }
@@ -53,7 +53,7 @@ impl Player {
     }
 }
 
-impl host::Agent for Player {
+impl host::Agent for ScriptedAgent {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
         let player = self.clone();
         let stream = Stream::from(turn.id.as_str());
@@ -83,7 +83,7 @@ impl Drop for Ends {
 
 /// The agent's part in one turn.
 struct Part {
-    player: Player,
+    player: ScriptedAgent,
     turn: Turn,
     stream: Stream,
 }
@@ -94,7 +94,7 @@ impl Part {
         for scene in script {
             match scene {
                 Scene::Wait(span) => sleep(span.0).await,
-                Scene::Say(saying) => self.say(saying).await,
+                Scene::Say(saying) => self.send_text(saying).await,
                 Scene::Call(calling) => {
                     let waits = calling.waits;
                     let call = Calls {
@@ -115,7 +115,7 @@ impl Part {
     }
 
     /// Says words that are unique to this turn.
-    async fn say(&self, saying: Saying) {
+    async fn send_text(&self, saying: Saying) {
         let mut part: Option<String> = None;
         for n in 1..=saying.times {
             sleep(saying.every.0).await;

@@ -45,7 +45,7 @@ pub(super) async fn come_back(
     claim: Claim,
 ) -> Answer {
     match timeout(PATIENCE, claimed(&host, &server, &name, claim)).await {
-        Ok(Ok(scripted)) => scripted,
+        Ok(Ok(reply)) => reply,
         Ok(Err(_)) | Err(_) => Answer::GivenUp,
     }
 }
@@ -58,23 +58,23 @@ async fn claimed(
 ) -> Result<Answer, Unanswered> {
     let given = if claim == Claim::AStateItLacks { vec![SESSION] } else { vec![SESSION, CHAT] };
     let given = given.into_iter().map(str::to_owned).collect();
-    let taken_in = Raw::open(host, server, LABEL)
+    let initialized = Raw::open(host, server, LABEL)
         .await?
-        .ask(1, method::INITIALIZE, &hello(name, given))
+        .request(1, method::INITIALIZE, &hello(name, given))
         .await?;
-    let taken_in: InitializeResult = read(Some(&taken_in)).map_err(Unanswered::lost)?;
-    let epoch = epoch_of(taken_in.meta.as_ref()).unwrap_or_default();
+    let initialized: InitializeResult = read(Some(&initialized)).map_err(Unanswered::lost)?;
+    let epoch = epoch_of(initialized.meta.as_ref()).unwrap_or_default();
     let more = if claim == Claim::TheFuture { 1_000 } else { 0 };
     let back = ReconnectParams {
         channel: ROOT.to_owned(),
         meta: Some(meta_with(if claim == Claim::AnotherLife { "another" } else { epoch })),
         client_id: name.to_owned(),
-        last_seen_server_seq: taken_in.server_seq + more,
+        last_seen_server_seq: initialized.server_seq + more,
         subscriptions: vec![SESSION.to_owned(), CHAT.to_owned()],
     };
     let mut again = Raw::open(host, server, LABEL).await?;
-    match again.ask(2, method::RECONNECT, &back).await {
-        Ok(scripted) => Ok(match read(Some(&scripted)).map_err(Unanswered::lost)? {
+    match again.request(2, method::RECONNECT, &back).await {
+        Ok(reply) => Ok(match read(Some(&reply)).map_err(Unanswered::lost)? {
             ReconnectResult::Replay(replay)
                 if replay.missing.iter().any(|channel| channel == CHAT) =>
             {

@@ -23,8 +23,8 @@ use crate::net::Endpoint;
 use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
-    DefectDoc, Dissector, HostContext, MilestoneDoc, Operated, PointDoc, Rule, Subject, VariantDoc,
-    WebSocket,
+    DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
+    VariantDoc, WebSocket,
 };
 use reknit_toolcall::host::{self, Host};
 
@@ -69,7 +69,7 @@ impl Subject for Toolcall {
         "toolcall"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "turns of agents, and the tools that windows run for them, over overlapping connections: the Agent Host Protocol"
     }
 
@@ -126,7 +126,7 @@ impl Subject for Toolcall {
         let config = host::HostConfig {
             provider: archive::PROVIDER.to_owned(),
             tokens: [(archive::PROVIDER.to_owned(), TOKEN.to_owned())].into_iter().collect(),
-            agent: std::sync::Arc::new(agent::Player::new(
+            agent: std::sync::Arc::new(agent::ScriptedAgent::new(
                 host.plan.clone(),
                 host.record.clone(),
                 host.disk.clone(),
@@ -151,7 +151,7 @@ impl Subject for Toolcall {
         }
     }
 
-    async fn drive(&self, host: HostContext, operations: Operated<ToolcallOperation>) {
+    async fn drive(&self, host: HostContext, operations: OperationQueue<ToolcallOperation>) {
         let server = Endpoint::tcp("server", PORT);
         user::WindowUser::new(host, server).run(operations).await;
     }
@@ -191,8 +191,8 @@ impl Subject for Toolcall {
         properties::OWN
     }
 
-    fn breaks(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
-        properties::breaks(cx)
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        properties::violations(cx)
     }
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {

@@ -200,7 +200,7 @@ impl fmt::Display for Status {
 impl OfCall {
     /// Adds the note to the record of a turn.
     pub fn note(self, record: &Recorder, turn: &Stream) {
-        record.saw(turn, Data::of(self));
+        record.observed(turn, Data::of(self));
     }
 }
 
@@ -250,7 +250,7 @@ impl fmt::Display for OfChannel {
 
 impl OfChannel {
     pub(super) fn note(self, record: &Recorder, channel: &str) {
-        record.saw(&Stream::from(channel), Data::of(self));
+        record.observed(&Stream::from(channel), Data::of(self));
     }
 }
 

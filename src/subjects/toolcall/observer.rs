@@ -29,7 +29,7 @@ struct Seen {
     /// The state at the last look.
     state: Option<SnapshotState>,
     /// Whether the state changed since its digest was last recorded.
-    is_stirred: bool,
+    is_changed: bool,
     /// The turns that are open for the user, with the text read of each.
     open: BTreeMap<String, String>,
     /// The turns that ended for the user.
@@ -45,7 +45,7 @@ struct Seen {
 }
 
 /// A call that waits for the user's consent.
-pub struct Waits {
+pub struct WaitingCall {
     /// The chat.
     pub chat: String,
     /// The turn in it.
@@ -111,13 +111,16 @@ impl Observer {
 
     /// Reads the confirmed states of all channels. Returns the calls that begin to wait for a
     /// consent, and whether a digest must be recorded later.
-    pub fn look(&self, confirmed: impl Fn(&str) -> Option<SnapshotState>) -> (Vec<Waits>, bool) {
-        let (mut waits, mut is_stirred) = (Vec::new(), false);
+    pub fn observe(
+        &self,
+        confirmed: impl Fn(&str) -> Option<SnapshotState>,
+    ) -> (Vec<WaitingCall>, bool) {
+        let (mut waits, mut is_changed) = (Vec::new(), false);
         let mut gone = Vec::new();
         for (channel, seen) in self.all().iter_mut() {
             let state = confirmed(channel);
             if state == seen.state {
-                is_stirred |= seen.is_stirred;
+                is_changed |= seen.is_changed;
                 continue;
             }
             match &state {
@@ -125,30 +128,30 @@ impl Observer {
                 Some(state) => {
                     let note =
                         if seen.state.is_none() { OfChannel::Known } else { OfChannel::Stirs };
-                    if seen.state.is_none() || !seen.is_stirred {
+                    if seen.state.is_none() || !seen.is_changed {
                         note.note(&self.record, channel);
                     }
                     self.read(channel, state, seen, &mut waits);
                 }
             }
             seen.state = state;
-            (seen.is_stirred, is_stirred) = (true, true);
+            (seen.is_changed, is_changed) = (true, true);
         }
-        gone.iter().for_each(|channel| self.gone(channel));
-        (waits, is_stirred)
+        gone.iter().for_each(|channel| self.remove_channel(channel));
+        (waits, is_changed)
     }
 
     /// Records the digests of the changed channels.
-    pub fn weigh(&self) {
-        for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_stirred) {
-            seen.is_stirred = false;
+    pub fn record_digests(&self) {
+        for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_changed) {
+            seen.is_changed = false;
             let digest = seen.state.as_ref().map(digest).unwrap_or_default();
             OfChannel::Settles { second: false, digest }.note(&self.record, channel);
         }
     }
 
     /// Notes that a channel no longer exists.
-    fn gone(&self, channel: &str) {
+    fn remove_channel(&self, channel: &str) {
         let Some(seen) = self.all().remove(channel) else { return };
         OfChannel::Gone.note(&self.record, channel);
         self.give_up(&seen, Call::NONE);
@@ -164,7 +167,13 @@ impl Observer {
             .for_each(|turn| self.record.gave_up(Some(&Stream::from(turn.as_str())), by));
     }
 
-    fn read(&self, channel: &str, state: &SnapshotState, seen: &mut Seen, waits: &mut Vec<Waits>) {
+    fn read(
+        &self,
+        channel: &str,
+        state: &SnapshotState,
+        seen: &mut Seen,
+        waits: &mut Vec<WaitingCall>,
+    ) {
         match state {
             SnapshotState::Session(session) => self.read_session(session, seen),
             SnapshotState::Chat(chat) => self.read_chat(channel, chat, seen, waits),
@@ -191,7 +200,13 @@ impl Observer {
         }
     }
 
-    fn read_chat(&self, name: &str, chat: &ChatState, seen: &mut Seen, waits: &mut Vec<Waits>) {
+    fn read_chat(
+        &self,
+        name: &str,
+        chat: &ChatState,
+        seen: &mut Seen,
+        waits: &mut Vec<WaitingCall>,
+    ) {
         let mut known = BTreeSet::new();
         for turn in &chat.turns {
             known.insert(turn.id.clone());
@@ -211,7 +226,8 @@ impl Observer {
             seen.open.keys().filter(|turn| !known.contains(*turn)).cloned().collect();
         for turn in lost {
             seen.open.remove(&turn);
-            self.record.broke(&Stream::from(turn.as_str()), "the host no longer knows the turn");
+            self.record
+                .failed_stream(&Stream::from(turn.as_str()), "the host no longer knows the turn");
         }
     }
 
@@ -221,7 +237,7 @@ impl Observer {
         turn: &str,
         parts: &[ResponsePart],
         seen: &mut Seen,
-        waits: &mut Vec<Waits>,
+        waits: &mut Vec<WaitingCall>,
     ) {
         let stream = Stream::from(turn);
         let read = seen.open.entry(turn.to_owned()).or_insert_with(|| {
@@ -247,7 +263,7 @@ impl Observer {
                 let owner = call::owner(state).unwrap_or_default().to_owned();
                 let (chat, turn, tool) =
                     (chat.to_owned(), turn.to_owned(), pending.tool_name.clone());
-                waits.push(Waits { chat, turn, call: id, tool, owner });
+                waits.push(WaitingCall { chat, turn, call: id, tool, owner });
             }
         }
     }

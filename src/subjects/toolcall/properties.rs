@@ -52,7 +52,7 @@ macro_rules! own {
 
         /// Checks all of these properties. They share one [`Story`], so the history is read only
         /// once.
-        pub(super) fn breaks(cx: &CheckContext<'_>) -> Vec<Violation> {
+        pub(super) fn violations(cx: &CheckContext<'_>) -> Vec<Violation> {
             let story = Story::of(cx);
             let mut all = Vec::new();
             $(all.append(&mut $module::$check(&story));)*

@@ -48,7 +48,7 @@ impl Raw {
 
     /// Sends a request to the host, and returns the answer. Discards other messages that arrive
     /// before it.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &mut self,
         id: i64,
         method: &str,

@@ -34,22 +34,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LABEL: &str = "second";
 
 /// The connection, with its copies of the channels.
-struct Second {
+struct SecondConnection {
     socket: WebSocketStream<Stream>,
     record: Recorder,
-    copies: BTreeMap<String, Copy>,
+    copies: BTreeMap<String, ChannelCopy>,
     settles: Option<Instant>,
 }
 
 /// A copy of a channel's state.
-struct Copy {
+struct ChannelCopy {
     state: SnapshotState,
     as_of: u64,
-    is_stirred: bool,
+    is_changed: bool,
 }
 
 /// Opens a second connection, if possible. It remains until either side closes it.
-pub(super) async fn live(
+pub(super) async fn run(
     host: HostContext,
     server: Endpoint,
     client: String,
@@ -72,11 +72,11 @@ pub(super) async fn live(
             biased;
             _ = &mut close => break,
             heard = second.socket.next() => match heard {
-                Some(Ok(Frame::Text(text))) => second.hear(text.as_bytes()).await,
+                Some(Ok(Frame::Text(text))) => second.on_frame(text.as_bytes()).await,
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return,
             },
-            () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => second.weigh(),
+            () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => second.record_digests(),
         }
     }
     // The host may have closed it already.
@@ -88,34 +88,38 @@ async fn open(
     server: &Endpoint,
     client: &str,
     channels: Vec<String>,
-) -> Result<Second, Unanswered> {
+) -> Result<SecondConnection, Unanswered> {
     let mut raw = Raw::open(host, server, LABEL).await?;
-    let taken_in = raw.ask(1, method::INITIALIZE, &hello(client, channels)).await?;
-    let taken_in = read(Some(&taken_in)).map_err(Unanswered::lost)?;
-    Ok(Second::new(raw.socket, host.record.clone(), taken_in))
+    let initialized = raw.request(1, method::INITIALIZE, &hello(client, channels)).await?;
+    let initialized = read(Some(&initialized)).map_err(Unanswered::lost)?;
+    Ok(SecondConnection::new(raw.socket, host.record.clone(), initialized))
 }
 
-impl Second {
-    fn new(socket: WebSocketStream<Stream>, record: Recorder, taken_in: InitializeResult) -> Self {
-        let copies = taken_in.snapshots.into_iter().map(|snapshot| {
+impl SecondConnection {
+    fn new(
+        socket: WebSocketStream<Stream>,
+        record: Recorder,
+        initialized: InitializeResult,
+    ) -> Self {
+        let copies = initialized.snapshots.into_iter().map(|snapshot| {
             let as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
-            (snapshot.resource, Copy { state: snapshot.state, as_of, is_stirred: true })
+            (snapshot.resource, ChannelCopy { state: snapshot.state, as_of, is_changed: true })
         });
         Self { socket, record, copies: copies.collect(), settles: Some(Instant::now() + SETTLES) }
     }
 
-    async fn hear(&mut self, frame: &[u8]) {
+    async fn on_frame(&mut self, frame: &[u8]) {
         match Message::parse(frame) {
             Ok(Message::Notification { method, params: given }) if method == method::ACTION => {
                 if let Ok(envelope) = params::<ActionEnvelope>(given.as_deref()) {
-                    self.happened(&envelope);
+                    self.on_action(&envelope);
                 }
             }
             Ok(Message::Notification { method, params: given })
                 if method == method::SESSION_REMOVED =>
             {
                 if let Ok(removed) = params::<SessionRemovedParams>(given.as_deref()) {
-                    self.gone(&removed.session);
+                    self.remove_channel(&removed.session);
                 }
             }
             Ok(Message::Request { id, .. }) => {
@@ -127,19 +131,19 @@ impl Second {
         }
     }
 
-    fn gone(&mut self, channel: &str) {
+    fn remove_channel(&mut self, channel: &str) {
         if self.copies.remove(channel).is_some() {
             OfChannel::Settles { second: true, digest: String::new() }.note(&self.record, channel);
         }
     }
 
-    fn happened(&mut self, envelope: &ActionEnvelope) {
+    fn on_action(&mut self, envelope: &ActionEnvelope) {
         // A connection that is subscribed only to the chat, and not to the session, also receives
         // the removal.
         if let StateAction::SessionChatRemoved(removed) = &envelope.action {
-            self.gone(&removed.chat);
+            self.remove_channel(&removed.chat);
         }
-        let is_news = |copy: &&mut Copy| {
+        let is_news = |copy: &&mut ChannelCopy| {
             envelope.server_seq > copy.as_of && envelope.rejection_reason.is_none()
         };
         let Some(copy) = self.copies.get_mut(&envelope.channel).filter(is_news) else { return };
@@ -151,14 +155,14 @@ impl Second {
             let turn = crate::history::Stream::from(turn.as_str());
             OfCall { by: By::Second, call, what: Became::Is(status) }.note(&self.record, &turn);
         }
-        (copy.as_of, copy.is_stirred) = (envelope.server_seq, true);
+        (copy.as_of, copy.is_changed) = (envelope.server_seq, true);
         self.settles = Some(Instant::now() + SETTLES);
     }
 
-    fn weigh(&mut self) {
+    fn record_digests(&mut self) {
         self.settles = None;
-        for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_stirred) {
-            copy.is_stirred = false;
+        for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_changed) {
+            copy.is_changed = false;
             OfChannel::Settles { second: true, digest: digest(&copy.state) }
                 .note(&self.record, channel);
         }

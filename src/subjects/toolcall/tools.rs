@@ -78,14 +78,14 @@ impl Drop for Working {
 }
 
 /// Answers the host after the delay that the host's agent requests.
-pub(super) struct Patient;
+pub(super) struct DelayedAnswers;
 
 #[derive(Deserialize)]
 struct Question {
     takes: u64,
 }
 
-impl Answers for Patient {
+impl Answers for DelayedAnswers {
     fn answer(
         &self,
         _: String,

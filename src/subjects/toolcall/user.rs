@@ -16,14 +16,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answers::{self, Did};
-use super::observer::{Observer, Waits};
+use super::observer::{Observer, WaitingCall};
 use super::operations::ToolcallOperation;
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
 use super::{archive, claim, limits, second, tables, tools};
 use crate::history::{Answer, Call, Data};
 use crate::net::Endpoint;
-use crate::subject::{HostContext, Operated, Recorder};
+use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
 use reknit_toolcall::client::{Client, ClientConfig, Failure};
 use reknit_toolcall::wire::StateAction;
@@ -32,10 +32,10 @@ use reknit_toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContr
 use reknit_toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
 
 /// The maximum duration of a client's close.
-const GOODBYE: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The pause before a window retries a request that it needs at its start.
-const AGAIN: Duration = Duration::from_millis(200);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The key of the counter of window incarnations on the host's disk.
 const LIVES: &str = "lives";
@@ -58,17 +58,17 @@ struct Window {
     client: Arc<Client>,
     observer: Arc<Observer>,
     _looking: JoinSet<()>,
-    asked: Asked,
+    asked: PendingCalls,
 }
 
 /// The unanswered operations of one incarnation of a window.
-struct Asked {
+struct PendingCalls {
     record: Recorder,
     pending: Arc<Mutex<BTreeSet<Call>>>,
     busy: JoinSet<()>,
 }
 
-impl Asked {
+impl PendingCalls {
     fn new(record: Recorder) -> Self {
         Self { record, pending: Arc::default(), busy: JoinSet::new() }
     }
@@ -113,7 +113,7 @@ impl Window {
         let config = ClientConfig {
             id: Some(records::name_of(host.name.as_str(), incarnation)),
             tools: tools::toolbox(host),
-            answers: Arc::new(tools::Patient),
+            answers: Arc::new(tools::DelayedAnswers),
             limits: limits::client_limits(&host.limits),
         };
         let client = Arc::new(Client::new(&host.env, server.clone(), config));
@@ -121,14 +121,14 @@ impl Window {
         let watched = setup::watched(&host.plan);
         watched.iter().for_each(|channel| observer.watch(channel));
         let mut looking = JoinSet::new();
-        looking.spawn(look(host.clone(), client.clone(), observer.clone()));
+        looking.spawn(observe_changes(host.clone(), client.clone(), observer.clone()));
         let begins =
             (incarnation == 1 && is_first(host)).then(|| setup::first_turn(&host.plan)).flatten();
         let begins = begins
             .map(|(turn, setup)| (setup.chat, turn))
             .inspect(|(chat, _)| observer.watch(chat));
-        looking.spawn(move_in(client.clone(), watched, begins));
-        Self { client, observer, _looking: looking, asked: Asked::new(host.record.clone()) }
+        looking.spawn(join_session(client.clone(), watched, begins));
+        Self { client, observer, _looking: looking, asked: PendingCalls::new(host.record.clone()) }
     }
 }
 
@@ -138,15 +138,15 @@ fn is_first(host: &HostContext) -> bool {
 }
 
 /// Takes part in the session, and starts a turn if `begins` contains one.
-async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(String, String)>) {
+async fn join_session(client: Arc<Client>, watched: Vec<String>, begins: Option<(String, String)>) {
     while let Err(Failure::Lost | Failure::Late) =
         client.authenticate(archive::PROVIDER, super::TOKEN).await
     {
-        sleep(AGAIN).await;
+        sleep(RETRY_PAUSE).await;
     }
     let first = begins.as_ref().map_or(CHAT, |(chat, _)| chat);
     for channel in [SESSION, CHAT, first] {
-        look_at(&client, channel).await;
+        subscribe_to(&client, channel).await;
     }
     let joined = client.join(SESSION).await;
     if let (Ok(()), Some((chat, turn))) = (joined, begins) {
@@ -154,32 +154,32 @@ async fn move_in(client: Arc<Client>, watched: Vec<String>, begins: Option<(Stri
         let _ = client.start_turn(&chat, &turn, "at the start").await;
     }
     for channel in watched {
-        look_at(&client, &channel).await;
+        subscribe_to(&client, &channel).await;
     }
 }
 
 /// Subscribes to a channel, unless its state is known.
-async fn look_at(client: &Client, channel: &str) {
+async fn subscribe_to(client: &Client, channel: &str) {
     while client.confirmed(channel).is_none()
         && let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await
     {
-        sleep(AGAIN).await;
+        sleep(RETRY_PAUSE).await;
     }
 }
 
 /// Observes each change of a client's state, and gives the user's replies to calls that need
 /// consent.
-async fn look(host: HostContext, client: Arc<Client>, observer: Arc<Observer>) {
+async fn observe_changes(host: HostContext, client: Arc<Client>, observer: Arc<Observer>) {
     let (mut changes, mut settles, mut thinking) =
         (client.changes(), None::<Instant>, JoinSet::new());
     loop {
-        let (waits, is_stirred) = observer.look(|channel| client.confirmed(channel));
-        if is_stirred {
+        let (waits, is_changed) = observer.observe(|channel| client.confirmed(channel));
+        if is_changed {
             settles = Some(Instant::now() + SETTLES);
         }
         for call in waits.into_iter().filter(|call| call.owner == client.id()) {
             let setup: ToolSetup = host.plan.entry(setup::TOOL, &call.tool).unwrap_or_default();
-            thinking.spawn(consent(client.clone(), call, setup));
+            thinking.spawn(give_consent(client.clone(), call, setup));
         }
         tokio::select! {
             biased;
@@ -187,13 +187,13 @@ async fn look(host: HostContext, client: Arc<Client>, observer: Arc<Observer>) {
             Some(_) = thinking.join_next() => {}
             () = sleep_until(settles.unwrap_or_else(Instant::now)), if settles.is_some() => {
                 settles = None;
-                observer.weigh();
+                observer.record_digests();
             }
         }
     }
 }
 
-async fn consent(client: Arc<Client>, call: Waits, setup: ToolSetup) {
+async fn give_consent(client: Arc<Client>, call: WaitingCall, setup: ToolSetup) {
     sleep(setup.thinks.0).await;
     if setup.user != Consent::Ignores {
         // A reply that arrives too late has no effect.
@@ -223,7 +223,7 @@ impl WindowUser {
     }
 
     /// Performs operations as they arrive, then closes the window.
-    pub(super) async fn run(mut self, mut operations: Operated<ToolcallOperation>) {
+    pub(super) async fn run(mut self, mut operations: OperationQueue<ToolcallOperation>) {
         loop {
             tokio::select! {
                 biased;
@@ -239,7 +239,7 @@ impl WindowUser {
         let Window { client, _looking: looking, observer, asked } = window;
         drop((connected, looking, observer, asked));
         if let Some(client) = Arc::into_inner(client)
-            && timeout(GOODBYE, client.close()).await.is_err()
+            && timeout(CLOSE_TIMEOUT, client.close()).await.is_err()
         {
             tracing::warn!("the client did not close in time");
         }
@@ -324,7 +324,7 @@ impl WindowUser {
                 let (host, server, channels) =
                     (self.host.clone(), self.server.clone(), self.window.observer.channels());
                 self.host.record.queued(call, "opening");
-                self.connected.spawn(second::live(host, server, client.id(), channels, closed));
+                self.connected.spawn(second::run(host, server, client.id(), channels, closed));
             }
             ToolcallOperation::CloseSecond {} => match self.seconds.pop() {
                 Some(close) => {

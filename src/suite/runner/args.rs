@@ -39,7 +39,7 @@ pub enum RunnerMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// The action to take.
-    pub wanted: RunnerMode,
+    pub mode: RunnerMode,
     /// Filters that select tests. Without a filter, all tests are selected.
     pub filters: Vec<String>,
     /// Filters that exclude tests.
@@ -59,7 +59,7 @@ pub struct Args {
 impl Default for Args {
     fn default() -> Self {
         Self {
-            wanted: RunnerMode::Run,
+            mode: RunnerMode::Run,
             filters: Vec::new(),
             skip: Vec::new(),
             exact: false,
@@ -116,8 +116,8 @@ impl Args {
                     self.quiet = one_of(flag, &value, &[("pretty", false), ("terse", true)])?
                 }
                 "--color" => self.colour = one_of(flag, &value, &COLOURS)?,
-                "--list" => self.wanted = RunnerMode::List,
-                "-h" | "--help" => self.wanted = RunnerMode::Help,
+                "--list" => self.mode = RunnerMode::List,
+                "-h" | "--help" => self.mode = RunnerMode::Help,
                 "--exact" => self.exact = true,
                 "-q" | "--quiet" => self.quiet = true,
                 "--ignored" | "--bench" => self.none = true,

@@ -91,7 +91,7 @@ fn a_page_ends_with_the_failures_and_the_totals() {
 }
 
 #[test]
-fn quiet_tests_are_letters() {
+fn quiet_mode_prints_a_letter_per_test() {
     let (page, _) = printed("late --quiet");
     assert!(page.starts_with("\nrunning 2 tests\n.F\nfailures:\n"), "{page}");
 }

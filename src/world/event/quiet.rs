@@ -14,7 +14,7 @@ use std::cell::Cell;
 use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
-use crate::world::acks::freshen;
+use crate::world::acks::update_overtaken_ack;
 use crate::world::link::packets_first;
 use crate::world::local;
 use crate::world::queue::Due;
@@ -57,7 +57,9 @@ impl World {
         let now = self.now();
         while let Some(quiet) = self.has_passed(now) {
             match self.queue.pop(now) {
-                Some(Due::Packet { conn, from, n, tcp }) if quiet => self.owe(conn, from, n, tcp),
+                Some(Due::Packet { conn, from, n, tcp }) if quiet => {
+                    self.defer_ack(conn, from, n, tcp)
+                }
                 due => due.into_iter().for_each(|due| self.act(due)),
             }
         }
@@ -74,11 +76,11 @@ impl World {
 
     /// Stores an acknowledgement that arrives now and whose delivery to the kernel is deferred.
     /// Ignores one that a newer acknowledgement has overtaken.
-    fn owe(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
+    fn defer_ack(&mut self, conn: ConnIndex, from: Side, n: u64, mut tcp: TcpSegment) {
         let dropped = self.is_dropped(conn);
-        let direction = self.conns.get(conn).from(from);
+        let direction = self.conns.get_mut(conn).from(from);
         let overtaken = direction.seen_ack.is_some_and(|(newest, ..)| newest > n);
-        freshen(direction, n, &mut tcp);
+        update_overtaken_ack(direction, n, &mut tcp);
         if !overtaken && !dropped {
             direction.owed = Some(tcp);
         }
@@ -87,8 +89,8 @@ impl World {
     /// Delivers the deferred acknowledgement to the kernel of an end, because its user writes or
     /// closes. The kernel still knows the connection: if it had been made to forget it, the end
     /// would have an error or no user.
-    pub(in crate::world) fn settle(&mut self, conn: ConnIndex, at: Side) {
-        if let Some(tcp) = self.conns.get(conn).from(at.other()).owed.take() {
+    pub(in crate::world) fn deliver_deferred_ack(&mut self, conn: ConnIndex, at: Side) {
+        if let Some(tcp) = self.conns.get_mut(conn).from(at.other()).owed.take() {
             let packet = self.packet(conn, at.other(), tcp);
             self.stack.deliver(packet, true);
         }
@@ -98,15 +100,15 @@ impl World {
     /// acknowledgement that changes nothing.
     fn is_quiet(&self, segment: Option<(ConnIndex, Side, &TcpSegment)>) -> bool {
         segment.is_some_and(|(conn, from, tcp)| {
-            !self.facts(conn, from, tcp).in_order() && self.is_at_ease(conn, from)
+            !self.facts(conn, from, tcp).in_order() && self.is_ack_redundant(conn, from)
         })
     }
 
     /// Returns whether an acknowledgement from an end changes nothing at the other end: no fault
     /// targets the connection, the connection is open, and all data that was written there has left
     /// and has room.
-    fn is_at_ease(&self, conn: ConnIndex, from: Side) -> bool {
-        let (state, to) = (self.conns.look(conn), from.other());
+    fn is_ack_redundant(&self, conn: ConnIndex, from: Side) -> bool {
+        let (state, to) = (self.conns.get(conn), from.other());
         let [behind, ahead] = [from, to].map(|side| &state.directions[side as usize]);
         let touched =
             || self.faults.active.iter().any(|fault| fault.target.holds(&self.conns, conn));

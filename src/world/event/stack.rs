@@ -16,7 +16,7 @@ use turmoil_net::{EnterGuard, HostId, KernelConfig, Net, NetstatEntry, Packet};
 use crate::net::BoxFuture;
 use crate::schedule::Host;
 use crate::subject::Root;
-use crate::world::engine::{Handed, RawListener, RawSocket, Stack};
+use crate::world::engine::{DeliveryResult, RawListener, RawSocket, Stack};
 use crate::world::local::{self, HostIx, NOBODY};
 
 impl RawSocket for TcpStream {
@@ -107,10 +107,10 @@ impl Stack for EventStack {
         }
     }
 
-    fn deliver(&mut self, packet: Packet, _: bool) -> Handed {
+    fn deliver(&mut self, packet: Packet, _: bool) -> DeliveryResult {
         self.touched.set(true);
         self.net.deliver(packet);
-        Handed::Taken
+        DeliveryResult::Taken
     }
 
     fn reset(&mut self, rst: Packet) {
@@ -148,7 +148,7 @@ impl Stack for EventStack {
         }
     }
 
-    fn strays(&self) -> Vec<String> {
+    fn unowned_resources(&self) -> Vec<String> {
         let reported = |entry: NetstatEntry| match entry.peer {
             Some(peer) => format!("a socket, {} to {peer}", entry.local),
             None => format!("a socket that listens at {}", entry.local),

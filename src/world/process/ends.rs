@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-use tokio::sync::Mutex as Turns;
+use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::PIPE;
@@ -21,7 +21,7 @@ use crate::subject::Recorder;
 const END_OF_INPUT: u8 = 4;
 
 /// The process's ends.
-pub(super) struct Far {
+pub(super) struct ProcessEnds {
     pub(super) stdin: DuplexStream,
     pub(super) stdout: DuplexStream,
     /// `None` for a terminal, whose standard error is the same as its standard output.
@@ -30,7 +30,7 @@ pub(super) struct Far {
 
 /// Creates the launcher's ends and the process's ends. If the launcher wants no standard input, the
 /// input of the process is already closed.
-pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
+pub(super) fn ends(stdio: Stdio) -> (Streams, ProcessEnds) {
     let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] =
         std::array::from_fn(|_| duplex(PIPE));
     let terminal = matches!(stdio, Stdio::Terminal(_));
@@ -39,48 +39,55 @@ pub(super) fn ends(stdio: Stdio) -> (Streams, Far) {
         stdout: Some(Box::new(stdout)),
         stderr: (!terminal).then(|| Box::new(stderr) as _),
     };
-    (near, Far { stdin: stdin_far, stdout: stdout_far, stderr: (!terminal).then_some(stderr_far) })
+    (
+        near,
+        ProcessEnds {
+            stdin: stdin_far,
+            stdout: stdout_far,
+            stderr: (!terminal).then_some(stderr_far),
+        },
+    )
 }
 
 /// The process's ends, in the form in which the process uses them.
 pub(super) struct ProcessPipes<'a> {
-    pub(super) stdin: Reader<'a>,
-    pub(super) stdout: Pen<'a>,
-    pub(super) stderr: Pen<'a>,
+    pub(super) stdin: ProcessInput<'a>,
+    pub(super) stdout: ProcessOutput<'a>,
+    pub(super) stderr: ProcessOutput<'a>,
     /// Whether all three are one terminal.
     pub(super) terminal: bool,
 }
 
-impl Far {
+impl ProcessEnds {
     /// Returns the ends of the process with this name in the history.
-    pub(super) fn held<'a>(self, name: &str, record: &'a Recorder) -> ProcessPipes<'a> {
+    pub(super) fn into_pipes<'a>(self, name: &str, record: &'a Recorder) -> ProcessPipes<'a> {
         let terminal = self.stderr.is_none();
         let stream = |end: &str| Stream::from(format!("{name}/{end}").as_str());
-        let out = Arc::new(Turns::new(self.stdout));
-        let err = self.stderr.map_or_else(|| out.clone(), |err| Arc::new(Turns::new(err)));
-        let pen = |source: &str, to| Pen {
+        let out = Arc::new(Mutex::new(self.stdout));
+        let err = self.stderr.map_or_else(|| out.clone(), |err| Arc::new(Mutex::new(err)));
+        let output = |source: &str, to| ProcessOutput {
             source: format!("{name}/{source}"),
             stream: stream(if terminal { "pty" } else { source }),
             record,
             to,
         };
         ProcessPipes {
-            stdin: Reader {
+            stdin: ProcessInput {
                 from: self.stdin,
                 stream: stream("stdin"),
                 record,
                 terminal,
                 lines: CallLines::default(),
             },
-            stdout: pen("stdout", out),
-            stderr: pen("stderr", err),
+            stdout: output("stdout", out),
+            stderr: output("stderr", err),
             terminal,
         }
     }
 }
 
 /// The input of a process.
-pub(super) struct Reader<'a> {
+pub(super) struct ProcessInput<'a> {
     from: DuplexStream,
     stream: Stream,
     record: &'a Recorder,
@@ -89,10 +96,10 @@ pub(super) struct Reader<'a> {
     lines: CallLines,
 }
 
-impl Reader<'_> {
+impl ProcessInput<'_> {
     /// Reads the standard input to its end, records the bytes, and writes them to `echo` if there
     /// is one.
-    pub(super) async fn read(&mut self, echo: Option<&Pen<'_>>) -> io::Result<()> {
+    pub(super) async fn read(&mut self, echo: Option<&ProcessOutput<'_>>) -> io::Result<()> {
         let mut buffer = [0; 4096];
         loop {
             let count = self.from.read(&mut buffer).await?;
@@ -119,17 +126,17 @@ impl Reader<'_> {
 }
 
 /// The output of a process: one per pipe, or two that share a terminal.
-pub(super) struct Pen<'a> {
+pub(super) struct ProcessOutput<'a> {
     /// The name of the pipe, as its lines contain it.
     pub(super) source: String,
     /// The name of the stream in the history.
     stream: Stream,
     record: &'a Recorder,
     /// Locked for each item, so that an echo and a line do not mix.
-    to: Arc<Turns<DuplexStream>>,
+    to: Arc<Mutex<DuplexStream>>,
 }
 
-impl Pen<'_> {
+impl ProcessOutput<'_> {
     pub(super) async fn print(&self, print: Print) -> io::Result<()> {
         for n in 1..=print.lines {
             if !print.every.is_zero() {

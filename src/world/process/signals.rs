@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::BROKEN_PIPE;
-use super::ends::{Far, Pen, ProcessPipes, Reader};
+use super::ends::{ProcessEnds, ProcessInput, ProcessOutput, ProcessPipes};
 use super::script::{Print, ProcessEnd, Script, Stdin, outcome};
 use crate::history::Stream;
 use crate::process::{Exit, KILL};
@@ -54,19 +54,19 @@ pub(super) struct Process {
     pub(super) script: Script,
     pub(super) record: Recorder,
     pub(super) signals: Arc<SignalReceiver>,
-    pub(super) ends: Far,
+    pub(super) ends: ProcessEnds,
 }
 
 impl Process {
     /// Plays the script to the end, reports the end to its waiter, and holds the pipes as long as
     /// the script requires.
-    pub(super) async fn live(self, ended: oneshot::Sender<Exit>) {
+    pub(super) async fn run(self, ended: oneshot::Sender<Exit>) {
         let Self { name, script, record, signals, ends } = self;
-        let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.held(&name, &record);
+        let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.into_pipes(&name, &record);
         let (exit, all_killed) = tokio::select! {
             biased;
             number = signals.fatal(&script.ignores) => (Exit::Signal(number), true),
-            played = play(&script, &mut stdin, &stdout, &stderr) => {
+            played = run_script(&script, &mut stdin, &stdout, &stderr) => {
                 (played.unwrap_or(Exit::Signal(if terminal { HANG_UP } else { BROKEN_PIPE })), false)
             }
         };
@@ -79,7 +79,7 @@ impl Process {
             tokio::select! {
                 biased;
                 _ = signals.fatal(&script.ignores) => {}
-                () = last_words(after, script.stdout.lines + 1, &stdout) => {}
+                () = print_late_output(after, script.stdout.lines + 1, &stdout) => {}
             }
         }
         stdout.close();
@@ -91,11 +91,11 @@ impl Process {
 ///
 /// # Errors
 /// If it prints and there is no reader any more.
-async fn play(
+async fn run_script(
     script: &Script,
-    stdin: &mut Reader<'_>,
-    out: &Pen<'_>,
-    err: &Pen<'_>,
+    stdin: &mut ProcessInput<'_>,
+    out: &ProcessOutput<'_>,
+    err: &ProcessOutput<'_>,
 ) -> io::Result<Exit> {
     let printing = async {
         tokio::try_join!(out.print(script.stdout), err.print(script.stderr))?;
@@ -124,7 +124,7 @@ async fn play(
 }
 
 /// Prints the last line of a child of the process.
-async fn last_words(after: std::time::Duration, n: u64, out: &Pen<'_>) {
+async fn print_late_output(after: std::time::Duration, n: u64, out: &ProcessOutput<'_>) {
     sleep(after).await;
     let line = Print { bytes: None, ..Print::default() }.line(&out.source, n);
     let _ = out.log(line).await; // a line without a reader is lost

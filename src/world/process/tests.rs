@@ -280,7 +280,7 @@ async fn dropping_a_child_kills_it_unless_the_host_dies() {
     assert_eq!(machine.processes.alive(), 0);
 
     let child = machine.launch().await;
-    machine.processes.go_down();
+    machine.processes.on_host_down();
     drop(child);
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 1);
@@ -298,8 +298,8 @@ async fn dropping_a_child_kills_it_unless_the_host_dies() {
 async fn a_restarted_host_does_not_count_surviving_processes() {
     let machine = Machine::with(Script { end: ProcessEnd::Never, ..Script::default() });
     let mut survivor = machine.launch().await;
-    machine.processes.go_down();
-    machine.processes.come_up();
+    machine.processes.on_host_down();
+    machine.processes.on_host_up();
     assert_eq!(machine.processes.alive(), 0);
     assert_eq!(survivor.signal(9).unwrap_err().kind(), io::ErrorKind::NotFound);
 

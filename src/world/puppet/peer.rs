@@ -44,19 +44,19 @@ impl Peer {
     }
 
     /// Sends a text. On a WebSocket it is one message.
-    pub(super) async fn log(&mut self, text: String) -> io::Result<()> {
+    pub(super) async fn send_text(&mut self, text: String) -> io::Result<()> {
         match self {
             Self::Bytes(stream) => stream.write_all(text.as_bytes()).await,
-            Self::WebSocket(messages) => messages.log(text).await,
+            Self::WebSocket(messages) => messages.send_text(text).await,
         }
     }
 
     /// Receives the next bytes, and appends them to `read`. Returns their number: 0 at the end of
     /// the connection.
-    pub(super) async fn hear(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
+    pub(super) async fn receive(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
         match self {
             Self::Bytes(stream) => stream.read_buf(read).await,
-            Self::WebSocket(messages) => messages.hear(read).await,
+            Self::WebSocket(messages) => messages.receive(read).await,
         }
     }
 }

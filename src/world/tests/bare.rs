@@ -11,7 +11,8 @@ use crate::net::{Endpoint, Stream};
 use crate::property::{CheckContext, GENERIC, Guarantees, WorkBounds};
 use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
 use crate::subject::{
-    Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, Operated, Root, Subject,
+    Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, OperationQueue, Root,
+    Subject,
 };
 use crate::world::{Options, process, run};
 
@@ -32,7 +33,7 @@ impl Subject for Bare {
         "bare"
     }
 
-    fn about(&self) -> &'static str {
+    fn description(&self) -> &'static str {
         "two roots"
     }
 
@@ -53,7 +54,7 @@ impl Subject for Bare {
         (self.serve)(host).await;
     }
 
-    async fn drive(&self, host: HostContext, _: Operated<Nothing>) {
+    async fn drive(&self, host: HostContext, _: OperationQueue<Nothing>) {
         (self.drive)(host).await;
     }
 
@@ -176,7 +177,7 @@ pub async fn connect(host: &HostContext) -> Stream {
 }
 
 /// Reads from a connection: returns text, `eof`, or the kind of an error.
-pub async fn hear(stream: &mut Stream) -> String {
+pub async fn receive(stream: &mut Stream) -> String {
     let mut buffer = vec![0; 1 << 16];
     match stream.read(&mut buffer).await {
         Ok(0) => "eof".into(),
@@ -218,9 +219,9 @@ pub async fn ask_every_second(host: HostContext) {
         if let Err(error) = stream.write_all(b"hello").await {
             return log(&host, format!("write: {:?}", error.kind()));
         }
-        let heard = hear(&mut stream).await;
-        log(&host, heard.clone());
-        if heard != "hello" || start.elapsed() > Duration::from_secs(50) {
+        let received = receive(&mut stream).await;
+        log(&host, received.clone());
+        if received != "hello" || start.elapsed() > Duration::from_secs(50) {
             return;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -43,8 +43,8 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
                 log(&timer, "timer");
             });
             let mut stream = listener.accept().await.unwrap();
-            let heard = hear(&mut stream).await;
-            log(&host, heard);
+            let received = receive(&mut stream).await;
+            log(&host, received);
             tasks.join_next().await;
         },
         |host| async move {

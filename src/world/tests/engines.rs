@@ -79,12 +79,12 @@ fn short_plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
 /// Sends `hello` this many times and logs each reply. Stops at a different reply.
 async fn ask(host: &HostContext, stream: &mut Stream, times: usize, pause: Duration) {
     for _ in 0..times {
-        let heard = match stream.write_all(b"hello").await {
-            Ok(()) => hear(stream).await,
+        let received = match stream.write_all(b"hello").await {
+            Ok(()) => receive(stream).await,
             Err(error) => format!("write: {:?}", error.kind()),
         };
-        log(host, heard.clone());
-        if heard != "hello" {
+        log(host, received.clone());
+        if received != "hello" {
             return;
         }
         sleep(pause).await;
@@ -138,8 +138,8 @@ fn a_cut_that_each_end_learns_of_in_its_own_time() {
 #[test]
 fn a_cut_wakes_a_reader_that_waits() {
     let subject = bare(echo, |host| async move {
-        let heard = hear(&mut connect(&host).await).await;
-        log(&host, heard);
+        let received = receive(&mut connect(&host).await).await;
+        log(&host, received);
         std::future::pending().await
     });
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns: BTreeMap::new() };
@@ -208,13 +208,13 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
         |host| async move {
             let mut listener = host.env.net.listen(&server()).await.unwrap();
             let mut stream = listener.accept().await.unwrap();
-            let mut heard = Vec::new();
-            let end = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut heard).await;
+            let mut received = Vec::new();
+            let end = tokio::io::AsyncReadExt::read_to_end(&mut stream, &mut received).await;
             log(
                 &host,
                 format!(
                     "{} {:?}",
-                    String::from_utf8_lossy(&heard),
+                    String::from_utf8_lossy(&received),
                     end.map_err(|error| error.kind())
                 ),
             );
@@ -240,8 +240,8 @@ fn a_reset_discards_no_delivered_data() {
         stream.write_all(b"hello").await.unwrap();
         sleep(secs(3)).await;
         for _ in 0..3 {
-            let heard = hear(&mut stream).await;
-            log(&host, heard);
+            let received = receive(&mut stream).await;
+            log(&host, received);
         }
         std::future::pending().await
     });
@@ -269,8 +269,8 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
             let mut stream = connect(&host).await;
             sleep(secs(5)).await;
             ask(&host, &mut stream, 1, ms(0)).await;
-            let heard = hear(&mut stream).await;
-            log(&host, heard);
+            let received = receive(&mut stream).await;
+            log(&host, received);
             std::future::pending().await
         },
     );

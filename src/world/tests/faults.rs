@@ -38,8 +38,8 @@ fn when(story: &[String], ends: &str) -> Option<u64> {
 /// Opens a connection and keeps it idle. Logs how it ends.
 async fn idle(host: HostContext) {
     let mut stream = connect(&host).await;
-    let heard = hear(&mut stream).await;
-    log(&host, heard);
+    let received = receive(&mut stream).await;
+    log(&host, received);
     std::future::pending::<()>().await;
 }
 
@@ -102,8 +102,8 @@ fn a_cut_loses_segments_in_flight() {
         let mut stream = connect(&host).await;
         sleep(secs(1)).await;
         stream.write_all(b"lost").await.unwrap();
-        let heard = hear(&mut stream).await;
-        log(&host, heard);
+        let received = receive(&mut stream).await;
+        log(&host, received);
     });
     let trigger = Trigger::milestone("never");
     let mut plan = plan_after(trigger, fault.clone());
@@ -137,12 +137,12 @@ async fn count_bytes(host: HostContext) {
     let mut stream = listener.accept().await.unwrap();
     let mut total = 0;
     loop {
-        let heard = hear(&mut stream).await;
-        if heard == "eof" || heard.starts_with("Conn") {
-            log(&host, format!("{total} bytes, {heard}"));
+        let received = receive(&mut stream).await;
+        if received == "eof" || received.starts_with("Conn") {
+            log(&host, format!("{total} bytes, {received}"));
             return std::future::pending().await;
         }
-        total += heard.len();
+        total += received.len();
     }
 }
 
@@ -248,9 +248,9 @@ fn segments_after_a_lost_one_wait_for_its_retransmission() {
                 stream.write_all(b"abc\n").await.unwrap();
                 sleep(ms(wait)).await;
             }
-            let mut heard = [0; 12];
-            tokio::io::AsyncReadExt::read_exact(&mut stream, &mut heard).await.unwrap();
-            log(&host, String::from_utf8_lossy(&heard).into_owned());
+            let mut received = [0; 12];
+            tokio::io::AsyncReadExt::read_exact(&mut stream, &mut received).await.unwrap();
+            log(&host, String::from_utf8_lossy(&received).into_owned());
         });
         let mut plan = plan([(at, fault)]);
         plan.latency = (ms(1), ms(2));
@@ -275,9 +275,9 @@ fn segments_around_a_short_partition_stay_in_order() {
             stream.write_all(&[b'a' + n]).await.unwrap();
             sleep(ms(25)).await;
         }
-        let mut heard = [0; 20];
-        stream.read_exact(&mut heard).await.unwrap();
-        log(&host, String::from_utf8_lossy(&heard).into_owned());
+        let mut received = [0; 20];
+        stream.read_exact(&mut received).await.unwrap();
+        log(&host, String::from_utf8_lossy(&received).into_owned());
     });
     let fault = Fault::Partition {
         hosts: ("client".into(), "server".into()),
@@ -307,14 +307,14 @@ fn a_host_answers_only_a_syn_that_passes_the_link() {
     ] {
         let subject = bare(echo, |host| async move {
             sleep(secs(1)).await;
-            let heard = match host.env.net.connect(&server()).await {
+            let received = match host.env.net.connect(&server()).await {
                 Err(error) => format!("{:?}", error.kind()),
                 Ok(mut stream) => {
                     stream.write_all(b"abc\n").await.ok();
-                    hear_some(&mut stream).await
+                    receive_some(&mut stream).await
                 }
             };
-            log(&host, heard);
+            log(&host, received);
         });
         let story = story(&history(&subject, &plan([(500, partition()), (500, door)])), true);
         // The SYN is lost at 1 s. The next try comes at most 3 s later.
@@ -324,10 +324,10 @@ fn a_host_answers_only_a_syn_that_passes_the_link() {
 }
 
 /// Returns the first three bytes as text, or `0` if the connection ends before them.
-async fn hear_some(stream: &mut crate::net::Stream) -> String {
-    let mut heard = [0; 3];
-    match tokio::io::AsyncReadExt::read_exact(stream, &mut heard).await {
-        Ok(_) => String::from_utf8_lossy(&heard).into_owned(),
+async fn receive_some(stream: &mut crate::net::Stream) -> String {
+    let mut received = [0; 3];
+    match tokio::io::AsyncReadExt::read_exact(stream, &mut received).await {
+        Ok(_) => String::from_utf8_lossy(&received).into_owned(),
         Err(_) => "0".into(),
     }
 }
@@ -368,8 +368,8 @@ fn delay_close_delays_only_the_close_and_not_the_other_direction() {
             // While the FIN is late, 200 KiB flow in the other direction: more than any window.
             let sent = stream.write_all(&[7; 200 << 10]).await.is_ok();
             log(&other, format!("sent {sent}"));
-            let heard = hear(&mut stream).await;
-            log(&host, heard);
+            let received = receive(&mut stream).await;
+            log(&host, received);
         },
         |host| async move {
             let mut stream = connect(&host).await;
@@ -438,9 +438,9 @@ fn held_small_segments_arrive_in_order() {
         let expected = expected.clone();
         async move {
             let mut stream = host.env.net.listen(&server()).await.unwrap().accept().await.unwrap();
-            let mut heard = vec![0; expected.len()];
-            stream.read_exact(&mut heard).await.unwrap();
-            log(&host, if heard == expected { "all of it" } else { "something else" });
+            let mut received = vec![0; expected.len()];
+            stream.read_exact(&mut received).await.unwrap();
+            log(&host, if received == expected { "all of it" } else { "something else" });
             std::future::pending::<()>().await;
         }
     };
@@ -479,12 +479,12 @@ fn segments_that_wait_for_a_slow_link_continue_when_the_link_is_fast_again() {
 }
 
 /// Connects once per second, and logs the result.
-async fn knock(host: HostContext) {
+async fn connect_now(host: HostContext) {
     for _ in 0..12 {
         let story = match host.env.net.connect(&server()).await {
             Ok(mut stream) => {
-                let greeted = tokio::time::timeout(ms(500), hear(&mut stream)).await;
-                greeted.map_or("up".to_owned(), |heard| format!("up, {heard}"))
+                let greeted = tokio::time::timeout(ms(500), receive(&mut stream)).await;
+                greeted.map_or("up".to_owned(), |received| format!("up, {received}"))
             }
             Err(error) => format!("{:?}", error.kind()),
         };
@@ -493,8 +493,8 @@ async fn knock(host: HostContext) {
     }
 }
 
-fn knocked(fault: Fault) -> Vec<String> {
-    story(&history(&bare(echo, knock), &plan([(3_000, fault)])), true)
+fn connected_at(fault: Fault) -> Vec<String> {
+    story(&history(&bare(echo, connect_now), &plan([(3_000, fault)])), true)
         .into_iter()
         .filter(|line| line.starts_with("client"))
         .collect()
@@ -502,7 +502,7 @@ fn knocked(fault: Fault) -> Vec<String> {
 
 #[test]
 fn a_refused_connection_fails_at_once_until_the_fault_ends() {
-    let story = knocked(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
+    let story = connected_at(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
     let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
     assert!((4..=5).contains(&refused), "{story:?}");
     assert!(story.last().unwrap().ends_with("up"), "{story:?}");
@@ -510,7 +510,7 @@ fn a_refused_connection_fails_at_once_until_the_fault_ends() {
 
 #[test]
 fn a_hang_lasts_until_the_first_retransmitted_syn_after_it() {
-    let story = knocked(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
+    let story = connected_at(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
     let pause = story
         .windows(2)
         .map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap())
@@ -523,7 +523,7 @@ fn a_hang_lasts_until_the_first_retransmitted_syn_after_it() {
 #[test]
 fn accept_then_close_is_an_end_of_stream_that_the_server_does_not_see() {
     let history = history(
-        &bare(echo, knock),
+        &bare(echo, connect_now),
         &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]),
     );
     let story = story(&history, false);
@@ -565,8 +565,8 @@ async fn write_after_a_second(host: HostContext) {
     sleep(secs(1)).await;
     stream.write_all(b"hello").await.unwrap();
     crate::milestone!("bare.client.wrote", conn = stream.id().0);
-    let heard = hear(&mut stream).await;
-    log(&host, heard);
+    let received = receive(&mut stream).await;
+    log(&host, received);
     std::future::pending::<()>().await;
 }
 

@@ -29,9 +29,9 @@ async fn come_again(host: HostContext) {
                         log(&host, "write failed");
                         break;
                     }
-                    let heard = hear(&mut stream).await;
-                    if heard != "hello" {
-                        log(&host, heard);
+                    let received = receive(&mut stream).await;
+                    if received != "hello" {
+                        log(&host, received);
                         break;
                     }
                     sleep(secs(1)).await;
@@ -217,8 +217,8 @@ fn a_puppet_plays_a_server() {
         let mut stream = connect(&host).await;
         stream.write_all(b"hello").await.unwrap();
         for _ in 0..3 {
-            let heard = hear(&mut stream).await;
-            log(&host, heard);
+            let received = receive(&mut stream).await;
+            log(&host, received);
         }
     });
     assert_eq!(
@@ -256,8 +256,8 @@ fn a_puppet_sends_websocket_messages_and_plays_another_script_on_the_second_conn
     let subject = bare(echo, |host| async move {
         for answer in ["eno", "owt"] {
             let (mut socket, _) = client_async("ws://server/", connect(&host).await).await.unwrap();
-            let heard = socket.next().await.unwrap().unwrap();
-            log(&host, heard.into_text().unwrap().to_string());
+            let received = socket.next().await.unwrap().unwrap();
+            log(&host, received.into_text().unwrap().to_string());
             socket.send(Message::text(answer)).await.unwrap();
         }
     });
@@ -313,10 +313,10 @@ fn only_data_that_left_a_host_before_its_power_loss_arrives() {
         },
         |host| async move {
             let mut stream = connect(&host).await;
-            let mut heard = String::from("x");
-            while heard == "x" {
-                heard = hear(&mut stream).await;
-                log(&host, heard.clone());
+            let mut received = String::from("x");
+            while received == "x" {
+                received = receive(&mut stream).await;
+                log(&host, received.clone());
             }
             std::future::pending::<()>().await;
         },
@@ -325,7 +325,7 @@ fn only_data_that_left_a_host_before_its_power_loss_arrives() {
         plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
     plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
     let story = story(&history(&subject, &plan), true);
-    let (last, heard) = story.split_last().unwrap();
+    let (last, received) = story.split_last().unwrap();
     assert!(last.ends_with("ConnectionReset") && when(last) > 6_000, "{story:?}");
-    assert!(heard.iter().all(|line| when(line) <= 1_050), "{story:?}");
+    assert!(received.iter().all(|line| when(line) <= 1_050), "{story:?}");
 }

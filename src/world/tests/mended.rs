@@ -59,8 +59,8 @@ fn a_reply_that_comes_with_a_reset_is_read_first() {
         stream.write_all(b"hello").await.unwrap();
         sleep(secs(3)).await;
         for _ in 0..3 {
-            let heard = hear(&mut stream).await;
-            log(&host, heard);
+            let received = receive(&mut stream).await;
+            log(&host, received);
         }
         let wrote = stream.write_all(b"x").await.unwrap_err().kind();
         log(&host, format!("{wrote:?}"));

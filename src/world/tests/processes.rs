@@ -67,7 +67,7 @@ async fn absent(_: HostContext) {
 }
 
 /// Returns how each process and each pipe ended, as `4000 p1: exit 7`.
-fn truth(history: &History) -> Vec<String> {
+fn ground_truth(history: &History) -> Vec<String> {
     let ended = |event: &crate::history::Event| match &event.what {
         EventKind::Ended { stream, outcome } => Some(format!("{} {stream}: {outcome}", event.at.0)),
         _ => None,
@@ -78,7 +78,7 @@ fn truth(history: &History) -> Vec<String> {
 /// Returns the counts of `processes` on the server, in order.
 fn counted(history: &History) -> Vec<u64> {
     let count = |event: &crate::history::Event| match &event.what {
-        EventKind::Census { counts, .. } => counts.get("processes").copied(),
+        EventKind::ResourceCounts { counts, .. } => counts.get("processes").copied(),
         _ => None,
     };
     history.events.iter().filter_map(count).collect()
@@ -163,9 +163,15 @@ fn process_output_arrives_and_is_recorded_as_ground_truth() {
         let history = on(engine, &bare(reports, absent), &plan);
         let lines = ["server: 1 p1/stdout", "server: 2 p1/stdout", "server: Code(7)"];
         assert_eq!(story(&history, false), lines, "{engine:?}");
-        let truth: Vec<_> =
-            truth(&history).iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect();
-        assert_eq!(truth, ["p1: exit 7", "p1/stdout: closed", "p1/stderr: closed"], "{engine:?}");
+        let ground_truth: Vec<_> = ground_truth(&history)
+            .iter()
+            .map(|line| line.split_once(' ').unwrap().1.to_owned())
+            .collect();
+        assert_eq!(
+            ground_truth,
+            ["p1: exit 7", "p1/stdout: closed", "p1/stderr: closed"],
+            "{engine:?}"
+        );
         assert_eq!(counted(&history), [1, 0], "{engine:?}");
     }
 }
@@ -205,11 +211,11 @@ fn processes_die_with_their_host_and_a_restarted_host_has_none() {
         );
         for engine in ENGINES {
             let history = on(engine, &bare(keeps, absent), &plan);
-            let truth = truth(&history);
-            assert_eq!(truth.len(), 3, "{truth:?}");
+            let ground_truth = ground_truth(&history);
+            assert_eq!(ground_truth.len(), 3, "{ground_truth:?}");
             assert!(
-                matches!(&*truth[0], "5500 p1: signal 9" | "5501 p1: signal 9"),
-                "{engine:?}: {truth:?}"
+                matches!(&*ground_truth[0], "5500 p1: signal 9" | "5501 p1: signal 9"),
+                "{engine:?}: {ground_truth:?}"
             );
             let second = history
                 .events
@@ -234,8 +240,11 @@ fn processes_survive_a_crash_if_the_step_requests_it() {
             &with_process(entry.clone(), [(5_500, survived(Some(secs(3))))]),
         );
         // Its standard error no longer has a reader, so the next line there ends the process.
-        let truth = truth(&history);
-        assert!(truth[0].starts_with("600") && truth[0].ends_with(" p1: signal 13"), "{truth:?}");
+        let ground_truth = ground_truth(&history);
+        assert!(
+            ground_truth[0].starts_with("600") && ground_truth[0].ends_with(" p1: signal 13"),
+            "{ground_truth:?}"
+        );
         assert_eq!(
             counted(&history),
             [1, 0],
@@ -283,23 +292,23 @@ fn processes_are_not_tasks_of_a_host_and_wake_the_tasks_of_their_host() {
         let (mut input, mut output) = (child.stdin().unwrap(), child.stdout().unwrap());
         for _ in 0..3 {
             input.write_all(b"ping").await.unwrap();
-            let mut heard = [0; 4];
-            output.read_exact(&mut heard).await.unwrap();
+            let mut received = [0; 4];
+            output.read_exact(&mut received).await.unwrap();
             crate::milestone!("bare.heard");
         }
         std::future::pending().await
     };
     let plan = with_process(json!({ "stdin": "echo" }), []);
     let history = history(&bare(speaks, absent), &plan);
-    let heard = history
+    let received = history
         .events
         .iter()
         .filter(|event| matches!(event.what, EventKind::Milestone { name: "bare.heard", .. }));
-    let hosts: Vec<_> = heard.map(|event| event.host.as_ref().unwrap().to_string()).collect();
+    let hosts: Vec<_> = received.map(|event| event.host.as_ref().unwrap().to_string()).collect();
     assert_eq!(hosts, ["server"; 3]);
     let tasks: Vec<_> = (history.events.iter())
         .filter_map(|event| match &event.what {
-            EventKind::Census { baseline: false, counts } => {
+            EventKind::ResourceCounts { baseline: false, counts } => {
                 Some((event.host.as_ref().unwrap().to_string(), counts["tasks"]))
             }
             _ => None,

@@ -80,7 +80,7 @@ fn a_counter_may_use_everything_that_its_host_may_use() {
         assert_eq!(count(&history, highest(("ticks", 3))), 1);
         assert!(count(&history, highest(("later", 7))) >= 1);
         let left = |event: &Event| match &event.what {
-            EventKind::Census { baseline: false, counts } => counts.get("ticks").copied(),
+            EventKind::ResourceCounts { baseline: false, counts } => counts.get("ticks").copied(),
             _ => None,
         };
         assert_eq!(history.events.iter().find_map(left), Some(3), "{engine:?}");
@@ -161,7 +161,7 @@ impl Wake for SpawnsWhenWoken {
 
 #[test]
 fn a_task_of_no_host_is_reported_and_so_is_its_log_line() {
-    let strays = |host: HostContext| async move {
+    let unowned_resources = |host: HostContext| async move {
         let mut stream = connect(&host).await;
         stream.write_all(b"hello").await.unwrap();
         let mut buffer = [0; 5];
@@ -174,7 +174,7 @@ fn a_task_of_no_host_is_reported_and_so_is_its_log_line() {
         .await;
         let _stays: Poll<()> = std::future::pending().await;
     };
-    let residue = residue(&bare(echo, strays));
+    let residue = residue(&bare(echo, unowned_resources));
     let of = |residue: &str| residue.split(" (at").next().unwrap().to_owned();
     let residue: Vec<_> = residue.iter().map(|sentence| of(sentence)).collect();
     assert_eq!(

@@ -12,7 +12,7 @@ use ::turmoil::{Protocol, Segment, Sim};
 use bytes::Bytes;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
-use crate::world::engine::Handed;
+use crate::world::engine::DeliveryResult;
 
 /// The path from one socket to another.
 type Way = (SocketAddr, SocketAddr);
@@ -27,7 +27,7 @@ pub(super) struct Links {
     /// Segments that were not yet reported to the world.
     pub new: Vec<Packet>,
     /// Whether any segment was marked for delivery since the last tick.
-    given: bool,
+    marked: bool,
 }
 
 /// A segment on a link.
@@ -38,27 +38,27 @@ struct Waiting {
     rst: bool,
     payload: Bytes,
     /// Whether it will be delivered before the next tick.
-    given: bool,
+    marked: bool,
 }
 
 impl Links {
     /// Delivers the marked segments to the receivers' kernels, for the next tick.
-    pub fn hand_over(&mut self, sim: &Sim<'_>) {
-        if !std::mem::take(&mut self.given) {
+    pub fn deliver_marked(&mut self, sim: &Sim<'_>) {
+        if !std::mem::take(&mut self.marked) {
             return;
         }
         sim.links(|links| {
             for (link, queue) in links.zip(&mut self.queues) {
                 link.zip(queue.iter())
-                    .filter(|(_, waiting)| waiting.given)
+                    .filter(|(_, waiting)| waiting.marked)
                     .for_each(|(sent, _)| sent.deliver());
-                queue.retain(|waiting| !waiting.given);
+                queue.retain(|waiting| !waiting.marked);
             }
         });
     }
 
     /// Collects the segments that the last tick sent.
-    pub fn look(&mut self, sim: &Sim<'_>) {
+    pub fn collect(&mut self, sim: &Sim<'_>) {
         let Self { queues, next, new, .. } = self;
         sim.links(|links| {
             for (n, link) in links.enumerate() {
@@ -80,7 +80,7 @@ impl Links {
                         range,
                         rst,
                         payload: segment.payload.clone(),
-                        given: false,
+                        marked: false,
                     });
                     new.push(Packet {
                         src: way.0.ip(),
@@ -94,8 +94,8 @@ impl Links {
     }
 
     /// Marks a segment for delivery. If the world merged several segments into it, marks these.
-    pub fn give(&mut self, packet: &Packet) -> Handed {
-        let Transport::Tcp(tcp) = &packet.payload else { return Handed::Taken };
+    pub fn mark(&mut self, packet: &Packet) -> DeliveryResult {
+        let Transport::Tcp(tcp) = &packet.payload else { return DeliveryResult::Taken };
         let way =
             (SocketAddr::new(packet.src, tcp.src_port), SocketAddr::new(packet.dst, tcp.dst_port));
         let occupied =
@@ -106,7 +106,7 @@ impl Links {
                 from.wrapping_sub(tcp.seq) <= occupied && end.wrapping_sub(to) <= occupied
             };
             waiting.way == way
-                && !waiting.given
+                && !waiting.marked
                 && waiting.rst == tcp.flags.rst
                 && waiting.range.is_some_and(within)
         };
@@ -115,19 +115,19 @@ impl Links {
             || parts.iter().map(|part| part.payload.len()).sum::<usize>() != tcp.payload.len()
         {
             // The segment was shortened on its way.
-            return Handed::Part(tcp.payload.clone());
+            return DeliveryResult::Part(tcp.payload.clone());
         }
-        parts.iter_mut().for_each(|part| part.given = true);
-        self.given = true;
-        Handed::Taken
+        parts.iter_mut().for_each(|part| part.marked = true);
+        self.marked = true;
+        DeliveryResult::Taken
     }
 
     /// Keeps the marked but undelivered segments on their link, and returns their bytes.
     pub fn take_back(&mut self, from: SocketAddr, to: SocketAddr) -> Vec<Bytes> {
-        let given = self.all().filter(|waiting| waiting.given && waiting.way == (from, to));
-        given
+        let marked = self.all().filter(|waiting| waiting.marked && waiting.way == (from, to));
+        marked
             .map(|waiting| {
-                (waiting.given, waiting.range) = (false, None);
+                (waiting.marked, waiting.range) = (false, None);
                 waiting.payload.clone()
             })
             .collect()

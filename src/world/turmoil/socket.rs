@@ -90,38 +90,38 @@ impl AsyncWrite for Socket {
 /// If it is dropped while pending, it is polled once more. A server may have accepted the
 /// connection in the same tick. In that case the poll yields the stream, and dropping the stream
 /// makes turmoil notify the server that the connection is over.
-pub(super) struct Dialing {
+pub(super) struct ConnectAttempt {
     opening: BoxFuture<'static, io::Result<TcpStream>>,
-    state: Dialed,
+    state: AttemptState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Dialed {
+enum AttemptState {
     NotYet,
     Waits,
     Done,
 }
 
-impl Dialing {
+impl ConnectAttempt {
     /// Creates a connection attempt from the host that polls it.
     pub fn new(to: SocketAddr) -> Self {
-        Self { opening: Box::pin(TcpStream::connect(to)), state: Dialed::NotYet }
+        Self { opening: Box::pin(TcpStream::connect(to)), state: AttemptState::NotYet }
     }
 }
 
-impl Future for Dialing {
+impl Future for ConnectAttempt {
     type Output = io::Result<Box<dyn RawSocket>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.opening.as_mut().poll(cx);
-        self.state = if polled.is_ready() { Dialed::Done } else { Dialed::Waits };
+        self.state = if polled.is_ready() { AttemptState::Done } else { AttemptState::Waits };
         polled.map_ok(Socket::boxed)
     }
 }
 
-impl Drop for Dialing {
+impl Drop for ConnectAttempt {
     fn drop(&mut self) {
-        if self.state == Dialed::Waits {
+        if self.state == AttemptState::Waits {
             drop(self.opening.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         }
     }

@@ -12,7 +12,7 @@ use turmoil_net::Packet;
 
 use crate::net::BoxFuture;
 use crate::subject::Root;
-use crate::world::engine::{Handed, RawListener, RawSocket, Stack};
+use crate::world::engine::{DeliveryResult, RawListener, RawSocket, Stack};
 use crate::world::local::HostIx;
 
 use super::links::Links;
@@ -51,15 +51,15 @@ impl Stack for TickStack {
         packets.append(&mut self.0.borrow_mut().links.new);
     }
 
-    fn deliver(&mut self, packet: Packet, held: bool) -> Handed {
+    fn deliver(&mut self, packet: Packet, held: bool) -> DeliveryResult {
         let mut shared = self.0.borrow_mut();
         let up =
             shared.ips.iter().position(|ip| *ip == packet.dst).is_some_and(|host| shared.up[host]);
         match (up, held) {
-            (true, true) => shared.links.give(&packet),
-            (false, true) => Handed::Closed,
+            (true, true) => shared.links.mark(&packet),
+            (false, true) => DeliveryResult::Closed,
             // For a FIN to a closed socket, turmoil would send an RST.
-            (_, false) => Handed::Taken,
+            (_, false) => DeliveryResult::Taken,
         }
     }
 
@@ -72,7 +72,7 @@ impl Stack for TickStack {
     }
 
     fn connect(&self, to: SocketAddr) -> BoxFuture<'static, io::Result<Box<dyn RawSocket>>> {
-        Box::pin(socket::Dialing::new(to))
+        Box::pin(socket::ConnectAttempt::new(to))
     }
 
     fn bind(&self, port: u16) -> io::Result<Box<dyn RawListener>> {

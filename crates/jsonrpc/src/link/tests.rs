@@ -51,8 +51,8 @@ fn note(text: &str) -> Message {
     Message::notification("note", &text)
 }
 
-fn frame(text: &str) -> Heard {
-    Heard::Frame(Bytes::from(note(text).to_text()))
+fn frame(text: &str) -> LinkEvent {
+    LinkEvent::Frame(Bytes::from(note(text).to_text()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -179,7 +179,7 @@ async fn a_pulling_sender_is_notified_of_room() {
     assert!(!server.has_room());
     let reading = async { while client.next().await.is_ok() {} };
     tokio::select! {
-        heard = server.next() => assert_eq!(heard, Ok(Heard::Room)),
+        received = server.next() => assert_eq!(received, Ok(LinkEvent::Room)),
         () = reading => unreachable!("the link is there"),
     }
     assert!(server.has_room());
@@ -209,7 +209,7 @@ async fn a_close_is_answered_and_a_drop_counts_as_one() {
 async fn the_final_messages_arrive() {
     let (mut client, mut server) = pair().await;
     server.send(&note("sorry"));
-    let heard = async { (client.next().await, client.next().await) };
-    let (heard, ()) = tokio::join!(heard, server.finish(Duration::from_secs(1)));
-    assert_eq!(heard, (Ok(frame("sorry")), Err(LinkError::Closed)));
+    let received = async { (client.next().await, client.next().await) };
+    let (received, ()) = tokio::join!(received, server.finish(Duration::from_secs(1)));
+    assert_eq!(received, (Ok(frame("sorry")), Err(LinkError::Closed)));
 }

@@ -103,7 +103,7 @@ struct Inner {
     wires: Vec<[Arc<Wire>; 2]>,
     refuses: bool,
     /// The fate of new connections.
-    born: Fate,
+    initial_state: Fate,
 }
 
 impl Memory {
@@ -135,8 +135,8 @@ impl Memory {
     }
 
     /// Sets the fate of new connections.
-    pub fn born(&self, fate: Fate) {
-        self.inner().born = fate;
+    pub fn set_initial_state(&self, fate: Fate) {
+        self.inner().initial_state = fate;
     }
 
     /// Removes the listener.
@@ -155,8 +155,8 @@ impl Connect for Memory {
         Box::pin(async {
             let mut inner = self.inner();
             let [wire, far_wire] = [Arc::new(Wire::default()), Arc::new(Wire::default())];
-            wire.set(inner.born);
-            far_wire.set(inner.born);
+            wire.set(inner.initial_state);
+            far_wire.set(inner.initial_state);
             inner.wires.push([wire.clone(), far_wire.clone()]);
             if inner.refuses {
                 return Err(io::ErrorKind::ConnectionRefused.into());

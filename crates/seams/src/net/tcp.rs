@@ -66,9 +66,9 @@ mod tests {
         let (mut near, mut far) = (near.unwrap(), far.unwrap());
         assert_ne!(near.id(), far.id());
         near.write_all(b"hello").await.unwrap();
-        let mut heard = [0; 5];
-        far.read_exact(&mut heard).await.unwrap();
-        assert_eq!(&heard, b"hello");
+        let mut received = [0; 5];
+        far.read_exact(&mut received).await.unwrap();
+        assert_eq!(&received, b"hello");
     }
 
     /// The port stays bound, so that no other process can listen there.

@@ -176,15 +176,15 @@ impl dyn Child {
     /// # Errors
     /// The errors of [`signal`](Child::signal), except `NotFound`, and of [`wait`](Child::wait).
     pub async fn terminate(&mut self, grace: Duration) -> io::Result<Exit> {
-        self.signal_whoever_is_left(TERMINATE)?;
+        self.signal_remaining_processes(TERMINATE)?;
         if let Ok(exit) = timeout(grace, self.wait()).await {
             return exit;
         }
-        self.signal_whoever_is_left(KILL)?;
+        self.signal_remaining_processes(KILL)?;
         self.wait().await
     }
 
-    fn signal_whoever_is_left(&mut self, number: i32) -> io::Result<()> {
+    fn signal_remaining_processes(&mut self, number: i32) -> io::Result<()> {
         match self.signal(number) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             answer => answer,

@@ -20,7 +20,7 @@ fn program(argv: &[&str]) -> Command {
     Command { argv: argv.iter().map(|word| (*word).to_owned()).collect(), ..sh("") }
 }
 
-fn fed(command: Command) -> Command {
+fn with_stdin(command: Command) -> Command {
     Command { stdio: Stdio::Pipes { stdin: true }, ..command }
 }
 
@@ -53,15 +53,15 @@ async fn refusal(command: Command) -> io::Error {
     System.launch(&command).await.map(|_| ()).unwrap_err()
 }
 
-fn known(pid: u32) -> bool {
+fn exists(pid: u32) -> bool {
     test_kill_process(Pid::from_raw(pid as i32).unwrap()).is_ok()
 }
 
 /// Whether a process is alive. A zombie is not: its parent decides when to reap it.
-fn lives(pid: u32) -> bool {
+fn is_alive(pid: u32) -> bool {
     let zombie = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| stat.contains(") Z "));
-    known(pid) && !zombie
+    exists(pid) && !zombie
 }
 
 async fn until_not(what: fn(u32) -> bool, pid: u32) {
@@ -74,12 +74,12 @@ async fn until_not(what: fn(u32) -> bool, pid: u32) {
 }
 
 /// Waits until no process has this id, not even a zombie.
-async fn forgotten(pid: u32) {
-    until_not(known, pid).await;
+async fn wait_until_reaped(pid: u32) {
+    until_not(exists, pid).await;
 }
 
-async fn dead(pid: u32) {
-    until_not(lives, pid).await;
+async fn wait_until_dead(pid: u32) {
+    until_not(is_alive, pid).await;
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn the_killing_signal_is_reported() {
 
 #[tokio::test]
 async fn a_cancelled_wait_loses_nothing() {
-    let mut child = launch(fed(sh("read line; exit 3"))).await;
+    let mut child = launch(with_stdin(sh("read line; exit 3"))).await;
     let stdin = child.stdin();
     assert!(timeout(Duration::from_millis(10), child.wait()).await.is_err());
     drop(stdin);
@@ -136,7 +136,7 @@ async fn many_simultaneous_exits_are_distinguished() {
 
 #[tokio::test]
 async fn the_standard_input_arrives_completely() {
-    let mut child = launch(fed(program(&["cat"]))).await;
+    let mut child = launch(with_stdin(program(&["cat"]))).await;
     let mut stdin = child.stdin().unwrap();
     stdin.write_all(b"to and fro").await.unwrap();
     drop(stdin);
@@ -166,7 +166,7 @@ async fn it_starts_in_the_given_directory() {
 #[tokio::test]
 async fn it_can_have_another_name() {
     let mut child =
-        launch(fed(Command { arg0: Some("another".into()), ..program(&["/bin/sh"]) })).await;
+        launch(with_stdin(Command { arg0: Some("another".into()), ..program(&["/bin/sh"]) })).await;
     child.stdin().unwrap().write_all(b"echo $0\n").await.unwrap();
     assert_eq!(all(child.stdout()).await, "another\n");
 }
@@ -196,7 +196,8 @@ async fn a_failed_start_reports_the_reason() {
 #[tokio::test]
 async fn a_grandchild_can_print_after_the_exit() {
     // The grandchild waits for a line that is written after its parent has ended.
-    let mut child = launch(fed(sh("exec 3<&0; (read line <&3; echo late $line) & exit 5"))).await;
+    let mut child =
+        launch(with_stdin(sh("exec 3<&0; (read line <&3; echo late $line) & exit 5"))).await;
     let mut stdin = child.stdin().unwrap();
     assert_eq!(end(&mut child).await, Exit::Code(5));
     stdin.write_all(b"word\n").await.unwrap();
@@ -218,7 +219,7 @@ async fn a_signal_reaches_the_descendants() {
     child.signal(TERMINATE).unwrap();
     assert_eq!(end(&mut child).await, Exit::Signal(TERMINATE));
     assert_eq!(all(Some(Box::new(stdout))).await, "", "nobody holds the pipe");
-    dead(grandchild).await;
+    wait_until_dead(grandchild).await;
 }
 
 #[tokio::test]
@@ -236,8 +237,8 @@ async fn dropping_it_kills_the_whole_group_and_leaves_no_zombie() {
     let pid = child.pid();
     drop(child);
     assert_eq!(all(Some(Box::new(stdout))).await, "");
-    dead(grandchild).await;
-    forgotten(pid).await;
+    wait_until_dead(grandchild).await;
+    wait_until_reaped(pid).await;
 }
 
 #[tokio::test]
@@ -247,7 +248,7 @@ async fn dropping_it_after_the_exit_kills_the_descendants() {
     assert_eq!(end(&mut child).await, Exit::Code(0));
     drop(child);
     assert_eq!(all(stdout).await, "");
-    forgotten(pid).await;
+    wait_until_reaped(pid).await;
 }
 
 /// Otherwise a signal for its group could hit another process.
@@ -256,9 +257,9 @@ async fn its_process_id_stays_reserved_until_it_is_dropped() {
     let mut child = launch(sh("exit 0")).await;
     let pid = child.pid();
     end(&mut child).await;
-    assert!(known(pid));
+    assert!(exists(pid));
     drop(child);
-    forgotten(pid).await;
+    wait_until_reaped(pid).await;
 }
 
 #[tokio::test]
@@ -362,7 +363,7 @@ async fn a_terminal_loses_nothing_at_its_end() {
 async fn an_exit_hangs_up_the_descendants_on_the_terminal() {
     let mut child = launch(on_terminal(sh("sleep 1000 & echo $!"))).await;
     let grandchild = all(child.stdout()).await;
-    dead(grandchild.trim().parse().unwrap()).await;
+    wait_until_dead(grandchild.trim().parse().unwrap()).await;
     assert_eq!(end(&mut child).await, Exit::Code(0));
 }
 
@@ -379,7 +380,7 @@ async fn dropping_a_process_on_a_terminal_kills_it_too() {
     ready(&mut child).await;
     let pid = child.pid();
     drop(child);
-    forgotten(pid).await;
+    wait_until_reaped(pid).await;
 }
 
 #[test]
@@ -396,5 +397,5 @@ fn the_end_of_a_runtime_kills_the_processes_of_its_tasks() {
         pid
     });
     drop(first);
-    runtime().block_on(forgotten(pid)); // any other runtime takes note of the end
+    runtime().block_on(wait_until_reaped(pid)); // any other runtime takes note of the end
 }

@@ -1,5 +1,5 @@
 //! The client's only task: it establishes connections, keeps them open, and moves lines between
-//! them and the [`Book`].
+//! them and the [`OpenRequests`].
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,11 +13,11 @@ use reknit_seams::{defect, milestone, point};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::book::Book;
 use super::command::Command;
 use super::outcome::{Failure, Number, State};
+use super::requests::OpenRequests;
 use crate::limits::{ClientLimits, Liveness};
-use crate::link::{Heard, Link, LinkError};
+use crate::link::{Link, LinkError, LinkEvent};
 use crate::wire::{Refusal, Reply, Request, SessionId, Ticket};
 
 /// The task behind a [`Client`](super::Client).
@@ -27,7 +27,7 @@ pub(super) struct Driver {
     limits: ClientLimits,
     commands: mpsc::Receiver<Command>,
     state: Arc<Mutex<State>>,
-    book: Book,
+    requests: OpenRequests,
     session: Option<SessionId>,
     /// The number of installed connections; the next field counts the attempts.
     installed: u64,
@@ -35,14 +35,14 @@ pub(super) struct Driver {
     /// The pause before the next attempt.
     pause: Duration,
     /// A connection that the client gave up, but that a defect still reads.
-    ghost: Option<Link>,
+    stale_link: Option<Link>,
 }
 
 /// The user closed the client.
 struct Closed(Option<tokio::sync::oneshot::Sender<()>>);
 
 /// A connection that the server welcomed.
-struct Greeted {
+struct Welcomed {
     link: Link,
     session: SessionId,
     resumed: bool,
@@ -51,7 +51,7 @@ struct Greeted {
 /// The reason why an attempt to connect failed.
 enum Attempt {
     /// A transient failure.
-    Passing,
+    Transient,
     /// The server refused.
     Refused(Refusal),
     /// The peer does not implement this protocol.
@@ -59,7 +59,7 @@ enum Attempt {
 }
 
 /// The maximum duration of a close.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Driver {
     pub(super) fn new(
@@ -69,7 +69,7 @@ impl Driver {
         commands: mpsc::Receiver<Command>,
         state: Arc<Mutex<State>>,
     ) -> Self {
-        let book = Book::default();
+        let requests = OpenRequests::default();
         let pause = Duration::ZERO;
         Self {
             env,
@@ -77,28 +77,28 @@ impl Driver {
             limits,
             commands,
             state,
-            book,
+            requests,
             session: None,
             installed: 0,
             attempts: 0,
             pause,
-            ghost: None,
+            stale_link: None,
         }
     }
 
     pub(super) async fn run(mut self) {
-        let Err(Closed(done)) = self.live().await;
-        self.book.fail_all(&Failure::Closed);
+        let Err(Closed(done)) = self.run_until_closed().await;
+        self.requests.fail_all(&Failure::Closed);
         if let Some(done) = done {
             // The send fails if the user no longer waits for the close.
             let _ = done.send(());
         }
     }
 
-    async fn live(&mut self) -> Result<std::convert::Infallible, Closed> {
+    async fn run_until_closed(&mut self) -> Result<std::convert::Infallible, Closed> {
         loop {
             match self.recover().await? {
-                Ok(greeted) => self.converse(greeted).await?,
+                Ok(welcomed) => self.use_connection(welcomed).await?,
                 Err(failure) => self.idle(failure).await?,
             }
         }
@@ -111,7 +111,7 @@ impl Driver {
     // -- without a connection --------------------------------------------------------------------------------------------
 
     /// Tries to connect until the recovery deadline.
-    async fn recover(&mut self) -> Result<Result<Greeted, Failure>, Closed> {
+    async fn recover(&mut self) -> Result<Result<Welcomed, Failure>, Closed> {
         self.set(State::Recovering);
         milestone!("counter.client.recovering", generation = self.installed + 1);
         let deadline = Instant::now() + self.limits.recovery_deadline;
@@ -122,8 +122,8 @@ impl Driver {
                 return Ok(Err(Failure::RecoveryDeadline));
             }
             match self.attempt(deadline).await? {
-                Ok(greeted) => return Ok(Ok(greeted)),
-                Err(Attempt::Passing) => {}
+                Ok(welcomed) => return Ok(Ok(welcomed)),
+                Err(Attempt::Transient) => {}
                 Err(Attempt::Protocol) => {
                     self.session = None;
                     return Ok(Err(Failure::Protocol));
@@ -131,7 +131,7 @@ impl Driver {
                 Err(Attempt::Refused(Refusal::UnknownSession)) => {
                     milestone!("counter.client.session-lost", generation = self.installed + 1);
                     self.session = None;
-                    self.book.session_lost(&Failure::SessionLost);
+                    self.requests.session_lost(&Failure::SessionLost);
                 }
                 Err(Attempt::Refused(Refusal::Full | Refusal::StaleTicket)) => {}
                 Err(Attempt::Refused(why)) => return Ok(Err(Failure::Refused(why))),
@@ -140,16 +140,16 @@ impl Driver {
     }
 
     /// Makes one attempt to connect and to receive the welcome.
-    async fn attempt(&mut self, deadline: Instant) -> Result<Result<Greeted, Attempt>, Closed> {
+    async fn attempt(&mut self, deadline: Instant) -> Result<Result<Welcomed, Attempt>, Closed> {
         self.attempts += 1;
         let ticket = Ticket { generation: self.installed + 1, attempt: self.attempts };
         let hello = Request::Hello { session: self.session, ticket };
         let until = Instant::now() + self.limits.attempt_timeout;
         let until = if defect!(RecoveryNeverGivesUp) { until } else { until.min(deadline) };
         let greeting =
-            greet(self.env.net.clone(), self.server.clone(), hello, self.limits.liveness);
-        let greeted = self.attend(timeout_at(until, greeting)).await?;
-        Ok(greeted.unwrap_or(Err(Attempt::Passing)))
+            connect(self.env.net.clone(), self.server.clone(), hello, self.limits.liveness);
+        let welcomed = self.serve_while(timeout_at(until, greeting)).await?;
+        Ok(welcomed.unwrap_or(Err(Attempt::Transient)))
     }
 
     /// Waits before an attempt: at first not at all, then twice as long each time, up to a maximum.
@@ -168,7 +168,7 @@ impl Driver {
                 tokio::task::yield_now().await;
             }
         }
-        self.attend(sleep_until(until)).await
+        self.serve_while(sleep_until(until)).await
     }
 
     fn jitter(&self, most: Duration) -> Duration {
@@ -182,9 +182,9 @@ impl Driver {
     /// Fails everything, then waits until the user makes a new request.
     async fn idle(&mut self, failure: Failure) -> Result<(), Closed> {
         self.set(State::Failed);
-        self.book.fail_all(&failure);
+        self.requests.fail_all(&failure);
         self.pause = Duration::ZERO;
-        while self.book.is_empty() {
+        while self.requests.is_empty() {
             let command = self.commands.recv().await;
             self.take(command, None)?;
         }
@@ -192,21 +192,21 @@ impl Driver {
     }
 
     /// Waits for a future, and accepts commands of the user in the meantime.
-    async fn attend<T>(&mut self, something: impl Future<Output = T>) -> Result<T, Closed> {
+    async fn serve_while<T>(&mut self, something: impl Future<Output = T>) -> Result<T, Closed> {
         let mut something = pin!(something);
         loop {
-            let (late, room) = (self.book.next_deadline(), self.has_room());
+            let (late, room) = (self.requests.next_deadline(), self.has_room());
             tokio::select! {
                 biased;
                 done = &mut something => return Ok(done),
                 command = self.commands.recv(), if room => self.take(command, None)?,
-                () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => self.book.expire(Instant::now()),
+                () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => self.requests.expire(Instant::now()),
             }
         }
     }
 
     fn has_room(&self) -> bool {
-        self.book.pending_calls() < self.limits.pending_calls
+        self.requests.pending_calls() < self.limits.pending_calls
     }
 
     /// Enters a command in the book, and sends the request if there is a link.
@@ -215,10 +215,12 @@ impl Driver {
         let request = match command {
             None => return Err(Closed(None)),
             Some(Command::Close { done }) => return Err(Closed(Some(done))),
-            Some(Command::Watch { stream, feed }) => self.book.watch(stream, feed, connected),
-            Some(Command::Unwatch { stream }) => self.book.unwatch(&stream),
+            Some(Command::Watch { stream, sender }) => {
+                self.requests.watch(stream, sender, connected)
+            }
+            Some(Command::Unwatch { stream }) => self.requests.unwatch(&stream),
             Some(Command::Call(ask)) => {
-                self.book.call(ask, Instant::now() + self.limits.call_wait, connected)
+                self.requests.call(ask, Instant::now() + self.limits.call_wait, connected)
             }
         };
         if let (Some(request), Some(link)) = (request, link) {
@@ -230,8 +232,8 @@ impl Driver {
     // -- with a connection -----------------------------------------------------------------------------------------------
 
     /// Uses a connection until it is lost.
-    async fn converse(&mut self, greeted: Greeted) -> Result<(), Closed> {
-        let Greeted { mut link, session, resumed } = greeted;
+    async fn use_connection(&mut self, welcomed: Welcomed) -> Result<(), Closed> {
+        let Welcomed { mut link, session, resumed } = welcomed;
         point!("counter.client.install", generation = self.installed + 1, conn = link.id()).await;
         self.install(&mut link, session, resumed);
         let since = Instant::now();
@@ -241,7 +243,7 @@ impl Driver {
                 Err(Over::Lost(lost)) => break lost,
                 Err(Over::Closed(closed)) => {
                     link.send(&Request::Bye);
-                    link.finish(GOODBYE).await;
+                    link.finish(CLOSE_TIMEOUT).await;
                     return Err(closed);
                 }
             }
@@ -263,11 +265,11 @@ impl Driver {
                 "counter.client.resumed",
                 generation,
                 conn,
-                streams = self.book.streams() as u64
+                streams = self.requests.streams() as u64
             );
         }
         self.session = Some(session);
-        self.book.everything().iter().for_each(|request| link.send(request));
+        self.requests.all_requests().iter().for_each(|request| link.send(request));
     }
 
     fn lost(&mut self, link: Link, lost: LinkError) {
@@ -276,42 +278,43 @@ impl Driver {
         if lost == LinkError::Silent {
             milestone!("counter.client.silent", generation, conn);
             if defect!(OldNumbersDelivered) || defect!(StaleCloseDisconnects) {
-                let mut ghost = link;
-                ghost.listen_for_ever();
-                self.ghost = Some(ghost);
+                let mut stale_link = link;
+                stale_link.disable_keepalive();
+                self.stale_link = Some(stale_link);
             }
         }
-        self.book.connection_lost();
+        self.requests.connection_lost();
         match lost {
             LinkError::Malformed => {
                 self.session = None;
-                self.book.fail_all(&Failure::Protocol);
+                self.requests.fail_all(&Failure::Protocol);
             }
-            _ if defect!(GivesUpAtFirstReset) => self.book.fail_all(&Failure::ConnectionLost),
+            _ if defect!(GivesUpAtFirstReset) => self.requests.fail_all(&Failure::ConnectionLost),
             _ => {}
         }
     }
 
     async fn step(&mut self, link: &mut Link) -> Result<(), Over> {
-        let (late, room) = (self.book.next_deadline(), self.has_room());
+        let (late, room) = (self.requests.next_deadline(), self.has_room());
         tokio::select! {
             biased;
-            heard = link.next() => match heard? {
-                Heard::Line(line) => self.hear(&line, link),
-                Heard::Room => Ok(()),
+            received = link.next() => match received? {
+                LinkEvent::Line(line) => self.on_line(&line, link),
+                LinkEvent::Room => Ok(()),
             },
             command = self.commands.recv(), if room => Ok(self.take(command, Some(link))?),
-            heard = haunt(&mut self.ghost) => self.hear_ghost(heard),
+            received = next_on_stale_link(&mut self.stale_link) => self.on_stale_line(received),
             () = sleep_until(late.unwrap_or_else(Instant::now)), if late.is_some() => {
-                self.book.expire(Instant::now());
+                self.requests.expire(Instant::now());
                 Ok(())
             }
         }
     }
 
-    fn hear(&mut self, line: &str, link: &mut Link) -> Result<(), Over> {
+    fn on_line(&mut self, line: &str, link: &mut Link) -> Result<(), Over> {
         let reply: Reply = line.parse().map_err(|_| LinkError::Malformed)?;
-        let answer = self.book.hear(reply, self.installed).map_err(|_| LinkError::Malformed)?;
+        let answer =
+            self.requests.on_reply(reply, self.installed).map_err(|_| LinkError::Malformed)?;
         if let Some(request) = answer {
             link.send(&request);
         }
@@ -319,19 +322,20 @@ impl Driver {
     }
 
     /// Handles data of a connection that the client gave up, as the enabled defects do.
-    fn hear_ghost(&mut self, heard: Result<Heard, LinkError>) -> Result<(), Over> {
-        match heard {
-            Ok(Heard::Room) => Ok(()),
-            Ok(Heard::Line(line)) => {
+    fn on_stale_line(&mut self, received: Result<LinkEvent, LinkError>) -> Result<(), Over> {
+        match received {
+            Ok(LinkEvent::Room) => Ok(()),
+            Ok(LinkEvent::Line(line)) => {
                 if let (true, Ok(Reply::Number { stream, index, value })) =
                     (defect!(OldNumbersDelivered), line.parse())
                 {
-                    self.book.deliver(&stream, Number { index, value, generation: self.installed });
+                    self.requests
+                        .deliver(&stream, Number { index, value, generation: self.installed });
                 }
                 Ok(())
             }
             Err(lost) => {
-                self.ghost = None;
+                self.stale_link = None;
                 if defect!(StaleCloseDisconnects) { Err(lost.into()) } else { Ok(()) }
             }
         }
@@ -357,36 +361,36 @@ impl From<Closed> for Over {
 }
 
 /// Connects, sends the hello, and waits for the answer.
-async fn greet(
+async fn connect(
     net: Net,
     server: Endpoint,
     hello: Request,
     liveness: Liveness,
-) -> Result<Greeted, Attempt> {
-    let stream = net.connect(&server).await.map_err(|_| Attempt::Passing)?;
+) -> Result<Welcomed, Attempt> {
+    let stream = net.connect(&server).await.map_err(|_| Attempt::Transient)?;
     let mut link = Link::new(stream, liveness);
     link.send(&hello);
     loop {
         match link.next().await {
-            Ok(Heard::Room) => {}
-            Ok(Heard::Line(line)) => {
+            Ok(LinkEvent::Room) => {}
+            Ok(LinkEvent::Line(line)) => {
                 return match line.parse() {
                     Ok(Reply::Welcome { session, resumed }) => {
-                        Ok(Greeted { link, session, resumed })
+                        Ok(Welcomed { link, session, resumed })
                     }
                     Ok(Reply::Refused(why)) => Err(Attempt::Refused(why)),
                     _ => Err(Attempt::Protocol),
                 };
             }
             Err(LinkError::Malformed) => return Err(Attempt::Protocol),
-            Err(_) => return Err(Attempt::Passing),
+            Err(_) => return Err(Attempt::Transient),
         }
     }
 }
 
 /// Reads from a connection that the client gave up. Never returns if there is none.
-async fn haunt(ghost: &mut Option<Link>) -> Result<Heard, LinkError> {
-    match ghost {
+async fn next_on_stale_link(stale_link: &mut Option<Link>) -> Result<LinkEvent, LinkError> {
+    match stale_link {
         Some(link) => link.next().await,
         None => std::future::pending().await,
     }

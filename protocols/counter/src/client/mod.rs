@@ -2,7 +2,7 @@
 //!
 //! - [`Client`]: the user's handle. Dropping it ends its task; [`Client::close`] notifies the
 //!   server first.
-//! - `book`: the open streams and calls, and the requests to send, without a clock, a socket or a
+//! - `requests`: the open streams and calls, and the requests to send, without a clock, a socket or a
 //!   task.
 //! - `driver`: the only task. It establishes connections, keeps them open, and moves lines between
 //!   them and the book.
@@ -22,12 +22,12 @@ use tokio::task::JoinSet;
 
 use super::limits::ClientLimits;
 use super::wire::Name;
-use command::{Ask, Asked, Command, Feed};
+use command::{CallKind, CallRequest, Command, WatchSender};
 
-mod book;
 mod command;
 mod driver;
 mod outcome;
+mod requests;
 
 pub use outcome::{Ending, Failure, Number, State};
 
@@ -62,9 +62,9 @@ impl Client {
     pub async fn watch(&self, stream: Name) -> Watch {
         let (sender, numbers) = mpsc::channel(self.limits.queued_numbers.max(1));
         let ending = Arc::new(OnceLock::new());
-        let feed = Feed { numbers: sender, ending: ending.clone() };
+        let sender = WatchSender { numbers: sender, ending: ending.clone() };
         // If the driver has ended, the watch loses its feed, and reports that it was closed.
-        let _ = self.commands.send(Command::Watch { stream: stream.clone(), feed }).await;
+        let _ = self.commands.send(Command::Watch { stream: stream.clone(), sender }).await;
         Watch { numbers, ending, asked: false, commands: self.commands.clone(), stream }
     }
 
@@ -74,7 +74,7 @@ impl Client {
     /// # Errors
     /// After a [`Failure`], it is unknown whether the add took effect.
     pub async fn add(&self, counter: Name, amount: u32, memo: Name) -> Result<u64, Failure> {
-        self.call(Asked::Add { counter, amount, memo }).await
+        self.call(CallKind::Add { counter, amount, memo }).await
     }
 
     /// Returns the sum of a counter. In flight: fails if its connection ends between request and
@@ -83,7 +83,7 @@ impl Client {
     /// # Errors
     /// [`Failure::ConnectionLost`], and those of every call.
     pub async fn peek(&self, counter: Name) -> Result<u64, Failure> {
-        self.call(Asked::Peek { counter }).await
+        self.call(CallKind::Peek { counter }).await
     }
 
     /// Holds a lease on a counter for `lasts`, and returns when the lease has expired. Bound: ends
@@ -92,13 +92,13 @@ impl Client {
     /// # Errors
     /// [`Failure::ConnectionLost`], and those of every call.
     pub async fn lease(&self, counter: Name, lasts: Duration) -> Result<(), Failure> {
-        self.call(Asked::Lease { counter, lasts }).await.map(|_| ())
+        self.call(CallKind::Lease { counter, lasts }).await.map(|_| ())
     }
 
-    async fn call(&self, what: Asked) -> Result<u64, Failure> {
+    async fn call(&self, what: CallKind) -> Result<u64, Failure> {
         let (answer, answered) = oneshot::channel();
         // If the driver has ended, `answer` is dropped, and the call fails as closed.
-        let _ = self.commands.send(Command::Call(Ask { what, answer })).await;
+        let _ = self.commands.send(Command::Call(CallRequest { what, answer })).await;
         answered.await.unwrap_or(Err(Failure::Closed))
     }
 

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::session::{AddState, Fenced, Session, Watching};
-use super::{Place, Shared};
-use crate::link::{Heard, Link, LinkError};
+use super::{ConnAttachment, Shared};
+use crate::link::{Link, LinkError, LinkEvent};
 use crate::wire::{Absence, Name, Refusal, Reply, Request};
 
 /// The reason why a connection ended.
@@ -37,7 +37,7 @@ impl From<Fenced> for Over {
 }
 
 /// The maximum time for the delivery of a refusal.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Serves one connection until its end.
 pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
@@ -48,29 +48,35 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
         milestone!("counter.server.no-hello", conn = link.id());
         return;
     };
-    let (place, resumed, wake) = match shared.attach(session, ticket, link.id()) {
+    let (attachment, resumed, wake) = match shared.attach(session, ticket, link.id()) {
         Ok(attached) => attached,
         Err(why) => return refuse(link, why).await,
     };
-    point!("counter.server.attach.unlocked", generation = ticket.generation, conn = place.conn)
-        .await;
+    point!(
+        "counter.server.attach.unlocked",
+        generation = ticket.generation,
+        conn = attachment.conn
+    )
+    .await;
     milestone!(
         "counter.server.attached",
         generation = ticket.generation,
-        conn = place.conn,
+        conn = attachment.conn,
         resumed
     );
-    link.send(&Reply::Welcome { session: place.session, resumed });
+    link.send(&Reply::Welcome { session: attachment.session, resumed });
 
-    let mut attached = Attached { shared, link, place, wake, leases: BTreeMap::new() };
-    let over = attached.converse().await;
-    tracing::debug!(?over, conn = place.conn, "connection over");
+    let mut attached = Attached { shared, link, attachment, wake, leases: BTreeMap::new() };
+    let over = attached.run().await;
+    tracing::debug!(?over, conn = attachment.conn, "connection over");
     let Attached { shared, link, leases, .. } = attached;
     match over {
-        Over::Lost(LinkError::Silent) => milestone!("counter.server.silent", conn = place.conn),
-        Over::Lost(LinkError::Stuck) => milestone!("counter.server.stuck", conn = place.conn),
+        Over::Lost(LinkError::Silent) => {
+            milestone!("counter.server.silent", conn = attachment.conn)
+        }
+        Over::Lost(LinkError::Stuck) => milestone!("counter.server.stuck", conn = attachment.conn),
         Over::Lost(LinkError::Malformed) => {
-            milestone!("counter.server.malformed", conn = place.conn)
+            milestone!("counter.server.malformed", conn = attachment.conn)
         }
         _ => {}
     }
@@ -82,13 +88,13 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     } else {
         drop(link);
     }
-    point!("counter.server.detach", generation = ticket.generation, conn = place.conn).await;
-    shared.detach(place);
+    point!("counter.server.detach", generation = ticket.generation, conn = attachment.conn).await;
+    shared.detach(attachment);
 }
 
 async fn hello(link: &mut Link) -> Result<Request, LinkError> {
     loop {
-        if let Heard::Line(line) = link.next().await? {
+        if let LinkEvent::Line(line) = link.next().await? {
             return line.parse().map_err(|_| LinkError::Malformed);
         }
     }
@@ -106,21 +112,21 @@ async fn refuse(mut link: Link, why: Refusal) {
         Refusal::Full => milestone!("counter.server.refused-full", conn = link.id()),
     }
     link.send(&Reply::Refused(why));
-    link.finish(LAST_WORDS).await;
+    link.finish(CLOSE_TIMEOUT).await;
 }
 
 /// A connection that is attached to a session.
 struct Attached {
     shared: Arc<Shared>,
     link: Link,
-    place: Place,
+    attachment: ConnAttachment,
     wake: Arc<Notify>,
     /// The leases that this connection holds, by expiry time. They end with the connection.
     leases: BTreeMap<(Instant, u64), Counted>,
 }
 
 impl Attached {
-    async fn converse(&mut self) -> Over {
+    async fn run(&mut self) -> Over {
         loop {
             if let Err(over) = self.step().await {
                 return over;
@@ -133,21 +139,21 @@ impl Attached {
         tokio::select! {
             biased;
             () = self.wake.notified() => self.pull(),
-            heard = self.link.next() => match heard? {
-                Heard::Line(line) => self.hear(line.parse().map_err(|_| LinkError::Malformed)?).await,
-                Heard::Room => self.pull(),
+            received = self.link.next() => match received? {
+                LinkEvent::Line(line) => self.on_request(line.parse().map_err(|_| LinkError::Malformed)?).await,
+                LinkEvent::Room => self.pull(),
             },
             () = until(lease), if lease.is_some() => self.lease_over(lease),
         }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Session) -> Result<T, Fenced>) -> Result<T, Over> {
-        Ok(self.shared.with(self.place, act)?)
+        Ok(self.shared.with(self.attachment, act)?)
     }
 
     /// Moves replies and numbers of the session into the link, as far as there is room.
     fn pull(&mut self) -> Result<(), Over> {
-        let ticket = self.place.ticket;
+        let ticket = self.attachment.ticket;
         while self.link.has_room() {
             let batch = self.with(|session| session.pull(ticket))?;
             if batch.is_empty() {
@@ -159,7 +165,7 @@ impl Attached {
     }
 
     fn reply(&self, reply: Reply) -> Result<(), Over> {
-        let (ticket, most) = (self.place.ticket, self.shared.limits.queued_replies);
+        let (ticket, most) = (self.attachment.ticket, self.shared.limits.queued_replies);
         let queued = self.with(|session| {
             session.reply(ticket, reply)?;
             Ok(session.queued())
@@ -167,12 +173,12 @@ impl Attached {
         if queued > most { Err(LinkError::Stuck.into()) } else { Ok(()) }
     }
 
-    async fn hear(&mut self, request: Request) -> Result<(), Over> {
+    async fn on_request(&mut self, request: Request) -> Result<(), Over> {
         match request {
             Request::Hello { .. } => Err(LinkError::Malformed.into()),
             Request::Watch { stream, next } => self.watch(stream, next.get()).await,
             Request::Unwatch { stream } => {
-                self.with(|session| session.unwatch(self.place.ticket, &stream))
+                self.with(|session| session.unwatch(self.attachment.ticket, &stream))
             }
             Request::Add { id, counter, amount, memo } => self.add(id, counter, amount, memo).await,
             Request::Peek { id, counter } => {
@@ -180,20 +186,20 @@ impl Attached {
             }
             Request::Lease { id, millis, .. } => self.lease(id, Duration::from_millis(millis)),
             Request::Bye => {
-                self.shared.leave(self.place)?;
+                self.shared.leave(self.attachment)?;
                 Err(Over::Left)
             }
         }
     }
 
     async fn watch(&mut self, stream: Name, next: u64) -> Result<(), Over> {
-        let (ticket, limits) = (self.place.ticket, self.shared.limits);
+        let (ticket, limits) = (self.attachment.ticket, self.shared.limits);
         if defect!(SnapshotThenAttach) && next > 1 {
             self.with(|session| session.snapshot(ticket, &stream, next))?;
             point!(
                 "counter.server.watch.copied",
                 generation = ticket.generation,
-                conn = self.place.conn
+                conn = self.attachment.conn
             )
             .await;
             return self.with(|session| {
@@ -209,7 +215,7 @@ impl Attached {
         let Some(numbers) = self.shared.source.open(&stream) else {
             return self.reply(Reply::Lost { stream, why: Absence::Unknown });
         };
-        let pump = self.shared.pump(self.place.session, &stream, numbers);
+        let pump = self.shared.pump(self.attachment.session, &stream, numbers);
         self.with(|session| {
             session.opened(&stream, pump, limits.retained_items);
             session.watch(ticket, &stream, next, limits.streams).map(|_| ())
@@ -236,8 +242,8 @@ impl Attached {
         }
         point!(
             "counter.server.add.checked",
-            generation = self.place.ticket.generation,
-            conn = self.place.conn
+            generation = self.attachment.ticket.generation,
+            conn = self.attachment.conn
         )
         .await;
         let sum = self.shared.ledger.add(&counter, amount, &memo);

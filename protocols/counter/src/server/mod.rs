@@ -121,7 +121,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The session and the ticket of a connection.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ConnAttachment {
     session: SessionId,
     ticket: Ticket,
     conn: u64,
@@ -135,12 +135,12 @@ impl Shared {
     /// Runs `act` on the session of a connection, if that connection is still attached.
     fn with<T>(
         &self,
-        place: Place,
+        attachment: ConnAttachment,
         act: impl FnOnce(&mut Session) -> Result<T, Fenced>,
     ) -> Result<T, Fenced> {
         let mut sessions = self.sessions();
-        let session = sessions.get_mut(&place.session).ok_or(Fenced)?;
-        session.check(place.ticket)?;
+        let session = sessions.get_mut(&attachment.session).ok_or(Fenced)?;
+        session.check(attachment.ticket)?;
         act(session)
     }
 
@@ -151,7 +151,7 @@ impl Shared {
         session: Option<SessionId>,
         ticket: Ticket,
         conn: u64,
-    ) -> Result<(Place, bool, Arc<Notify>), Refusal> {
+    ) -> Result<(ConnAttachment, bool, Arc<Notify>), Refusal> {
         let mut sessions = self.sessions();
         let id = match session {
             Some(id) => id,
@@ -174,14 +174,14 @@ impl Shared {
         if fenced {
             milestone!("counter.server.fenced", generation = ticket.generation, conn);
         }
-        Ok((Place { session: id, ticket, conn }, resumed, wake))
+        Ok((ConnAttachment { session: id, ticket, conn }, resumed, wake))
     }
 
     /// Detaches a connection that ended.
-    fn detach(&self, place: Place) {
+    fn detach(&self, attachment: ConnAttachment) {
         let mut sessions = self.sessions();
-        let Some(session) = sessions.get_mut(&place.session) else { return };
-        let Place { ticket, conn, .. } = place;
+        let Some(session) = sessions.get_mut(&attachment.session) else { return };
+        let ConnAttachment { ticket, conn, .. } = attachment;
         if session.detach(ticket, Instant::now()) {
             milestone!("counter.server.detached", generation = ticket.generation, conn);
         } else {
@@ -189,16 +189,20 @@ impl Shared {
         }
         if defect!(DetachDropsNeighbours) {
             sessions.values().for_each(Session::wake);
-            sessions.retain(|id, _| *id == place.session);
+            sessions.retain(|id, _| *id == attachment.session);
         }
         self.changed.notify_one();
     }
 
     /// Removes the session of a client that left.
-    fn leave(&self, place: Place) -> Result<(), Fenced> {
-        self.with(place, |_| Ok(()))?;
-        self.sessions().remove(&place.session);
-        milestone!("counter.server.left", generation = place.ticket.generation, conn = place.conn);
+    fn leave(&self, attachment: ConnAttachment) -> Result<(), Fenced> {
+        self.with(attachment, |_| Ok(()))?;
+        self.sessions().remove(&attachment.session);
+        milestone!(
+            "counter.server.left",
+            generation = attachment.ticket.generation,
+            conn = attachment.conn
+        );
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The body of an HTTP response on its way from the core to its reader: a bounded queue of pieces,
 //! and an ending.
 //!
-//! The core holds a [`Feed`], and the reader holds a [`Body`]. An ending that the server sends is
+//! The core holds a [`BodySender`], and the reader holds a [`Body`]. An ending that the server sends is
 //! delivered in order, after the pieces before it. A local failure (the connection is lost, the
 //! reader is too slow, the client is closed) is delivered at once and replaces the queued pieces.
 //! The reader receives either ending once.
@@ -61,20 +61,20 @@ impl Queue {
 /// The core's end. If the last copy is dropped before the body has ended, the reader gets
 /// [`Failure::Closed`].
 #[derive(Clone)]
-pub(super) struct Feed(Arc<Fed>);
+pub(super) struct BodySender(Arc<SenderInner>);
 
-struct Fed {
+struct SenderInner {
     number: u64,
     queue: Arc<Queue>,
 }
 
-impl Drop for Fed {
+impl Drop for SenderInner {
     fn drop(&mut self) {
         self.queue.end(Err(Failure::Closed), true);
     }
 }
 
-impl Feed {
+impl BodySender {
     /// Returns the number of the body: `http-N` on the wire.
     pub(super) fn number(&self) -> u64 {
         self.0.number
@@ -114,15 +114,15 @@ impl Feed {
     }
 }
 
-impl PartialEq for Feed {
+impl PartialEq for BodySender {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for Feed {}
+impl Eq for BodySender {}
 
-impl fmt::Debug for Feed {
+impl fmt::Debug for BodySender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Feed({})", self.number())
     }
@@ -179,10 +179,10 @@ impl Body {
 }
 
 /// Creates both ends of a body.
-pub(super) fn body(number: u64, room: BodyWindow, commands: Commands) -> (Feed, Body) {
+pub(super) fn body(number: u64, room: BodyWindow, commands: Commands) -> (BodySender, Body) {
     let queue = Arc::new(Queue { room, waiting: Mutex::default(), wake: Notify::new() });
     (
-        Feed(Arc::new(Fed { number, queue: queue.clone() })),
+        BodySender(Arc::new(SenderInner { number, queue: queue.clone() })),
         Body { number, queue, commands, over: false },
     )
 }
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn ends(pieces: usize, bytes: usize) -> (Feed, Body) {
+    fn ends(pieces: usize, bytes: usize) -> (BodySender, Body) {
         let (commands, _) = mpsc::unbounded_channel();
         body(1, BodyWindow { pieces, bytes }, commands)
     }

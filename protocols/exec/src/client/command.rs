@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Failure;
-use super::body::Feed;
+use super::body::BodySender;
 use super::log::Log;
 use crate::wire::process::ReadParams;
 use crate::wire::read;
@@ -53,7 +53,7 @@ pub(super) enum RetryPolicy {
     /// started.
     Start,
     /// The call opens a body: the call and the body fail.
-    Body(Feed),
+    Body(BodySender),
     /// The call fails.
     Other,
 }

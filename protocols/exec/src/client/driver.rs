@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::command::Command;
 use super::core::{Core, Effect};
-use super::generation::{FAREWELL, Report, Reported, Wire};
+use super::generation::{CLOSE_TIMEOUT, Report, Reported, Wire};
 use super::state::{ClientResources, State};
 use crate::limits::ClientLimits;
 use crate::wire::Message;
@@ -32,7 +32,7 @@ pub(super) struct Driver {
     /// The current connection.
     wire: Option<Wire>,
     /// Closed connections that a defect keeps.
-    ghosts: Vec<Wire>,
+    stale_wires: Vec<Wire>,
     /// The tasks of all connections; dropping it ends them.
     connections: JoinSet<()>,
 }
@@ -52,7 +52,7 @@ impl Driver {
     ) -> Self {
         let core = Core::new(limits, env.entropy.clone(), state, Instant::now());
         let (report, reports) = mpsc::channel(limits.event_queue.max(1));
-        let (ghosts, connections) = (Vec::new(), JoinSet::new());
+        let (stale_wires, connections) = (Vec::new(), JoinSet::new());
         Self {
             env,
             server,
@@ -63,21 +63,21 @@ impl Driver {
             reports,
             report,
             wire: None,
-            ghosts,
+            stale_wires,
             connections,
         }
     }
 
     pub(super) async fn run(mut self) {
-        let Err(Closed(done)) = self.live().await;
-        self.send_farewell().await;
+        let Err(Closed(done)) = self.run_until_closed().await;
+        self.close_gracefully().await;
         if let Some(done) = done {
             // The caller of `close` may have stopped waiting.
             let _ = done.send(());
         }
     }
 
-    async fn live(&mut self) -> Result<Infallible, Closed> {
+    async fn run_until_closed(&mut self) -> Result<Infallible, Closed> {
         loop {
             self.carry_out().await;
             let stepped = self.step().await;
@@ -93,11 +93,11 @@ impl Driver {
             biased;
             reported = self.reports.recv() => {
                 if let Some(reported) = reported {
-                    self.hear(reported);
+                    self.on_report(reported);
                 }
                 Ok(())
             }
-            command = self.commands.recv() => self.ask(command),
+            command = self.commands.recv() => self.on_command(command),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                 self.core.wake(Instant::now());
                 Ok(())
@@ -106,7 +106,7 @@ impl Driver {
         }
     }
 
-    fn hear(&mut self, (generation, report): Reported) {
+    fn on_report(&mut self, (generation, report): Reported) {
         let is_reply = matches!(report, Report::Message(Message::Response { .. }));
         if is_reply
             && defect!(CloseBeatsReply)
@@ -114,28 +114,28 @@ impl Driver {
         {
             return self.core.found_dead(generation, Instant::now());
         }
-        self.core.hear(generation, report, Instant::now());
+        self.core.on_report(generation, report, Instant::now());
     }
 
-    fn ask(&mut self, command: Option<Command>) -> Result<(), Closed> {
+    fn on_command(&mut self, command: Option<Command>) -> Result<(), Closed> {
         let command = command.ok_or(Closed(None))?;
         let dead = self.wire.as_ref().filter(|wire| !wire.is_alive()).map(|wire| wire.generation);
         if let Some(generation) = dead {
             // The connection is over, but its report has not arrived yet. Process the messages that
             // it read first; after that, send nothing to it.
             while let Ok((whose, report)) = self.reports.try_recv() {
-                self.core.hear(whose, report, Instant::now());
+                self.core.on_report(whose, report, Instant::now());
             }
             self.core.found_dead(generation, Instant::now());
         }
         let command = match command {
             Command::Call(call) if dead.is_some() && defect!(CallAfterDrain) => {
-                self.core.forget(call);
+                self.core.leak_call(call);
                 return Ok(());
             }
             command => command,
         };
-        match self.core.ask(command, Instant::now()) {
+        match self.core.on_command(command, Instant::now()) {
             Some(done) => Err(Closed(Some(done))),
             None => Ok(()),
         }
@@ -161,7 +161,7 @@ impl Driver {
                 Effect::Close(generation) => {
                     let closed = self.wire.take_if(|wire| wire.generation == generation);
                     if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) {
-                        self.ghosts.extend(closed);
+                        self.stale_wires.extend(closed);
                     }
                 }
                 Effect::Install(generation) => {
@@ -175,8 +175,8 @@ impl Driver {
         }
     }
 
-    /// Closes the connection gracefully, and waits up to [`FAREWELL`] for the close to complete.
-    async fn send_farewell(&mut self) {
+    /// Closes the connection gracefully, and waits up to [`CLOSE_TIMEOUT`] for the close to complete.
+    async fn close_gracefully(&mut self) {
         let Some(wire) = self.wire.take() else { return };
         wire.finish();
         let over = async {
@@ -188,6 +188,6 @@ impl Driver {
             {}
         };
         // If the server does not answer, the connection is dropped.
-        let _ = timeout(FAREWELL, over).await;
+        let _ = timeout(CLOSE_TIMEOUT, over).await;
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use reknit_jsonrpc::{Heard, Link, LinkError};
+use reknit_jsonrpc::{Link, LinkError, LinkEvent};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
 use reknit_seams::{defect, milestone, point};
@@ -77,11 +77,11 @@ pub(super) type Reported = (Generation, Report);
 
 enum Outgoing {
     Message(Message),
-    Farewell,
+    Close,
 }
 
 /// How long a graceful close may take.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The driver's end of a connection. Dropping it ends the connection.
 pub(super) struct Wire {
@@ -128,7 +128,7 @@ impl Wire {
 
     /// Closes the connection gracefully after the messages that were already sent.
     pub(super) fn finish(&self) {
-        let _ = self.outgoing.send(Outgoing::Farewell);
+        let _ = self.outgoing.send(Outgoing::Close);
     }
 }
 
@@ -150,7 +150,7 @@ impl Task {
         let (over, conn) = match self.open(&env, &server).await {
             Ok(link) => {
                 let conn = link.id();
-                (self.converse(link).await, conn)
+                (self.transfer(link).await, conn)
             }
             Err(over) => (over, 0),
         };
@@ -177,7 +177,7 @@ impl Task {
         }
     }
 
-    async fn converse(&mut self, mut link: Link) -> CloseReason {
+    async fn transfer(&mut self, mut link: Link) -> CloseReason {
         point!("exec.client.opened", generation = self.generation.number, conn = link.id()).await;
         self.report(Report::Opened { conn: link.id() }).await;
         loop {
@@ -185,15 +185,15 @@ impl Task {
                 biased;
                 outgoing = self.outgoing.recv() => match outgoing {
                     Some(Outgoing::Message(message)) => link.send(&message),
-                    Some(Outgoing::Farewell) => {
-                        link.finish(FAREWELL).await;
+                    Some(Outgoing::Close) => {
+                        link.finish(CLOSE_TIMEOUT).await;
                         return CloseReason::GivenUp;
                     }
                     None => return CloseReason::GivenUp,
                 },
-                heard = link.next(), if !self.is_stuck() => match heard {
-                    Ok(Heard::Room) => {}
-                    Ok(Heard::Frame(frame)) => match Message::parse(&frame) {
+                received = link.next(), if !self.is_stuck() => match received {
+                    Ok(LinkEvent::Room) => {}
+                    Ok(LinkEvent::Frame(frame)) => match Message::parse(&frame) {
                         Ok(message) => {
                             self.notify(&message, link.id());
                             self.count(&message);
@@ -204,7 +204,7 @@ impl Task {
                     Err(LinkError::Silent) if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) => {
                         // Reports the end of the connection, but continues to read from it.
                         self.report(Report::Over(CloseReason::Lost(LinkError::Silent))).await;
-                        link.listen_for_ever();
+                        link.disable_keepalive();
                     }
                     Err(lost) => return CloseReason::Lost(lost),
                 },

@@ -81,14 +81,14 @@ pub(super) struct LogLimits {
 /// The events of a process.
 pub(super) struct Log {
     room: LogLimits,
-    kept: Mutex<Kept>,
+    kept: Mutex<LogState>,
     /// The number of the last published event. It is sent at every change, even if the number stays
     /// the same.
     published: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct LogState {
     events: VecDeque<Event>,
     /// How many events were dropped before the first kept one.
     gone: usize,
@@ -155,7 +155,7 @@ impl Log {
         self.published.subscribe()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, LogState> {
         self.kept.lock().expect("nothing panics under the lock")
     }
 
@@ -169,7 +169,7 @@ impl Log {
     }
 }
 
-impl Kept {
+impl LogState {
     /// Drops the oldest events until the log is within its bounds. The newest event always stays.
     fn shrink(&mut self, room: LogLimits) {
         while self.events.len() > 1 && (self.events.len() > room.events || self.bytes > room.bytes)

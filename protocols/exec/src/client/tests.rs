@@ -54,13 +54,13 @@ impl Network for Memory {
 }
 
 /// A client and its network.
-struct Lab {
+struct ClientTest {
     client: Arc<Client>,
     net: Memory,
     accepted: Mutex<mpsc::UnboundedReceiver<Stream>>,
 }
 
-impl Lab {
+impl ClientTest {
     fn with(limits: ClientLimits) -> Self {
         let (sender, accepted) = mpsc::unbounded_channel();
         let net = Memory(Arc::new(Inner {
@@ -75,10 +75,10 @@ impl Lab {
 
     /// Creates a connected client.
     async fn connected() -> (Self, Peer) {
-        let mut lab = Self::with(ClientLimits::default());
-        let mut peer = lab.accept().await;
-        peer.shake_hands().await;
-        (lab, peer)
+        let mut test = Self::with(ClientLimits::default());
+        let mut peer = test.accept().await;
+        peer.complete_handshake().await;
+        (test, peer)
     }
 
     /// Accepts the next connection as a WebSocket.
@@ -90,7 +90,7 @@ impl Lab {
     /// Accepts the next connection and answers its handshake, which must resume the session.
     async fn resumed(&mut self) -> Peer {
         let mut peer = self.accept().await;
-        assert_eq!(peer.shake_hands().await["resumeSessionId"], "s");
+        assert_eq!(peer.complete_handshake().await["resumeSessionId"], "s");
         peer
     }
 
@@ -110,7 +110,7 @@ impl Lab {
     /// Starts a process, as the user and as the server.
     async fn launch(&self, peer: &mut Peer, id: &str) -> Process {
         let starting = self.user(launch(id));
-        let (request, _) = peer.asked("process/start").await;
+        let (request, _) = peer.expect_request("process/start").await;
         peer.reply(request, json!({ "processId": id })).await;
         starting.await.unwrap().unwrap()
     }
@@ -150,7 +150,7 @@ struct Peer {
 
 impl Peer {
     /// Returns the next message, or `None` when the client has closed the connection.
-    async fn hear(&mut self) -> Option<Value> {
+    async fn receive(&mut self) -> Option<Value> {
         loop {
             match self.socket.next().await?.ok()? {
                 Frame::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
@@ -168,8 +168,8 @@ impl Peer {
         self.send_text(message.to_string()).await;
     }
 
-    async fn asked(&mut self, method: &str) -> (Value, Value) {
-        let mut message = self.hear().await.expect("the client is there");
+    async fn expect_request(&mut self, method: &str) -> (Value, Value) {
+        let mut message = self.receive().await.expect("the client is there");
         assert_eq!(message["method"], method, "{message}");
         (message["id"].take(), message["params"].take())
     }
@@ -179,10 +179,10 @@ impl Peer {
     }
 
     /// Answers the handshake; returns the client's parameters.
-    async fn shake_hands(&mut self) -> Value {
-        let (id, params) = self.asked("initialize").await;
+    async fn complete_handshake(&mut self) -> Value {
+        let (id, params) = self.expect_request("initialize").await;
         self.reply(id, json!({ "sessionId": "s" })).await;
-        self.asked("initialized").await;
+        self.expect_request("initialized").await;
         params
     }
 
@@ -204,7 +204,7 @@ impl Peer {
     /// Answers the catch-up read of a process with `reported` events, none of which the client
     /// missed.
     async fn catch_up(&mut self, reported: u64) {
-        let (id, params) = self.asked("process/read").await;
+        let (id, params) = self.expect_request("process/read").await;
         assert_eq!(params["afterSeq"], reported);
         self.reply(
             id,
@@ -227,10 +227,10 @@ const fn secs(n: u64) -> Duration {
 }
 
 /// Renders all events of a subscription in short form, up to its end.
-async fn heard(mut events: Events) -> String {
-    let mut heard = Vec::new();
+async fn render(mut events: Events) -> String {
+    let mut render = Vec::new();
     while let Some(event) = events.next().await {
-        heard.push(match event {
+        render.push(match event {
             Event::Output { seq, stream: OutputStream::Stdout, bytes, .. } => {
                 format!("{seq}={}", String::from_utf8_lossy(&bytes))
             }
@@ -240,7 +240,7 @@ async fn heard(mut events: Events) -> String {
             Event::Failed(failure) => format!("failed: {failure}"),
         });
     }
-    heard.join(" ")
+    render.join(" ")
 }
 
 async fn until(client: &Client, state: State) {
@@ -251,40 +251,40 @@ async fn until(client: &Client, state: State) {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_starts_reports_events_and_closes() {
-    let (lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
+    let (test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
     let mut wake = process.wake();
     peer.output("p1", 1, "hello").await;
     wake.changed().await.unwrap();
     assert_eq!((*wake.borrow(), process.id()), (1, "p1"));
     peer.ends("p1", 2).await;
-    assert_eq!(heard(process.events()).await, "1=hello 2=exit(7) 3=closed");
+    assert_eq!(render(process.events()).await, "1=hello 2=exit(7) 3=closed");
     assert_eq!(
-        heard(process.events()).await,
+        render(process.events()).await,
         "1=hello 2=exit(7) 3=closed",
         "and again, as often as one likes"
     );
-    assert_eq!(lab.client.state(), State::Connected);
+    assert_eq!(test.client.state(), State::Connected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn handles_and_subscriptions_stay_valid_over_a_cut_and_calls_wait() {
-    let (mut lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
-    let hearing = tokio::spawn(heard(process.events()));
+    let (mut test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
+    let hearing = tokio::spawn(render(process.events()));
     peer.output("p1", 1, "a").await;
     sleep(secs(2)).await;
     drop(peer);
-    until(&lab.client, State::Recovering).await;
-    let signal = lab.user(async move |_| process.signal(Signal::Interrupt).await);
-    let mut peer = lab.resumed().await;
-    let (id, params) = peer.asked("process/read").await;
+    until(&test.client, State::Recovering).await;
+    let signal = test.user(async move |_| process.signal(Signal::Interrupt).await);
+    let mut peer = test.resumed().await;
+    let (id, params) = peer.expect_request("process/read").await;
     assert_eq!(params, json!({ "processId": "p1", "afterSeq": 1 }));
-    assert_eq!(lab.client.state(), State::Recovering, "not before it has caught up");
+    assert_eq!(test.client.state(), State::Recovering, "not before it has caught up");
     let missed = json!([{ "seq": 2, "stream": "stdout", "chunk": Base64("b".into()) }]);
     peer.reply(id, json!({ "chunks": missed, "nextSeq": 3, "exited": false, "closed": false }))
         .await;
-    let (id, params) = peer.asked("process/signal").await;
+    let (id, params) = peer.expect_request("process/signal").await;
     assert_eq!(params, json!({ "processId": "p1", "signal": "interrupt" }));
     peer.reply(id, json!({})).await;
     assert_eq!(signal.await.unwrap(), Ok(()));
@@ -296,33 +296,33 @@ async fn handles_and_subscriptions_stay_valid_over_a_cut_and_calls_wait() {
 /// would never see the answer.
 #[tokio::test(start_paused = true)]
 async fn a_busy_process_does_not_hold_up_the_handshake() {
-    let (mut lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
+    let (mut test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
     sleep(secs(2)).await;
     drop(peer);
-    let mut peer = lab.accept().await;
-    let (id, _) = peer.asked("initialize").await;
+    let mut peer = test.accept().await;
+    let (id, _) = peer.expect_request("initialize").await;
     for seq in 1..=1000 {
         peer.output("p1", seq, "x").await;
     }
     peer.reply(id, json!({ "sessionId": "s" })).await;
-    peer.asked("initialized").await;
-    let (id, params) = peer.asked("process/read").await;
+    peer.expect_request("initialized").await;
+    let (id, params) = peer.expect_request("process/read").await;
     let chunk = |seq: u64| json!({ "seq": seq, "stream": "stdout", "chunk": Base64("x".into()) });
     let first = params["afterSeq"].as_u64().unwrap() + 1;
     let chunks: Vec<Value> = (first..=1000).map(chunk).collect();
     peer.reply(id, json!({ "chunks": chunks, "nextSeq": 1001, "exited": false, "closed": false }))
         .await;
-    until(&lab.client, State::Connected).await;
+    until(&test.client, State::Connected).await;
     assert_eq!(*process.wake().borrow(), 1000);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_later() {
-    let (lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
+    let (test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
     sleep(secs(2)).await;
-    lab.refuse(true);
+    test.refuse(true);
     let silent = Instant::now();
     peer.output("p1", 1, "last words").await;
     let waiting = tokio::spawn({
@@ -330,9 +330,9 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
         async move { process.read(0, None, secs(300)).await }
     });
     let _peer = peer.falls_silent();
-    until(&lab.client, State::Recovering).await;
+    until(&test.client, State::Recovering).await;
     assert_eq!(silent.elapsed(), secs(16));
-    until(&lab.client, State::Failed).await;
+    until(&test.client, State::Failed).await;
     assert_eq!(silent.elapsed(), secs(16 + 25));
     assert_eq!(waiting.await.unwrap(), Err(Failure::RecoveryDeadline));
     assert_eq!(
@@ -341,11 +341,11 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
         "and for the same reason ever after"
     );
     assert_eq!(
-        heard(process.events()).await,
+        render(process.events()).await,
         "1=last words failed: no connection within the recovery deadline"
     );
-    assert!(lab.attempts() < 60, "attempts back off: {}", lab.attempts());
-    drop(lab);
+    assert!(test.attempts() < 60, "attempts back off: {}", test.attempts());
+    drop(test);
     assert_eq!(
         process.terminate().await,
         Err(Failure::RecoveryDeadline),
@@ -355,44 +355,44 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_message_ends_the_connection_and_the_client_recovers() {
-    let (mut lab, mut peer) = Lab::connected().await;
+    let (mut test, mut peer) = ClientTest::connected().await;
     for rubbish in
         ["{", "[]", r#"{"id":1}"#, r#"{"method":"process/closed","params":{"processId":"p1"}}"#]
     {
         sleep(secs(2)).await;
         peer.send_text(rubbish).await;
-        assert_eq!(peer.hear().await, None, "{rubbish}");
-        peer = lab.resumed().await;
-        until(&lab.client, State::Connected).await;
+        assert_eq!(peer.receive().await, None, "{rubbish}");
+        peer = test.resumed().await;
+        until(&test.client, State::Connected).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_are_resent_under_the_same_id_only_if_the_limits_allow_it() {
     for retry_writes in [false, true] {
-        let mut lab = Lab::with(ClientLimits { retry_writes, ..ClientLimits::default() });
-        let mut peer = lab.accept().await;
-        peer.shake_hands().await;
-        let process = lab.launch(&mut peer, "p1").await;
+        let mut test = ClientTest::with(ClientLimits { retry_writes, ..ClientLimits::default() });
+        let mut peer = test.accept().await;
+        peer.complete_handshake().await;
+        let process = test.launch(&mut peer, "p1").await;
         sleep(secs(2)).await;
         let write = tokio::spawn({
             let process = process.clone();
             async move { process.write("input").await }
         });
-        let (_, lost) = peer.asked("process/write").await;
+        let (_, lost) = peer.expect_request("process/write").await;
         drop(peer);
-        let mut peer = lab.resumed().await;
+        let mut peer = test.resumed().await;
         peer.catch_up(0).await;
         if !retry_writes {
             assert_eq!(write.await.unwrap(), Err(Failure::ConnectionLost));
             continue;
         }
-        let (id, again) = peer.asked("process/write").await;
+        let (id, again) = peer.expect_request("process/write").await;
         assert_eq!(again, lost);
         peer.reply(id, json!({ "status": "accepted" })).await;
         assert_eq!(write.await.unwrap(), Ok(()));
         let next = tokio::spawn(async move { process.write("more").await });
-        let (id, next_params) = peer.asked("process/write").await;
+        let (id, next_params) = peer.expect_request("process/write").await;
         assert_ne!(next_params["writeId"], lost["writeId"]);
         peer.reply(id, json!({ "status": "stdinClosed" })).await;
         let refused = Failure::NotWritten(crate::wire::process::WriteStatus::StdinClosed);
@@ -403,111 +403,114 @@ async fn writes_are_resent_under_the_same_id_only_if_the_limits_allow_it() {
 #[tokio::test(start_paused = true)]
 async fn two_clients_never_use_the_same_ids_for_writes() {
     let ids = async || {
-        let (lab, mut peer) = Lab::connected().await;
-        let process = lab.launch(&mut peer, "p1").await;
+        let (test, mut peer) = ClientTest::connected().await;
+        let process = test.launch(&mut peer, "p1").await;
         let _write = tokio::spawn(async move { process.write("input").await });
-        peer.asked("process/write").await.1["writeId"].take()
+        peer.expect_request("process/write").await.1["writeId"].take()
     };
     assert_ne!(ids().await, ids().await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_caller_was_dropped_is_terminated() {
-    let (lab, mut peer) = Lab::connected().await;
-    let starting = lab.user(launch("p1"));
-    let (id, _) = peer.asked("process/start").await;
+    let (test, mut peer) = ClientTest::connected().await;
+    let starting = test.user(launch("p1"));
+    let (id, _) = peer.expect_request("process/start").await;
     starting.abort();
     assert!(starting.await.is_err());
     peer.reply(id, json!({ "processId": "p1" })).await;
-    let (id, params) = peer.asked("process/terminate").await;
+    let (id, params) = peer.expect_request("process/terminate").await;
     assert_eq!(params, json!({ "processId": "p1" }));
     peer.reply(id, json!({ "running": true })).await;
-    lab.launch(&mut peer, "p1").await;
+    test.launch(&mut peer, "p1").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_is_followed_while_it_has_a_handle_or_subscriber() {
-    let (lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
+    let (test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
     let events = process.events();
     drop(process);
     peer.output("p1", 1, "a").await;
     sleep(secs(1)).await;
-    assert_eq!(lab.client.resources().processes, 1);
+    assert_eq!(test.client.resources().processes, 1);
     drop(events);
     sleep(secs(1)).await;
-    assert_eq!(lab.client.resources(), ClientResources::default());
+    assert_eq!(test.client.resources(), ClientResources::default());
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_a_client_fails_all_pending_and_later_calls_as_closed() {
-    let (lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
+    let (test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
     let waiting = tokio::spawn({
         let process = process.clone();
         async move { process.read(0, None, secs(300)).await }
     });
-    peer.asked("process/read").await;
-    let closing = lab.user(async |client: Arc<Client>| client.close().await);
-    assert_eq!(peer.hear().await, None, "the connection is closed in order");
+    peer.expect_request("process/read").await;
+    let closing = test.user(async |client: Arc<Client>| client.close().await);
+    assert_eq!(peer.receive().await, None, "the connection is closed in order");
     closing.await.unwrap();
-    assert_eq!((lab.client.state(), waiting.await.unwrap()), (State::Failed, Err(Failure::Closed)));
-    assert_eq!(lab.client.resources(), ClientResources::default(), "and holds nothing for them");
-    assert_eq!(heard(process.events()).await, "failed: the client is closed");
-    assert_eq!(lab.client.launch(spec("p2")).await.err(), Some(Failure::Closed));
-    lab.client.close().await;
+    assert_eq!(
+        (test.client.state(), waiting.await.unwrap()),
+        (State::Failed, Err(Failure::Closed))
+    );
+    assert_eq!(test.client.resources(), ClientResources::default(), "and holds nothing for them");
+    assert_eq!(render(process.events()).await, "failed: the client is closed");
+    assert_eq!(test.client.launch(spec("p2")).await.err(), Some(Failure::Closed));
+    test.client.close().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_client_fails_all_pending_calls() {
-    let (lab, mut peer) = Lab::connected().await;
-    let process = lab.launch(&mut peer, "p1").await;
-    let hearing = tokio::spawn(heard(process.events()));
+    let (test, mut peer) = ClientTest::connected().await;
+    let process = test.launch(&mut peer, "p1").await;
+    let hearing = tokio::spawn(render(process.events()));
     peer.output("p1", 1, "a").await;
     sleep(secs(1)).await;
-    let Lab { client, net, .. } = lab;
+    let ClientTest { client, net, .. } = test;
     drop(client);
     assert_eq!(
         timeout(secs(1), hearing).await.unwrap().unwrap(),
         "1=a failed: the client is closed"
     );
     assert_eq!(process.terminate().await, Err(Failure::Closed));
-    assert_eq!(peer.hear().await, None);
+    assert_eq!(peer.receive().await, None);
     sleep(secs(60)).await;
     assert_eq!(net.0.attempts.load(Ordering::Relaxed), 1, "nobody tries to come back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_beyond_the_limit_wait_for_earlier_calls_to_end() {
-    let mut lab = Lab::with(ClientLimits { calls: 1, ..ClientLimits::default() });
-    let mut peer = lab.accept().await;
-    peer.shake_hands().await;
-    let process = lab.launch(&mut peer, "p1").await;
+    let mut test = ClientTest::with(ClientLimits { calls: 1, ..ClientLimits::default() });
+    let mut peer = test.accept().await;
+    peer.complete_handshake().await;
+    let process = test.launch(&mut peer, "p1").await;
     let again = process.clone();
     let first = tokio::spawn(async move { process.terminate().await });
-    let (id, _) = peer.asked("process/terminate").await;
+    let (id, _) = peer.expect_request("process/terminate").await;
     let second = tokio::spawn(async move { again.read(0, Some(10), secs(2)).await });
-    assert!(timeout(secs(1), peer.hear()).await.is_err());
+    assert!(timeout(secs(1), peer.receive()).await.is_err());
     peer.reply(id, json!({ "running": true })).await;
     assert_eq!(first.await.unwrap(), Ok(true));
-    let (id, params) = peer.asked("process/read").await;
+    let (id, params) = peer.expect_request("process/read").await;
     assert_eq!(params, json!({ "processId": "p1", "afterSeq": 0, "maxBytes": 10, "waitMs": 2000 }));
     peer.reply(id, json!({ "chunks": "none" })).await;
     assert!(matches!(second.await.unwrap(), Err(Failure::Malformed(_))));
-    assert_eq!(lab.client.state(), State::Connected);
+    assert_eq!(test.client.state(), State::Connected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_without_websocket_is_retried_until_the_deadline() {
-    let mut lab = Lab::with(ClientLimits::default());
+    let mut test = ClientTest::with(ClientLimits::default());
     let begin = Instant::now();
     let answering = async {
-        while let Some(mut stream) = lab.accepted.get_mut().unwrap().recv().await {
+        while let Some(mut stream) = test.accepted.get_mut().unwrap().recv().await {
             let answer = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
             tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         }
     };
-    let client = lab.client.clone();
+    let client = test.client.clone();
     tokio::select! {
         () = answering => {}
         () = until(&client, State::Failed) => {}

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reknit_jsonrpc::{Entered, Heard, Link, LinkError, enter};
+use reknit_jsonrpc::{HttpOutcome, Link, LinkError, LinkEvent, accept_websocket};
 use reknit_resume::Counted;
 use reknit_seams::net::{ConnId, Stream};
 use reknit_seams::{defect, milestone, point};
@@ -25,16 +25,16 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::fetch::Fetches;
 use super::log::{EntryKind, LogEntry};
 use super::process::ProcessId;
-use super::refusal::Refusal;
 use super::registry::{RetainedSession, Shared};
-use super::requests::{Asked, Waiting};
+use super::request_error::RequestError;
+use super::requests::{RequestOutcome, Waiting};
 use super::session::ClientConnection;
 use crate::wire::process::{Closed, Exited, Output};
 use crate::wire::session::{InitializeParams, InitializeResult};
 use crate::wire::{Message, RequestId, code, method, notification_text, read, response_text};
 
 /// How long the server waits for a graceful close after a client broke the protocol.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum length of a request id that is a string.
 const LONGEST_ID: usize = 256;
@@ -71,7 +71,7 @@ pub(super) enum HandshakeStage {
 }
 
 /// A connection after its WebSocket handshake.
-pub(super) struct Conversation {
+pub(super) struct ConnectionTask {
     pub(super) shared: Arc<Shared>,
     pub(super) link: Link,
     pub(super) conn: ConnId,
@@ -94,13 +94,13 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let _counted = Counted::new(&shared.connections);
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
-    match timeout_at(deadline, enter(stream, shared.limits.wire, refused_origin)).await {
-        Ok(Entered::Link(link)) => {
-            let mut conversation = Conversation::new(shared, *link, conn, deadline);
-            let over = conversation.converse().await;
+    match timeout_at(deadline, accept_websocket(stream, shared.limits.wire, refused_origin)).await {
+        Ok(HttpOutcome::Link(link)) => {
+            let mut conversation = ConnectionTask::new(shared, *link, conn, deadline);
+            let over = conversation.run().await;
             conversation.end(over).await;
         }
-        Ok(Entered::Over { answered }) if answered > 0 => {}
+        Ok(HttpOutcome::Over { answered }) if answered > 0 => {}
         _ => milestone!("exec.server.no-handshake", conn = conn.0),
     }
 }
@@ -109,7 +109,7 @@ fn refused_origin(conn: ConnId) {
     milestone!("exec.server.refused-origin", conn = conn.0);
 }
 
-impl Conversation {
+impl ConnectionTask {
     fn new(shared: Arc<Shared>, link: Link, conn: ConnId, deadline: Instant) -> Self {
         let fetches = Fetches::new(&shared.http_requests);
         Self {
@@ -126,7 +126,7 @@ impl Conversation {
         }
     }
 
-    async fn converse(&mut self) -> ConnectionError {
+    async fn run(&mut self) -> ConnectionError {
         loop {
             if let Err(over) = self.step().await {
                 return self.delayed(over).await;
@@ -139,15 +139,15 @@ impl Conversation {
         let flooded = defect!(FloodBlocksReplies) && !self.send_events()?;
         if !flooded {
             self.answer_waiting()?;
-            self.hear_backlog().await?;
+            self.handle_backlog().await?;
         }
         self.send_events()?;
         let (due, room) = (self.due(), self.link.has_room());
         tokio::select! {
             biased;
-            heard = self.link.next() => match heard? {
-                Heard::Frame(frame) => self.set_aside(frame)?,
-                Heard::Room => {}
+            received = self.link.next() => match received? {
+                LinkEvent::Frame(frame) => self.queue_frame(frame)?,
+                LinkEvent::Room => {}
             },
             () = self.wake.notified() => {}
             text = self.fetches.next(), if room => self.link.send_text(text),
@@ -170,7 +170,7 @@ impl Conversation {
     }
 
     /// Queues a received frame.
-    fn set_aside(&mut self, frame: Bytes) -> Result<(), ConnectionError> {
+    fn queue_frame(&mut self, frame: Bytes) -> Result<(), ConnectionError> {
         self.backlog_bytes += frame.len();
         self.backlog.push_back(frame);
         let most = self.shared.limits.wire.message_bytes.saturating_mul(2);
@@ -181,17 +181,17 @@ impl Conversation {
         }
     }
 
-    async fn hear_backlog(&mut self) -> Result<(), ConnectionError> {
+    async fn handle_backlog(&mut self) -> Result<(), ConnectionError> {
         while self.link.has_room()
             && let Some(frame) = self.backlog.pop_front()
         {
             self.backlog_bytes -= frame.len();
-            self.hear(&frame).await?;
+            self.handle_frame(&frame).await?;
         }
         Ok(())
     }
 
-    async fn hear(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
+    async fn handle_frame(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {
         match Message::parse(frame) {
             Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
                 self.malformed("an id that is too long")
@@ -237,19 +237,19 @@ impl Conversation {
             HandshakeStage::Fresh if method == method::INITIALIZE => {
                 self.initialize(&id, params).await?
             }
-            HandshakeStage::Fresh => Err(Refusal::NotInitialized),
-            _ if method == method::INITIALIZE => Err(Refusal::InitializedTwice),
-            HandshakeStage::Attached(_) => Err(Refusal::NotReady),
+            HandshakeStage::Fresh => Err(RequestError::NotInitialized),
+            _ if method == method::INITIALIZE => Err(RequestError::InitializedTwice),
+            HandshakeStage::Attached(_) => Err(RequestError::NotReady),
             HandshakeStage::Ready(kept) => {
                 let kept = kept.clone();
-                let asked = self.ask(&kept, &id, method, params);
-                self.emulate(&kept, method, params, asked).await?
+                let asked = self.handle_request(&kept, &id, method, params);
+                self.emulate_defects(&kept, method, params, asked).await?
             }
         };
         match asked {
-            Ok(Asked::Answered(text)) => self.link.send_text(text),
-            Ok(Asked::Waits(waiting)) => self.waiting.push((id, waiting)),
-            Ok(Asked::Fetched) => {}
+            Ok(RequestOutcome::Answered(text)) => self.link.send_text(text),
+            Ok(RequestOutcome::Waits(waiting)) => self.waiting.push((id, waiting)),
+            Ok(RequestOutcome::Fetched) => {}
             Err(refusal) => self.link.send_text(refusal.answer(id)),
         }
         Ok(())
@@ -260,7 +260,7 @@ impl Conversation {
         &mut self,
         id: &RequestId,
         params: Option<&RawValue>,
-    ) -> Result<Result<Asked, Refusal>, ConnectionError> {
+    ) -> Result<Result<RequestOutcome, RequestError>, ConnectionError> {
         let params: InitializeParams = match read(params) {
             Ok(params) => params,
             Err(error) => return Ok(Err(error.into())),
@@ -281,15 +281,15 @@ impl Conversation {
         // before it.
         self.send_events()?;
         let result = InitializeResult { session_id: kept.id.clone() };
-        Ok(Ok(Asked::Answered(response_text(id, &result))))
+        Ok(Ok(RequestOutcome::Answered(response_text(id, &result))))
     }
 
-    fn refused(&self, refusal: &Refusal) {
+    fn refused(&self, refusal: &RequestError) {
         match refusal {
-            Refusal::StillAttached(_) => {
+            RequestError::StillAttached(_) => {
                 milestone!("exec.server.refused-still-attached", conn = self.conn.0)
             }
-            Refusal::UnknownSession(_) => {
+            RequestError::UnknownSession(_) => {
                 milestone!("exec.server.refused-unknown-session", conn = self.conn.0)
             }
             _ => milestone!("exec.server.refused-full", conn = self.conn.0),
@@ -353,7 +353,7 @@ impl Conversation {
             tokio::select! {
                 biased;
                 () = &mut until => return Ok(()),
-                heard = self.link.next() => if let Heard::Frame(frame) = heard? { self.set_aside(frame)? },
+                received = self.link.next() => if let LinkEvent::Frame(frame) = received? { self.queue_frame(frame)? },
             }
         }
     }
@@ -398,7 +398,7 @@ impl Conversation {
             shared.detach(&kept, conn).await;
         }
         if let Some(link) = last_words {
-            link.finish(LAST_WORDS).await;
+            link.finish(CLOSE_TIMEOUT).await;
         }
     }
 }

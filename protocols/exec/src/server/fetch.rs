@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::refusal::Refusal;
+use super::request_error::RequestError;
 use crate::wire::http::{BodyDelta, Header, HttpParams, HttpResult, TOO_LATE};
 use crate::wire::{RequestId, method, notification_text, response_text};
 
@@ -42,7 +42,7 @@ const PIECE: usize = 64 * 1024;
 /// The HTTP requests of one connection. Dropping it ends all of them.
 pub(super) struct Fetches {
     tasks: JoinSet<()>,
-    live: BTreeSet<String>,
+    in_progress: BTreeSet<String>,
     sender: mpsc::Sender<Fetched>,
     queue: mpsc::Receiver<Fetched>,
     counter: Arc<AtomicU64>,
@@ -61,7 +61,7 @@ impl Fetches {
         let (sender, queue) = mpsc::channel(QUEUE);
         Self {
             tasks: JoinSet::new(),
-            live: BTreeSet::new(),
+            in_progress: BTreeSet::new(),
             sender,
             queue,
             counter: counter.clone(),
@@ -70,7 +70,7 @@ impl Fetches {
 
     /// Returns how many requests are in progress.
     pub(super) fn len(&self) -> usize {
-        self.live.len()
+        self.in_progress.len()
     }
 
     /// Sends a request; [`next`](Self::next) returns its answer.
@@ -80,15 +80,15 @@ impl Fetches {
         id: RequestId,
         params: HttpParams,
         most: usize,
-    ) -> Result<(), Refusal> {
-        if self.live.contains(&params.request_id) {
-            return Err(Refusal::Params(format!(
+    ) -> Result<(), RequestError> {
+        if self.in_progress.contains(&params.request_id) {
+            return Err(RequestError::Params(format!(
                 "request id {} is already in use",
                 params.request_id
             )));
         }
         let (to, request) = request(&params)?;
-        self.live.insert(params.request_id.clone());
+        self.in_progress.insert(params.request_id.clone());
         let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
         let fetch = Fetch {
             net: net.clone(),
@@ -121,7 +121,7 @@ impl Fetches {
 
     fn taken(&mut self, fetched: Fetched) -> String {
         if let Some(over) = fetched.over {
-            self.live.remove(&over);
+            self.in_progress.remove(&over);
         }
         fetched.text
     }
@@ -273,7 +273,7 @@ impl Fetch {
             }
             Err(failed) => {
                 milestone!("exec.http.failed");
-                Refusal::HttpFailed(failed.to_string()).answer(self.id.clone())
+                RequestError::HttpFailed(failed.to_string()).answer(self.id.clone())
             }
         };
         self.send(text, over).await;
@@ -298,9 +298,12 @@ fn head(response: &Response<Incoming>) -> HttpResult {
 }
 
 /// Returns the target and the request to send.
-fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refusal> {
+fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), RequestError> {
     let bad = |what: &str| {
-        Refusal::Params(format!("{what}: {}", params.url.chars().take(200).collect::<String>()))
+        RequestError::Params(format!(
+            "{what}: {}",
+            params.url.chars().take(200).collect::<String>()
+        ))
     };
     let uri: Uri = params.url.parse().map_err(|_| bad("not a URL"))?;
     if uri.scheme_str() == Some("https") {
@@ -318,7 +321,7 @@ fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refu
     }
     let body = params.body_base64.as_ref().map(|body| body.0.clone()).unwrap_or_default();
     let request = request.body(Full::new(body));
-    let mut request = request.map_err(|error| Refusal::Params(error.to_string()))?;
+    let mut request = request.map_err(|error| RequestError::Params(error.to_string()))?;
     if !request.headers().contains_key(HOST) {
         let host = authority.as_str().rsplit('@').next().unwrap_or_default();
         request.headers_mut().insert(HOST, host.parse().map_err(|_| bad("no host"))?);
@@ -330,7 +333,10 @@ fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), Refu
 mod tests {
     use super::*;
 
-    fn asked(url: &str, headers: &[(&str, &str)]) -> Result<(String, String, String), Refusal> {
+    fn asked(
+        url: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<(String, String, String), RequestError> {
         let header = |(name, value): &(&str, &str)| Header {
             name: (*name).to_owned(),
             value: (*value).to_owned(),

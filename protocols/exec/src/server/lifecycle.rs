@@ -26,42 +26,42 @@ use super::session::{Room, Session};
 use crate::wire::process::OutputStream;
 
 /// A process to launch.
-pub(super) struct Birth {
+pub(super) struct ProcessTask {
     pub(super) session: Weak<RetainedSession>,
     pub(super) run: Run,
     pub(super) command: Command,
     pub(super) tty: bool,
     pub(super) launch: Arc<dyn Launch>,
     /// The connection that requested the start.
-    pub(super) asked: ConnId,
+    pub(super) requested_by: ConnId,
 }
 
 /// Wakes the task of a process. The sender is dropped when the session removes the process.
-type Stir = watch::Receiver<()>;
+type WakeReceiver = watch::Receiver<()>;
 
-impl Birth {
+impl ProcessTask {
     /// Launches the process, and serves it until its close.
-    pub(super) async fn live(self) {
+    pub(super) async fn run(self) {
         let launched = self.launch.launch(&self.command).await;
         point!("exec.server.launched").await;
         match launched {
-            Ok(child) => self.stay_with(child).await,
+            Ok(child) => self.serve_child(child).await,
             Err(error) => {
                 self.with(|session, run| session.start_failed(run, error.to_string()));
             }
         }
     }
 
-    async fn stay_with(&self, mut child: Box<dyn Child>) {
+    async fn serve_child(&self, mut child: Box<dyn Child>) {
         let (stdin, stdout, stderr) = (child.stdin(), child.stdout(), child.stderr());
         let streams = usize::from(stdout.is_some()) + usize::from(stderr.is_some());
         if defect!(StartDiesWithConnection)
-            && self.with(|session, _| session.attached_by()) != Some(Some(self.asked))
+            && self.with(|session, _| session.attached_by()) != Some(Some(self.requested_by))
         {
             return pending().await; // the connection has ended, and the child is leaked
         }
         let started = self.with(|session, run| session.started(run, streams, stdin.is_some()));
-        let Some(Some(stir)) = started else {
+        let Some(Some(wake)) = started else {
             milestone!("exec.process.start-cancelled", process = self.run.id.as_str());
             if defect!(LateChildKept) {
                 pending::<()>().await;
@@ -71,10 +71,10 @@ impl Birth {
         let out = if self.tty { OutputStream::Pty } else { OutputStream::Stdout };
         tokio::join!(
             biased;
-            self.read(out, stdout, stir.clone()),
-            self.read(OutputStream::Stderr, stderr, stir.clone()),
-            self.write(stdin, stir.clone()),
-            self.mind(&mut *child, stir),
+            self.read(out, stdout, wake.clone()),
+            self.read(OutputStream::Stderr, stderr, wake.clone()),
+            self.write(stdin, wake.clone()),
+            self.supervise(&mut *child, wake),
         );
     }
 
@@ -98,19 +98,19 @@ impl Birth {
         &self,
         stream: OutputStream,
         pipe: Option<impl AsyncRead + Unpin>,
-        mut stir: Stir,
+        mut wake: WakeReceiver,
     ) {
         let Some(mut pipe) = pipe else { return };
         let mut buffer = BytesMut::with_capacity(CHUNK);
         loop {
-            stir.mark_unchanged();
+            wake.mark_unchanged();
             match self.with(|session, run| session.room(run, Instant::now())) {
                 None | Some(Room::Gone) => return,
                 Some(Room::Yes) => {}
                 Some(Room::NotYet(until)) => {
                     tokio::select! {
                         biased;
-                        _ = stir.changed() => {}
+                        _ = wake.changed() => {}
                         () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
                     }
                     continue;
@@ -135,15 +135,15 @@ impl Birth {
     }
 
     /// Moves accepted bytes to the standard input of the process.
-    async fn write(&self, pipe: Option<impl AsyncWrite + Unpin>, mut stir: Stir) {
+    async fn write(&self, pipe: Option<impl AsyncWrite + Unpin>, mut wake: WakeReceiver) {
         let Some(mut pipe) = pipe else { return };
         loop {
-            stir.mark_unchanged();
+            wake.mark_unchanged();
             if self.with(|session, run| session.over(run)).unwrap_or(true) {
                 return;
             }
             let Some(bytes) = self.with(|session, run| session.next_input(run)).flatten() else {
-                if stir.changed().await.is_err() {
+                if wake.changed().await.is_err() {
                     return;
                 }
                 continue;
@@ -153,13 +153,13 @@ impl Birth {
                 written = write_some(&mut pipe, &bytes) => written,
                 // The process may be removed or closed while its input pipe is full: then the write
                 // would never complete.
-                changed = stir.changed() => match changed {
+                changed = wake.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => return,
                 },
             };
             match written {
-                Ok(count) => drop(self.with(|session, run| session.took_input(run, count))),
+                Ok(count) => drop(self.with(|session, run| session.input_written(run, count))),
                 Err(_) => {
                     self.with(|session, run| session.input_closed(run));
                     return;
@@ -170,11 +170,11 @@ impl Birth {
 
     /// Sends signals to the process and waits for its exit. After the exit, signals go to the
     /// processes that hold its output open.
-    async fn mind(&self, child: &mut dyn Child, mut stir: Stir) {
+    async fn supervise(&self, child: &mut dyn Child, mut wake: WakeReceiver) {
         let mut exited = false;
         loop {
-            stir.mark_unchanged();
-            while let Some(signal) = self.with(|session, run| session.next_order(run)).flatten() {
+            wake.mark_unchanged();
+            while let Some(signal) = self.with(|session, run| session.next_signal(run)).flatten() {
                 // An error means that no process is left to receive the signal.
                 let _ = child.signal(signal);
             }
@@ -183,7 +183,7 @@ impl Birth {
             }
             tokio::select! {
                 biased;
-                changed = stir.changed() => if changed.is_err() { return },
+                changed = wake.changed() => if changed.is_err() { return },
                 exit = child.wait(), if !exited => {
                     exited = true;
                     point!("exec.server.exit-known").await;

@@ -111,8 +111,8 @@ impl ServerLog {
     }
 
     /// Returns the number of the newest chunk that a new chunk of this size would evict.
-    pub(super) fn would_go(&self, bytes: usize) -> Option<u64> {
-        self.output.would_go(bytes)
+    pub(super) fn would_evict(&self, bytes: usize) -> Option<u64> {
+        self.output.would_evict(bytes)
     }
 
     /// Whether a read after this number can be answered without waiting: there is a later chunk or
@@ -202,7 +202,7 @@ mod tests {
     fn output_exit_and_close_share_one_sequence_that_a_cursor_walks() {
         let log = full();
         let walked: Vec<_> = (1..6).filter_map(|cursor| log.event(cursor)).collect();
-        let whats = [
+        let entry_kinds = [
             EntryKind::Output(Stdout, "aa".into()),
             EntryKind::Output(Stderr, "bbb".into()),
             EntryKind::Exited(7),
@@ -211,7 +211,7 @@ mod tests {
         ];
         assert_eq!(
             walked,
-            (1..).zip(whats).map(|(seq, what)| LogEntry { seq, what }).collect::<Vec<_>>()
+            (1..).zip(entry_kinds).map(|(seq, what)| LogEntry { seq, what }).collect::<Vec<_>>()
         );
         assert_eq!((log.event(6), log.next()), (None, 6));
     }

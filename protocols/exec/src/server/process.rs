@@ -58,11 +58,11 @@ pub(super) struct RetainedProcess {
     /// The number of output streams that have not ended.
     open: usize,
     /// The signals to send to the process.
-    orders: VecDeque<i32>,
+    signals: VecDeque<i32>,
     /// Whether the server has paused reading the output of the process.
     pub(super) paused: bool,
     /// Wakes the task of the process.
-    stir: watch::Sender<()>,
+    wake: watch::Sender<()>,
     /// When the process exited. Only a defect uses it.
     pub(super) exited_at: Option<Instant>,
 }
@@ -83,7 +83,7 @@ pub(super) enum ProcessStage {
 
 /// How many signals may wait for a process. Further signals are dropped, because they would have no
 /// additional effect.
-const ORDERS: usize = 16;
+const MAX_SIGNALS: usize = 16;
 
 impl RetainedProcess {
     pub(super) fn new(start: StartId, limits: &ServerLimits) -> Self {
@@ -97,9 +97,9 @@ impl RetainedProcess {
             log,
             stdin,
             open: 0,
-            orders: VecDeque::new(),
+            signals: VecDeque::new(),
             paused: false,
-            stir: watch::Sender::new(()),
+            wake: watch::Sender::new(()),
             exited_at: None,
         }
     }
@@ -115,7 +115,7 @@ impl RetainedProcess {
         self.stage = ProcessStage::Running;
         self.open = streams;
         self.stdin = Stdin::new(stdin, limits.stdin_bytes, limits.write_ids);
-        self.stir.subscribe()
+        self.wake.subscribe()
     }
 
     /// Appends output. Returns the number of the newest chunk that was evicted to make room.
@@ -146,7 +146,7 @@ impl RetainedProcess {
             self.log.close();
             self.stage = ProcessStage::Closed { at: now };
             self.stdin.close();
-            self.stir();
+            self.wake();
         }
     }
 
@@ -163,28 +163,28 @@ impl RetainedProcess {
     }
 
     /// Wakes the task of the process, which then checks what to do.
-    pub(super) fn stir(&self) {
-        self.stir.send_replace(());
+    pub(super) fn wake(&self) {
+        self.wake.send_replace(());
     }
 
     /// Wakes the task if it has paused reading, so that it checks for room again.
     pub(super) fn resume(&self) {
         if self.paused {
-            self.stir();
+            self.wake();
         }
     }
 
     /// Queues a signal for the process.
-    pub(super) fn order(&mut self, signal: i32) {
-        if self.orders.len() < ORDERS {
-            self.orders.push_back(signal);
-            self.stir();
+    pub(super) fn queue_signal(&mut self, signal: i32) {
+        if self.signals.len() < MAX_SIGNALS {
+            self.signals.push_back(signal);
+            self.wake();
         }
     }
 
     /// Removes and returns the next signal for the process.
-    pub(super) fn take_order(&mut self) -> Option<i32> {
-        self.orders.pop_front()
+    pub(super) fn take_signal(&mut self) -> Option<i32> {
+        self.signals.pop_front()
     }
 }
 
@@ -202,7 +202,7 @@ mod tests {
         process
     }
 
-    fn whats(process: &RetainedProcess) -> Vec<EntryKind> {
+    fn entry_kinds(process: &RetainedProcess) -> Vec<EntryKind> {
         (1..process.log.next())
             .filter_map(|seq| process.log.event(seq))
             .map(|event| event.what)
@@ -220,7 +220,7 @@ mod tests {
         process.stream_ended(now);
         assert_eq!(process.closed_at(), Some(now));
         assert_eq!(
-            whats(&process),
+            entry_kinds(&process),
             [EntryKind::Exited(7), EntryKind::Output(Stderr, "late".into()), EntryKind::Closed]
         );
         assert!(!process.stdin.open());
@@ -236,7 +236,7 @@ mod tests {
         assert!(!process.closed());
         process.exited(0, None, now);
         assert_eq!(
-            whats(&process),
+            entry_kinds(&process),
             [EntryKind::Output(Stdout, "a".into()), EntryKind::Exited(0), EntryKind::Closed]
         );
     }
@@ -244,20 +244,20 @@ mod tests {
     #[test]
     fn signals_wait_in_order_and_their_number_is_bounded() {
         let mut process = running();
-        (0..99).for_each(|signal| process.order(signal));
-        let orders: Vec<_> = std::iter::from_fn(|| process.take_order()).collect();
-        assert_eq!(orders, (0..ORDERS as i32).collect::<Vec<_>>());
+        (0..99).for_each(|signal| process.queue_signal(signal));
+        let signals: Vec<_> = std::iter::from_fn(|| process.take_signal()).collect();
+        assert_eq!(signals, (0..MAX_SIGNALS as i32).collect::<Vec<_>>());
     }
 
     #[tokio::test]
     async fn resume_wakes_only_a_paused_process() {
         let limits = ServerLimits::default();
         let mut process = RetainedProcess::new(StartId(1), &limits);
-        let stirred = process.launched(2, true, &limits);
+        let wake = process.launched(2, true, &limits);
         process.resume();
-        assert!(!stirred.has_changed().unwrap());
+        assert!(!wake.has_changed().unwrap());
         process.paused = true;
         process.resume();
-        assert!(stirred.has_changed().unwrap());
+        assert!(wake.has_changed().unwrap());
     }
 }

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::process::ProcessId;
-use super::refusal::Refusal;
+use super::request_error::RequestError;
 use super::session::{ClientConnection, Session};
 use crate::limits::ServerLimits;
 
@@ -66,7 +66,7 @@ impl RetainedSession {
     }
 
     /// Spawns the task of a process.
-    pub(super) fn bear(&self, lifecycle: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, lifecycle: impl Future<Output = ()> + Send + 'static) {
         self.tasks().spawn(lifecycle);
     }
 
@@ -103,7 +103,7 @@ impl Shared {
         resume: Option<String>,
         by: ConnId,
         line: ClientConnection,
-    ) -> Result<Arc<RetainedSession>, Refusal> {
+    ) -> Result<Arc<RetainedSession>, RequestError> {
         let attached = match resume {
             Some(id) => self.resume(id, by, line),
             None => self.open(by, line),
@@ -112,10 +112,14 @@ impl Shared {
         attached
     }
 
-    fn open(&self, by: ConnId, line: ClientConnection) -> Result<Arc<RetainedSession>, Refusal> {
+    fn open(
+        &self,
+        by: ConnId,
+        line: ClientConnection,
+    ) -> Result<Arc<RetainedSession>, RequestError> {
         let mut sessions = self.sessions();
         if sessions.len() >= self.limits.sessions {
-            return Err(Refusal::TooMany("sessions"));
+            return Err(RequestError::TooMany("sessions"));
         }
         let core = Mutex::new(Session::new(by, line, self.limits, Instant::now()));
         let id = self.new_id();
@@ -136,20 +140,20 @@ impl Shared {
         id: String,
         by: ConnId,
         line: ClientConnection,
-    ) -> Result<Arc<RetainedSession>, Refusal> {
+    ) -> Result<Arc<RetainedSession>, RequestError> {
         let mut sessions = self.sessions();
         let Some(kept) = sessions.get(&id).cloned() else {
-            return Err(Refusal::UnknownSession(id.chars().take(LONGEST_ID).collect()));
+            return Err(RequestError::UnknownSession(id.chars().take(LONGEST_ID).collect()));
         };
         let attached = kept.core().attach(by, line, Instant::now());
         match attached {
             Ok(()) => Ok(kept),
-            Err(Refused::StillAttached(_)) => Err(Refusal::StillAttached(id)),
+            Err(Refused::StillAttached(_)) => Err(RequestError::StillAttached(id)),
             Err(Refused::Expired) => {
                 sessions.remove(&id);
                 milestone!("exec.server.expired");
                 kept.shut_down();
-                Err(Refusal::UnknownSession(id))
+                Err(RequestError::UnknownSession(id))
             }
         }
     }
@@ -207,7 +211,7 @@ impl Shared {
     }
 
     /// The defect `ProcessIdsGlobal`: whether any session has a process with this id.
-    pub(super) fn anybody_has(&self, id: &ProcessId) -> bool {
+    pub(super) fn any_session_has(&self, id: &ProcessId) -> bool {
         self.sessions().values().any(|kept| kept.core().processes().any(|(other, _)| other == id))
     }
 

@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::connection::{ConnectionError, Conversation};
-use super::lifecycle::Birth;
+use super::connection::{ConnectionError, ConnectionTask};
+use super::lifecycle::ProcessTask;
 use super::process::{ProcessId, Run};
-use super::refusal::Refusal;
 use super::registry::RetainedSession;
+use super::request_error::RequestError;
 use super::session::Reading;
 use crate::wire::http::HttpParams;
 use crate::wire::process::{
@@ -32,7 +32,7 @@ const LONGEST_ID: usize = 256;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// The outcome of a request that is not refused.
-pub(super) enum Asked {
+pub(super) enum RequestOutcome {
     /// The request is answered.
     Answered(String),
     /// The request is set aside.
@@ -70,17 +70,17 @@ impl Waiting {
 }
 
 /// An answer, or `None` if the request still waits.
-type Answer = Option<Result<String, Refusal>>;
+type Answer = Option<Result<String, RequestError>>;
 
-impl Conversation {
+impl ConnectionTask {
     /// Handles a request of a client whose handshake is over.
-    pub(super) fn ask(
+    pub(super) fn handle_request(
         &mut self,
         kept: &Arc<RetainedSession>,
         id: &RequestId,
         method: &str,
         params: Option<&RawValue>,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<RequestOutcome, RequestError> {
         kept.core().check(self.conn)?;
         match method {
             method::START => self.start(kept, read(params)?),
@@ -89,7 +89,7 @@ impl Conversation {
             method::SIGNAL => self.signal(kept, id, read(params)?),
             method::TERMINATE => self.terminate(kept, id, read(params)?),
             method::HTTP_REQUEST => self.fetch(id, read(params)?),
-            _ => Err(Refusal::UnknownMethod(method.chars().take(LONGEST_ID).collect())),
+            _ => Err(RequestError::UnknownMethod(method.chars().take(LONGEST_ID).collect())),
         }
     }
 
@@ -97,32 +97,32 @@ impl Conversation {
         &mut self,
         kept: &Arc<RetainedSession>,
         params: StartParams,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
         if params.argv.is_empty() {
-            return Err(Refusal::Params("argv must not be empty".into()));
+            return Err(RequestError::Params("argv must not be empty".into()));
         }
         self.may_wait()?;
         if kept.alive() >= self.shared.limits.processes {
-            return Err(Refusal::TooMany("processes"));
+            return Err(RequestError::TooMany("processes"));
         }
-        if defect!(ProcessIdsGlobal) && self.shared.anybody_has(&process) {
-            return Err(Refusal::Duplicate(process));
+        if defect!(ProcessIdsGlobal) && self.shared.any_session_has(&process) {
+            return Err(RequestError::Duplicate(process));
         }
         let tty = params.tty;
         let command = command(params)?;
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let launch = self.shared.env.launch.clone();
-        let birth = Birth {
+        let task = ProcessTask {
             session: Arc::downgrade(kept),
             run: run.clone(),
             command,
             tty,
             launch,
-            asked: self.conn,
+            requested_by: self.conn,
         };
-        kept.bear(birth.live());
-        Ok(Asked::Waits(Waiting::Start { run }))
+        kept.spawn(task.run());
+        Ok(RequestOutcome::Waits(Waiting::Start { run }))
     }
 
     fn read(
@@ -130,7 +130,7 @@ impl Conversation {
         kept: &RetainedSession,
         id: &RequestId,
         params: ReadParams,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
         let (after, max) = (params.after_seq.unwrap_or(0), params.max_bytes);
         let wait = Duration::from_millis(params.wait_ms.unwrap_or(0)).min(LONGEST_WAIT);
@@ -141,7 +141,7 @@ impl Conversation {
             return Ok(answered(id, &result));
         }
         self.may_wait()?;
-        Ok(Asked::Waits(Waiting::Read {
+        Ok(RequestOutcome::Waits(Waiting::Read {
             process,
             after,
             max,
@@ -155,11 +155,11 @@ impl Conversation {
         kept: &RetainedSession,
         id: &RequestId,
         params: WriteParams,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
         let (write, bytes) = (params.write_id, params.chunk.0);
         if write.as_ref().is_some_and(|write| write.is_empty() || write.len() > LONGEST_ID) {
-            return Err(Refusal::Params(format!("a writeId has 1 to {LONGEST_ID} bytes")));
+            return Err(RequestError::Params(format!("a writeId has 1 to {LONGEST_ID} bytes")));
         }
         let behind_another =
             self.waiting.iter().any(|(_, waiting)| waiting.writes_to() == Some(&process));
@@ -170,7 +170,7 @@ impl Conversation {
             return Ok(answered(id, &WriteResult { status }));
         }
         self.may_wait()?;
-        Ok(Asked::Waits(Waiting::Write { process, write, bytes }))
+        Ok(RequestOutcome::Waits(Waiting::Write { process, write, bytes }))
     }
 
     fn signal(
@@ -178,7 +178,7 @@ impl Conversation {
         kept: &RetainedSession,
         id: &RequestId,
         params: SignalParams,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
         let Signal::Interrupt = params.signal;
         kept.core().signal(self.conn, &process, INTERRUPT)?;
@@ -190,26 +190,32 @@ impl Conversation {
         kept: &RetainedSession,
         id: &RequestId,
         params: TerminateParams,
-    ) -> Result<Asked, Refusal> {
+    ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
         let running = kept.core().terminate(self.conn, &process)?;
         Ok(answered(id, &TerminateResult { running }))
     }
 
-    fn fetch(&mut self, id: &RequestId, params: HttpParams) -> Result<Asked, Refusal> {
+    fn fetch(
+        &mut self,
+        id: &RequestId,
+        params: HttpParams,
+    ) -> Result<RequestOutcome, RequestError> {
         if params.request_id.len() > LONGEST_ID {
-            return Err(Refusal::Params(format!("a requestId has at most {LONGEST_ID} bytes")));
+            return Err(RequestError::Params(format!(
+                "a requestId has at most {LONGEST_ID} bytes"
+            )));
         }
         self.may_wait()?;
         let most = self.shared.limits.http_body_bytes;
         self.fetches.start(&self.shared.env.net, id.clone(), params, most)?;
-        Ok(Asked::Fetched)
+        Ok(RequestOutcome::Fetched)
     }
 
     /// Whether one more request may be set aside.
-    fn may_wait(&self) -> Result<(), Refusal> {
+    fn may_wait(&self) -> Result<(), RequestError> {
         let full = self.waiting.len() + self.fetches.len() >= self.shared.limits.waiting_requests;
-        if full { Err(Refusal::TooMany("requests that wait")) } else { Ok(()) }
+        if full { Err(RequestError::TooMany("requests that wait")) } else { Ok(()) }
     }
 
     /// Answers a waiting request if that is possible now. A write to a process in `writes` still
@@ -250,13 +256,13 @@ impl Conversation {
     }
 
     /// Emulates two defects that act between a check and its action; otherwise does nothing.
-    pub(super) async fn emulate(
+    pub(super) async fn emulate_defects(
         &mut self,
         kept: &RetainedSession,
         method: &str,
         params: Option<&RawValue>,
-        mut asked: Result<Asked, Refusal>,
-    ) -> Result<Result<Asked, Refusal>, ConnectionError> {
+        mut outcome: Result<RequestOutcome, RequestError>,
+    ) -> Result<Result<RequestOutcome, RequestError>, ConnectionError> {
         if defect!(WriteRememberedLate)
             && method == method::WRITE
             && let Ok(WriteParams { process_id, write_id, .. }) = read(params)
@@ -267,29 +273,29 @@ impl Conversation {
             kept.core().remember_write(&process_id.as_str().into(), write_id.as_deref());
         }
         if defect!(LongPollLostWakeUp)
-            && let Ok(Asked::Waits(Waiting::Read { process, seen, .. })) = &mut asked
+            && let Ok(RequestOutcome::Waits(Waiting::Read { process, seen, .. })) = &mut outcome
         {
             // The read has found nothing. Only events after it starts to listen will wake it.
             self.busy(point!("exec.server.read.looked", conn = self.conn.0)).await?;
             *seen = kept.core().next_of(process);
         }
-        Ok(asked)
+        Ok(outcome)
     }
 }
 
-fn answered(id: &RequestId, result: &impl Serialize) -> Asked {
-    Asked::Answered(response_text(id, result))
+fn answered(id: &RequestId, result: &impl Serialize) -> RequestOutcome {
+    RequestOutcome::Answered(response_text(id, result))
 }
 
-fn process_id(id: &str) -> Result<ProcessId, Refusal> {
+fn process_id(id: &str) -> Result<ProcessId, RequestError> {
     if id.len() > LONGEST_ID {
-        return Err(Refusal::Params(format!("a process id has at most {LONGEST_ID} bytes")));
+        return Err(RequestError::Params(format!("a process id has at most {LONGEST_ID} bytes")));
     }
     Ok(id.into())
 }
 
 /// Returns the command to launch.
-fn command(params: StartParams) -> Result<Command, Refusal> {
+fn command(params: StartParams) -> Result<Command, RequestError> {
     let cwd = directory(params.cwd)?;
     let stdio = if params.tty {
         Stdio::Terminal(Size::default())
@@ -306,15 +312,15 @@ fn command(params: StartParams) -> Result<Command, Refusal> {
 }
 
 /// Returns the directory of a path or a `file:` URI, or `None` if `cwd` is empty.
-fn directory(cwd: String) -> Result<Option<String>, Refusal> {
+fn directory(cwd: String) -> Result<Option<String>, RequestError> {
     let Some(uri) = cwd.strip_prefix("file://") else {
         return Ok(Some(cwd).filter(|cwd| !cwd.is_empty()));
     };
     let path = uri.strip_prefix("localhost").unwrap_or(uri);
     let decoded = unescaped(path).filter(|path| path.starts_with('/') && !path.contains('\0'));
-    decoded
-        .map(Some)
-        .ok_or_else(|| Refusal::Params("cwd is neither a path nor a file: URI of this host".into()))
+    decoded.map(Some).ok_or_else(|| {
+        RequestError::Params("cwd is neither a path nor a file: URI of this host".into())
+    })
 }
 
 /// Decodes the percent escapes of a URI, such as `%2F`.

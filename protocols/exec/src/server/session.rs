@@ -6,7 +6,7 @@
 //! call from a connection passes its [`ConnId`] and is refused unless that connection is attached.
 //! So a request or a late detach of an older connection changes nothing.
 //!
-//! - this module: the attachment. `asks`: the requests of clients, and the events to send. `tasks`:
+//! - this module: the attachment. `requests`: the requests of clients, and the events to send. `tasks`:
 //!   the reports of the tasks of processes. `time`: the timers.
 //!
 //! # What is sent, and what waits
@@ -51,16 +51,16 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::process::{ProcessId, RetainedProcess, Run, StartId};
-use super::refusal::Refusal;
+use super::request_error::RequestError;
 use crate::limits::ServerLimits;
 
-mod asks;
+mod requests;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod time;
 
-pub(super) use asks::Reading;
+pub(super) use requests::Reading;
 pub(super) use tasks::Room;
 pub use tasks::exit_code;
 
@@ -69,7 +69,7 @@ pub(super) struct Session {
     limits: ServerLimits,
     attachment: Attachment<ConnId, Outgoing>,
     /// When a connection last tried to attach, successfully or not.
-    sought_at: Instant,
+    last_attach_attempt: Instant,
     processes: BTreeMap<ProcessId, RetainedProcess>,
     starts: u64,
     /// When the session would have expired after its first detachment. Only a defect uses it.
@@ -92,7 +92,7 @@ struct Outgoing {
     /// For each process whose events are being sent: the number of the next event.
     cursors: BTreeMap<ProcessId, u64>,
     /// The processes that may have new events. Every process with an event to send is in this set.
-    news: BTreeSet<ProcessId>,
+    pending: BTreeSet<ProcessId>,
     /// The process whose event was sent last.
     turn: Option<ProcessId>,
     /// For each process older than this attachment: the number of the first event that the client
@@ -101,9 +101,9 @@ struct Outgoing {
     /// Until when the server holds these unread events.
     grace: Instant,
     /// The starts that this connection requested, with their outcomes.
-    starts: BTreeMap<StartId, Option<Result<(), Refusal>>>,
+    starts: BTreeMap<StartId, Option<Result<(), RequestError>>>,
     /// Set by a defect: nothing is sent.
-    deaf: bool,
+    muted: bool,
 }
 
 impl Outgoing {
@@ -111,19 +111,19 @@ impl Outgoing {
         Self {
             line,
             cursors: BTreeMap::new(),
-            news: BTreeSet::new(),
+            pending: BTreeSet::new(),
             turn: None,
             unread: BTreeMap::new(),
             grace: now,
             starts: BTreeMap::new(),
-            deaf: false,
+            muted: false,
         }
     }
 
     /// Returns the process whose turn is next, among those that may have new events.
     fn next(&self) -> Option<&ProcessId> {
         let behind = self.turn.as_ref().map_or(Unbounded, Excluded);
-        self.news.range((behind, Unbounded)).next().or_else(|| self.news.first())
+        self.pending.range((behind, Unbounded)).next().or_else(|| self.pending.first())
     }
 
     /// Returns the first event number that must not be evicted.
@@ -145,7 +145,7 @@ impl Session {
         Self {
             limits,
             attachment: Attachment::new(by, Outgoing::new(line, now)),
-            sought_at: now,
+            last_attach_attempt: now,
             processes: BTreeMap::new(),
             starts: 0,
             first_until: None,
@@ -169,7 +169,7 @@ impl Session {
             let lease = Lease::begin(now, self.limits.detached_lifetime);
             self.attachment.detach(self.attachment.by().unwrap_or(by), lease);
         }
-        self.sought_at = now; // also if the attach fails: the client may have missed earlier events
+        self.last_attach_attempt = now; // also if the attach fails: the client may have missed earlier events
         self.attachment.attach(by, owed, now)
     }
 
@@ -194,19 +194,19 @@ impl Session {
     /// attached meanwhile.
     pub(super) fn clear_sender(&mut self) {
         if let Some(owed) = self.attachment.owed_mut() {
-            owed.deaf = true;
+            owed.muted = true;
         }
     }
 
     /// The defect `DisconnectKills`: processes end with the connection.
     pub(super) fn kill_all(&mut self) {
-        self.processes.values_mut().for_each(|process| process.order(KILL));
+        self.processes.values_mut().for_each(|process| process.queue_signal(KILL));
     }
 
     /// Checks that this connection is the attached one.
-    pub(super) fn check(&self, by: ConnId) -> Result<(), Refusal> {
+    pub(super) fn check(&self, by: ConnId) -> Result<(), RequestError> {
         let own = self.attachment.by() == Some(by) || defect!(AttachSteals);
-        if own { Ok(()) } else { Err(Refusal::Resumed) }
+        if own { Ok(()) } else { Err(RequestError::Resumed) }
     }
 
     /// Returns the attached connection.
@@ -246,13 +246,13 @@ impl Session {
     /// Marks a process as having new events to send.
     fn notifies(&mut self, id: &ProcessId) {
         if let Some(owed) = self.attachment.owed_mut() {
-            owed.news.insert(id.clone());
+            owed.pending.insert(id.clone());
             owed.line.wake.notify_one();
         }
     }
 
     /// Reports the outcome of a start to the connection that requested it.
-    fn settle(&mut self, run: &Run, outcome: Result<(), Refusal>) {
+    fn settle(&mut self, run: &Run, outcome: Result<(), RequestError>) {
         let Some(owed) = self.attachment.owed_mut() else { return };
         if outcome.is_err() {
             owed.cursors.remove(&run.id);

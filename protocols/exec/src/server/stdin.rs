@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
-use reknit_resume::Seen;
+use reknit_resume::SeenIds;
 use reknit_seams::defect;
 
 use crate::wire::process::WriteStatus;
@@ -19,14 +19,14 @@ pub(super) struct Stdin {
     queue: VecDeque<Bytes>,
     bytes: usize,
     most: usize,
-    seen: Seen<String>,
+    seen: SeenIds<String>,
 }
 
 impl Stdin {
     /// Creates an empty queue. At most `most` bytes may wait, and the last `ids` write ids are
     /// remembered.
     pub(super) fn new(open: bool, most: usize, ids: usize) -> Self {
-        Self { open, queue: VecDeque::new(), bytes: 0, most, seen: Seen::new(ids) }
+        Self { open, queue: VecDeque::new(), bytes: 0, most, seen: SeenIds::new(ids) }
     }
 
     /// Queues bytes under an id, unless the id is known. Returns `None` and changes nothing if

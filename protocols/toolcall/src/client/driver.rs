@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use reknit_jsonrpc::{Heard, Link, LinkError};
+use reknit_jsonrpc::{Link, LinkError, LinkEvent};
 use reknit_seams::Env;
 use reknit_seams::net::{BoxFuture, Endpoint};
 use reknit_seams::{defect, point};
@@ -22,7 +22,7 @@ use crate::wire::RequestId;
 use crate::wire::ahp::state::ToolCallResult;
 
 /// How long a graceful close may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// State that the driver shares with the handles.
 pub(super) struct ClientShared {
@@ -48,13 +48,13 @@ enum Wire {
 }
 
 /// An event of the connection.
-enum News {
+enum ConnectionEvent {
     Opened(u64, Option<Box<Link>>),
-    Heard(u64, Result<Heard, LinkError>),
+    Received(u64, Result<LinkEvent, LinkError>),
 }
 
 /// A yield point between a connection event and the core's handling of it.
-enum Moment {
+enum YieldPoint {
     /// A connection was opened: its generation, and its number in the network.
     Opened(u64, u64),
     /// This connection is over.
@@ -63,26 +63,26 @@ enum Moment {
     Other,
 }
 
-impl News {
-    fn moment(&self) -> Moment {
+impl ConnectionEvent {
+    fn yield_point(&self) -> YieldPoint {
         match self {
-            Self::Opened(generation, Some(link)) => Moment::Opened(*generation, link.id()),
-            Self::Heard(generation, Err(_)) => Moment::Closed(*generation),
-            _ => Moment::Other,
+            Self::Opened(generation, Some(link)) => YieldPoint::Opened(*generation, link.id()),
+            Self::Received(generation, Err(_)) => YieldPoint::Closed(*generation),
+            _ => YieldPoint::Other,
         }
     }
 }
 
 /// Yields at the points between a connection event and the core's handling of it.
-async fn pass(moment: Moment) {
-    match moment {
-        Moment::Opened(generation, conn) => {
+async fn yield_at(yield_point: YieldPoint) {
+    match yield_point {
+        YieldPoint::Opened(generation, conn) => {
             point!("toolcall.client.opened", generation = generation, conn = conn).await;
         }
-        Moment::Closed(generation) => {
+        YieldPoint::Closed(generation) => {
             point!("toolcall.client.close.unreported", generation = generation).await;
         }
-        Moment::Other => {}
+        YieldPoint::Other => {}
     }
 }
 
@@ -98,27 +98,27 @@ pub(super) struct Driver {
     pub(super) shared: Arc<ClientShared>,
     pub(super) tools: Toolbox,
     pub(super) answers: Arc<dyn Answers>,
-    pub(super) farewell: oneshot::Receiver<oneshot::Sender<()>>,
+    pub(super) close_request: oneshot::Receiver<oneshot::Sender<()>>,
 }
 
 impl Driver {
     /// Drives the client until it is dropped or the user closes it.
     pub(super) async fn run(self) {
-        let Self { env, host, shared, tools, answers, mut farewell } = self;
+        let Self { env, host, shared, tools, answers, mut close_request } = self;
         let changed = shared.core().changed();
         let (wire, tasks, running) = (Wire::None, JoinSet::new(), BTreeMap::new());
-        let mut work = Work { env, host, shared, tools, answers, wire, tasks, running };
+        let mut state = DriverState { env, host, shared, tools, answers, wire, tasks, running };
         let sent = loop {
-            work.carry_out();
+            state.carry_out();
             tokio::select! {
                 biased;
-                sent = &mut farewell => break sent,
-                () = work.step(&changed) => {}
+                sent = &mut close_request => break sent,
+                () = state.step(&changed) => {}
             }
         };
-        work.shared.core().close(&Failure::Closed);
-        if let Wire::Open(_, link) = work.wire {
-            link.finish(FAREWELL).await;
+        state.shared.core().close(&Failure::Closed);
+        if let Wire::Open(_, link) = state.wire {
+            link.finish(CLOSE_TIMEOUT).await;
         }
         if let Ok(sent) = sent {
             // The caller of `close` may have been dropped.
@@ -128,7 +128,7 @@ impl Driver {
 }
 
 /// The state of the driver.
-struct Work {
+struct DriverState {
     env: Env,
     host: Endpoint,
     shared: Arc<ClientShared>,
@@ -139,14 +139,14 @@ struct Work {
     running: BTreeMap<Key, AbortHandle>,
 }
 
-impl Work {
+impl DriverState {
     /// Waits for one event, and passes it to the core. Cancellation safe: dropping the future loses
     /// nothing.
     async fn step(&mut self, changed: &Notify) {
         let due = self.shared.core().due();
         tokio::select! {
             biased;
-            news = self.wire.next() => self.hear(news).await,
+            event = self.wire.next() => self.on_event(event).await,
             Some(done) = self.tasks.join_next() => self.done(done),
             () = changed.notified() => {}
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
@@ -160,23 +160,23 @@ impl Work {
         self.env.entropy.below(u64::MAX)
     }
 
-    async fn hear(&mut self, news: News) {
-        pass(news.moment()).await;
+    async fn on_event(&mut self, event: ConnectionEvent) {
+        yield_at(event.yield_point()).await;
         let (now, random) = (Instant::now(), self.random());
-        match news {
-            News::Opened(generation, Some(link)) => {
+        match event {
+            ConnectionEvent::Opened(generation, Some(link)) => {
                 self.shared.core().opened(generation, link.id(), now);
                 self.wire = Wire::Open(generation, link);
             }
-            News::Opened(generation, None) => {
+            ConnectionEvent::Opened(generation, None) => {
                 self.wire = Wire::None;
                 self.shared.core().lost(generation, now, random);
             }
-            News::Heard(_, Ok(Heard::Room)) => {}
-            News::Heard(generation, Ok(Heard::Frame(frame))) => {
-                self.shared.core().hear(generation, &frame, now, random)
+            ConnectionEvent::Received(_, Ok(LinkEvent::Room)) => {}
+            ConnectionEvent::Received(generation, Ok(LinkEvent::Frame(frame))) => {
+                self.shared.core().on_frame(generation, &frame, now, random)
             }
-            News::Heard(generation, Err(lost)) => {
+            ConnectionEvent::Received(generation, Err(lost)) => {
                 tracing::debug!(%lost, generation, "connection over");
                 self.wire = Wire::None;
                 self.shared.core().lost(generation, now, random);
@@ -240,7 +240,7 @@ impl Work {
                 Some(ClientEffect::Stop(key)) => {
                     self.running.remove(&key).iter().for_each(AbortHandle::abort)
                 }
-                Some(ClientEffect::Asked { generation, id, method, params }) => {
+                Some(ClientEffect::AnswerRequest { generation, id, method, params }) => {
                     let answers = self.answers.clone();
                     self.tasks.spawn(async move {
                         Done::Replied(generation, id, answers.answer(method, params).await)
@@ -272,11 +272,15 @@ impl Wire {
     }
 
     /// Waits for the next event of the connection; pends without end if there is no connection.
-    async fn next(&mut self) -> News {
+    async fn next(&mut self) -> ConnectionEvent {
         match self {
             Self::None => std::future::pending().await,
-            Self::Opening(generation, opening) => News::Opened(*generation, opening.await),
-            Self::Open(generation, link) => News::Heard(*generation, link.next().await),
+            Self::Opening(generation, opening) => {
+                ConnectionEvent::Opened(*generation, opening.await)
+            }
+            Self::Open(generation, link) => {
+                ConnectionEvent::Received(*generation, link.next().await)
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ impl Default for ClientConfig {
 pub struct Client {
     shared: Arc<ClientShared>,
     clock: Arc<dyn WallClock>,
-    farewell: Option<oneshot::Sender<oneshot::Sender<()>>>,
+    close_request: Option<oneshot::Sender<oneshot::Sender<()>>>,
     _driver: JoinSet<()>,
 }
 
@@ -100,18 +100,23 @@ impl Client {
         let identity = ClientIdentity { client, tools: tools.definitions() };
         let shared =
             Arc::new(ClientShared::new(ClientCore::new(limits, identity, Instant::now()), limits));
-        let (farewell, sent) = oneshot::channel();
+        let (close_request, sent) = oneshot::channel();
         let driver = Driver {
             env: env.clone(),
             host,
             shared: shared.clone(),
             tools,
             answers,
-            farewell: sent,
+            close_request: sent,
         };
         let mut tasks = JoinSet::new();
         tasks.spawn(driver.run());
-        Self { shared, clock: env.clock.clone(), farewell: Some(farewell), _driver: tasks }
+        Self {
+            shared,
+            clock: env.clock.clone(),
+            close_request: Some(close_request),
+            _driver: tasks,
+        }
     }
 
     /// Returns the client's id at the host.
@@ -355,8 +360,8 @@ impl Client {
     /// Closes the connection gracefully. Everything that waits ends with [`Failure::Closed`].
     pub async fn close(mut self) {
         let (sent, heard) = oneshot::channel();
-        if let Some(farewell) = self.farewell.take()
-            && farewell.send(sent).is_ok()
+        if let Some(close_request) = self.close_request.take()
+            && close_request.send(sent).is_ok()
         {
             // If the driver has ended, the connection is closed too.
             let _ = heard.await;

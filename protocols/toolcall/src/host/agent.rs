@@ -228,7 +228,7 @@ impl Turn {
                 code: crate::wire::code::INVALID_PARAMS,
                 message: error.to_string(),
             })?;
-        let asked = self.core(|core, now| core.ask(client, method, params, now));
+        let asked = self.core(|core, now| core.send_host_request(client, method, params, now));
         asked.await.unwrap_or(Err(Unanswered::Lost))
     }
 

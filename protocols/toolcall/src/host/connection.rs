@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reknit_jsonrpc::{Entered, Heard, Link, LinkError, WireLimits, enter};
+use reknit_jsonrpc::{HttpOutcome, Link, LinkError, LinkEvent, WireLimits, accept_websocket};
 use reknit_resume::Counted;
 use reknit_resume::EVER;
 use reknit_seams::net::{ConnId, Stream};
@@ -19,7 +19,7 @@ use super::CloseReason;
 use super::shared::HostShared;
 
 /// How long the final messages to a client may take.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The reason why a connection is over.
 enum End {
@@ -37,9 +37,9 @@ impl From<LinkError> for End {
 pub(super) async fn serve(shared: Arc<HostShared>, stream: Stream, _counted: Counted) {
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
-    match timeout_at(deadline, enter(stream, wire(&shared), refused_origin)).await {
-        Ok(Entered::Link(link)) => converse(shared, *link, conn).await,
-        Ok(Entered::Over { answered }) if answered > 0 => {}
+    match timeout_at(deadline, accept_websocket(stream, wire(&shared), refused_origin)).await {
+        Ok(HttpOutcome::Link(link)) => run(shared, *link, conn).await,
+        Ok(HttpOutcome::Over { answered }) if answered > 0 => {}
         _ => milestone!("toolcall.host.no-websocket", conn = conn.0),
     }
 }
@@ -73,7 +73,7 @@ impl Drop for Opened {
     }
 }
 
-async fn converse(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
+async fn run(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
     let wake = Arc::new(Notify::new());
     shared.core().open(conn, wake.clone(), Instant::now());
     let opened = Opened { shared: shared.clone(), conn };
@@ -92,7 +92,7 @@ async fn converse(shared: Arc<HostShared>, mut link: Link, conn: ConnId) {
         End::Over(over) => {
             milestone!("toolcall.host.cut", conn = conn.0, why = %over);
             drop(opened);
-            link.finish(LAST_WORDS).await;
+            link.finish(CLOSE_TIMEOUT).await;
         }
     }
 }
@@ -114,9 +114,9 @@ async fn step(
     }
     tokio::select! {
         biased;
-        heard = link.next() => if let Heard::Frame(frame) = heard? {
+        heard = link.next() => if let LinkEvent::Frame(frame) = heard? {
             point!("toolcall.host.heard", conn = conn.0).await;
-            shared.core().hear(conn, &frame, Instant::now());
+            shared.core().on_frame(conn, &frame, Instant::now());
         },
         () = wake.notified() => {}
     }

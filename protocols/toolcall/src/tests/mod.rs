@@ -8,8 +8,9 @@ use super::client::{self, Client, Failure, State};
 use super::host::{self, Host};
 use super::limits::{ClientLimits, HostLimits};
 use super::wire::SnapshotState;
-use lab::{
-    Lab, MS, Notes, Obedient, S, any_turn, back, call_is, calls, connected, lost, turn_over,
+use loopback::{
+    LoopbackTest, MS, Notes, S, ScriptedAgent, any_turn, back, call_is, calls, connected, lost,
+    turn_over,
 };
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
@@ -17,44 +18,44 @@ use reknit_seams::net::memory::{Fate, Side};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-mod lab;
+mod loopback;
 mod walk;
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_calls_a_tool_and_its_client_runs_it_once() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
-    let watcher = lab.joining("watcher", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
+    let watcher = test.joining("watcher", &[]).await;
     window.start_turn("c", "t1", "say hello; call tool; say bye").await.unwrap();
     turn_over(&watcher).await;
-    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
+    assert_eq!(test.notes.all(), ["tool begins", "tool ends", "tool ran"]);
     assert_eq!(window.confirmed("c"), watcher.confirmed("c"));
     assert_eq!(window.resources().unconfirmed, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_waits_for_the_confirmation_of_any_user() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
-    let other = lab.joining("other", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
+    let other = test.joining("other", &[]).await;
     window.start_turn("c", "t1", "confirm tool").await.unwrap();
     call_is(&other, "pending confirmation").await;
     let (call, _) = calls(&other).remove(0);
     other.confirm("c", "t1", &call, true).await.unwrap();
     turn_over(&window).await;
-    assert_eq!(lab.notes.all(), ["granted", "tool begins", "tool ends"]);
+    assert_eq!(test.notes.all(), ["granted", "tool begins", "tool ends"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_denied_call_does_not_run() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "confirm tool").await.unwrap();
     call_is(&window, "pending confirmation").await;
     let (call, _) = calls(&window).remove(0);
     window.confirm("c", "t1", &call, false).await.unwrap();
     turn_over(&window).await;
-    assert_eq!(lab.notes.all(), ["not granted"]);
+    assert_eq!(test.notes.all(), ["not granted"]);
     assert_eq!(
         window.confirm("c", "t1", &call, true).await,
         Err(Failure::Rejected("the turn is not in progress".into()))
@@ -63,17 +64,17 @@ async fn a_denied_call_does_not_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_panics_has_failed() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["broken"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["broken"]).await;
     window.start_turn("c", "t1", "call broken").await.unwrap();
     turn_over(&window).await;
-    assert_eq!(lab.notes.all(), ["broken failed: the tool panicked"]);
+    assert_eq!(test.notes.all(), ["broken failed: the tool panicked"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_panics_ends_its_turn() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &[]).await;
     window.start_turn("c", "t1", "panic").await.unwrap();
     turn_over(&window).await;
     window.start_turn("c", "t2", "say again").await.unwrap();
@@ -84,47 +85,47 @@ async fn an_agent_that_panics_ends_its_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_a_turn_stops_the_agent_and_the_tool() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "call tool; say never").await.unwrap();
     call_is(&window, "running").await;
     window.cancel_turn("c", "t1").await.unwrap();
     sleep(10 * S).await;
-    assert_eq!(lab.notes.all(), ["tool begins"]);
-    assert_eq!((window.resources().running, lab.resources.counts().turns), (0, 0));
+    assert_eq!(test.notes.all(), ["tool begins"]);
+    assert_eq!((window.resources().running, test.resources.counts().turns), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_survives_a_short_outage_and_runs_once() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "call tool").await.unwrap();
     call_is(&window, "running").await;
-    lab.net.set(1, Fate::Reset);
+    test.net.set(1, Fate::Reset);
     back(&window, 1).await;
     turn_over(&window).await;
-    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
+    assert_eq!(test.notes.all(), ["tool begins", "tool ends", "tool ran"]);
 }
 
 /// The outage is longer than the grace period: the call fails, its permission ends, and the late
 /// result is refused.
 #[tokio::test(start_paused = true)]
 async fn a_call_fails_after_a_long_outage_and_its_late_result_is_refused() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
-    let watcher = lab.joining("watcher", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
+    let watcher = test.joining("watcher", &[]).await;
     watcher.start_turn("c", "t1", "call tool; say sorry; sleep 600").await.unwrap();
     call_is(&window, "running").await;
-    lab.net.refuse(true);
-    lab.net.set(1, Fate::Reset);
+    test.net.refuse(true);
+    test.net.set(1, Fate::Reset);
     let cut = Instant::now();
     call_is(&watcher, "failed").await;
     assert_eq!(cut.elapsed(), 30 * S);
     assert_eq!(
-        lab.notes.all(),
+        test.notes.all(),
         ["tool begins", "tool ends", "tool failed: the client that ran this tool is disconnected"]
     );
-    lab.net.refuse(false);
+    test.net.refuse(false);
     connected(&window).await;
     sleep(S).await;
     assert_eq!(window.resources().unconfirmed, 0);
@@ -135,103 +136,103 @@ async fn a_call_fails_after_a_long_outage_and_its_late_result_is_refused() {
 /// A pending permission ends together with its call.
 #[tokio::test(start_paused = true)]
 async fn a_pending_permission_ends_with_its_call() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "confirm tool").await.unwrap();
     call_is(&window, "pending confirmation").await;
     drop(window);
     sleep(30 * S).await;
     sleep(MS).await;
-    assert_eq!(lab.notes.all(), ["not granted"]);
+    assert_eq!(test.notes.all(), ["not granted"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_permission_for_a_finished_call_returns_at_once() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &[]).await;
     window.start_turn("c", "t1", "confirm nobodys").await.unwrap();
     turn_over(&window).await;
-    assert_eq!(lab.notes.all(), ["not granted"]);
+    assert_eq!(test.notes.all(), ["not granted"]);
 }
 
 /// The client notices the reset at once, the host much later: in the meantime the client has two
 /// connections.
 #[tokio::test(start_paused = true)]
 async fn a_reconnect_before_the_old_connection_ends_keeps_everything() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["long"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["long"]).await;
     window.start_turn("c", "t1", "call long").await.unwrap();
     call_is(&window, "running").await;
-    lab.net.set_end(1, Side::Far, Fate::Frozen);
-    lab.net.set_end(1, Side::Near, Fate::Reset);
+    test.net.set_end(1, Side::Far, Fate::Frozen);
+    test.net.set_end(1, Side::Near, Fate::Reset);
     back(&window, 1).await;
-    assert_eq!(lab.resources.counts().connections, 2);
+    assert_eq!(test.resources.counts().connections, 2);
     sleep(20 * S).await;
-    lab.net.set_end(1, Side::Far, Fate::Reset);
+    test.net.set_end(1, Side::Far, Fate::Reset);
     sleep(120 * S).await;
     assert_eq!(
-        (calls(&window)[0].1, lab.notes.all().as_slice()),
+        (calls(&window)[0].1, test.notes.all().as_slice()),
         ("running", &["long begins".to_owned()][..])
     );
-    assert_eq!(lab.resources.counts().connections, 1);
+    assert_eq!(test.resources.counts().connections, 1);
 }
 
 /// The network reports the outage to neither end. The host pings after 5 s, and closes after 25 s;
 /// then the grace period begins.
 #[tokio::test(start_paused = true)]
 async fn a_call_over_a_half_open_connection_fails_after_silence_and_grace() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["long"]).await;
-    let watcher = lab.joining("watcher", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["long"]).await;
+    let watcher = test.joining("watcher", &[]).await;
     watcher.start_turn("c", "t1", "call long; sleep 600").await.unwrap();
     call_is(&window, "running").await;
-    lab.net.refuse(true);
-    lab.net.set(1, Fate::Frozen);
+    test.net.refuse(true);
+    test.net.set(1, Fate::Frozen);
     let frozen = Instant::now();
     call_is(&watcher, "failed").await;
     assert!(frozen.elapsed() <= 55 * S && frozen.elapsed() >= 50 * S, "{:?}", frozen.elapsed());
-    assert_eq!(lab.resources.counts().connections, 1);
+    assert_eq!(test.resources.counts().connections, 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_half_open_connection_does_not_keep_a_client_alive() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["long"]).await;
-    let watcher = lab.joining("watcher", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["long"]).await;
+    let watcher = test.joining("watcher", &[]).await;
     watcher.start_turn("c", "t1", "call long; sleep 600").await.unwrap();
     call_is(&window, "running").await;
-    lab.net.set_end(1, Side::Far, Fate::Frozen);
-    lab.net.set_end(1, Side::Near, Fate::Reset);
+    test.net.set_end(1, Side::Far, Fate::Frozen);
+    test.net.set_end(1, Side::Near, Fate::Reset);
     back(&window, 1).await;
-    lab.net.refuse(true);
-    lab.net.set(3, Fate::Reset);
+    test.net.refuse(true);
+    test.net.set(3, Fate::Reset);
     timeout(55 * S + MS, call_is(&watcher, "failed")).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watcher_stays_connected() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["long"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["long"]).await;
     window.start_turn("c", "t1", "call long").await.unwrap();
     sleep(1800 * S).await;
-    assert_eq!((lab.net.connections(), calls(&window)[0].1), (1, "running"));
+    assert_eq!((test.net.connections(), calls(&window)[0].1), (1, "running"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn replay_and_snapshot_after_an_outage_give_the_same_state() {
     for log_actions in [1000, 4] {
-        let lab = Lab::with(HostLimits { log_actions, ..HostLimits::default() }).await;
-        let window = lab.opened("window", &["tool"]).await;
-        let away = lab.joining("away", &[]).await;
-        lab.net.refuse(true);
-        lab.net.set(2, Fate::Reset);
+        let test = LoopbackTest::with(HostLimits { log_actions, ..HostLimits::default() }).await;
+        let window = test.opened("window", &["tool"]).await;
+        let away = test.joining("away", &[]).await;
+        test.net.refuse(true);
+        test.net.set(2, Fate::Reset);
         lost(&away).await;
         window
             .start_turn("c", "t1", "say 1; sleep 1; say 2; sleep 1; call tool; say 3")
             .await
             .unwrap();
         turn_over(&window).await;
-        lab.net.refuse(false);
+        test.net.refuse(false);
         connected(&away).await;
         assert_eq!(away.confirmed("c"), window.confirmed("c"), "log of {log_actions}");
         assert_eq!(away.confirmed("s"), window.confirmed("s"), "log of {log_actions}");
@@ -240,11 +241,11 @@ async fn replay_and_snapshot_after_an_outage_give_the_same_state() {
 
 #[tokio::test(start_paused = true)]
 async fn actions_during_an_outage_apply_locally_at_once_and_remotely_in_order() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &[]).await;
-    let watcher = lab.joining("watcher", &[]).await;
-    lab.net.refuse(true);
-    lab.net.set(1, Fate::Reset);
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &[]).await;
+    let watcher = test.joining("watcher", &[]).await;
+    test.net.refuse(true);
+    test.net.set(1, Fate::Reset);
     lost(&window).await;
     let first = window.start_turn("c", "t1", "say hello");
     let second = window.create_chat("s", "c2");
@@ -261,7 +262,7 @@ async fn actions_during_an_outage_apply_locally_at_once_and_remotely_in_order() 
             panic!("there is a chat")
         };
         assert!(confirmed.active_turn.is_none());
-        lab.net.refuse(false);
+        test.net.refuse(false);
     };
     let (done, ()) = tokio::join!(user, look);
     assert_eq!(done, (Ok(()), Ok(()), Ok(())));
@@ -274,13 +275,13 @@ async fn actions_during_an_outage_apply_locally_at_once_and_remotely_in_order() 
 #[tokio::test(start_paused = true)]
 async fn an_action_in_flight_at_a_reset_takes_effect_once() {
     for log_actions in [1000, 4] {
-        let lab = Lab::with(HostLimits { log_actions, ..HostLimits::default() }).await;
-        let window = lab.opened("window", &[]).await;
-        let watcher = lab.joining("watcher", &[]).await;
+        let test = LoopbackTest::with(HostLimits { log_actions, ..HostLimits::default() }).await;
+        let window = test.opened("window", &[]).await;
+        let watcher = test.joining("watcher", &[]).await;
         let turn = window.start_turn("c", "t1", "say once");
         let cut = async {
             any_turn(&watcher).await;
-            lab.net.set(1, Fate::Reset);
+            test.net.set(1, Fate::Reset);
         };
         let (done, ()) = tokio::join!(biased; turn, cut);
         assert_eq!(done, Ok(()));
@@ -295,9 +296,9 @@ async fn an_action_in_flight_at_a_reset_takes_effect_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rejected_action_is_undone() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &[]).await;
-    let other = lab.joining("other", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &[]).await;
+    let other = test.joining("other", &[]).await;
     let (ours, theirs) = tokio::join!(biased; window.start_turn("c", "ours", "sleep 60"), other.start_turn("c", "theirs", "sleep 60"));
     let refused = [&ours, &theirs].into_iter().filter(|outcome| outcome.is_err()).count();
     assert_eq!(refused, 1, "{ours:?} {theirs:?}");
@@ -308,13 +309,13 @@ async fn a_rejected_action_is_undone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restarted_host_is_not_mistaken_for_the_old_one() {
-    let mut lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
+    let mut test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "say kept").await.unwrap();
     turn_over(&window).await;
     window.start_turn("c", "t2", "call tool; sleep 100").await.unwrap();
     call_is(&window, "running").await;
-    lab.restart().await;
+    test.restart().await;
     lost(&window).await;
     connected(&window).await;
     let Some(SnapshotState::Chat(chat)) = window.confirmed("c") else { panic!("it was restored") };
@@ -323,42 +324,42 @@ async fn a_restarted_host_is_not_mistaken_for_the_old_one() {
     window.start_turn("c", "t3", "call tool").await.unwrap();
     turn_over(&window).await;
     assert_eq!(
-        lab.notes.all().last().unwrap(),
+        test.notes.all().last().unwrap(),
         "tool ran",
         "it is active again: {:?}",
-        lab.notes.all()
+        test.notes.all()
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reloaded_window_is_a_new_client_and_runs_new_calls() {
-    let lab = Lab::new().await;
-    let before = lab.opened("window-1", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let before = test.opened("window-1", &["tool"]).await;
     drop(before);
-    let after = lab.joining("window-2", &["tool"]).await;
+    let after = test.joining("window-2", &["tool"]).await;
     after.start_turn("c", "t1", "call tool").await.unwrap();
     turn_over(&after).await;
-    assert_eq!(lab.notes.all(), ["tool begins", "tool ends", "tool ran"]);
+    assert_eq!(test.notes.all(), ["tool begins", "tool ends", "tool ran"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn of_several_windows_one_runs_a_call() {
-    let lab = Lab::new().await;
-    let first = lab.opened("window-1", &["tool"]).await;
-    let _second = lab.joining("window-2", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let first = test.opened("window-1", &["tool"]).await;
+    let _second = test.joining("window-2", &["tool"]).await;
     first.start_turn("c", "t1", "call tool; call tool").await.unwrap();
     turn_over(&first).await;
-    assert_eq!((lab.notes.count("tool begins"), lab.notes.count("tool ran")), (2, 2));
+    assert_eq!((test.notes.count("tool begins"), test.notes.count("tool ran")), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_of_the_host_is_answered_or_fails() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &[]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &[]).await;
     window.start_turn("c", "t1", "ask window; ask nobody").await.unwrap();
     turn_over(&window).await;
     assert_eq!(
-        lab.notes.all(),
+        test.notes.all(),
         [
             "no answer: refused (-32601): this client does not answer requests",
             "no answer: the client is not connected"
@@ -368,9 +369,9 @@ async fn a_request_of_the_host_is_answered_or_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_fails_at_its_deadline() {
-    let lab = Lab::new().await;
-    lab.net.refuse(true);
-    let window = lab.client("window", &[]);
+    let test = LoopbackTest::new().await;
+    test.net.refuse(true);
+    let window = test.client("window", &[]);
     let began = Instant::now();
     assert_eq!(window.create_session("s").await, Err(Failure::Late));
     assert_eq!(began.elapsed(), 60 * S);
@@ -379,56 +380,56 @@ async fn a_request_fails_at_its_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn attempts_become_rare_but_never_stop() {
-    let lab = Lab::new().await;
-    lab.net.refuse(true);
-    let window = lab.client("window", &[]);
+    let test = LoopbackTest::new().await;
+    test.net.refuse(true);
+    let window = test.client("window", &[]);
     sleep(3600 * S).await;
-    let attempts = lab.net.connections();
+    let attempts = test.net.connections();
     assert!((120..=260).contains(&attempts), "{attempts} in an hour");
-    lab.net.refuse(false);
+    test.net.refuse(false);
     timeout(30 * S + S, connected(&window)).await.unwrap();
 }
 
 /// The host accepts a connection and stays silent: the attempt has a deadline.
 #[tokio::test(start_paused = true)]
 async fn a_second_loss_during_the_handshake_leads_to_another_attempt() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &[]).await;
-    lab.net.born(Fate::Frozen);
-    lab.net.set(1, Fate::Reset);
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &[]).await;
+    test.net.set_initial_state(Fate::Frozen);
+    test.net.set(1, Fate::Reset);
     for conn in 2..=4 {
         sleep(5 * S).await;
-        assert_eq!(lab.net.connections(), conn, "and it says nothing");
-        lab.net.set(conn, Fate::Reset);
+        assert_eq!(test.net.connections(), conn, "and it says nothing");
+        test.net.set(conn, Fate::Reset);
     }
-    lab.net.born(Fate::Flows);
+    test.net.set_initial_state(Fate::Flows);
     back(&window, 4).await;
     assert_eq!(window.resources().in_flight, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_a_client_fails_everything_that_waits() {
-    let lab = Lab::new().await;
-    lab.net.refuse(true);
-    let window = lab.client("window", &[]);
+    let test = LoopbackTest::new().await;
+    test.net.refuse(true);
+    let window = test.client("window", &[]);
     let asked = window.create_session("s");
     assert!(timeout(S, asked).await.is_err(), "it waits");
     window.close().await;
     let limits = ClientLimits { held: 1, ..ClientLimits::default() };
-    let window = lab.client_with("window", &[], limits);
+    let window = test.client_with("window", &[], limits);
     let (first, second) = tokio::join!(biased; timeout(S, window.create_session("s")), timeout(S, window.create_session("s")));
     assert!(first.is_err() && second == Ok(Err(Failure::Full)), "{first:?} {second:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_state_is_left_at_the_end() {
-    let lab = Lab::new().await;
-    let window = lab.opened("window", &["tool"]).await;
+    let test = LoopbackTest::new().await;
+    let window = test.opened("window", &["tool"]).await;
     window.start_turn("c", "t1", "call tool").await.unwrap();
     turn_over(&window).await;
     window.close().await;
     sleep(400 * S).await;
-    let counts = lab.resources.counts();
+    let counts = test.resources.counts();
     assert_eq!((counts.connections, counts.clients, counts.holds, counts.causes), (0, 0, 0, 0));
     assert_eq!((counts.turns, counts.questions, counts.chats), (0, 0, 0));
 }
@@ -443,7 +444,7 @@ async fn over_loopback() {
     let config = host::HostConfig {
         provider: "agent".into(),
         tokens: BTreeMap::new(),
-        agent: Arc::new(Obedient(notes.clone())),
+        agent: Arc::new(ScriptedAgent(notes.clone())),
         archive: Arc::new(host::MemoryArchive::default()),
         limits: HostLimits::default(),
     };

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::client::core::{self as client_core, ClientEffect as Wish, Key};
+use crate::client::core::{self as client_core, ClientEffect as Effect, Key};
 use crate::client::{State, done, named};
 use crate::host::{HostCore, HostEffect, HostIdentity, Owner, Stored};
 use crate::limits::{ClientLimits, HostLimits};
@@ -23,9 +23,9 @@ use crate::wire::ahp::state::ToolCallState;
 const CLIENTS: usize = 3;
 
 /// A random number generator with a seed.
-struct Dice(u64);
+struct RandomSource(u64);
 
-impl Dice {
+impl RandomSource {
     fn below(&mut self, bound: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -34,7 +34,7 @@ impl Dice {
 }
 
 /// A connection: the messages in flight, and which sides believe that it is open.
-struct Way {
+struct Connection {
     client: usize,
     generation: u64,
     up: VecDeque<String>,
@@ -45,20 +45,20 @@ struct Way {
     named: bool,
 }
 
-struct Window {
+struct TestClient {
     core: client_core::ClientCore,
     working: Vec<Key>,
 }
 
 struct Walk {
-    dice: Dice,
+    random: RandomSource,
     now: Instant,
     host: HostCore,
     archive: BTreeMap<String, Stored>,
     restoring: Vec<(String, u64)>,
-    windows: Vec<Window>,
-    ways: BTreeMap<ConnId, Way>,
-    connections: u64,
+    clients: Vec<TestClient>,
+    connections: BTreeMap<ConnId, Connection>,
+    opened: u64,
     names: u64,
     /// Every action that took effect, by sender: no duplicates.
     effects: BTreeSet<(String, i64)>,
@@ -84,20 +84,20 @@ impl Walk {
         let window = |n: usize| {
             let identity =
                 client_core::ClientIdentity { client: format!("w{n}"), tools: vec![named("tool")] };
-            Window {
+            TestClient {
                 core: client_core::ClientCore::new(ClientLimits::default(), identity, now),
                 working: Vec::new(),
             }
         };
         let mut walk = Self {
-            dice: Dice(seed),
+            random: RandomSource(seed),
             now,
             host,
             archive: BTreeMap::new(),
             restoring: Vec::new(),
-            windows: (0..CLIENTS).map(window).collect(),
-            ways: BTreeMap::new(),
-            connections: 0,
+            clients: (0..CLIENTS).map(window).collect(),
+            connections: BTreeMap::new(),
+            opened: 0,
             names: 0,
             effects: BTreeSet::new(),
             begun: BTreeSet::new(),
@@ -126,8 +126,8 @@ impl Walk {
         ];
         for (id, (method, params)) in requests.into_iter().enumerate() {
             let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-            self.host.hear(self.tap, request.to_string().as_bytes(), self.now);
-            self.settle();
+            self.host.on_frame(self.tap, request.to_string().as_bytes(), self.now);
+            self.carry_out_effects();
             self.restore();
         }
         for n in 0..CLIENTS {
@@ -136,7 +136,7 @@ impl Walk {
             }
         }
         self.heal();
-        for window in &mut self.windows {
+        for window in &mut self.clients {
             let (to, _answered) = oneshot::channel();
             window.core.join("s", to);
         }
@@ -149,12 +149,12 @@ impl Walk {
         channel: &str,
     ) -> oneshot::Receiver<Result<(), super::Failure>> {
         let (to, answered) = oneshot::channel();
-        self.windows[n].core.subscribe(channel, to, self.now);
+        self.clients[n].core.subscribe(channel, to, self.now);
         answered
     }
 
     /// Carries out the effects of the cores.
-    fn settle(&mut self) {
+    fn carry_out_effects(&mut self) {
         while let Some(effect) = self.host.effect() {
             match effect {
                 HostEffect::Restore(channel, number) => self.restoring.push((channel, number)),
@@ -164,23 +164,23 @@ impl Walk {
             }
         }
         for n in 0..CLIENTS {
-            while let Some(wish) = self.windows[n].core.effect() {
-                self.grant(n, wish);
+            while let Some(effect) = self.clients[n].core.effect() {
+                self.carry_out(n, effect);
             }
         }
-        self.listen();
-        self.look();
+        self.check_actions();
+        self.check_calls();
     }
 
-    fn grant(&mut self, n: usize, wish: Wish) {
-        match wish {
-            Wish::Open(generation) => {
-                self.connections += 1;
-                let conn = ConnId(self.connections);
+    fn carry_out(&mut self, n: usize, effect: Effect) {
+        match effect {
+            Effect::Open(generation) => {
+                self.opened += 1;
+                let conn = ConnId(self.opened);
                 let (up, down) = (VecDeque::new(), VecDeque::new());
-                self.ways.insert(
+                self.connections.insert(
                     conn,
-                    Way {
+                    Connection {
                         client: n,
                         generation,
                         up,
@@ -191,33 +191,35 @@ impl Walk {
                     },
                 );
                 self.host.open(conn, Arc::new(Notify::new()), self.now);
-                self.windows[n].core.opened(generation, conn.0, self.now);
+                self.clients[n].core.opened(generation, conn.0, self.now);
             }
-            Wish::Send(generation, message) => {
-                let way = self
-                    .ways
-                    .values_mut()
-                    .find(|way| way.client == n && way.generation == generation && way.at_client);
-                way.into_iter().for_each(|way| way.up.push_back(message.to_versioned_text()));
+            Effect::Send(generation, message) => {
+                let connection = self.connections.values_mut().find(|connection| {
+                    connection.client == n
+                        && connection.generation == generation
+                        && connection.at_client
+                });
+                connection
+                    .into_iter()
+                    .for_each(|connection| connection.up.push_back(message.to_versioned_text()));
             }
-            Wish::Close(generation) => {
-                let ways = self
-                    .ways
-                    .values_mut()
-                    .filter(|way| way.client == n && way.generation == generation);
-                ways.for_each(|way| way.at_client = false);
+            Effect::Close(generation) => {
+                let connections = self.connections.values_mut().filter(|connection| {
+                    connection.client == n && connection.generation == generation
+                });
+                connections.for_each(|connection| connection.at_client = false);
             }
-            Wish::Run(run) => {
+            Effect::Run(run) => {
                 assert!(self.begun.insert(run.call.clone()), "{} is begun twice", run.call);
-                self.windows[n].working.push(run.key());
+                self.clients[n].working.push(run.key());
             }
-            Wish::Stop(key) => self.windows[n].working.retain(|working| *working != key),
-            Wish::Asked { .. } => {}
+            Effect::Stop(key) => self.clients[n].working.retain(|working| *working != key),
+            Effect::AnswerRequest { .. } => {}
         }
     }
 
     /// Reads every action: no action takes effect twice.
-    fn listen(&mut self) {
+    fn check_actions(&mut self) {
         while let Some(message) = self.host.pull(self.tap) {
             let sent: Value = serde_json::from_str(&message.to_versioned_text()).unwrap();
             let origin = &sent["params"]["origin"];
@@ -235,10 +237,14 @@ impl Walk {
 
     /// No call fails as disconnected while its owner has a connection, and no call waits for an
     /// owner that was disconnected for too long.
-    fn look(&mut self) {
+    fn check_calls(&mut self) {
         for n in 0..CLIENTS {
             let name = format!("w{n}");
-            if self.ways.values().any(|way| way.at_host && way.client == n) {
+            if self
+                .connections
+                .values()
+                .any(|connection| connection.at_host && connection.client == n)
+            {
                 self.absent.remove(&name);
             } else {
                 self.absent.entry(name).or_insert(self.now);
@@ -262,86 +268,95 @@ impl Walk {
                     .starts_with("the client that ran this tool is disconnected");
                 if gone && self.failed.insert(over.tool_call_id.clone()) {
                     let owner = call::owner(state).unwrap();
-                    let here = self
-                        .ways
-                        .values()
-                        .any(|way| way.at_host && way.named && format!("w{}", way.client) == owner);
+                    let here = self.connections.values().any(|connection| {
+                        connection.at_host
+                            && connection.named
+                            && format!("w{}", connection.client) == owner
+                    });
                     assert!(!here, "{} was failed though {owner} is here", over.tool_call_id);
                 }
             }
         }
     }
 
-    fn pick_way(&mut self) -> Option<ConnId> {
-        let ways = self.ways.keys().copied().collect::<Vec<_>>();
-        (!ways.is_empty()).then(|| ways[self.dice.below(ways.len())])
+    fn pick_connection(&mut self) -> Option<ConnId> {
+        let connections = self.connections.keys().copied().collect::<Vec<_>>();
+        (!connections.is_empty()).then(|| connections[self.random.below(connections.len())])
     }
 
     /// Moves one message of a connection one step further.
-    fn carry(&mut self, conn: ConnId) {
+    fn move_message(&mut self, conn: ConnId) {
         let now = self.now;
-        let Some(way) = self.ways.get_mut(&conn) else { return };
-        if way.at_host {
+        let Some(connection) = self.connections.get_mut(&conn) else { return };
+        if connection.at_host {
             if let Some(message) = self.host.pull(conn) {
-                way.down.push_back(message.to_versioned_text());
+                connection.down.push_back(message.to_versioned_text());
             }
-            if let Some(sent) = way.up.pop_front() {
-                self.host.hear(conn, sent.as_bytes(), now);
-                way.named = true;
+            if let Some(sent) = connection.up.pop_front() {
+                self.host.on_frame(conn, sent.as_bytes(), now);
+                connection.named = true;
             }
             if self.host.over(conn).is_some() {
-                way.at_host = false;
+                connection.at_host = false;
                 self.host.close(conn, now);
             }
         }
-        if let Some(sent) = way.down.pop_front().filter(|_| way.at_client) {
-            let (n, generation) = (way.client, way.generation);
-            self.windows[n].core.hear(generation, sent.as_bytes(), now, 0);
-        } else if way.at_client && !way.at_host && way.down.is_empty() {
-            let (n, generation) = (way.client, way.generation);
-            self.windows[n].core.lost(generation, now, 0);
+        if let Some(sent) = connection.down.pop_front().filter(|_| connection.at_client) {
+            let (n, generation) = (connection.client, connection.generation);
+            self.clients[n].core.on_frame(generation, sent.as_bytes(), now, 0);
+        } else if connection.at_client && !connection.at_host && connection.down.is_empty() {
+            let (n, generation) = (connection.client, connection.generation);
+            self.clients[n].core.lost(generation, now, 0);
         }
-        self.ways.retain(|_, way| way.at_client || way.at_host);
+        self.connections.retain(|_, connection| connection.at_client || connection.at_host);
     }
 
     /// The client notices the end of its connection; the messages in flight to it are lost.
-    fn cut(&mut self, conn: ConnId) {
-        let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_client) else { return };
-        way.down.clear();
-        let (n, generation) = (way.client, way.generation);
-        self.windows[n].core.lost(generation, self.now, 0);
+    fn client_loses(&mut self, conn: ConnId) {
+        let Some(connection) =
+            self.connections.get_mut(&conn).filter(|connection| connection.at_client)
+        else {
+            return;
+        };
+        connection.down.clear();
+        let (n, generation) = (connection.client, connection.generation);
+        self.clients[n].core.lost(generation, self.now, 0);
     }
 
     /// The host notices the end of a connection; the messages in flight to it are lost.
-    fn notice(&mut self, conn: ConnId) {
-        let Some(way) = self.ways.get_mut(&conn).filter(|way| way.at_host && !way.at_client) else {
+    fn host_loses(&mut self, conn: ConnId) {
+        let Some(connection) = self
+            .connections
+            .get_mut(&conn)
+            .filter(|connection| connection.at_host && !connection.at_client)
+        else {
             return;
         };
-        way.at_host = false;
-        way.up.clear();
+        connection.at_host = false;
+        connection.up.clear();
         self.host.close(conn, self.now);
-        self.ways.retain(|_, way| way.at_client || way.at_host);
+        self.connections.retain(|_, connection| connection.at_client || connection.at_host);
     }
 
     fn wait(&mut self, how_long: Duration) {
         let until = self.now + how_long;
         for _ in 0..10_000 {
             let dues =
-                self.windows.iter().filter_map(|window| window.core.due()).chain(self.host.due());
+                self.clients.iter().filter_map(|window| window.core.due()).chain(self.host.due());
             let Some(due) = dues.min().filter(|due| *due <= until) else {
                 self.now = until;
                 return;
             };
             self.now = self.now.max(due);
             self.host.catch_up(self.now);
-            self.windows.iter_mut().for_each(|window| window.core.wake(self.now, 0));
-            self.settle();
+            self.clients.iter_mut().for_each(|window| window.core.wake(self.now, 0));
+            self.carry_out_effects();
         }
         panic!("something is due for ever");
     }
 
     fn dispatch(&mut self, n: usize, channel: &str, action: Value) {
-        self.windows[n].core.dispatch(channel, serde_json::from_value(action).unwrap(), None);
+        self.clients[n].core.dispatch(channel, serde_json::from_value(action).unwrap(), None);
     }
 
     fn name(&mut self) -> String {
@@ -351,10 +366,10 @@ impl Walk {
 
     /// Lets a user, an agent, or a tool act.
     fn live(&mut self) {
-        let n = self.dice.below(CLIENTS);
-        let channel = ["c", "d"][self.dice.below(2)];
+        let n = self.random.below(CLIENTS);
+        let channel = ["c", "d"][self.random.below(2)];
         let name = self.name();
-        match self.dice.below(12) {
+        match self.random.below(12) {
             9.. => self.dispatch(n, "s", json!({ "type": "session/titleChanged", "title": name })),
             0..=2 => {
                 let message = json!({ "text": "x", "origin": { "kind": "user" } });
@@ -367,8 +382,8 @@ impl Walk {
             }
             3 | 4 => self.call(channel),
             5 | 6 => {
-                if let Some(key) = self.windows[n].working.pop() {
-                    self.windows[n].core.finished(&key, done("x"));
+                if let Some(key) = self.clients[n].working.pop() {
+                    self.clients[n].core.finished(&key, done("x"));
                 }
             }
             7 => {
@@ -377,7 +392,7 @@ impl Walk {
                 }
             }
             _ => {
-                self.windows[n].core.unsubscribe(channel);
+                self.clients[n].core.unsubscribe(channel);
                 drop(self.subscribe(n, channel));
             }
         }
@@ -405,27 +420,27 @@ impl Walk {
     }
 
     fn step(&mut self) {
-        match self.dice.below(20) {
-            0 => self.pick_way().into_iter().for_each(|conn| self.cut(conn)),
-            1 => self.pick_way().into_iter().for_each(|conn| self.notice(conn)),
+        match self.random.below(20) {
+            0 => self.pick_connection().into_iter().for_each(|conn| self.client_loses(conn)),
+            1 => self.pick_connection().into_iter().for_each(|conn| self.host_loses(conn)),
             2..=5 => self.live(),
             6 => {
                 // Loses a connection with messages in flight.
                 let under_way = self
-                    .ways
+                    .connections
                     .iter()
-                    .find(|(_, way)| way.at_client && !way.up.is_empty())
+                    .find(|(_, connection)| connection.at_client && !connection.up.is_empty())
                     .map(|(conn, _)| *conn);
-                under_way.into_iter().for_each(|conn| self.cut(conn));
+                under_way.into_iter().for_each(|conn| self.client_loses(conn));
             }
             7 => {
-                let seconds = self.dice.below(40);
+                let seconds = self.random.below(40);
                 self.wait(Duration::from_secs(seconds as u64));
             }
             8 => self.restore(),
-            _ => self.pick_way().into_iter().for_each(|conn| self.carry(conn)),
+            _ => self.pick_connection().into_iter().for_each(|conn| self.move_message(conn)),
         }
-        self.settle();
+        self.carry_out_effects();
     }
 
     fn restore(&mut self) {
@@ -438,30 +453,33 @@ impl Walk {
     /// Repairs the network, and gives all clients time to settle.
     fn heal(&mut self) {
         for _ in 0..300 {
-            for conn in self.ways.keys().copied().collect::<Vec<_>>() {
-                self.notice(conn);
+            for conn in self.connections.keys().copied().collect::<Vec<_>>() {
+                self.host_loses(conn);
             }
             for _ in 0..40 {
                 self.restore();
-                for conn in self.ways.keys().copied().collect::<Vec<_>>() {
-                    self.carry(conn);
-                    self.settle();
+                for conn in self.connections.keys().copied().collect::<Vec<_>>() {
+                    self.move_message(conn);
+                    self.carry_out_effects();
                 }
-                self.settle();
+                self.carry_out_effects();
             }
             self.wait(Duration::from_secs(1));
-            let quiet = self.ways.values().all(|way| way.up.is_empty() && way.down.is_empty());
-            let settled = |window: &Window| {
+            let quiet = self
+                .connections
+                .values()
+                .all(|connection| connection.up.is_empty() && connection.down.is_empty());
+            let settled = |window: &TestClient| {
                 let resources = window.core.resources();
                 window.core.state() == State::Connected
                     && resources.in_flight + resources.held + resources.unconfirmed == 0
             };
-            if quiet && self.windows.iter().all(settled) {
+            if quiet && self.clients.iter().all(settled) {
                 return;
             }
         }
         let states = self
-            .windows
+            .clients
             .iter()
             .map(|window| (window.core.state(), window.core.resources()))
             .collect::<Vec<_>>();
@@ -470,10 +488,10 @@ impl Walk {
 
     /// Subscribes again for each client whose channel was reported missing because its restore took
     /// too long.
-    fn ask_again(&mut self) {
+    fn subscribe_again(&mut self) {
         for n in 0..CLIENTS {
             for channel in ["s", "c", "d"] {
-                if self.windows[n].core.confirmed(channel).is_none() {
+                if self.clients[n].core.confirmed(channel).is_none() {
                     drop(self.subscribe(n, channel));
                 }
             }
@@ -483,7 +501,7 @@ impl Walk {
 
     /// Compares the state of every client with the host's.
     fn compare(&self) {
-        for (n, window) in self.windows.iter().enumerate() {
+        for (n, window) in self.clients.iter().enumerate() {
             for channel in ["s", "c", "d"] {
                 assert_eq!(
                     window.core.confirmed(channel),
@@ -516,7 +534,7 @@ async fn a_random_walk_ends_with_equal_states_and_no_duplicates() {
             }
             println!("round {round}");
             walk.heal();
-            walk.ask_again();
+            walk.subscribe_again();
             walk.compare();
         }
         (begun, failed) = (begun + walk.begun.len(), failed + walk.failed.len());

@@ -18,9 +18,9 @@ use reknit_seams::process::Unsupported;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::peer::callee::{Disturbance, Question};
-use crate::peer::place::{Entrance, Place};
-use crate::script::{Bytes, Manner, Name, Number, Pause, Rarely, Steps, Times};
+use crate::peer::callee::{ClientRequest, Disturbance};
+use crate::peer::server::{ConnectionStart, TestServer};
+use crate::script::{Bytes, Name, Number, Pause, Rarely, SendOptions, Steps, Times};
 use crate::stage::{Memory, env, must, run};
 
 mod user;
@@ -35,7 +35,7 @@ pub struct ExecClientScript {
     /// Whether writes are retried.
     retry_writes: bool,
     /// How the first connection begins.
-    entrance: Rarely<Entrance>,
+    start: Rarely<ConnectionStart>,
     /// The steps, in order.
     steps: Steps<Step>,
 }
@@ -46,13 +46,13 @@ enum Step {
     /// The user acts.
     Acts(ExecAct),
     /// The server answers one of the open requests: which one, and how; usually correctly.
-    Answers(Rarely<u8>, Option<Answer>, Manner),
+    Answers(Rarely<u8>, Option<Answer>, SendOptions),
     /// The server sends a notification, this many times, with rising numbers.
-    Tells(Tale, Manner, Times),
+    Tells(ServerMessage, SendOptions, Times),
     /// The server stays silent for a while.
     Pauses(Pause),
     /// The connection ends. The next one begins in this way, or else correctly.
-    Drops(Rarely<Entrance>),
+    Drops(Rarely<ConnectionStart>),
     /// The server sends something that no server sends.
     Disturbs(Rarely<Disturbance>),
 }
@@ -80,7 +80,7 @@ enum Answer {
 
 /// A notification of a server.
 #[derive(Arbitrary, Debug)]
-enum Tale {
+enum ServerMessage {
     /// `process/output`.
     Output(Name, Number, Bytes),
     /// `process/exited`.
@@ -98,8 +98,8 @@ const CODES: [i64; 7] = [-32000, -32010, -32600, -32601, -32602, -32603, 7];
 const STATUS: [&str; 5] = ["accepted", "unknownProcess", "stdinClosed", "starting", "lost"];
 
 impl Answer {
-    fn message(&self, question: &Question) -> Value {
-        let id = &question.id;
+    fn message(&self, request: &ClientRequest) -> Value {
+        let id = &request.id;
         match self {
             Self::Chunks { from, sizes, next, exited, closed, failure } => {
                 let chunk = |(n, size): (usize, &u8)| {
@@ -118,21 +118,21 @@ impl Answer {
             Self::Error(n, text) => {
                 json!({"id": id, "error": {"code": CODES[usize::from(*n) % CODES.len()], "message": text.text()}})
             }
-            Self::Unasked(id) => json!({"id": id.value(), "result": right(question)}),
+            Self::Unasked(id) => json!({"id": id.value(), "result": right(request)}),
         }
     }
 }
 
 /// Returns the answer of a correct server.
-fn right(question: &Question) -> Value {
-    match question.method.as_str() {
+fn right(request: &ClientRequest) -> Value {
+    match request.method.as_str() {
         "initialize" => {
-            let asked = question.params.get("resumeSessionId").filter(|asked| asked.is_string());
+            let asked = request.params.get("resumeSessionId").filter(|asked| asked.is_string());
             json!({"sessionId": asked.cloned().unwrap_or_else(|| json!("s"))})
         }
-        "process/start" => json!({"processId": question.params["processId"]}),
+        "process/start" => json!({"processId": request.params["processId"]}),
         "process/read" => {
-            let after = question.params["afterSeq"].as_u64().unwrap_or(0);
+            let after = request.params["afterSeq"].as_u64().unwrap_or(0);
             json!({"chunks": [], "nextSeq": after.saturating_add(1), "exited": false, "closed": false})
         }
         "process/write" => json!({"status": "accepted"}),
@@ -142,7 +142,7 @@ fn right(question: &Question) -> Value {
     }
 }
 
-impl Tale {
+impl ServerMessage {
     fn message(&self, n: u64) -> Value {
         let (method, params) = match self {
             Self::Output(process, seq, bytes) => {
@@ -182,17 +182,17 @@ const COMING: Duration = Duration::from_secs(2);
 pub fn holds(script: &ExecClientScript) {
     run(async {
         let net = Memory::new();
-        let place = Place::new(net.clone(), right, COMING, script.entrance.0.clone());
+        let server = TestServer::new(net.clone(), right, COMING, script.start.0.clone());
         let limits = limits(script);
         let client =
             Client::start(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
         let user = ExecUser::of(client);
-        let mut house = House { limits, user, place };
+        let mut test = ClientTest { limits, user, server };
         for step in &script.steps.0 {
-            house.step(step).await;
-            house.is_within_limits();
+            test.step(step).await;
+            test.is_within_limits();
         }
-        house.is_left_alone().await;
+        test.is_left_alone().await;
     });
 }
 
@@ -218,29 +218,29 @@ fn limits(script: &ExecClientScript) -> ClientLimits {
 }
 
 /// The client, and the server that it connects to.
-struct House {
+struct ClientTest {
     limits: ClientLimits,
     user: ExecUser,
-    place: Place,
+    server: TestServer,
 }
 
-impl House {
+impl ClientTest {
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Acts(act) => self.user.does(act),
             Step::Answers(n, answer, manner) => {
                 let answer =
-                    |question: &Question| answer.as_ref().map(|answer| answer.message(question));
-                self.place.answer(n.0.unwrap_or(0), manner, answer).await;
+                    |request: &ClientRequest| answer.as_ref().map(|answer| answer.message(request));
+                self.server.answer(n.0.unwrap_or(0), manner, answer).await;
             }
             Step::Tells(tale, manner, times) => {
                 for n in 0..times.count() {
-                    self.place.send(manner, tale.message(n)).await;
+                    self.server.send(manner, tale.message(n)).await;
                 }
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
-            Step::Drops(entrance) => self.place.end(entrance.0.clone()),
-            Step::Disturbs(Rarely(Some(disturbance))) => self.place.disturb(disturbance).await,
+            Step::Drops(start) => self.server.end(start.0.clone()),
+            Step::Disturbs(Rarely(Some(disturbance))) => self.server.disturb(disturbance).await,
             Step::Disturbs(Rarely(None)) => {}
         }
         // By then, both ends have done everything that they can do at once.
@@ -257,7 +257,7 @@ impl House {
 
     /// Removes the server, and checks that the client gives up.
     async fn is_left_alone(&mut self) {
-        self.place.close();
+        self.server.close();
         let mut state = self.user.client().watch_state();
         must("the client's end", PATIENCE, state.wait_for(|state| *state == State::Failed))
             .await

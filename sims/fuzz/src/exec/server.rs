@@ -25,7 +25,7 @@ use tokio::time::sleep;
 
 use super::machine::{Machine, PROGRAMS};
 use crate::peer::caller::{HostileClient, LAST};
-use crate::script::{Bytes, Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
+use crate::script::{Bytes, Name, Noise, Number, Pause, Rarely, SendOptions, Steps, Times};
 use crate::stage::{Arrivals, Memory, env, must, run};
 
 /// The actions of a hostile client.
@@ -43,14 +43,14 @@ pub struct ExecServerScript {
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// It sends a request this many times.
-    Asks(Ask, Manner, Times),
+    Asks(Ask, SendOptions, Times),
     /// It stays silent for a while.
     Pauses(Pause),
     /// It stops or resumes reading.
     Reads(bool),
     /// Its connection ends, and it connects again; usually with the complete handshake, and with
     /// the last session or a new one.
-    ComesAgain(bool, Rarely<Entrance>),
+    ComesAgain(bool, Rarely<ConnectionStart>),
     /// It sends something that no client sends.
     Disturbs(Rarely<Disturbance>),
 }
@@ -59,16 +59,16 @@ enum Step {
 #[derive(Arbitrary, Debug)]
 enum Disturbance {
     /// An answer, which only servers send.
-    Answers(Number, Manner),
+    Answers(Number, SendOptions),
     /// Invalid data.
     Noise(Noise),
     /// Another handshake message, or another request.
-    Asks(OddAsk, Manner),
+    Asks(OddAsk, SendOptions),
 }
 
 /// How a connection begins.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-enum Entrance {
+enum ConnectionStart {
     /// With the complete handshake and a new session.
     Anew,
     /// With the complete handshake and the last session.
@@ -196,21 +196,21 @@ const FORGOTTEN: Duration = Duration::from_secs(45);
 /// Runs the script, and checks all invariants.
 pub fn holds(script: &ExecServerScript) {
     run(async {
-        let mut house = House::open(script).await;
-        let mut peer = house.enter(None, Entrance::Anew).await;
+        let mut test = ServerTest::open(script).await;
+        let mut peer = test.enter(None, ConnectionStart::Anew).await;
         for step in &script.steps.0 {
-            peer = house.step(peer, step).await;
-            house.is_within_limits();
-            house.innocent.echoes().await;
+            peer = test.step(peer, step).await;
+            test.is_within_limits();
+            test.well_behaved.echoes().await;
         }
-        let question =
+        let request =
             json!({"id": LAST, "method": "process/terminate", "params": {"processId": "nobody"}});
-        peer.is_answered_or_over(question, MINUTE).await;
+        peer.is_answered_or_over(request, MINUTE).await;
         drop(peer);
-        house.innocent.echoes().await;
+        test.well_behaved.echoes().await;
         sleep(FORGOTTEN).await;
-        house.innocent.echoes().await;
-        house.has_forgotten();
+        test.well_behaved.echoes().await;
+        test.has_forgotten();
     });
 }
 
@@ -237,18 +237,18 @@ fn limits(tight: bool) -> ServerLimits {
 }
 
 /// The server, the innocent client, and the state of the hostile one.
-struct House {
+struct ServerTest {
     limits: ServerLimits,
     resources: ServerResources,
     door: Memory,
-    innocent: Innocent,
+    well_behaved: WellBehavedClient,
     asked: u64,
     /// The size of the largest single write to a process.
     longest_write: usize,
     _tasks: JoinSet<()>,
 }
 
-impl House {
+impl ServerTest {
     async fn open(script: &ExecServerScript) -> Self {
         let (door, web) = (Memory::new(), Memory::new());
         let limits = limits(script.tight);
@@ -257,8 +257,8 @@ impl House {
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve(door.listener()));
         tasks.spawn(answer(web.arrivals(), script.web.iter().map(Bytes::bytes).collect()));
-        let innocent = Innocent::enter(door.clone()).await;
-        Self { limits, resources, door, innocent, asked: 0, longest_write: 0, _tasks: tasks }
+        let well_behaved = WellBehavedClient::enter(door.clone()).await;
+        Self { limits, resources, door, well_behaved, asked: 0, longest_write: 0, _tasks: tasks }
     }
 
     async fn step(&mut self, mut peer: HostileClient, step: &Step) -> HostileClient {
@@ -276,7 +276,7 @@ impl House {
             Step::ComesAgain(resumes, odd) => {
                 let session = peer.reported();
                 drop(peer);
-                let usual = if *resumes { Entrance::Resumes } else { Entrance::Anew };
+                let usual = if *resumes { ConnectionStart::Resumes } else { ConnectionStart::Anew };
                 peer = self.enter(session, odd.0.unwrap_or(usual)).await;
             }
         }
@@ -302,23 +302,25 @@ impl House {
     }
 
     /// Opens a connection and performs this entrance.
-    async fn enter(&mut self, session: Option<String>, entrance: Entrance) -> HostileClient {
+    async fn enter(&mut self, session: Option<String>, start: ConnectionStart) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
         let mut peer = HostileClient::new(stream, "/result/sessionId", session.clone());
-        match entrance {
-            Entrance::Anew | Entrance::Resumes => {
+        match start {
+            ConnectionStart::Anew | ConnectionStart::Resumes => {
                 peer.asks_for_websocket().await;
                 for ask in [
-                    OddAsk::Initialize(matches!(entrance, Entrance::Resumes), None),
+                    OddAsk::Initialize(matches!(start, ConnectionStart::Resumes), None),
                     OddAsk::Initialized,
                 ] {
                     let message = ask.message(self.next_id(), session.clone());
                     peer.send_valid(&message).await;
                 }
             }
-            Entrance::Bare => peer.asks_for_websocket().await,
-            Entrance::Readyz => peer.write(b"GET /readyz HTTP/1.1\r\nHost: server\r\n\r\n").await,
-            Entrance::Silent => {}
+            ConnectionStart::Bare => peer.asks_for_websocket().await,
+            ConnectionStart::Readyz => {
+                peer.write(b"GET /readyz HTTP/1.1\r\nHost: server\r\n\r\n").await
+            }
+            ConnectionStart::Silent => {}
         }
         peer
     }
@@ -373,14 +375,14 @@ async fn answer(mut arrivals: Arrivals, answers: Vec<Vec<u8>>) {
 }
 
 /// A client that uses the server as intended.
-struct Innocent {
+struct WellBehavedClient {
     _client: Client,
     process: Process,
     events: Events,
     echoed: u64,
 }
 
-impl Innocent {
+impl WellBehavedClient {
     async fn enter(door: Memory) -> Self {
         let client = Client::start(
             &env(door, Arc::new(Machine)),

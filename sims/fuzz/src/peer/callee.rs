@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::frames::{self, Reader};
-use crate::script::{Manner, Name, Noise};
+use crate::script::{Name, Noise, SendOptions};
 
 /// A request of the client.
-pub struct Question {
+pub struct ClientRequest {
     pub id: Value,
     pub method: String,
     pub params: Value,
@@ -26,9 +26,9 @@ pub struct Question {
 #[derive(Arbitrary, Debug)]
 pub enum Disturbance {
     /// A request, which only clients send.
-    Asks(Name, Manner),
+    Asks(Name, SendOptions),
     /// An unknown notification.
-    Tells(Name, Manner),
+    Tells(Name, SendOptions),
     /// Invalid data.
     Noise(Noise),
 }
@@ -37,8 +37,8 @@ pub enum Disturbance {
 pub struct HostileServer {
     writer: WriteHalf<Stream>,
     key: Option<oneshot::Receiver<String>>,
-    questions: mpsc::UnboundedReceiver<Question>,
-    open: Vec<Question>,
+    questions: mpsc::UnboundedReceiver<ClientRequest>,
+    open: Vec<ClientRequest>,
     _reader: JoinSet<()>,
 }
 
@@ -72,21 +72,21 @@ impl HostileServer {
     }
 
     /// Takes the n-th of the open requests, the newest first.
-    pub fn question(&mut self, n: u8) -> Option<Question> {
-        while let Ok(question) = self.questions.try_recv() {
-            self.open.insert(0, question);
+    pub fn request(&mut self, n: u8) -> Option<ClientRequest> {
+        while let Ok(request) = self.questions.try_recv() {
+            self.open.insert(0, request);
         }
         let at = usize::from(n).checked_rem(self.open.len())?;
         Some(self.open.remove(at))
     }
 
     /// Takes the next request, if it arrives soon.
-    pub async fn question_soon(&mut self) -> Option<Question> {
+    pub async fn question_soon(&mut self) -> Option<ClientRequest> {
         timeout(SOON, self.questions.recv()).await.ok()?
     }
 
     /// Sends a message in the given manner.
-    pub async fn send(&mut self, manner: &Manner, message: Value) {
+    pub async fn send(&mut self, manner: &SendOptions, message: Value) {
         for (bytes, pause) in manner.write(message, false) {
             self.write(&bytes).await;
             sleep(pause).await;
@@ -122,7 +122,7 @@ impl HostileServer {
 async fn listen(
     mut stream: ReadHalf<Stream>,
     key: oneshot::Sender<String>,
-    asked: mpsc::UnboundedSender<Question>,
+    asked: mpsc::UnboundedSender<ClientRequest>,
 ) {
     let mut reader = Reader::default();
     let mut key = Some(key);
@@ -147,10 +147,13 @@ async fn listen(
             if let Some(method) = message["method"].as_str().map(str::to_owned)
                 && !message["id"].is_null()
             {
-                let question =
-                    Question { id: message["id"].take(), method, params: message["params"].take() };
+                let request = ClientRequest {
+                    id: message["id"].take(),
+                    method,
+                    params: message["params"].take(),
+                };
                 // The receiver lives longer than this reader.
-                let _ = asked.send(question);
+                let _ = asked.send(request);
             }
         }
     }

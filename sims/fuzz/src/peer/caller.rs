@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::frames::{self, Reader};
-use crate::script::Manner;
+use crate::script::SendOptions;
 use crate::stage::must;
 
 /// The id of the last request.
@@ -19,7 +19,7 @@ pub const LAST: &str = "the last question";
 
 /// The messages of the server so far.
 #[derive(Default)]
-struct Heard {
+struct ReceivedState {
     /// The latest value at the place that this client watches.
     reported: Option<String>,
     /// Whether the last request was answered.
@@ -31,7 +31,7 @@ struct Heard {
 /// One connection of the hostile client. Dropping it ends the connection.
 pub struct HostileClient {
     writer: WriteHalf<DuplexStream>,
-    heard: watch::Receiver<Heard>,
+    heard: watch::Receiver<ReceivedState>,
     reads: watch::Sender<bool>,
     _reader: JoinSet<()>,
 }
@@ -41,7 +41,8 @@ impl HostileClient {
     /// `reported` is the earlier value.
     pub fn new(stream: DuplexStream, place: &'static str, reported: Option<String>) -> Self {
         let (reader, writer) = split(stream);
-        let (reported, heard) = watch::channel(Heard { reported, ..Heard::default() });
+        let (reported, heard) =
+            watch::channel(ReceivedState { reported, ..ReceivedState::default() });
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
         tasks.spawn(listen(reader, place, reported, may_read));
@@ -65,7 +66,7 @@ impl HostileClient {
     }
 
     /// Sends a message in the given manner.
-    pub async fn send(&mut self, manner: &Manner, message: Value) {
+    pub async fn send(&mut self, manner: &SendOptions, message: Value) {
         for (bytes, pause) in manner.write(message, true) {
             self.write(&bytes).await;
             sleep(pause).await;
@@ -88,11 +89,11 @@ impl HostileClient {
     /// Sends a last request, with the id [`LAST`], until the server answers or closes. If the
     /// client left a frame unfinished, this data completes it, so the connection may end without an
     /// answer.
-    pub async fn is_answered_or_over(&mut self, question: Value, within: Duration) {
+    pub async fn is_answered_or_over(&mut self, request: Value, within: Duration) {
         self.read(true);
-        let done = |heard: &Heard| heard.answered || heard.over;
+        let done = |heard: &ReceivedState| heard.answered || heard.over;
         for _ in 0..40 {
-            self.send_valid(&question).await;
+            self.send_valid(&request).await;
             if timeout(within / 40, self.heard.wait_for(done)).await.is_ok() {
                 return;
             }
@@ -109,7 +110,7 @@ impl HostileClient {
 async fn listen(
     mut stream: ReadHalf<DuplexStream>,
     place: &'static str,
-    reported: watch::Sender<Heard>,
+    reported: watch::Sender<ReceivedState>,
     mut may_read: watch::Receiver<bool>,
 ) {
     let mut reader = Reader::default();
@@ -125,13 +126,13 @@ async fn listen(
             is_websocket = head.starts_with("HTTP/1.1 101 ");
         }
         while is_websocket && let Some(message) = reader.message() {
-            hear(&message, place, &reported);
+            record_message(&message, place, &reported);
         }
     }
     reported.send_modify(|heard| heard.over = true);
 }
 
-fn hear(message: &[u8], place: &str, reported: &watch::Sender<Heard>) {
+fn record_message(message: &[u8], place: &str, reported: &watch::Sender<ReceivedState>) {
     Message::parse(message).expect("the server says messages");
     let message: Value = serde_json::from_slice(message).expect("a message is JSON");
     let news = message.pointer(place).and_then(Value::as_str);

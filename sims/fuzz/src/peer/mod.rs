@@ -1,8 +1,8 @@
 //! Hostile ends of connections, for any protocol of the other end.
 //!
 //! - [`caller`]: a client, which opens its connection. [`callee`]: a server, which accepts one.
-//!   [`place`]: the server that one client connects to, again and again.
+//!   [`server`]: the server that one client connects to, again and again.
 
 pub mod callee;
 pub mod caller;
-pub mod place;
+pub mod server;

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::script::{Bytes, Name, Rarely};
 
 /// The name that only the innocent client has.
-pub const INNOCENT: &str = "innocent";
+pub const WELL_BEHAVED: &str = "innocent";
 
 /// Returns a name in its encoded form; never one of the innocent client's names.
 pub fn text(name: &Name) -> String {
-    name.text().replace(INNOCENT, "")
+    name.text().replace(WELL_BEHAVED, "")
 }
 
 /// An action on a channel.

@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::action::{Action, text};
-use crate::peer::callee::{Disturbance, Question};
-use crate::peer::place::{Entrance, Place};
-use crate::script::{Manner, Name, Number, Pause, Rarely, Steps, Times};
+use crate::peer::callee::{ClientRequest, Disturbance};
+use crate::peer::server::{ConnectionStart, TestServer};
+use crate::script::{Name, Number, Pause, Rarely, SendOptions, Steps, Times};
 use crate::stage::{Memory, env, must, run};
 
 mod user;
@@ -33,7 +33,7 @@ pub struct ToolcallClientScript {
     /// Whether the client's limits are tight.
     tight: bool,
     /// How the first connection begins.
-    entrance: Rarely<Entrance>,
+    start: Rarely<ConnectionStart>,
     /// The steps, in order.
     steps: Steps<Step>,
 }
@@ -44,15 +44,15 @@ enum Step {
     /// The user acts.
     Acts(WindowAct),
     /// The host answers one of the open requests: which one, and how; usually correctly.
-    Answers(Rarely<u8>, Option<Answer>, Manner),
+    Answers(Rarely<u8>, Option<Answer>, SendOptions),
     /// The host sends an action this many times, with rising numbers.
-    Tells(Tale, Manner, Times),
+    Tells(ServerMessage, SendOptions, Times),
     /// The host sends a request this many times.
-    Asks(Name, Manner, Times),
+    Asks(Name, SendOptions, Times),
     /// The host stays silent for a while.
     Pauses(Pause),
     /// The connection ends. The next one begins in this way, or else correctly.
-    Drops(Rarely<Entrance>),
+    Drops(Rarely<ConnectionStart>),
     /// The host sends something that no host sends.
     Disturbs(Rarely<Disturbance>),
 }
@@ -65,7 +65,7 @@ enum Answer {
     /// The states of several channels, as after `reconnect`.
     States(Vec<Name>, Number),
     /// The missed actions, as after `reconnect`.
-    Replay(Vec<Tale>, Vec<Name>),
+    Replay(Vec<ServerMessage>, Vec<Name>),
     /// An error with this code.
     Error(u8, Name),
     /// The correct answer, with the id of a request that was never sent.
@@ -74,7 +74,7 @@ enum Answer {
 
 /// An action, as a host sends it.
 #[derive(Arbitrary, Debug)]
-struct Tale {
+struct ServerMessage {
     channel: Name,
     seq: Number,
     /// The number of this client's own action, if it is one.
@@ -88,8 +88,8 @@ struct Tale {
 const CODES: [i64; 7] = [-32005, -32007, -32008, -32001, -32601, -32602, 7];
 
 impl Answer {
-    fn message(&self, question: &Question) -> Value {
-        let id = &question.id;
+    fn message(&self, request: &ClientRequest) -> Value {
+        let id = &request.id;
         match self {
             Self::State(channel, from) => {
                 json!({"id": id, "result": {"snapshot": snapshot(&text(channel), from.value())}})
@@ -107,18 +107,18 @@ impl Answer {
             Self::Error(n, why) => {
                 json!({"id": id, "error": {"code": CODES[usize::from(*n) % CODES.len()], "message": text(why)}})
             }
-            Self::Unasked(id) => json!({"id": id.value(), "result": right(question)}),
+            Self::Unasked(id) => json!({"id": id.value(), "result": right(request)}),
         }
     }
 }
 
 /// Returns the answer of a correct host.
-fn right(question: &Question) -> Value {
-    let channel = || question.params["channel"].as_str().unwrap_or_default().to_owned();
-    match question.method.as_str() {
+fn right(request: &ClientRequest) -> Value {
+    let channel = || request.params["channel"].as_str().unwrap_or_default().to_owned();
+    match request.method.as_str() {
         "initialize" => {
             let asked =
-                question.params["initialSubscriptions"].as_array().cloned().unwrap_or_default();
+                request.params["initialSubscriptions"].as_array().cloned().unwrap_or_default();
             let snapshots: Vec<_> = asked
                 .iter()
                 .filter_map(Value::as_str)
@@ -147,7 +147,7 @@ fn snapshot(channel: &str, from: u64) -> Value {
     json!({"resource": channel, "fromSeq": from, "state": if is_chat { chat } else { session }})
 }
 
-impl Tale {
+impl ServerMessage {
     fn envelope(&self, n: u64) -> Value {
         let origin = self.own.map(|seq| json!({"clientId": OWN, "clientSeq": seq.value()}));
         json!({
@@ -171,16 +171,16 @@ const COMING: Duration = Duration::from_secs(31);
 pub fn holds(script: &ToolcallClientScript) {
     run(async {
         let net = Memory::new();
-        let place = Place::new(net.clone(), right, COMING, script.entrance.0.clone());
+        let server = TestServer::new(net.clone(), right, COMING, script.start.0.clone());
         let limits = limits(script.tight);
         let user =
             WindowUser::of(&env(net, Arc::new(Unsupported)), Endpoint::tcp("server", 80), limits);
-        let mut house = House { limits, user, place };
+        let mut test = ClientTest { limits, user, server };
         for step in &script.steps.0 {
-            house.step(step).await;
-            house.is_within_limits();
+            test.step(step).await;
+            test.is_within_limits();
         }
-        house.ends_alone().await;
+        test.ends_alone().await;
     });
 }
 
@@ -203,36 +203,36 @@ fn limits(tight: bool) -> ClientLimits {
 }
 
 /// The client, and the host that it connects to.
-struct House {
+struct ClientTest {
     limits: ClientLimits,
     user: WindowUser,
-    place: Place,
+    server: TestServer,
 }
 
-impl House {
+impl ClientTest {
     async fn step(&mut self, step: &Step) {
         match step {
             Step::Acts(act) => self.user.does(act),
             Step::Answers(n, answer, manner) => {
                 let answer =
-                    |question: &Question| answer.as_ref().map(|answer| answer.message(question));
-                self.place.answer(n.0.unwrap_or(0), manner, answer).await;
+                    |request: &ClientRequest| answer.as_ref().map(|answer| answer.message(request));
+                self.server.answer(n.0.unwrap_or(0), manner, answer).await;
             }
             Step::Tells(tale, manner, times) => {
                 for n in 0..times.count() {
-                    self.place
+                    self.server
                         .send(manner, json!({"method": "action", "params": tale.envelope(n)}))
                         .await;
                 }
             }
             Step::Asks(method, manner, times) => {
                 for n in 0..times.count() {
-                    self.place.send(manner, json!({"id": n, "method": text(method), "params": {"uri": "file:///x"}})).await;
+                    self.server.send(manner, json!({"id": n, "method": text(method), "params": {"uri": "file:///x"}})).await;
                 }
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
-            Step::Drops(entrance) => self.place.end(entrance.0.clone()),
-            Step::Disturbs(Rarely(Some(disturbance))) => self.place.disturb(disturbance).await,
+            Step::Drops(start) => self.server.end(start.0.clone()),
+            Step::Disturbs(Rarely(Some(disturbance))) => self.server.disturb(disturbance).await,
             Step::Disturbs(Rarely(None)) => {}
         }
         // By then, both ends have done everything that they can do at once.
@@ -254,8 +254,8 @@ impl House {
 
     /// Removes the host, and checks that the client's requests end.
     async fn ends_alone(mut self) {
-        self.place.close();
-        self.place.turn_away();
+        self.server.close();
+        self.server.close_refused();
         must("the end of all that was asked for", PATIENCE, self.user.is_answered()).await;
         sleep(SOON).await;
         assert_eq!(self.user.client().resources().in_flight, 0);

@@ -25,9 +25,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::action::{Action, INNOCENT, text};
+use super::action::{Action, WELL_BEHAVED, text};
 use crate::peer::caller::{HostileClient, LAST};
-use crate::script::{Manner, Name, Noise, Number, Pause, Rarely, Steps, Times};
+use crate::script::{Name, Noise, Number, Pause, Rarely, SendOptions, Steps, Times};
 use crate::stage::{Memory, env, must, run};
 
 /// The actions of a hostile client.
@@ -43,16 +43,23 @@ pub struct ToolcallHostScript {
 #[derive(Arbitrary, Debug)]
 enum Step {
     /// It dispatches an action this many times, with rising numbers or not.
-    Acts { channel: Name, seq: Number, rises: bool, action: Action, manner: Manner, times: Times },
+    Acts {
+        channel: Name,
+        seq: Number,
+        rises: bool,
+        action: Action,
+        manner: SendOptions,
+        times: Times,
+    },
     /// It sends a request this many times.
-    Asks(Ask, Manner, Times),
+    Asks(Ask, SendOptions, Times),
     /// It stays silent for a while.
     Pauses(Pause),
     /// It stops or resumes reading.
     Reads(bool),
     /// It opens another connection, and keeps or drops the one before; usually with a handshake, as
     /// a new client or a returning one.
-    ComesAgain { keeps: bool, entrance: Entrance },
+    ComesAgain { keeps: bool, start: ConnectionStart },
     /// It sends something that no client sends.
     Disturbs(Rarely<Disturbance>),
 }
@@ -61,18 +68,18 @@ enum Step {
 #[derive(Arbitrary, Debug)]
 enum Disturbance {
     /// An answer to a request that may not exist.
-    Answers(Number, Manner),
+    Answers(Number, SendOptions),
     /// Invalid data.
     Noise(Noise),
     /// Another handshake.
-    Enters(Entrance, Manner),
+    Enters(ConnectionStart, SendOptions),
     /// An unknown request.
-    Other(Name, Manner),
+    Other(Name, SendOptions),
 }
 
 /// How a connection begins.
 #[derive(Arbitrary, Clone, Debug)]
-enum Entrance {
+enum ConnectionStart {
     /// With `initialize`, and these channels.
     Anew { client: Name, channels: Vec<Name> },
     /// With `reconnect`, and the last action that it claims to have seen; `knows`: whether it names
@@ -131,7 +138,7 @@ impl Ask {
     }
 }
 
-impl Entrance {
+impl ConnectionStart {
     /// Encodes the handshake; `None` if there is none.
     fn message(&self, id: u64, epoch: Option<String>) -> Option<Value> {
         let channels = |names: &[Name]| names.iter().map(text).collect::<Vec<_>>();
@@ -169,24 +176,24 @@ const FORGOTTEN: Duration = Duration::from_secs(400);
 /// Runs the script, and checks all invariants.
 pub fn holds(script: &ToolcallHostScript) {
     run(async {
-        let mut house = House::open(script).await;
-        let first = Entrance::Anew { client: Name::first(), channels: Vec::new() };
-        let mut peers = vec![house.enter(None, &first).await];
+        let mut test = ServerTest::open(script).await;
+        let first = ConnectionStart::Anew { client: Name::first(), channels: Vec::new() };
+        let mut peers = vec![test.enter(None, &first).await];
         for step in &script.steps.0 {
-            house.step(&mut peers, step).await;
-            house.innocent.titles().await;
-            house.is_within_limits();
+            test.step(&mut peers, step).await;
+            test.well_behaved.titles().await;
+            test.is_within_limits();
         }
         for peer in &mut peers {
             peer.is_answered_or_over(json!({"id": LAST, "method": "ping"}), MINUTE).await;
         }
         drop(peers);
-        house.innocent.titles().await;
+        test.well_behaved.titles().await;
         sleep(FORGOTTEN).await;
-        house.innocent.titles().await;
-        house.innocent.is_served().await;
+        test.well_behaved.titles().await;
+        test.well_behaved.is_served().await;
         sleep(SOON).await;
-        house.has_forgotten();
+        test.has_forgotten();
     });
 }
 
@@ -215,16 +222,16 @@ fn limits(tight: bool) -> HostLimits {
 }
 
 /// The host, the innocent client, and the state of the hostile one.
-struct House {
+struct ServerTest {
     limits: HostLimits,
     resources: HostResources,
     door: Memory,
-    innocent: Innocent,
+    well_behaved: WellBehavedClient,
     asked: u64,
     _tasks: JoinSet<()>,
 }
 
-impl House {
+impl ServerTest {
     async fn open(script: &ToolcallHostScript) -> Self {
         let door = Memory::new();
         let limits = limits(script.tight);
@@ -239,8 +246,8 @@ impl House {
         let resources = host.resources();
         let mut tasks = JoinSet::new();
         tasks.spawn(host.serve(door.listener()));
-        let innocent = Innocent::enter(door.clone()).await;
-        Self { limits, resources, door, innocent, asked: 0, _tasks: tasks }
+        let well_behaved = WellBehavedClient::enter(door.clone()).await;
+        Self { limits, resources, door, well_behaved, asked: 0, _tasks: tasks }
     }
 
     /// Runs a step. It uses the newest of the hostile client's connections; there is always one.
@@ -261,12 +268,12 @@ impl House {
             }
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
-            Step::ComesAgain { keeps, entrance } => {
+            Step::ComesAgain { keeps, start } => {
                 let epoch = peer.reported();
                 if !keeps || peers.len() > 2 {
                     peers.clear();
                 }
-                peers.push(self.enter(epoch, entrance).await);
+                peers.push(self.enter(epoch, start).await);
             }
             Step::Disturbs(Rarely(Some(disturbance))) => self.disturb(peer, disturbance).await,
             Step::Disturbs(Rarely(None)) => {}
@@ -279,8 +286,8 @@ impl House {
                 peer.send(manner, json!({"id": id.value(), "result": {}})).await
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
-            Disturbance::Enters(entrance, manner) => {
-                if let Some(message) = entrance.message(self.next_id(), peer.reported()) {
+            Disturbance::Enters(start, manner) => {
+                if let Some(message) = start.message(self.next_id(), peer.reported()) {
                     peer.send(manner, message).await;
                 }
             }
@@ -300,13 +307,13 @@ impl House {
     }
 
     /// Opens a connection and performs this entrance.
-    async fn enter(&mut self, epoch: Option<String>, entrance: &Entrance) -> HostileClient {
+    async fn enter(&mut self, epoch: Option<String>, start: &ConnectionStart) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
         let mut peer = HostileClient::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
-        if !matches!(entrance, Entrance::Silent) {
+        if !matches!(start, ConnectionStart::Silent) {
             peer.asks_for_websocket().await;
         }
-        if let Some(message) = entrance.message(self.next_id(), epoch) {
+        if let Some(message) = start.message(self.next_id(), epoch) {
             peer.send_valid(&message).await;
         }
         peer
@@ -357,10 +364,10 @@ impl Agent for Busy {
             // An action may fail, because the turn may be over.
             let Ok(part) = turn.send("well, ") else { return };
             let _ = turn.continue_saying(&part, "let us see");
-            if let Some(client) = turn.client.clone().filter(|client| client != INNOCENT) {
+            if let Some(client) = turn.client.clone().filter(|client| client != WELL_BEHAVED) {
                 let _ = turn.ask(&client, "resourceRead", &json!({"uri": "file:///x"})).await;
             }
-            let tool = if turn.chat.starts_with(INNOCENT) { INNOCENT } else { "p0" };
+            let tool = if turn.chat.starts_with(WELL_BEHAVED) { WELL_BEHAVED } else { "p0" };
             let _ = turn.call(tool, &json!({}), false).await;
             let _ = turn.send("done");
         })
@@ -371,7 +378,7 @@ struct Quick;
 
 impl Tool for Quick {
     fn definition(&self) -> ToolDefinition {
-        named(INNOCENT)
+        named(WELL_BEHAVED)
     }
 
     fn run(&self, _: Run) -> BoxFuture<'static, ToolCallResult> {
@@ -380,7 +387,7 @@ impl Tool for Quick {
 }
 
 /// A client that uses the host as intended.
-struct Innocent {
+struct WellBehavedClient {
     client: Client,
     titles: u64,
 }
@@ -388,29 +395,29 @@ struct Innocent {
 /// The chat of the innocent client.
 const CHAT: &str = "innocent/c";
 
-impl Innocent {
+impl WellBehavedClient {
     async fn enter(door: Memory) -> Self {
         let tools = Toolbox::of([Arc::new(Quick) as Arc<dyn Tool>]);
         let config = ClientConfig {
-            id: Some(INNOCENT.into()),
+            id: Some(WELL_BEHAVED.into()),
             tools,
             limits: ClientLimits::default(),
             ..ClientConfig::default()
         };
         let client =
             Client::new(&env(door, Arc::new(Unsupported)), Endpoint::tcp("server", 80), config);
-        must("the innocent's session", SOON, client.create_session(INNOCENT))
+        must("the innocent's session", SOON, client.create_session(WELL_BEHAVED))
             .await
             .expect("there is room");
-        must("the innocent's chat", SOON, client.create_chat(INNOCENT, CHAT))
+        must("the innocent's chat", SOON, client.create_chat(WELL_BEHAVED, CHAT))
             .await
             .expect("there is room");
-        for channel in [INNOCENT, CHAT] {
+        for channel in [WELL_BEHAVED, CHAT] {
             must("the innocent's subscription", SOON, client.subscribe(channel))
                 .await
                 .expect("it is there");
         }
-        must("the innocent's place", SOON, client.join(INNOCENT)).await.expect("there is room");
+        must("the innocent's place", SOON, client.join(WELL_BEHAVED)).await.expect("there is room");
         Self { client, titles: 0 }
     }
 
@@ -420,10 +427,10 @@ impl Innocent {
         let title = format!("title {}", self.titles);
         let named = serde_json::from_value(json!({"type": "session/titleChanged", "title": title}))
             .expect("an action");
-        must("the innocent's title", SOON, self.client.dispatch(INNOCENT, named))
+        must("the innocent's title", SOON, self.client.dispatch(WELL_BEHAVED, named))
             .await
             .expect("nobody else has a say");
-        match self.client.confirmed(INNOCENT) {
+        match self.client.confirmed(WELL_BEHAVED) {
             Some(SnapshotState::Session(session)) => assert_eq!(session.title, title),
             other => panic!("in the place of a session: {other:?}"),
         }

@@ -60,13 +60,13 @@ const LIVES: [&str; 2] =
     ["the server reported the connection closed", "the server sent an invalid message"];
 
 /// A milestone about one connection of a client.
-struct Told<'a> {
+struct ConnMilestone<'a> {
     name: &'a str,
     conn: u64,
     fields: &'a [(&'static str, MilestoneValue)],
 }
 
-impl<'a> Told<'a> {
+impl<'a> ConnMilestone<'a> {
     fn of(event: &'a Event) -> Option<Self> {
         let EventKind::Milestone { name, fields } = &event.what else { return None };
         Some(Self { name, conn: MilestoneValue::number(fields, "conn")?, fields })
@@ -79,8 +79,8 @@ impl<'a> Told<'a> {
 }
 
 /// The connection that a milestone refers to.
-fn conn_of(scripted: &Told<'_>) -> About {
-    About::Named(format!("connection {}", scripted.conn))
+fn conn_of(milestone: &ConnMilestone<'_>) -> About {
+    About::Named(format!("connection {}", milestone.conn))
 }
 
 /// The connection with this number in product code, from 1; 0 is none.
@@ -97,14 +97,15 @@ pub(super) fn lost_by_its_own_end(cx: &CheckContext<'_>) -> Vec<Violation> {
         if let EventKind::ConnOver { conn, side: Side::Client, .. } = event.what {
             over.insert(conn.0 as u64 + 1); // product code counts from 1
         }
-        let Some(scripted) = Told::of(event).filter(|scripted| scripted.name == "exec.client.lost")
+        let Some(milestone) =
+            ConnMilestone::of(event).filter(|milestone| milestone.name == "exec.client.lost")
         else {
             continue;
         };
-        if !scripted.gives_up_the_living() && !over.contains(&scripted.conn) {
+        if !milestone.gives_up_the_living() && !over.contains(&milestone.conn) {
             found.push(Violation::new(
                 "lost_by_its_own_end",
-                conn_of(&scripted),
+                conn_of(&milestone),
                 event.at,
                 &NOT_OVER,
                 ViolationFields::default(),
@@ -120,15 +121,15 @@ pub(super) fn renounced_is_over(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut renounced: BTreeMap<u64, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
-        let Some(scripted) = Told::of(event) else { continue };
-        match (scripted.name, renounced.get(&scripted.conn)) {
-            ("exec.client.renounced", None) => drop(renounced.insert(scripted.conn, event.at)),
+        let Some(milestone) = ConnMilestone::of(event) else { continue };
+        match (milestone.name, renounced.get(&milestone.conn)) {
+            ("exec.client.renounced", None) => drop(renounced.insert(milestone.conn, event.at)),
             ("exec.client.sent", Some(since)) => {
-                let method = MilestoneValue::text(scripted.fields, "method").unwrap_or_default();
+                let method = MilestoneValue::text(milestone.fields, "method").unwrap_or_default();
                 let data = fields! { method, since };
                 found.push(Violation::new(
                     "renounced_is_over",
-                    conn_of(&scripted),
+                    conn_of(&milestone),
                     event.at,
                     &SENT,
                     data,
@@ -161,18 +162,18 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut sessions = Sessions::default();
     let mut found = Vec::new();
     for event in judged(cx) {
-        let Some(scripted) = Told::of(event) else { continue };
-        let Some(client) = connection(cx, scripted.conn).map(|conn| conn.client.as_str()) else {
+        let Some(milestone) = ConnMilestone::of(event) else { continue };
+        let Some(client) = connection(cx, milestone.conn).map(|conn| conn.client.as_str()) else {
             continue;
         };
-        match scripted.name {
+        match milestone.name {
             "exec.server.attached"
-                if MilestoneValue::number(scripted.fields, "resumed") == Some(0) =>
+                if MilestoneValue::number(milestone.fields, "resumed") == Some(0) =>
             {
-                sessions.fresh.insert(scripted.conn);
+                sessions.fresh.insert(milestone.conn);
             }
-            "exec.client.initialized" if sessions.fresh.contains(&scripted.conn) => {
-                sessions.of.insert(client, BTreeSet::from([scripted.conn]));
+            "exec.client.initialized" if sessions.fresh.contains(&milestone.conn) => {
+                sessions.of.insert(client, BTreeSet::from([milestone.conn]));
             }
             "exec.server.attached" => {
                 let own = sessions.of.entry(client).or_default();
@@ -180,16 +181,16 @@ pub(super) fn no_stealing(cx: &CheckContext<'_>) -> Vec<Violation> {
                     let data = fields! { robbed: *robbed };
                     found.push(Violation::new(
                         "no_stealing",
-                        conn_of(&scripted),
+                        conn_of(&milestone),
                         event.at,
                         &STOLEN,
                         data,
                     ));
                 }
-                own.insert(scripted.conn);
+                own.insert(milestone.conn);
             }
             "exec.server.detached" => {
-                sessions.detached.insert(scripted.conn);
+                sessions.detached.insert(milestone.conn);
             }
             _ => {}
         }
@@ -211,19 +212,19 @@ pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(cx) {
         network_fault.pass(event);
-        let Some(scripted) = Told::of(event) else { continue };
-        match scripted.name {
+        let Some(milestone) = ConnMilestone::of(event) else { continue };
+        match milestone.name {
             "exec.client.initialized" => {
                 let processes =
-                    MilestoneValue::number(scripted.fields, "processes").unwrap_or_default();
-                begun.insert(scripted.conn, (processes, event.at));
+                    MilestoneValue::number(milestone.fields, "processes").unwrap_or_default();
+                begun.insert(milestone.conn, (processes, event.at));
             }
             "exec.client.caught-up" => {
-                let opened = connection(cx, scripted.conn).map(|conn| conn.opened);
+                let opened = connection(cx, milestone.conn).map(|conn| conn.opened);
                 let calm = network_fault.in_force == 0
                     && network_fault.last <= opened
                     && network_fault.printed <= LITTLE;
-                if let Some((processes, since)) = begun.get(&scripted.conn)
+                if let Some((processes, since)) = begun.get(&milestone.conn)
                     && *processes > 1
                     && calm
                     && event.at > *since + enough
@@ -374,13 +375,13 @@ pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
         if network_fault.in_force > 0 || network_fault.last == Some(event.at) {
             unheard.clear();
         }
-        let Some(scripted) = Told::of(event) else { continue };
-        match scripted.name {
+        let Some(milestone) = ConnMilestone::of(event) else { continue };
+        match milestone.name {
             "exec.server.attached" if network_fault.in_force == 0 => {
-                unheard.insert(scripted.conn, event.at);
+                unheard.insert(milestone.conn, event.at);
             }
             "exec.client.initialized" | "exec.client.attempt-failed" | "exec.server.detached" => {
-                unheard.remove(&scripted.conn);
+                unheard.remove(&milestone.conn);
             }
             _ => {}
         }
@@ -396,25 +397,25 @@ pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let mut heard: BTreeMap<u64, BTreeSet<&MilestoneValue>> = BTreeMap::new();
+    let mut answers: BTreeMap<u64, BTreeSet<&MilestoneValue>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
-        let Some(scripted) = Told::of(event) else { continue };
-        match (scripted.name, MilestoneValue::of(scripted.fields, "id")) {
+        let Some(milestone) = ConnMilestone::of(event) else { continue };
+        match (milestone.name, MilestoneValue::of(milestone.fields, "id")) {
             ("exec.client.heard", Some(id)) => {
-                heard.entry(scripted.conn).or_default().insert(id);
+                answers.entry(milestone.conn).or_default().insert(id);
             }
             // Data after the message that ended the connection does not count.
-            ("exec.client.lost", _) if scripted.gives_up_the_living() => {
-                drop(heard.remove(&scripted.conn))
+            ("exec.client.lost", _) if milestone.gives_up_the_living() => {
+                drop(answers.remove(&milestone.conn))
             }
             ("exec.client.cut-off", Some(id))
-                if heard.get(&scripted.conn).is_some_and(|heard| heard.contains(id)) =>
+                if answers.get(&milestone.conn).is_some_and(|answers| answers.contains(id)) =>
             {
                 let data = fields! { request: id.to_string() };
                 found.push(Violation::new(
                     "answers_count",
-                    conn_of(&scripted),
+                    conn_of(&milestone),
                     event.at,
                     &CUT_OFF,
                     data,
@@ -433,20 +434,20 @@ mod tests {
     use crate::property::Guarantees;
     use crate::schedule::Plan;
 
-    fn scripted(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
+    fn milestone(name: &'static str, conn: u64, more: (&'static str, MilestoneValue)) -> EventKind {
         EventKind::Milestone { name, fields: [("conn", MilestoneValue::Number(conn)), more].into() }
     }
 
     fn lost(conn: u64, why: &str) -> EventKind {
-        scripted("exec.client.lost", conn, ("why", MilestoneValue::Text(why.into())))
+        milestone("exec.client.lost", conn, ("why", MilestoneValue::Text(why.into())))
     }
 
-    fn heard(conn: u64, id: u64) -> EventKind {
-        scripted("exec.client.heard", conn, ("id", MilestoneValue::Number(id)))
+    fn answer_read(conn: u64, id: u64) -> EventKind {
+        milestone("exec.client.heard", conn, ("id", MilestoneValue::Number(id)))
     }
 
     fn cut_off(conn: u64, id: u64) -> EventKind {
-        scripted("exec.client.cut-off", conn, ("id", MilestoneValue::Number(id)))
+        milestone("exec.client.cut-off", conn, ("id", MilestoneValue::Number(id)))
     }
 
     /// The client's end of the connection with this number in product code is over.
@@ -456,15 +457,15 @@ mod tests {
 
     /// The server's milestone about one of the client's four connections.
     fn attached(conn: u64, resumed: u64) -> EventKind {
-        scripted("exec.server.attached", conn, ("resumed", MilestoneValue::Number(resumed)))
+        milestone("exec.server.attached", conn, ("resumed", MilestoneValue::Number(resumed)))
     }
 
     fn detached(conn: u64) -> EventKind {
-        scripted("exec.server.detached", conn, ("resumed", MilestoneValue::Number(0)))
+        milestone("exec.server.detached", conn, ("resumed", MilestoneValue::Number(0)))
     }
 
     fn initialized(conn: u64) -> EventKind {
-        scripted("exec.client.initialized", conn, ("generation", MilestoneValue::Number(1)))
+        milestone("exec.client.initialized", conn, ("generation", MilestoneValue::Number(1)))
     }
 
     fn judge(
@@ -525,10 +526,10 @@ mod tests {
         let wrong = [
             "request 3 of connection 1 was answered, but its client reported it as cut off (at 0.005 s)",
         ];
-        assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
-        assert_eq!(of([heard(1, 3), lost(1, "dead"), cut_off(1, 4)]), [""; 0]);
+        assert_eq!(of([answer_read(1, 3), lost(1, "dead"), cut_off(1, 3)]), wrong);
+        assert_eq!(of([answer_read(1, 3), lost(1, "dead"), cut_off(1, 4)]), [""; 0]);
         assert_eq!(
-            of([heard(1, 3), lost(2, "dead"), cut_off(2, 3)]),
+            of([answer_read(1, 3), lost(2, "dead"), cut_off(2, 3)]),
             [""; 0],
             "ids count anew on each connection"
         );
@@ -560,7 +561,7 @@ mod tests {
                 entry(network_fault, EventKind::Died { kernel: false }),
                 entry(
                     1_000,
-                    scripted(
+                    milestone(
                         "exec.client.initialized",
                         1,
                         ("processes", MilestoneValue::Number(processes)),
@@ -568,7 +569,11 @@ mod tests {
                 ),
                 entry(
                     1_000 + ms,
-                    scripted("exec.client.caught-up", 1, ("generation", MilestoneValue::Number(2))),
+                    milestone(
+                        "exec.client.caught-up",
+                        1,
+                        ("generation", MilestoneValue::Number(2)),
+                    ),
                 ),
             ];
             judge_events(catches_up_at_once, events)
@@ -608,7 +613,7 @@ mod tests {
     #[test]
     fn a_connection_that_the_server_calls_closed_is_not_used() {
         let of = |name, conn| {
-            scripted(name, conn, ("method", MilestoneValue::Text("process/read".into())))
+            milestone(name, conn, ("method", MilestoneValue::Text("process/read".into())))
         };
         let entries = |conn| {
             [
@@ -624,6 +629,9 @@ mod tests {
 
     #[test]
     fn data_after_the_message_that_ends_a_connection_does_not_count() {
-        assert_eq!(judge(answers_count, [heard(1, 3), lost(1, LIVES[0]), cut_off(1, 3)]), [""; 0]);
+        assert_eq!(
+            judge(answers_count, [answer_read(1, 3), lost(1, LIVES[0]), cut_off(1, 3)]),
+            [""; 0]
+        );
     }
 }

@@ -28,7 +28,7 @@ kinds! {
 use reknit_exec::client::Failure;
 
 /// A request of a user.
-struct Asked<'a> {
+struct UserRequest<'a> {
     at: Time,
     host: &'a str,
 }
@@ -41,23 +41,23 @@ pub(super) fn fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
+    let mut asked: BTreeMap<Call, UserRequest<'_>> = BTreeMap::new();
     let mut opened: BTreeMap<&Stream, Call> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
             EventKind::Asked { call, operation, .. } if operation.verb.starts_with("http") => {
-                asked.insert(*call, Asked { at: event.at, host: host(event) });
+                asked.insert(*call, UserRequest { at: event.at, host: host(event) });
             }
             EventKind::Opened { stream, call } => drop(opened.insert(stream, *call)),
             EventKind::Failed { call, reason } => {
                 let wrong = asked.get(call).and_then(|asked| untrue(cx, asked, event.at, reason));
-                found.extend(wrong.map(|kind| scripted(*call, event.at, kind)));
+                found.extend(wrong.map(|kind| violation(*call, event.at, kind)));
             }
             EventKind::StreamEnded { stream, ending: Ending::Failed { reason } } => {
                 let asked = opened.get(stream).and_then(|call| asked.get(call));
                 let wrong = asked.and_then(|asked| untrue(cx, asked, event.at, reason));
-                found.extend(wrong.map(|kind| scripted(stream, event.at, kind)));
+                found.extend(wrong.map(|kind| violation(stream, event.at, kind)));
             }
             _ => {}
         }
@@ -65,14 +65,14 @@ pub(super) fn fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-fn scripted(subject: impl Into<About>, at: Time, kind: &'static ViolationKind) -> Violation {
+fn violation(subject: impl Into<About>, at: Time, kind: &'static ViolationKind) -> Violation {
     Violation::new("http_fails_truly", subject, at, kind, ViolationFields::default())
 }
 
 /// Returns the violation if a reason is false.
 fn untrue(
     cx: &CheckContext<'_>,
-    asked: &Asked<'_>,
+    asked: &UserRequest<'_>,
     at: Time,
     reason: &Data,
 ) -> Option<&'static ViolationKind> {

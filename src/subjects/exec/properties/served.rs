@@ -57,13 +57,13 @@ kinds! {
 
 /// An operation, with its host and its time.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct UserOperation<'a> {
     at: Time,
     host: &'a str,
     operation: &'a Operation,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> UserOperation<'a> {
     fn of(event: &'a Event) -> Option<(Call, Self)> {
         let EventKind::Asked { call, operation, .. } = &event.what else { return None };
         Some((*call, Self { at: event.at, host: event.host.as_ref()?.as_str(), operation }))
@@ -99,8 +99,8 @@ impl<'a> Asked<'a> {
 
 /// The state of the processes at a moment.
 #[derive(Default)]
-struct Known<'a> {
-    asked: BTreeMap<Call, Asked<'a>>,
+struct ProcessFacts<'a> {
+    asked: BTreeMap<Call, UserOperation<'a>>,
     /// The time at which each call ended.
     over: BTreeMap<Call, Time>,
     /// The newest successful start by host and process, with the name of its record.
@@ -110,7 +110,7 @@ struct Known<'a> {
     /// The time at which each process, including its output, really ended.
     last: BTreeMap<&'a str, Time>,
     /// The times at which the user received each event, from the first one.
-    scripted: BTreeMap<&'a str, Vec<Time>>,
+    received: BTreeMap<&'a str, Vec<Time>>,
     network_fault: NetworkFault,
     /// The time at which a host was last started.
     started: Time,
@@ -121,12 +121,12 @@ struct Known<'a> {
     output: usize,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ProcessFacts<'a> {
     fn learn(&mut self, event: &'a Event, guarantees: &Guarantees) {
         self.network_fault.pass(event);
         match &event.what {
             EventKind::Asked { operation, .. } => {
-                self.asked.extend(Asked::of(event));
+                self.asked.extend(UserOperation::of(event));
                 let bytes =
                     operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
                 self.output += bytes.unwrap_or_default() as usize;
@@ -146,12 +146,12 @@ impl<'a> Known<'a> {
                 self.first.entry(guarantees.whole(stream)).or_insert(event.at);
             }
             EventKind::Delivered { stream, .. } => {
-                self.scripted.entry(guarantees.whole(stream)).or_default().push(event.at)
+                self.received.entry(guarantees.whole(stream)).or_default().push(event.at)
             }
-            EventKind::Saw { stream, saw }
+            EventKind::Observed { stream, saw }
                 if matches!(saw.downcast_ref(), Some(ExecObservation::ExitAt(_))) =>
             {
-                self.scripted.entry(guarantees.whole(stream)).or_default().push(event.at);
+                self.received.entry(guarantees.whole(stream)).or_default().push(event.at);
             }
             EventKind::Milestone { name: "exec.client.connected", .. } => {
                 self.connected.insert(host(event), event.at);
@@ -170,7 +170,7 @@ impl<'a> Known<'a> {
     /// Returns whether so little data has been in flight to a host since a moment that no data
     /// waits for room. The estimate counts the whole output once for each read that had not ended
     /// before that moment, or once if there is none.
-    fn is_little(&self, host: &str, since: Time) -> bool {
+    fn is_link_idle(&self, host: &str, since: Time) -> bool {
         let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
         let reads = self
             .asked
@@ -181,17 +181,17 @@ impl<'a> Known<'a> {
     }
 
     /// The time from which an answer to the read certainly exists.
-    fn due(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
+    fn due(&self, read: &UserOperation<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
         let known = if after == 0 { self.first.get(record) } else { self.last.get(record) };
         known.map(|at| read.at.max(*at))
     }
 
     /// The time from which the user has received the event that the read waits for.
-    fn scripted(&self, read: &Asked<'_>, after: u64) -> Option<Time> {
+    fn received_since(&self, read: &UserOperation<'_>, after: u64) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
         let event = usize::try_from(after).ok()?;
-        self.scripted.get(record)?.get(event).map(|at| read.at.max(*at))
+        self.received.get(record)?.get(event).map(|at| read.at.max(*at))
     }
 }
 
@@ -208,7 +208,7 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
     // One connection delivers an event and the answer to a read that waits for it at nearly the
     // same time.
     let together = cx.plan.latency.1 * 4 + Duration::from_millis(50);
-    let mut known = Known::default();
+    let mut known = ProcessFacts::default();
     let mut found = Vec::new();
     for event in judged(cx) {
         known.learn(event, guarantees);
@@ -218,12 +218,12 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         else {
             continue;
         };
-        let scripted = answer.done::<Read>();
-        let after = scripted.and_then(|scripted| scripted.after).unwrap_or_else(|| read.after());
-        if let Some(scripted) = scripted
-            .filter(|scripted| event.at < read.at + read.wait() && scripted.says_nothing_new(after))
+        let result = answer.done::<Read>();
+        let after = result.and_then(|result| result.after).unwrap_or_else(|| read.after());
+        if let Some(result) = result
+            .filter(|result| event.at < read.at + read.wait() && result.says_nothing_new(after))
         {
-            let data = fields! { answer: scripted.alone().to_string() };
+            let data = fields! { answer: result.alone().to_string() };
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_EARLY, data));
         }
         if known.network_fault.in_force > 0 {
@@ -231,15 +231,15 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         }
         let calm = known.network_fault.settled.max(Some(known.started)).unwrap_or_default();
         let connected = known.connected.get(read.host).copied();
-        if let Some((scripted, connected)) = known.scripted(read, after).zip(connected) {
-            let since = scripted.max(calm).max(connected);
-            if event.at > since + together && known.is_little(read.host, since) {
+        if let Some((received, connected)) = known.received_since(read, after).zip(connected) {
+            let since = received.max(calm).max(connected);
+            if event.at > since + together && known.is_link_idle(read.host, since) {
                 found.push(Violation::new(
                     "reads_wait",
                     *call,
                     event.at,
                     &AFTER_ITS_EVENT,
-                    fields! { scripted },
+                    fields! { scripted: received },
                 ));
                 continue;
             }
@@ -249,7 +249,7 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         // arrive. The end of a process does not complete a read whose user already received it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
         let soon = since
-            .filter(|since| known.is_little(read.host, *since))
+            .filter(|since| known.is_link_idle(read.host, *since))
             .map_or(NEVER, |since| since + crosses);
         if event.at > soon.min(due.max(calm) + recovers) {
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_LATE, fields! { due }));
@@ -293,10 +293,10 @@ pub(super) fn closed_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
+    let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx).filter(|_| !has_puppet(cx)) {
-        asked.extend(Asked::of(event));
+        asked.extend(UserOperation::of(event));
         let EventKind::Answered { call, answer } = &event.what else { continue };
         let Some(start) = asked
             .get(call)
@@ -321,7 +321,7 @@ pub(super) fn ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let mut asked: BTreeMap<Call, Asked<'_>> = BTreeMap::new();
+    let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
@@ -337,7 +337,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
         })
         .collect();
     for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
-        asked.extend(Asked::of(event));
+        asked.extend(UserOperation::of(event));
         match &event.what {
             EventKind::Effect { call, target } => drop(starts.insert(target, *call)),
             EventKind::Failed { call, .. } => unwanted.push(*call),
@@ -382,7 +382,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                     .any(|call| call.is_about_the_process_of(start));
                 // If the answer of a start was lost, the client ends the process by its name. This
                 // also ends an older process of that name.
-                let of_its_name = |other: &Asked<'_>| {
+                let of_its_name = |other: &UserOperation<'_>| {
                     other.verb() == "start" && other.is_about_the_process_of(start)
                 };
                 let is_unwanted = unwanted
@@ -408,7 +408,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 /// Returns whether the scenario declares that the process ends by a signal.
-fn wants_a_signal(cx: &CheckContext<'_>, start: &Asked<'_>) -> bool {
+fn wants_a_signal(cx: &CheckContext<'_>, start: &UserOperation<'_>) -> bool {
     let entry = start.process().and_then(|process| cx.plan.setup.get(TABLE)?.get(process));
     entry.and_then(|entry| entry.get("exit")).is_some_and(|exit| exit == "signal")
 }

@@ -60,14 +60,14 @@ fn gap() -> ExecFailure {
 #[test]
 fn a_poll_records_the_event_after_which_it_asked() {
     let polls = || history_of_a_poll().delivered("p1/stdout", 1_010, "a");
-    assert!(breaks(&polls().answered(2, 1_040, after(0, chunks(1, 1))), reads_wait).is_empty());
+    assert!(violations(&polls().answered(2, 1_040, after(0, chunks(1, 1))), reads_wait).is_empty());
     assert_eq!(
-        breaks(&polls().answered(2, 1_400, after(0, chunks(1, 1))), reads_wait),
+        violations(&polls().answered(2, 1_400, after(0, chunks(1, 1))), reads_wait),
         [
             "call 2: the read was answered only at 1.400 s, although its user received the event at 1.010 s"
         ]
     );
-    assert_eq!(breaks(&polls().answered(2, 1_040, after(1, nothing(2))), reads_wait).len(), 1);
+    assert_eq!(violations(&polls().answered(2, 1_040, after(1, nothing(2))), reads_wait).len(), 1);
 }
 
 /// A run with a read of `p1` after the last event that its user received, over a live connection.
@@ -82,7 +82,7 @@ fn history_of_a_poll() -> ScriptedRun {
     )
 }
 
-fn breaks(
+fn violations(
     scripted: &ScriptedRun,
     property: fn(&CheckContext<'_>) -> Vec<Violation>,
 ) -> Vec<String> {
@@ -97,13 +97,13 @@ fn breaks(
 #[test]
 fn a_read_is_answered_when_there_is_something_new() {
     let scripted = read(started(), 500, 0);
-    assert!(breaks(&scripted.clone().answered(2, 1_040, chunks(1, 1)), reads_wait).is_empty());
+    assert!(violations(&scripted.clone().answered(2, 1_040, chunks(1, 1)), reads_wait).is_empty());
     assert!(
-        breaks(&scripted.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
+        violations(&scripted.clone().answered(2, 1_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
             .is_empty()
     );
     assert_eq!(
-        breaks(&scripted.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
+        violations(&scripted.answered(2, 1_001 + ALLOWANCE, chunks(1, 1)), reads_wait),
         [
             "call 2: the read was answered only at 64.001 s, although a new event existed since 1.000 s"
         ]
@@ -114,7 +114,7 @@ fn a_read_is_answered_when_there_is_something_new() {
 fn a_read_after_an_event_must_be_answered_after_the_close() {
     let scripted = read(started(), 2_000, 1);
     assert!(
-        breaks(&scripted.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(),
+        violations(&scripted.clone().answered(2, 110_000, chunks(2, 2)), reads_wait).is_empty(),
         "who knows since when"
     );
     let scripted = scripted.ended("p1", 3_000, ProcessOutcome::Exit(0)).ended(
@@ -123,7 +123,7 @@ fn a_read_after_an_event_must_be_answered_after_the_close() {
         ProcessOutcome::Closed,
     );
     assert_eq!(
-        breaks(
+        violations(
             &scripted.answered(2, 110_000, Read { exit: Some(0), closed: true, ..nothing(4) }),
             reads_wait
         )
@@ -136,11 +136,11 @@ fn a_read_after_an_event_must_be_answered_after_the_close() {
 fn a_network_fault_excuses_a_late_answer() {
     let scripted = read(started(), 500, 0).kills(30_000, 31_000);
     assert!(
-        breaks(&scripted.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
+        violations(&scripted.clone().answered(2, 31_000 + ALLOWANCE, chunks(1, 1)), reads_wait)
             .is_empty()
     );
     assert_eq!(
-        breaks(&scripted.answered(2, 31_001 + ALLOWANCE, chunks(1, 1)), reads_wait).len(),
+        violations(&scripted.answered(2, 31_001 + ALLOWANCE, chunks(1, 1)), reads_wait).len(),
         1
     );
 }
@@ -149,12 +149,12 @@ fn a_network_fault_excuses_a_late_answer() {
 fn a_read_over_a_live_connection_is_answered_soon() {
     let connected = || milestone(read(started(), 500, 0), 600, "exec.client.connected", &[]);
     let soon = 1_000 + 4 * 20 + 1_000;
-    assert!(breaks(&connected().answered(2, soon, chunks(1, 1)), reads_wait).is_empty());
-    assert_eq!(breaks(&connected().answered(2, soon + 1, chunks(1, 1)), reads_wait).len(), 1);
+    assert!(violations(&connected().answered(2, soon, chunks(1, 1)), reads_wait).is_empty());
+    assert_eq!(violations(&connected().answered(2, soon + 1, chunks(1, 1)), reads_wait).len(), 1);
     let lost = milestone(connected(), 900, "exec.client.lost", &[]);
-    assert!(breaks(&lost.answered(2, soon + 1, chunks(1, 1)), reads_wait).is_empty());
+    assert!(violations(&lost.answered(2, soon + 1, chunks(1, 1)), reads_wait).is_empty());
     let much = connected().produced("p1/stdout", 1_100, &"x".repeat(40 << 10));
-    assert!(breaks(&much.answered(2, soon + 1, chunks(1, 1)), reads_wait).is_empty());
+    assert!(violations(&much.answered(2, soon + 1, chunks(1, 1)), reads_wait).is_empty());
 }
 
 #[test]
@@ -165,22 +165,22 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
         .produced("p1/stdout", 2_000, "b")
         .delivered("p1/stdout", 2_020, "b");
     let soon = 2_020 + 4 * 20 + 50;
-    assert!(breaks(&scripted.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
+    assert!(violations(&scripted.clone().answered(2, soon, chunks(2, 2)), reads_wait).is_empty());
     assert_eq!(
-        breaks(&scripted.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
+        violations(&scripted.clone().answered(2, soon + 1, chunks(2, 2)), reads_wait),
         [
             "call 2: the read was answered only at 2.151 s, although its user received the event at 2.020 s"
         ]
     );
     assert!(
-        breaks(
+        violations(
             &scripted.clone().slows(1_900, 2_100).answered(2, soon + 80, chunks(2, 2)),
             reads_wait
         )
         .is_empty()
     );
     let late = |ms| {
-        breaks(
+        violations(
             &scripted.clone().delayed(1_900, Some(2_100), 700).answered(2, ms, chunks(2, 2)),
             reads_wait,
         )
@@ -205,24 +205,24 @@ fn a_read_may_wait_for_long_answers_to_other_reads() {
     let wrong = [
         "call 2: the read was answered only at 1.400 s, although its user received the event at 1.200 s",
     ];
-    assert_eq!(breaks(&late(scripted()), reads_wait), wrong, "both together are little");
+    assert_eq!(violations(&late(scripted()), reads_wait), wrong, "both together are little");
     let third = |scripted: ScriptedRun| {
         scripted.asked_as(4, 1_100, Class::Durable, "read-all", r#"{"process":"p1"}"#)
     };
-    assert!(breaks(&late(third(scripted())), reads_wait).is_empty(), "all three are not");
+    assert!(violations(&late(third(scripted())), reads_wait).is_empty(), "all three are not");
     assert_eq!(
-        breaks(&late(third(scripted()).answered(4, 1_199, chunks)), reads_wait),
+        violations(&late(third(scripted()).answered(4, 1_199, chunks)), reads_wait),
         wrong,
         "one was over before"
     );
     assert!(
-        breaks(&late(third(scripted()).answered(4, 1_300, chunks)), reads_wait).is_empty(),
+        violations(&late(third(scripted()).answered(4, 1_300, chunks)), reads_wait).is_empty(),
         "one was over since"
     );
     let pieces =
         (0..150).fold(scripted(), |scripted, _| scripted.produced("p1/stderr", 1_010, "x"));
     assert!(
-        breaks(&late(pieces), reads_wait).is_empty(),
+        violations(&late(pieces), reads_wait).is_empty(),
         "what stands around small pieces is on its way, too"
     );
     let another = scripted()
@@ -230,7 +230,7 @@ fn a_read_may_wait_for_long_answers_to_other_reads() {
         .asked_as(4, 1_100, Class::Durable, "read", r#"{"process":"p1"}"#)
         .by("client");
     assert_eq!(
-        breaks(&late(another), reads_wait),
+        violations(&late(another), reads_wait),
         wrong,
         "what others are answered comes over their connections"
     );
@@ -255,16 +255,17 @@ fn a_closed_process_is_forgotten_only_after_its_user_was_attached_long_enough() 
         scripted.entry(ms, None, EventKind::Milestone { name: "exec.process.forgotten", fields })
     };
     assert!(
-        breaks(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept).is_empty()
+        violations(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept)
+            .is_empty()
     );
     assert_eq!(
-        breaks(&forgotten(attached(history(), 1_000, 1), 30_999, 1), closed_are_kept),
+        violations(&forgotten(attached(history(), 1_000, 1), 30_999, 1), closed_are_kept),
         [
             "p1: the server forgot the closed process too early: its client was attached only since 1.000 s (at 30.999 s)"
         ]
     );
     assert_eq!(
-        breaks(&forgotten(attached(history(), 1_000, 1), 50_000, 0), closed_are_kept),
+        violations(&forgotten(attached(history(), 1_000, 1), 50_000, 0), closed_are_kept),
         [
             "p1: the server forgot the closed process too early: no client was attached (at 50.000 s)"
         ]
@@ -274,9 +275,9 @@ fn a_closed_process_is_forgotten_only_after_its_user_was_attached_long_enough() 
 #[test]
 fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
     let scripted = read(started(), 2_000, 1);
-    assert!(breaks(&scripted.clone().answered(2, 122_000, nothing(2)), reads_wait).is_empty());
+    assert!(violations(&scripted.clone().answered(2, 122_000, nothing(2)), reads_wait).is_empty());
     assert!(
-        breaks(
+        violations(
             &scripted.clone().answered(2, 2_020, Read { exit: Some(0), ..nothing(3) }),
             reads_wait
         )
@@ -284,7 +285,7 @@ fn a_read_is_not_answered_with_nothing_before_its_wait_is_over() {
         "the exit is news"
     );
     assert_eq!(
-        breaks(&scripted.answered(2, 2_020, nothing(2)), reads_wait),
+        violations(&scripted.answered(2, 2_020, nothing(2)), reads_wait),
         [
             "call 2: the read was answered before its wait ended, with no new event (nothing, next 2; at 2.020 s)"
         ]
@@ -297,7 +298,7 @@ fn an_id_is_taken_only_for_a_user_that_started_it() {
     let refused = || Answer::refused(ExecFailure(failure.clone()));
     let why = "refused: the server refused: process id p1 is taken (-32600)";
     assert_eq!(
-        breaks(&start(1, 0).answered(1, 20, refused()), ids_are_own),
+        violations(&start(1, 0).answered(1, 20, refused()), ids_are_own),
         [format!(
             "call 1: it was refused, but its user had no process with this id ({why}; at 0.020 s)"
         )]
@@ -309,54 +310,58 @@ fn an_id_is_taken_only_for_a_user_that_started_it() {
             refused(),
         )
     };
-    assert!(breaks(&again(started()), ids_are_own).is_empty());
-    assert_eq!(breaks(&again(started().by("client2")), ids_are_own).len(), 1);
+    assert!(violations(&again(started()), ids_are_own).is_empty());
+    assert_eq!(violations(&again(started().by("client2")), ids_are_own).len(), 1);
 }
 
 #[test]
 fn a_process_is_killed_by_its_user_only() {
     assert!(
-        breaks(&started().ended("p1", 3_000, ProcessOutcome::Exit(0)), ends_as_it_wants).is_empty()
+        violations(&started().ended("p1", 3_000, ProcessOutcome::Exit(0)), ends_as_it_wants)
+            .is_empty()
     );
     let killed = |scripted: ScriptedRun| scripted.ended("p1", 3_000, ProcessOutcome::Signal(9));
     assert_eq!(
-        breaks(&killed(started()), ends_as_it_wants),
+        violations(&killed(started()), ends_as_it_wants),
         ["p1: it ended with signal 9, but no user terminated it (at 3.000 s)"]
     );
     let terminated =
         started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
-    assert!(breaks(&killed(terminated), ends_as_it_wants).is_empty());
-    assert!(breaks(&killed(started().failed(1, 2_000, "lost")), ends_as_it_wants).is_empty());
-    assert!(breaks(&killed(started().broke("p1", 2_000, gap())), ends_as_it_wants).is_empty());
-    assert!(breaks(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
+    assert!(violations(&killed(terminated), ends_as_it_wants).is_empty());
+    assert!(violations(&killed(started().failed(1, 2_000, "lost")), ends_as_it_wants).is_empty());
+    assert!(
+        violations(&killed(started().failed_stream("p1", 2_000, gap())), ends_as_it_wants)
+            .is_empty()
+    );
+    assert!(violations(&killed(started().died("server", 2_000)), ends_as_it_wants).is_empty());
     let refused =
         |why: Data| killed(read(started(), 1_500, 0).answered(2, 2_000, Answer::Refused(why)));
-    assert!(breaks(&refused(gap().into()), ends_as_it_wants).is_empty());
-    assert_eq!(breaks(&refused("p1 is unknown".into()), ends_as_it_wants).len(), 1);
-    let reported_later = killed(started()).broke("p1", 5_000, gap());
-    assert!(breaks(&reported_later, ends_as_it_wants).is_empty());
+    assert!(violations(&refused(gap().into()), ends_as_it_wants).is_empty());
+    assert_eq!(violations(&refused("p1 is unknown".into()), ends_as_it_wants).len(), 1);
+    let reported_later = killed(started()).failed_stream("p1", 5_000, gap());
+    assert!(violations(&reported_later, ends_as_it_wants).is_empty());
     let started_again =
         started().asked_as(2, 2_000, Class::InFlight, "start", r#"{"process":"p1"}"#);
     assert!(
-        breaks(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants)
+        violations(&killed(started_again.clone().failed(2, 2_500, "lost")), ends_as_it_wants)
             .is_empty()
     );
-    assert_eq!(breaks(&killed(started_again), ends_as_it_wants).len(), 1);
+    assert_eq!(violations(&killed(started_again), ends_as_it_wants).len(), 1);
     let ambiguous = |process| {
         milestone(started(), 2_000, "exec.client.start-ambiguous", &[("process", process)])
     };
     assert!(
-        breaks(&killed(ambiguous("p1")), ends_as_it_wants).is_empty(),
+        violations(&killed(ambiguous("p1")), ends_as_it_wants).is_empty(),
         "its user is not told yet"
     );
-    assert_eq!(breaks(&killed(ambiguous("p2")), ends_as_it_wants).len(), 1);
+    assert_eq!(violations(&killed(ambiguous("p2")), ends_as_it_wants).len(), 1);
 }
 
 #[test]
 fn a_process_may_kill_itself() {
     let mut scripted = started().ended("p1", 3_000, ProcessOutcome::Signal(9));
     scripted.plan.setup.insert("process".into(), json!({ "p1": { "exit": "signal" } }));
-    assert!(breaks(&scripted, ends_as_it_wants).is_empty());
+    assert!(violations(&scripted, ends_as_it_wants).is_empty());
 }
 
 /// Adds a milestone of the client's product code.
@@ -387,15 +392,15 @@ fn a_refused_read_fails_its_process_only_if_the_refusal_is_permanent() {
     let once = refused(history(), 1_000);
     let busy = "the server refused: too busy (-32603)";
     assert_eq!(
-        breaks(&process_failed(once.clone(), 1_000, busy), refusals_pass),
+        violations(&process_failed(once.clone(), 1_000, busy), refusals_pass),
         ["p1: it failed after 1 temporary refusals (too busy (-32603); at 1.000 s)"]
     );
     let unknown = "the server refused: unknown process p1 (-32600)";
-    assert!(breaks(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());
-    assert!(breaks(&process_failed(once, 1_000, "gap: 3 to 7"), refusals_pass).is_empty());
+    assert!(violations(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());
+    assert!(violations(&process_failed(once, 1_000, "gap: 3 to 7"), refusals_pass).is_empty());
     let often = (0..6).fold(history(), |scripted, n| refused(scripted, 1_000 + n));
     assert!(
-        breaks(&process_failed(often, 2_000, busy), refusals_pass).is_empty(),
+        violations(&process_failed(often, 2_000, busy), refusals_pass).is_empty(),
         "more often than it is repeated"
     );
 }
@@ -407,21 +412,21 @@ fn a_connected_client_asks_for_missing_events() {
     let late = [
         "client: the client has held back events since 1.000 s, and does not request the missing ones",
     ];
-    assert_eq!(breaks(&held(), holes_are_asked_for), late, "to the end of the run");
-    assert_eq!(breaks(&held().effect(1, 3_001, "p2"), holes_are_asked_for), late);
+    assert_eq!(violations(&held(), holes_are_asked_for), late, "to the end of the run");
+    assert_eq!(violations(&held().effect(1, 3_001, "p2"), holes_are_asked_for), late);
     let asked = milestone(held(), 2_000, "exec.client.live-gap", &[("process", "p1")]);
-    assert!(breaks(&asked, holes_are_asked_for).is_empty());
+    assert!(violations(&asked, holes_are_asked_for).is_empty());
     let no_room =
         milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
     let no_room = no_room.gauge("client", 1_000, "held-back-events", 1);
     assert!(
-        breaks(&no_room, holes_are_asked_for).is_empty(),
+        violations(&no_room, holes_are_asked_for).is_empty(),
         "what has no room is asked for at once"
     );
     let lost = milestone(held(), 2_900, "exec.client.lost", &[]);
-    assert!(breaks(&lost, holes_are_asked_for).is_empty());
+    assert!(violations(&lost, holes_are_asked_for).is_empty());
     let dropped = held().gave_up(1, Some("p1"), 2_000);
-    assert!(breaks(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
+    assert!(violations(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
     let on_p1 = |scripted: ScriptedRun, call, verb| {
         scripted.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#)
     };
@@ -432,20 +437,20 @@ fn a_connected_client_asks_for_missing_events() {
     );
     let reading = reading.answered(4, 950, "dropped").gauge("client", 1_000, "held-back-events", 1);
     let once = reading.answered(2, 1_500, Answer::refused("too busy"));
-    assert_eq!(breaks(&once, holes_are_asked_for), late, "a call on it goes on");
+    assert_eq!(violations(&once, holes_are_asked_for), late, "a call on it goes on");
     let another = once
         .clone()
         .asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#)
         .answered(5, 1_700, Answer::refused("too busy"));
-    assert_eq!(breaks(&another, holes_are_asked_for), late, "a call on another one was over");
+    assert_eq!(violations(&another, holes_are_asked_for), late, "a call on another one was over");
     assert!(
-        breaks(&once.answered(3, 2_000, Answer::refused("too busy")), holes_are_asked_for)
+        violations(&once.answered(3, 2_000, Answer::refused("too busy")), holes_are_asked_for)
             .is_empty(),
         "nobody waits for it any more"
     );
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p2"}"#);
     assert_eq!(
-        breaks(&starting.gauge("client", 1_000, "held-back-events", 1), holes_are_asked_for),
+        violations(&starting.gauge("client", 1_000, "held-back-events", 1), holes_are_asked_for),
         late,
         "of another process"
     );
@@ -454,14 +459,18 @@ fn a_connected_client_asks_for_missing_events() {
     };
     let held = |scripted: ScriptedRun| scripted.gauge("client", 1_000, "held-back-events", 1);
     let unclaimed = held(asked(1, 900, "start")).answered(1, 1_900, Answer::GivenUp);
-    assert!(breaks(&unclaimed, holes_are_asked_for).is_empty(), "nobody has the process");
+    assert!(violations(&unclaimed, holes_are_asked_for).is_empty(), "nobody has the process");
     let write = held(asked(1, 900, "write")).answered(1, 1_900, Answer::GivenUp);
-    assert_eq!(breaks(&write, holes_are_asked_for), late, "who gives up a write has the process");
+    assert_eq!(
+        violations(&write, holes_are_asked_for),
+        late,
+        "who gives up a write has the process"
+    );
     let after = held(connected()).asked_as(1, 1_001, Class::InFlight, "start", "{}");
     let after = after.answered(1, 1_900, Answer::GivenUp);
-    assert_eq!(breaks(&after, holes_are_asked_for), late, "it was held back before");
+    assert_eq!(violations(&after, holes_are_asked_for), late, "it was held back before");
     let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
-    assert!(breaks(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
+    assert!(violations(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
 }
 
 #[test]
@@ -470,14 +479,14 @@ fn no_two_clients_use_the_same_id_for_a_write() {
         milestone(scripted, ms, "exec.client.writes", &[("process", "p1"), ("write", id)])
     };
     let twice = writes(writes(history(), 1_000, "1"), 2_000, "1");
-    assert!(breaks(&twice, write_ids_are_own).is_empty(), "its own");
+    assert!(violations(&twice, write_ids_are_own).is_empty(), "its own");
     let other = writes(writes(history(), 1_000, "1").by("client2"), 2_000, "1");
     assert_eq!(
-        breaks(&other, write_ids_are_own),
+        violations(&other, write_ids_are_own),
         ["client2: its write uses the id 1, which client has already used (at 2.000 s)"]
     );
     let reborn = writes(writes(history(), 1_000, "1").died("client", 1_500), 2_000, "1");
-    assert_eq!(breaks(&reborn, write_ids_are_own).len(), 1, "servers outlive it");
+    assert_eq!(violations(&reborn, write_ids_are_own).len(), 1, "servers outlive it");
 }
 
 #[test]
@@ -486,15 +495,20 @@ fn a_peer_counts_as_silent_only_after_a_fault() {
         milestone(scripted, ms, "exec.client.lost", &[("why", "silent")])
     };
     assert_eq!(
-        breaks(&silent(history(), 16_000), kept_while_healthy),
+        violations(&silent(history(), 16_000), kept_while_healthy),
         [
             "exec.client.lost: a peer was treated as silent, although no fault blocked its data (at 16.000 s)"
         ]
     );
-    assert!(breaks(&silent(history().slows(1_000, 5_000), 22_000), kept_while_healthy).is_empty());
-    assert_eq!(breaks(&silent(history().slows(1_000, 5_000), 22_001), kept_while_healthy).len(), 1);
     assert!(
-        breaks(
+        violations(&silent(history().slows(1_000, 5_000), 22_000), kept_while_healthy).is_empty()
+    );
+    assert_eq!(
+        violations(&silent(history().slows(1_000, 5_000), 22_001), kept_while_healthy).len(),
+        1
+    );
+    assert!(
+        violations(
             &milestone(history(), 500, "exec.client.lost", &[("why", "closed by the peer")]),
             kept_while_healthy
         )
@@ -514,32 +528,39 @@ fn an_attempt_is_given_up_only_after_a_fault() {
     let held = |scripted: ScriptedRun, ends| {
         given_up(begun(scripted, 2_500).by("server").slows(3_000, ends).by("client"), 9_000)
     };
-    assert_eq!(breaks(&held(history().kills(1_000, 2_000), 4_000), attempts_are_answered), wrong);
+    assert_eq!(
+        violations(&held(history().kills(1_000, 2_000), 4_000), attempts_are_answered),
+        wrong
+    );
     let second = given_up(begun(history(), 1_000).kills(2_000, 3_000), 4_000);
     assert!(
-        breaks(&second, attempts_are_answered).is_empty(),
+        violations(&second, attempts_are_answered).is_empty(),
         "what it was waiting for may be dead"
     );
-    assert_eq!(breaks(&given_up(second, 9_000), attempts_are_answered), wrong, "the one after it");
-    assert!(breaks(&held(history(), 8_900), attempts_are_answered).is_empty(), "just before");
-    assert!(breaks(&held(history(), 12_000), attempts_are_answered).is_empty(), "in force");
+    assert_eq!(
+        violations(&given_up(second, 9_000), attempts_are_answered),
+        wrong,
+        "the one after it"
+    );
+    assert!(violations(&held(history(), 8_900), attempts_are_answered).is_empty(), "just before");
+    assert!(violations(&held(history(), 12_000), attempts_are_answered).is_empty(), "in force");
     assert!(
-        breaks(&held(history().kills(2_000, 3_500), 4_000), attempts_are_answered).is_empty(),
+        violations(&held(history().kills(2_000, 3_500), 4_000), attempts_are_answered).is_empty(),
         "when it began"
     );
     let died = given_up(begun(history().kills(1_000, 2_000), 2_500).died("server", 4_000), 9_000);
-    assert!(breaks(&died, attempts_are_answered).is_empty());
+    assert!(violations(&died, attempts_are_answered).is_empty());
     let refused = begun(history().kills(1_000, 2_000), 2_500);
     let refused =
         milestone(refused, 9_000, "exec.client.attempt-failed", &[("why", "no connection")]);
-    assert!(breaks(&refused, attempts_are_answered).is_empty());
+    assert!(violations(&refused, attempts_are_answered).is_empty());
     let much = begun(history().kills(1_000, 2_000), 2_500).produced(
         "p1/stdout",
         4_000,
         &"x".repeat(40 << 10),
     );
     assert!(
-        breaks(&given_up(much, 9_000), attempts_are_answered).is_empty(),
+        violations(&given_up(much, 9_000), attempts_are_answered).is_empty(),
         "a catch-up with much output takes longer"
     );
 }
@@ -548,19 +569,19 @@ fn an_attempt_is_given_up_only_after_a_fault() {
 fn requests_of_a_connection_end_with_it() {
     let scripted =
         |over, end| history().conn(1, 0, over).by("server").upstream(1_000, end).by("client");
-    assert!(breaks(&scripted(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());
+    assert!(violations(&scripted(Some(5_000), Some(5_500)), end_with_their_connection).is_empty());
     assert!(
-        breaks(&scripted(None, None), end_with_their_connection).is_empty(),
+        violations(&scripted(None, None), end_with_their_connection).is_empty(),
         "its connection lives"
     );
     let wrong =
         ["server#1 still exists, although every connection that could own it ended by 5.000 s"];
-    assert_eq!(breaks(&scripted(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
-    assert_eq!(breaks(&scripted(Some(5_000), None), end_with_their_connection), wrong);
+    assert_eq!(violations(&scripted(Some(5_000), Some(6_001)), end_with_their_connection), wrong);
+    assert_eq!(violations(&scripted(Some(5_000), None), end_with_their_connection), wrong);
     let another = scripted(Some(5_000), None).conn(2, 500, None);
-    assert!(breaks(&another, end_with_their_connection).is_empty(), "it may be for that one");
+    assert!(violations(&another, end_with_their_connection).is_empty(), "it may be for that one");
     assert!(
-        breaks(&scripted(Some(5_000), None).died("server", 5_100), end_with_their_connection)
+        violations(&scripted(Some(5_000), None).died("server", 5_100), end_with_their_connection)
             .is_empty()
     );
 }
@@ -580,25 +601,28 @@ fn a_request_is_lost_with_a_connection_whose_end_its_client_notices_late() {
         let scripted = lost.into_iter().fold(scripted, |scripted, ms| noticed(scripted, ms, "1"));
         scripted.failed(2, 1_266, ExecFailure(Failure::ConnectionLost))
     };
-    assert!(breaks(&scripted(1_200, None), fail_truly).is_empty(), "it was over since the request");
     assert!(
-        breaks(&scripted(1_000, Some(1_266)), fail_truly).is_empty(),
+        violations(&scripted(1_200, None), fail_truly).is_empty(),
+        "it was over since the request"
+    );
+    assert!(
+        violations(&scripted(1_000, Some(1_266)), fail_truly).is_empty(),
         "the client noticed the end since the request"
     );
-    assert_eq!(breaks(&scripted(1_000, None), fail_truly).len(), 1);
+    assert_eq!(violations(&scripted(1_000, None), fail_truly).len(), 1);
     assert_eq!(
-        breaks(&scripted(1_000, Some(1_099)), fail_truly).len(),
+        violations(&scripted(1_000, Some(1_099)), fail_truly).len(),
         1,
         "the client noticed the end before the request"
     );
-    assert_eq!(breaks(&scripted(5_000, Some(1_266)), fail_truly).len(), 1, "it was not over");
+    assert_eq!(violations(&scripted(5_000, Some(1_266)), fail_truly).len(), 1, "it was not over");
 }
 
 #[test]
 fn a_process_fails_for_a_reason_that_is_true() {
     let gap = "gap: event 3 is no longer retained, but event 7 is";
     assert_eq!(
-        breaks(&process_failed(started(), 2_000, gap), processes_fail_truly),
+        violations(&process_failed(started(), 2_000, gap), processes_fail_truly),
         [format!("p1: it failed ({gap}), but this reason is false (at 2.000 s)")]
     );
     let tight = |scripted: ScriptedRun| {
@@ -608,18 +632,20 @@ fn a_process_fails_for_a_reason_that_is_true() {
             "b",
         )
     };
-    assert!(breaks(&process_failed(tight(started()), 2_000, gap), processes_fail_truly).is_empty());
+    assert!(
+        violations(&process_failed(tight(started()), 2_000, gap), processes_fail_truly).is_empty()
+    );
     let contradiction =
         process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
-    assert_eq!(breaks(&contradiction, processes_fail_truly).len(), 1);
-    let slow = started().broke("p1", 2_000, ExecFailure(Failure::Lagged));
+    assert_eq!(violations(&contradiction, processes_fail_truly).len(), 1);
+    let slow = started().failed_stream("p1", 2_000, ExecFailure(Failure::Lagged));
     assert_eq!(
-        breaks(&slow, processes_fail_truly),
+        violations(&slow, processes_fail_truly),
         [
             "p1: it failed (the subscriber is too slow), but the server can retain all output that the process printed (at 2.000 s)"
         ]
     );
     let refused =
         process_failed(started(), 2_000, "the server refused: unknown process p1 (-32600)");
-    assert!(breaks(&refused, processes_fail_truly).is_empty());
+    assert!(violations(&refused, processes_fail_truly).is_empty());
 }

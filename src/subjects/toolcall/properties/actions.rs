@@ -40,10 +40,9 @@ kinds! {
 }
 
 /// The call that a title or the name of a chat refers to: `client 7`, `n7`.
-fn call_of(scripted: &str) -> Option<Call> {
-    let number = scripted
-        .strip_prefix('n')
-        .or_else(|| scripted.rsplit_once(' ').map(|(_, number)| number))?;
+fn call_of(title: &str) -> Option<Call> {
+    let number =
+        title.strip_prefix('n').or_else(|| title.rsplit_once(' ').map(|(_, number)| number))?;
     number.parse().ok().map(Call)
 }
 
@@ -70,7 +69,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
                 refused.insert(*call, answer);
                 Some(*call)
             }
-            EventKind::Saw { stream, saw } => match saw.downcast_ref() {
+            EventKind::Observed { stream, saw } => match saw.downcast_ref() {
                 Some(OfChannel::Title(title)) => {
                     let seen = titles.entry(host(event)).or_default();
                     if seen.contains(&title.as_str())
@@ -165,9 +164,9 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             }
             *newest = *call.max(newest);
         }
-        let EventKind::Saw { saw, .. } = &event.what else { continue };
-        let scripted = match saw.downcast_ref() {
-            Some(OfChannel::Title(scripted) | OfChannel::Lists(scripted)) => scripted,
+        let EventKind::Observed { saw, .. } = &event.what else { continue };
+        let title = match saw.downcast_ref() {
+            Some(OfChannel::Title(title) | OfChannel::Lists(title)) => title,
             // A user that starts to watch again sees everything at once.
             Some(OfChannel::LetGo | OfChannel::Gone) => {
                 newest.retain(|(user, _), _| *user != host(event));
@@ -175,7 +174,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             }
             _ => continue,
         };
-        let Some(call) = call_of(scripted) else { continue };
+        let Some(call) = call_of(title) else { continue };
         let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
@@ -278,7 +277,7 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
     };
     let unheard = unheard.iter().filter(|((client, _), refused)| has_to_hear(client, refused));
     let found = unheard.filter_map(|((client, seq), Refused { at: refused, channel })| {
-        let bound = story.hears_by(client, *refused);
+        let bound = story.learns_by(client, *refused);
         let data = fields! { seq: *seq, channel: *channel, refused: *refused };
         (bound < story.until)
             .then(|| Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data))
@@ -305,13 +304,13 @@ impl Story<'_> {
 
     /// The time by which a client must have received a message of the host: soon if there is no
     /// fault, otherwise after it has reconnected and caught up.
-    fn hears_by(&self, client: &str, wording: Time) -> Time {
-        let soon = wording + self.moment();
-        if self.lives_and_speaks(client, wording)
-            && self.is_calm(client, wording.before(self.moment()), soon)
+    fn learns_by(&self, client: &str, from: Time) -> Time {
+        let soon = from + self.moment();
+        if self.has_main_connection(client, from)
+            && self.is_calm(client, from.before(self.moment()), soon)
         {
             return soon;
         }
-        self.calm_since(client, self.until).max(wording) + self.comes_back()
+        self.calm_since(client, self.until).max(from) + self.reconnect_bound()
     }
 }

@@ -156,17 +156,17 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         let newer = story.attached.iter().any(|attached| {
             window(attached.client) == *host && attached.client != call.owner && attached.at > *at
         });
-        let looks = story.looks_at(host, call.chat, *at, story.until);
+        let looks = story.watches(host, call.chat, *at, story.until);
         if newer || !looks {
             continue;
         }
         let soon = *at + story.moment() * 2;
         let is_calm = story.is_calm(host, at.before(story.moment()), soon);
-        let at_once = is_calm && story.lives_and_speaks(call.owner, *at) && soon < story.until;
+        let at_once = is_calm && story.has_main_connection(call.owner, *at) && soon < story.until;
         let bound = if at_once {
             soon
         } else {
-            story.calm_since(host, story.until).max(*at) + story.comes_back()
+            story.calm_since(host, story.until).max(*at) + story.reconnect_bound()
         };
         if bound < story.until && call.left > bound {
             let data = fields! { call: call.id, host, ended: *at };
@@ -213,9 +213,8 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
 /// enough time to be notified.
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let [heard, quiet] = [1, 2].map(|moments| call.began.before(story.moment() * moments));
-    let lived =
-        || story.of_client(call.owner, call.began).any(|attached| attached.incarnations(heard));
-    !story.is_here(call.owner, call.began.before(MS))
+    let lived = || story.of_client(call.owner, call.began).any(|attached| attached.is_live(heard));
+    !story.is_connected(call.owner, call.began.before(MS))
         || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
 
@@ -225,11 +224,11 @@ fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
 fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Option<&'s str> {
     let before = at.before(story.moment() * 2);
     let there =
-        story.attached.iter().filter(|attached| attached.at < before && attached.incarnations(at));
+        story.attached.iter().filter(|attached| attached.at < before && attached.is_live(at));
     let mut there = there.filter(|attached| !attached.is_second());
     let found = there.find(|attached| {
         let host = window(attached.client);
-        let looks = |channel| story.looks_at(host, channel, before, at);
+        let looks = |channel| story.watches(host, channel, before, at);
         let newest = !story.attached.iter().any(|other| {
             window(other.client) == host
                 && other.at > attached.at

@@ -65,7 +65,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
         }
     }
     for (client, since) in away {
-        let bound = story.calm_since(client, story.until).max(since) + story.comes_back();
+        let bound = story.calm_since(client, story.until).max(since) + story.reconnect_bound();
         if bound < story.until {
             let subject = About::Host(client.into());
             found.push(Violation::new(
@@ -86,7 +86,7 @@ fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
     story
         .asked
         .get(&call)
-        .is_some_and(|asked| story.looks_at(asked.host, SESSION, asked.at, asked.at))
+        .is_some_and(|asked| story.watches(asked.host, SESSION, asked.at, asked.at))
 }
 
 /// A connection is not given up if both ends could always receive data over it.
@@ -142,7 +142,7 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
-            EventKind::Saw { stream, saw } => match saw.downcast_ref() {
+            EventKind::Observed { stream, saw } => match saw.downcast_ref() {
                 Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
                     questions.insert((&stream.0, call), (event.at, client));
                 }

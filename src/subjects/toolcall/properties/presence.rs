@@ -48,11 +48,11 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for failed in &story.failed {
         let (at, owner) = (failed.at, failed.owner);
-        let looks = |channel| story.looks_at(window(owner), channel, at, at);
+        let looks = |channel| story.watches(window(owner), channel, at, at);
         let (kind, data) = if owner == STRANGER {
             (&UNKNOWN, ViolationFields::default())
-        } else if incarnations(story, failed, at.before(MS))
-            && incarnations(story, failed, at)
+        } else if is_live(story, failed, at.before(MS))
+            && is_live(story, failed, at)
             && looks(failed.chat)
             && looks(SESSION)
         {
@@ -67,10 +67,10 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
 
 /// Returns whether the owner of a failed call had a connection that counts. A second connection may
 /// not have received the chat, so it does not count if the call failed because of a release.
-fn incarnations(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
+fn is_live(story: &Story<'_>, failed: &FailedCall<'_>, at: Time) -> bool {
     story
         .of_client(failed.owner, at)
-        .any(|attached| attached.incarnations(at) && (failed.away || !attached.is_second()))
+        .any(|attached| attached.is_live(at) && (failed.away || !attached.is_second()))
 }
 
 /// The time that a host may take for an action that is due.
@@ -136,14 +136,14 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
             continue;
         };
         let client = text(fields, "client");
-        let is_here = story.lives_with(client, SESSION, event.at.before(MS))
+        let is_connected = story.lives_with(client, SESSION, event.at.before(MS))
             && story.lives_with(client, SESSION, event.at);
         let is_wanted = story.is_newest(client, event.at)
-            && story.looks_at(window(client), SESSION, event.at, event.at);
+            && story.watches(window(client), SESSION, event.at, event.at);
         let is_kept = is_wanted && !story.is_released_over(client, SESSION, event.at);
         let why = match too_short(story, client, event.at).filter(|_| is_kept) {
             Some(away) => Phrase::new(&AWAY_SINCE, fields! { away }),
-            None if is_here => Phrase::new(&HERE, ViolationFields::default()),
+            None if is_connected => Phrase::new(&HERE, ViolationFields::default()),
             None => continue,
         };
         found.push(Violation::new(
@@ -171,15 +171,15 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
         for call in &story.calls {
             let is_about =
                 window(call.owner) == asked.host && (channel == SESSION || channel == call.chat);
-            let was_known = story.looks.iter().any(|look| {
+            let was_known = story.watch_spans.iter().any(|look| {
                 look.host == asked.host && look.channel == channel && look.to == asked.at
             });
             if !is_about || !was_known || call.began > asked.at || call.left <= asked.at {
                 continue;
             }
-            let Some(heard) = heard(story, call.owner, asked.at) else { continue };
-            let bound = heard + story.moment();
-            let looks_again = story.looks.iter().any(|look| {
+            let Some(last_received) = last_received(story, call.owner, asked.at) else { continue };
+            let bound = last_received + story.moment();
+            let looks_again = story.watch_spans.iter().any(|look| {
                 look.host == asked.host
                     && look.channel == channel
                     && look.from > asked.at
@@ -187,7 +187,7 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
             });
             if bound < story.until
                 && call.left > bound
-                && story.is_calm(asked.host, heard, bound)
+                && story.is_calm(asked.host, last_received, bound)
                 && !looks_again
             {
                 let data =
@@ -201,13 +201,13 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
 
 /// The time at which the host learned that a user stopped watching: at once over the client's
 /// connection, or with its next connection.
-fn heard(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
+fn last_received(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     let own = || story.attached.iter().filter(|attached| attached.client == client);
     // A second connection may hold the channel that this one releases.
     if own().any(|attached| attached.is_second() && attached.over > at) {
         return None;
     }
-    if own().any(|attached| attached.at < at && attached.incarnations(at)) {
+    if own().any(|attached| attached.at < at && attached.is_live(at)) {
         return Some(at);
     }
     own().map(|attached| attached.at).filter(|back| *back > at).min()
@@ -224,8 +224,8 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
         // A second connection may not have received the channel.
         let mut holders = story.attached.iter().filter(|attached| {
             let live =
-                !attached.is_second() && attached.at < event.at && attached.incarnations(event.at);
-            live && story.looks_at(
+                !attached.is_second() && attached.at < event.at && attached.is_live(event.at);
+            live && story.watches(
                 window(attached.client),
                 channel,
                 event.at.before(story.moment()),
@@ -246,7 +246,7 @@ impl Story<'_> {
     /// may release the channel there, whether the connection ends at this moment or not.
     fn is_released_over(&self, client: &str, channel: &str, at: Time) -> bool {
         let host = window(client);
-        let look = self.looks.iter().find(|look| {
+        let look = self.watch_spans.iter().find(|look| {
             look.host == host && look.channel == channel && look.from <= at && look.to > at
         });
         look.is_some_and(|look| {

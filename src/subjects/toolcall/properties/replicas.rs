@@ -34,10 +34,10 @@ pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let mut at_rest =
-        AtRest { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
+        ReplicaCheck { story, truth: BTreeMap::new(), known: BTreeMap::new(), found: Vec::new() };
     for event in judged(story.cx) {
         match &event.what {
-            EventKind::Saw { stream, saw } => {
+            EventKind::Observed { stream, saw } => {
                 let note = saw.downcast_ref();
                 note.into_iter()
                     .for_each(|note| at_rest.pass(event.at, host(event), &stream.0, note));
@@ -51,7 +51,7 @@ pub(super) fn replicas_converge(story: &Story<'_>) -> Vec<Violation> {
     at_rest.found
 }
 
-struct AtRest<'s, 'a> {
+struct ReplicaCheck<'s, 'a> {
     story: &'s Story<'a>,
     /// By channel.
     truth: BTreeMap<&'a str, Settled<'a>>,
@@ -60,7 +60,7 @@ struct AtRest<'s, 'a> {
     found: Vec<Violation>,
 }
 
-impl<'a> AtRest<'_, 'a> {
+impl<'a> ReplicaCheck<'_, 'a> {
     fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &'a OfChannel) {
         let is_server = self.story.cx.servers.contains(&host);
         match note {
@@ -170,7 +170,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let is_small = story.host_limits.log_actions < defaults.log_actions
         || story.host_limits.log_bytes < defaults.log_bytes;
     // If there are more actions than the host retains, it cannot replay them.
-    if is_small || has_puppet(story.cx) || said_enough(story.cx) {
+    if is_small || has_puppet(story.cx) || exceeds_replay_log(story.cx) {
         return Vec::new();
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -218,7 +218,9 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                     _ => {}
                 }
             }
-            EventKind::Saw { stream, saw } if saw.downcast_ref() == Some(&OfChannel::Known) => {
+            EventKind::Observed { stream, saw }
+                if saw.downcast_ref() == Some(&OfChannel::Known) =>
+            {
                 let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
                 own.for_each(|(_, unheard)| _ = unheard.remove(&*stream.0));
             }
@@ -229,7 +231,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Returns whether there are so many actions that the host may not retain all of them.
-fn said_enough(cx: &CheckContext<'_>) -> bool {
+fn exceeds_replay_log(cx: &CheckContext<'_>) -> bool {
     let items = cx
         .history
         .events

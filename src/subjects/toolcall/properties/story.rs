@@ -24,20 +24,20 @@ pub(super) struct Story<'a> {
     pub(super) host_limits: HostLimits,
     /// The end of the checked part of the run.
     pub(super) until: Time,
-    pub(super) attached: Vec<Attached<'a>>,
+    pub(super) attached: Vec<HostConnection<'a>>,
     /// The handshakes that clients began.
-    arriving: Vec<Arriving<'a>>,
+    arriving: Vec<HandshakeAttempt<'a>>,
     pub(super) calls: Vec<CallStory<'a>>,
     /// The calls that the host failed, from its milestones.
     pub(super) failed: Vec<FailedCall<'a>>,
     /// The operations of the windows' users.
-    pub(super) asked: BTreeMap<Call, Asked<'a>>,
+    pub(super) asked: BTreeMap<Call, UserOperation<'a>>,
     /// The intervals in which users watch a channel and have its state.
-    pub(super) looks: Vec<Look<'a>>,
+    pub(super) watch_spans: Vec<WatchSpan<'a>>,
     /// The intervals in which users saw that their clients take part in the session.
-    parts: Vec<Look<'a>>,
+    parts: Vec<WatchSpan<'a>>,
     /// The intervals of faults, and of hosts that were down.
-    troubles: Vec<Trouble<'a>>,
+    fault_periods: Vec<FaultPeriod<'a>>,
     /// The times at which the host died.
     pub(super) deaths: Vec<Time>,
     /// The number of windows of each host so far.
@@ -47,7 +47,7 @@ pub(super) struct Story<'a> {
 }
 
 /// A connection that the host accepted.
-pub(super) struct Attached<'a> {
+pub(super) struct HostConnection<'a> {
     conn: usize,
     pub(super) client: &'a str,
     pub(super) at: Time,
@@ -60,9 +60,9 @@ pub(super) struct Attached<'a> {
     second: Option<Time>,
 }
 
-impl Attached<'_> {
+impl HostConnection<'_> {
     /// Returns whether neither end is over at this moment.
-    pub(super) fn incarnations(&self, at: Time) -> bool {
+    pub(super) fn is_live(&self, at: Time) -> bool {
         self.gone > at && self.over > at
     }
 
@@ -73,7 +73,7 @@ impl Attached<'_> {
 }
 
 /// A connection over which a client began its handshake.
-struct Arriving<'a> {
+struct HandshakeAttempt<'a> {
     conn: usize,
     client: &'a str,
     from: Time,
@@ -125,14 +125,14 @@ pub(super) type Window<'a> = (&'a str, usize);
 
 /// An operation of a window's user.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct UserOperation<'a> {
     pub(super) at: Time,
     pub(super) host: &'a str,
     window: usize,
     pub(super) operation: &'a Operation,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> UserOperation<'a> {
     pub(super) fn verb(&self) -> &'a str {
         &self.operation.verb
     }
@@ -143,7 +143,7 @@ impl<'a> Asked<'a> {
 }
 
 /// An interval in which a user watches a channel and has its state.
-pub(super) struct Look<'a> {
+pub(super) struct WatchSpan<'a> {
     pub(super) host: &'a str,
     pub(super) channel: &'a str,
     pub(super) from: Time,
@@ -151,7 +151,7 @@ pub(super) struct Look<'a> {
 }
 
 /// The interval of a fault.
-struct Trouble<'a> {
+struct FaultPeriod<'a> {
     number: usize,
     from: Time,
     to: Time,
@@ -161,7 +161,7 @@ struct Trouble<'a> {
     only: Option<&'a str>,
 }
 
-impl Trouble<'_> {
+impl FaultPeriod<'_> {
     /// Returns whether this means that a host is down and was not restarted yet.
     fn is_down(&self, host: &str) -> bool {
         self.number == DOWN && self.holds == Some(host) && self.to == NEVER
@@ -185,9 +185,9 @@ impl<'a> Story<'a> {
             calls: Vec::new(),
             failed: Vec::new(),
             asked: BTreeMap::new(),
-            looks: Vec::new(),
+            watch_spans: Vec::new(),
             parts: Vec::new(),
-            troubles: Vec::new(),
+            fault_periods: Vec::new(),
             deaths: Vec::new(),
             windows: BTreeMap::new(),
             forgotten: Vec::new(),
@@ -205,17 +205,22 @@ impl<'a> Story<'a> {
             EventKind::Milestone { name, fields } => {
                 self.milestone(name, fields, (at, host), owners)
             }
-            EventKind::Saw { stream, saw } => match (saw.downcast_ref(), saw.downcast_ref()) {
+            EventKind::Observed { stream, saw } => match (saw.downcast_ref(), saw.downcast_ref()) {
                 (Some(note), _) => self.call_noted(stream, note, at, host, owners),
                 (_, Some(OfChannel::Known)) => {
                     self.look_ends(host, &stream.0, at);
-                    self.looks.push(Look { host, channel: &stream.0, from: at, to: NEVER });
+                    self.watch_spans.push(WatchSpan {
+                        host,
+                        channel: &stream.0,
+                        from: at,
+                        to: NEVER,
+                    });
                 }
                 (_, Some(OfChannel::LetGo | OfChannel::Gone)) => {
                     self.look_ends(host, &stream.0, at)
                 }
                 (_, Some(OfChannel::TakesPart(true))) => {
-                    self.parts.push(Look { host, channel: &stream.0, from: at, to: NEVER })
+                    self.parts.push(WatchSpan { host, channel: &stream.0, from: at, to: NEVER })
                 }
                 (_, Some(OfChannel::TakesPart(false))) => {
                     ends(&mut self.parts, host, &stream.0, at)
@@ -229,13 +234,13 @@ impl<'a> Story<'a> {
             }
             EventKind::Asked { call, operation, .. } => {
                 let windows = self.windows.entry(host).or_default();
-                self.asked.insert(*call, Asked { at, host, window: *windows, operation });
+                self.asked.insert(*call, UserOperation { at, host, window: *windows, operation });
                 *windows += usize::from(operation.verb == "reload");
             }
             EventKind::Died { .. } => self.died(host, at),
             EventKind::Started => {
                 *self.windows.entry(host).or_default() += 1;
-                self.troubles
+                self.fault_periods
                     .iter_mut()
                     .filter(|fault_near| fault_near.is_down(host))
                     .for_each(|fault_near| fault_near.to = at);
@@ -247,10 +252,11 @@ impl<'a> Story<'a> {
                     .then(|| scope.hosts.first().map(|host| host.as_str()))
                     .flatten();
                 let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
-                self.troubles.push(Trouble { number: *fault, from: at, to, holds, only });
+                self.fault_periods.push(FaultPeriod { number: *fault, from: at, to, holds, only });
             }
             EventKind::FaultEnded { fault } => {
-                let ended = self.troubles.iter_mut().find(|fault_near| fault_near.number == *fault);
+                let ended =
+                    self.fault_periods.iter_mut().find(|fault_near| fault_near.number == *fault);
                 ended.into_iter().for_each(|fault_near| fault_near.to = fault_near.to.min(at));
             }
             _ => {}
@@ -311,7 +317,7 @@ impl<'a> Story<'a> {
                 });
                 let over = arrived.unwrap_or_else(|| self.host_end(index, at));
                 let second = conn.name.contains("/second").then(|| self.second_asked(conn));
-                self.attached.push(Attached {
+                self.attached.push(HostConnection {
                     conn: index,
                     client: text(fields, "client"),
                     at,
@@ -323,7 +329,7 @@ impl<'a> Story<'a> {
             "toolcall.host.arriving" => {
                 let Some(ConnIndex(conn)) = ConnIndex::from_fields(fields) else { return };
                 let over = self.host_end(conn, at);
-                self.arriving.push(Arriving {
+                self.arriving.push(HandshakeAttempt {
                     conn,
                     client: text(fields, "client"),
                     from: at,
@@ -421,24 +427,30 @@ impl<'a> Story<'a> {
     }
 
     fn is_down(&self, host: &str) -> bool {
-        self.troubles.iter().any(|fault_near| fault_near.is_down(host))
+        self.fault_periods.iter().any(|fault_near| fault_near.is_down(host))
     }
 
     fn look_ends(&mut self, host: &str, channel: &str, at: Time) {
-        ends(&mut self.looks, host, channel, at);
+        ends(&mut self.watch_spans, host, channel, at);
         ends(&mut self.parts, host, channel, at);
     }
 
     fn died(&mut self, host: &'a str, at: Time) {
         let is_server = self.cx.servers.contains(&host);
         let only = (!is_server).then_some(host);
-        self.troubles.push(Trouble { number: DOWN, from: at, to: NEVER, holds: Some(host), only });
+        self.fault_periods.push(FaultPeriod {
+            number: DOWN,
+            from: at,
+            to: NEVER,
+            holds: Some(host),
+            only,
+        });
         if is_server {
             self.deaths.push(at);
             self.calls.iter_mut().filter(|call| call.left == NEVER).for_each(|call| call.left = at);
         }
         let looks = self
-            .looks
+            .watch_spans
             .iter_mut()
             .chain(&mut self.parts)
             .filter(|look| look.host == host && look.to == NEVER);
@@ -447,8 +459,8 @@ impl<'a> Story<'a> {
 }
 
 /// Ends the open intervals of a user for a channel.
-fn ends(looks: &mut [Look<'_>], host: &str, channel: &str, at: Time) {
-    let open = looks
+fn ends(watch_spans: &mut [WatchSpan<'_>], host: &str, channel: &str, at: Time) {
+    let open = watch_spans
         .iter_mut()
         .filter(|look| look.host == host && look.channel == channel && look.to == NEVER);
     open.for_each(|look| look.to = at);
@@ -471,26 +483,25 @@ impl<'a> Story<'a> {
         &'s self,
         client: &'s str,
         by: Time,
-    ) -> impl Iterator<Item = &'s Attached<'a>> {
+    ) -> impl Iterator<Item = &'s HostConnection<'a>> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
     }
 
     /// Returns whether a client has a connection at a moment that is over at neither end and that
     /// is not a second one: only the main connection carries the client's actions.
-    pub(super) fn lives_and_speaks(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at)
-            .any(|attached| attached.incarnations(at) && !attached.is_second())
+    pub(super) fn has_main_connection(&self, client: &str, at: Time) -> bool {
+        self.of_client(client, at).any(|attached| attached.is_live(at) && !attached.is_second())
     }
 
     /// Returns whether a client has a connection at a moment that is over at neither end and that
     /// holds a channel which its user watches. A second connection holds a channel only if its
     /// window has watched the channel without a break since the connection was opened.
     pub(super) fn lives_with(&self, client: &str, channel: &str, at: Time) -> bool {
-        let looks = |from| self.looks_at(window(client), channel, from, at);
-        let holds = |attached: &Attached<'_>| {
+        let looks = |from| self.watches(window(client), channel, from, at);
+        let holds = |attached: &HostConnection<'_>| {
             attached.second.map_or(looks(at), |asked| looks(asked.before(MS)))
         };
-        self.of_client(client, at).any(|attached| attached.incarnations(at) && holds(attached))
+        self.of_client(client, at).any(|attached| attached.is_live(at) && holds(attached))
     }
 
     /// The time at which the user of a window asked for a second connection.
@@ -508,7 +519,7 @@ impl<'a> Story<'a> {
     }
 
     /// Returns whether the host has a connection of a client at a moment.
-    pub(super) fn is_here(&self, client: &str, at: Time) -> bool {
+    pub(super) fn is_connected(&self, client: &str, at: Time) -> bool {
         self.of_client(client, at).any(|attached| attached.over > at)
     }
 
@@ -518,7 +529,7 @@ impl<'a> Story<'a> {
         let mut at = from;
         let under_way = |at: Time| {
             let mut own = self.arriving.iter().filter(|arriving| arriving.client == client);
-            let to = |arriving: &Arriving<'_>| {
+            let to = |arriving: &HandshakeAttempt<'_>| {
                 arriving.to.min(self.later(arriving.from, self.host_limits.handshake_deadline))
             };
             own.find(|arriving| arriving.from <= at && to(arriving) > at).map(to)
@@ -532,7 +543,7 @@ impl<'a> Story<'a> {
     /// The time since which the host has had no connection of a client, if it has none at this
     /// moment.
     pub(super) fn away_since(&self, client: &str, at: Time) -> Option<Time> {
-        if self.is_here(client, at) {
+        if self.is_connected(client, at) {
             return None;
         }
         self.of_client(client, at).map(|attached| attached.over).max()
@@ -555,8 +566,8 @@ impl<'a> Story<'a> {
 
     /// Returns whether the user of a window watched a channel, and had its state, during an
     /// interval.
-    pub(super) fn looks_at(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
-        self.looks.iter().any(|look| {
+    pub(super) fn watches(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
+        self.watch_spans.iter().any(|look| {
             look.host == host && look.channel == channel && look.from <= from && look.to > to
         })
     }
@@ -568,8 +579,8 @@ impl<'a> Story<'a> {
     }
 
     /// The faults of a window, of the host, and of the network between them.
-    fn troubles_of(&self, window: &str) -> impl Iterator<Item = &Trouble<'a>> {
-        self.troubles
+    fn fault_periods_of(&self, window: &str) -> impl Iterator<Item = &FaultPeriod<'a>> {
+        self.fault_periods
             .iter()
             .filter(move |fault_near| fault_near.only.is_none_or(|only| only == window))
     }
@@ -577,13 +588,15 @@ impl<'a> Story<'a> {
     /// Returns whether a window, the host, and the network between them had no fault during an
     /// interval.
     pub(super) fn is_calm(&self, window: &str, from: Time, to: Time) -> bool {
-        !self.troubles_of(window).any(|fault_near| fault_near.from <= to && fault_near.to >= from)
+        !self
+            .fault_periods_of(window)
+            .any(|fault_near| fault_near.from <= to && fault_near.to >= from)
     }
 
     /// The end of the last such fault before a moment, or the moment itself if a fault is in force
     /// then.
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
-        let before = self.troubles_of(window).filter(|fault_near| fault_near.from <= at);
+        let before = self.fault_periods_of(window).filter(|fault_near| fault_near.from <= at);
         before.map(|fault_near| fault_near.to.min(at)).max().unwrap_or(Time::ZERO)
     }
 
@@ -591,7 +604,7 @@ impl<'a> Story<'a> {
     pub(super) fn later(&self, from: Time, by: Duration) -> Time {
         let servers = self.cx.servers;
         let holds = self
-            .troubles
+            .fault_periods
             .iter()
             .filter(|fault_near| fault_near.holds.is_some_and(|host| servers.contains(&host)));
         holds.fold(from + by, |until, hold| {
@@ -610,7 +623,7 @@ impl<'a> Story<'a> {
     }
 
     /// The time within which a client must be connected again after the last fault.
-    pub(super) fn comes_back(&self) -> Duration {
+    pub(super) fn reconnect_bound(&self) -> Duration {
         let guarantees = self.cx.guarantees;
         guarantees.detection + guarantees.recovery + guarantees.attempt + self.moment()
     }

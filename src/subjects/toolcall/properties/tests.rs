@@ -50,7 +50,7 @@ fn milestone(
 }
 
 fn saw(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: &str) -> ScriptedRun {
-    scripted.entry(ms, Some(host), EventKind::Saw { stream: about.into(), saw: noted(what) })
+    scripted.entry(ms, Some(host), EventKind::Observed { stream: about.into(), saw: noted(what) })
 }
 
 /// Builds a note from its displayed text.
@@ -96,7 +96,7 @@ fn became() -> Vec<Became> {
 }
 
 /// The host accepts the client over its n-th connection, which the run already contains.
-fn taken_in(scripted: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
+fn accepted(scripted: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
     milestone(
         scripted,
         ms,
@@ -119,7 +119,7 @@ fn looks(scripted: ScriptedRun, ms: u64, host: &str) -> ScriptedRun {
 /// A run in which the client has one connection from the start until `over`, and watches
 /// everything.
 fn here_until(over: Option<u64>) -> ScriptedRun {
-    looks(taken_in(history().conn(1, 10, over), 20, "1"), 30, "client")
+    looks(accepted(history().conn(1, 10, over), 20, "1"), 30, "client")
 }
 
 fn calls(scripted: ScriptedRun, ms: u64, call: &str, owner: &str) -> ScriptedRun {
@@ -143,7 +143,7 @@ fn over(scripted: ScriptedRun, ms: u64, how: &str) -> ScriptedRun {
     saw(scripted, ms, "server", "t1", &format!("agent: call-1 is over: {how}"))
 }
 
-fn breaks(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
+fn violations(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) -> Vec<String> {
     let found = scripted.with(|cx| property(&Story::of(cx)));
     let is_listed = |it: &Violation| {
         super::OWN.iter().any(|own| own.name == it.property && own.kinds.contains(&it.kind))
@@ -154,7 +154,7 @@ fn breaks(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) ->
 
 #[track_caller]
 fn holds(scripted: &ScriptedRun, property: fn(&Story<'_>) -> Vec<Violation>) {
-    assert_eq!(breaks(scripted, property), Vec::<String>::new());
+    assert_eq!(violations(scripted, property), Vec::<String>::new());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_client_with_a_live_connection_is_not_failed() {
     let scripted =
         |over| failed(calls(here_until(over), 1_000, "call-1", "client"), 40_000, "client");
     assert_eq!(
-        breaks(&scripted(None), no_live_client_failed),
+        violations(&scripted(None), no_live_client_failed),
         [
             "call-1: the host failed it, although its owner client was connected and subscribed to c1 (at 40.000 s)"
         ]
@@ -174,9 +174,9 @@ fn a_client_with_a_live_connection_is_not_failed() {
 #[test]
 fn an_older_connection_is_a_live_one() {
     let second = history().conn(1, 10, None).conn(2, 20, Some(5_000));
-    let scripted = looks(taken_in(taken_in(second, 20, "1"), 30, "2"), 40, "client");
+    let scripted = looks(accepted(accepted(second, 20, "1"), 30, "2"), 40, "client");
     assert_eq!(
-        breaks(
+        violations(
             &failed(calls(scripted, 1_000, "call-1", "client"), 40_000, "client"),
             no_live_client_failed
         )
@@ -195,7 +195,7 @@ fn a_connected_client_that_unsubscribed_may_be_failed() {
 #[test]
 fn calls_of_an_unknown_client_are_not_failed() {
     let scripted = failed(calls(here_until(None), 1_000, "call-1", "stranger"), 40_000, "stranger");
-    assert_eq!(breaks(&scripted, no_live_client_failed).len(), 1);
+    assert_eq!(violations(&scripted, no_live_client_failed).len(), 1);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn calls_of_an_absent_client_fail_after_the_grace_period() {
     let bound = 10_000 + GRACE + AT_ONCE;
     holds(&over(scripted(), bound, "failed (gone)"), gone_is_failed);
     assert_eq!(
-        breaks(&over(scripted(), bound + 1, "failed (gone)"), gone_is_failed),
+        violations(&over(scripted(), bound + 1, "failed (gone)"), gone_is_failed),
         [
             "t1: call-1 had not ended by 40.100 s, although its owner client was absent since 10.000 s"
         ]
@@ -227,16 +227,16 @@ fn calls_of_a_forgotten_client_are_not_checked() {
         calls(scripted, 60_000, "call-1", "client").horizon(90_000)
     };
     holds(&scripted(59_000), gone_is_failed);
-    assert_eq!(breaks(&scripted(61_000), gone_is_failed).len(), 1);
+    assert_eq!(violations(&scripted(61_000), gone_is_failed).len(), 1);
 }
 
 #[test]
 fn a_half_open_connection_is_noticed_first() {
-    let half = looks(taken_in(history().conn_half_over(1, 10, 10_000), 20, "1"), 30, "client");
+    let half = looks(accepted(history().conn_half_over(1, 10, 10_000), 20, "1"), 30, "client");
     let scripted = calls(half, 1_000, "call-1", "client");
     let bound = 10_000 + DETECTION + GRACE + MOMENT;
     holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
     // An earlier handshake makes no difference.
     let arriving = |scripted| {
         milestone(
@@ -248,10 +248,10 @@ fn a_half_open_connection_is_noticed_first() {
         )
     };
     let half =
-        looks(taken_in(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
+        looks(accepted(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
     let scripted = calls(half, 1_000, "call-1", "client");
     holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 /// The host gives up a handshake at its deadline, so a longer one is no excuse.
@@ -269,7 +269,7 @@ fn an_endless_handshake_does_not_extend_the_grace_period() {
     );
     let bound = due + 15_000 + AT_ONCE;
     holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
 /// The host waits for the handshake, and for the next one that begins during it. One that begins
@@ -296,13 +296,19 @@ fn an_owner_in_its_handshake_is_not_absent() {
     };
     let bound = due + 9_000 + AT_ONCE;
     holds(&over(scripted(due), bound, "failed (gone)"), gone_is_failed);
-    assert_eq!(breaks(&over(scripted(due), bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
-    assert_eq!(breaks(&over(scripted(due + 1), bound, "failed (gone)"), gone_is_failed).len(), 1);
+    assert_eq!(
+        violations(&over(scripted(due), bound + 1, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
+    assert_eq!(
+        violations(&over(scripted(due + 1), bound, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
     let given_up = |scripted| {
         milestone(scripted, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")])
     };
     assert_eq!(
-        breaks(&over(given_up(scripted(due)), bound, "failed (gone)"), gone_is_failed).len(),
+        violations(&over(given_up(scripted(due)), bound, "failed (gone)"), gone_is_failed).len(),
         1
     );
 }
@@ -311,7 +317,8 @@ fn an_owner_in_its_handshake_is_not_absent() {
 fn a_later_call_does_not_extend_the_grace_period() {
     let scripted = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
     assert_eq!(
-        breaks(&over(scripted, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed).len(),
+        violations(&over(scripted, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed)
+            .len(),
         1
     );
 }
@@ -328,7 +335,7 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
     let scripted =
         |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
     assert_eq!(
-        breaks(&scripted(9_999 + GRACE), returning_keeps),
+        violations(&scripted(9_999 + GRACE), returning_keeps),
         [
             "call-1: the host failed it at 39.999 s, although its owner client was absent only since 10.000 s"
         ]
@@ -343,9 +350,9 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
             &[("session", "s1"), ("client", "client")],
         )
     };
-    assert_eq!(breaks(&placed(Some(10_000), 10_001), returning_keeps).len(), 1);
+    assert_eq!(violations(&placed(Some(10_000), 10_001), returning_keeps).len(), 1);
     assert_eq!(
-        breaks(&placed(None, 5_000), returning_keeps),
+        violations(&placed(None, 5_000), returning_keeps),
         [
             "client: it lost its place in the session at 5.000 s, although it was connected and subscribed to the session"
         ]
@@ -368,7 +375,7 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
 fn a_connection_without_a_subscription_keeps_no_place() {
     let scripted = |gone, over| {
         let scripted = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
-        let scripted = taken_in(looks(taken_in(scripted, 20, "2"), 30, "client"), 10_100, "1");
+        let scripted = accepted(looks(accepted(scripted, 20, "2"), 30, "client"), 10_100, "1");
         milestone(
             scripted,
             10_100 + GRACE,
@@ -379,12 +386,12 @@ fn a_connection_without_a_subscription_keeps_no_place() {
     };
     holds(&scripted(29, 10_100 + GRACE), returning_keeps);
     assert_eq!(
-        breaks(&scripted(30, 10_100 + GRACE), returning_keeps).len(),
+        violations(&scripted(30, 10_100 + GRACE), returning_keeps).len(),
         1,
         "its user knew the session then"
     );
     assert_eq!(
-        breaks(&scripted(29, 10_099 + GRACE), returning_keeps).len(),
+        violations(&scripted(29, 10_099 + GRACE), returning_keeps).len(),
         1,
         "it was away again"
     );
@@ -393,7 +400,7 @@ fn a_connection_without_a_subscription_keeps_no_place() {
 #[test]
 fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_opening() {
     let scripted = |looked: u64| {
-        let scripted = taken_in(history().conn(1, 10, Some(10_000)), 20, "1");
+        let scripted = accepted(history().conn(1, 10, Some(10_000)), 20, "1");
         let scripted = saw(scripted, looked, "client", "s1", "known").asked_as(
             1,
             9_400,
@@ -401,12 +408,12 @@ fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_op
             "open-second",
             "{}",
         );
-        let scripted = taken_in(scripted.conn_labelled("second", 1, 9_400, None), 9_500, "2");
+        let scripted = accepted(scripted.conn_labelled("second", 1, 9_400, None), 9_500, "2");
         let fields = [("session", "s1"), ("client", "client")];
         milestone(scripted, 40_001, "server", "toolcall.host.deactivated", &fields).horizon(60_000)
     };
     assert_eq!(
-        breaks(&scripted(30), returning_keeps),
+        violations(&scripted(30), returning_keeps),
         [
             "client: it lost its place in the session at 40.001 s, although it was connected and subscribed to the session"
         ]
@@ -422,7 +429,7 @@ fn an_unwatched_channel_is_released_at_once() {
     let scripted = saw(scripted, 5_000, "client", "c1", "let go");
     holds(&over(scripted.clone(), 5_000 + MOMENT, "failed (released)"), released_at_once);
     assert_eq!(
-        breaks(&over(scripted.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
+        violations(&over(scripted.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
         [
             "t1: call-1 had not ended by 5.620 s, although its owner client unsubscribed from c1 at 5.000 s"
         ]
@@ -440,7 +447,7 @@ fn an_unwatched_channel_is_released_at_once() {
         saw(scripted, 5_000, "client", "c1", "let go")
     };
     holds(&released(here_until(None).died("server", 1_000)), released_at_once);
-    assert_eq!(breaks(&released(here_until(None)), released_at_once).len(), 1);
+    assert_eq!(violations(&released(here_until(None)), released_at_once).len(), 1);
 }
 
 #[test]
@@ -449,13 +456,13 @@ fn a_watched_chat_stays_in_memory() {
         milestone(here_until(over), 5_000, "server", "toolcall.host.evicted", &[("channel", "c1")])
     };
     assert_eq!(
-        breaks(&evicted(None), holds_are_exact),
+        violations(&evicted(None), holds_are_exact),
         ["c1: it was unloaded, although client was subscribed to it (on server, at 5.000 s)"]
     );
     holds(&evicted(Some(4_000)), holds_are_exact);
     // The connection was over before the host accepted it.
-    let taken_in_late = |over| {
-        let scripted = looks(taken_in(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client")
+    let accepted_late = |over| {
+        let scripted = looks(accepted(history().conn(1, 10, Some(1_000)), 20, "1"), 30, "client")
             .conn_closed(2, 1_050, over, None);
         let scripted = milestone(
             scripted,
@@ -465,15 +472,15 @@ fn a_watched_chat_stays_in_memory() {
             &[("conn", "2"), ("client", "client")],
         );
         milestone(
-            taken_in(scripted, 2_000, "2"),
+            accepted(scripted, 2_000, "2"),
             5_000,
             "server",
             "toolcall.host.evicted",
             &[("channel", "c1")],
         )
     };
-    holds(&taken_in_late(1_200), holds_are_exact);
-    assert_eq!(breaks(&taken_in_late(9_000), holds_are_exact).len(), 1);
+    holds(&accepted_late(1_200), holds_are_exact);
+    assert_eq!(violations(&accepted_late(9_000), holds_are_exact).len(), 1);
 }
 
 #[test]
@@ -483,12 +490,12 @@ fn a_call_ends_once_and_in_one_way() {
         |ms, what: &str| saw(scripted(), ms, "client", "t1", &format!("user: call-1 is {what}"));
     holds(&user(3_010, "completed"), one_outcome);
     assert_eq!(
-        breaks(&user(3_010, "failed"), one_outcome),
+        violations(&user(3_010, "failed"), one_outcome),
         ["t1: call-1 is failed for client at 3.010 s, but completed for others at 3.000 s"]
     );
     holds(&user(3_010, "running"), one_outcome);
     let again = saw(user(3_010, "completed"), 3_020, "client", "t1", "user: call-1 is running");
-    assert_eq!(breaks(&again, one_outcome).len(), 1);
+    assert_eq!(violations(&again, one_outcome).len(), 1);
 }
 
 #[test]
@@ -498,14 +505,14 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     let begins = |scripted, ms| saw(scripted, ms, "client", "t1", "tool: call-1 begins");
     holds(&begins(ready(call("client")), 1_510), no_work_for_what_is_over);
     assert_eq!(
-        breaks(&begins(ready(call("client2")), 1_510), no_work_for_what_is_over),
+        violations(&begins(ready(call("client2")), 1_510), no_work_for_what_is_over),
         [
             "t1: the tool of call-1 begins on client, although the call belongs to client2 (at 1.510 s)"
         ]
     );
     let late = |ms| begins(over(ready(call("client")), 2_000, "failed (gone)"), ms);
     holds(&late(2_010), no_work_for_what_is_over);
-    assert_eq!(breaks(&late(2_001 + MOMENT), no_work_for_what_is_over).len(), 1);
+    assert_eq!(violations(&late(2_001 + MOMENT), no_work_for_what_is_over).len(), 1);
     let flash = |ms| {
         milestone(
             over(ready(call("client")), 2_000, "failed (gone)"),
@@ -517,19 +524,22 @@ fn a_tool_works_for_its_own_windows_calls_when_they_may_run() {
     };
     holds(&flash(2_010), no_work_for_what_is_over);
     assert_eq!(
-        breaks(&flash(2_001 + MOMENT), no_work_for_what_is_over).len(),
+        violations(&flash(2_001 + MOMENT), no_work_for_what_is_over).len(),
         1,
         "though no tool did anything"
     );
     let early = saw(call("client"), 1_200, "client2", "t1", "user: call-1 is running");
-    assert_eq!(breaks(&early, no_work_for_what_is_over).len(), 1);
+    assert_eq!(violations(&early, no_work_for_what_is_over).len(), 1);
     let flash = saw(call("client"), 1_200, "client2", "t1", "second: call-1 is running");
-    assert_eq!(breaks(&flash, no_work_for_what_is_over).len(), 1);
+    assert_eq!(violations(&flash, no_work_for_what_is_over).len(), 1);
     let known =
         saw(begins(ready(call("client")), 1_510), 2_000, "client", "t1", "user: call-1 is failed");
     assert_eq!(
-        breaks(&saw(known, 3_000, "client", "t1", "tool: call-1 ends"), no_work_for_what_is_over)
-            .len(),
+        violations(
+            &saw(known, 3_000, "client", "t1", "tool: call-1 ends"),
+            no_work_for_what_is_over
+        )
+        .len(),
         1
     );
 }
@@ -547,12 +557,12 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
     };
     holds(&over(scripted(), 5_000 + 2 * MOMENT, "completed"), results_count);
     assert_eq!(
-        breaks(&over(scripted(), 5_001 + 2 * MOMENT, "completed"), results_count),
+        violations(&over(scripted(), 5_001 + 2 * MOMENT, "completed"), results_count),
         ["t1: call-1 had not ended by 6.240 s, although its tool ended on client at 5.000 s"]
     );
     let cut = scripted().kills(5_100, 9_000);
     holds(&over(cut.clone(), 9_000 + BACK, "completed"), results_count);
-    assert_eq!(breaks(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
+    assert_eq!(violations(&over(cut, 9_001 + BACK, "completed"), results_count).len(), 1);
     // A second connection carries no actions of the client.
     let seconds = |main| {
         let scripted = calls(
@@ -561,9 +571,10 @@ fn a_result_ends_its_call_as_soon_as_it_can_be_reported() {
             "call-1",
             "client",
         );
-        saw(taken_in(scripted, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
+        saw(accepted(scripted, 200, "2"), 5_000, "client", "t1", "tool: call-1 ends")
     };
-    let late = |main| breaks(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
+    let late =
+        |main| violations(&over(seconds(main), 5_000 + BACK, "completed"), results_count).len();
     assert_eq!((late(Some(3_000)), late(None)), (0, 1));
 }
 
@@ -583,7 +594,7 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     let two = gone_at(2_000);
     holds(&calls(gone_at(9_000), 9_000, "call-1", "client"), owner_can_run); // it goes in the very moment
     assert_eq!(
-        breaks(&calls(two.clone(), 9_000, "call-1", "client"), owner_can_run),
+        violations(&calls(two.clone(), 9_000, "call-1", "client"), owner_can_run),
         [
             "t1: call-1 was assigned to client, although client2 was connected and could run it (at 9.000 s)"
         ]
@@ -591,7 +602,7 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
     holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
     let given = |scripted: ScriptedRun| {
-        breaks(&calls(scripted, 9_000, "call-1", "client"), owner_can_run).len()
+        violations(&calls(scripted, 9_000, "call-1", "client"), owner_can_run).len()
     };
     assert_eq!(
         given(two.clone().by("client").kills(8_000, 9_500)),
@@ -620,7 +631,7 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
         2_000,
         "failed (another one offers it: try again)",
     );
-    assert_eq!(breaks(&hint, owner_can_run).len(), 1);
+    assert_eq!(violations(&hint, owner_can_run).len(), 1);
     // A host with a held task may not have noticed the end of the other client's connection.
     let other_gone = |scripted: ScriptedRun| {
         let scripted = scripted.by("client2").conn(1, 10, Some(1_500)).by("client");
@@ -629,7 +640,7 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
         let scripted = calls(scripted, 1_000, "call-1", "client");
         over(scripted, 2_000, "failed (another one offers it: try again)")
     };
-    assert_eq!(breaks(&other_gone(here_until(None)), owner_can_run).len(), 1);
+    assert_eq!(violations(&other_gone(here_until(None)), owner_can_run).len(), 1);
     holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
 }
 
@@ -652,7 +663,7 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
     };
     holds(&scripted(None), owner_can_run);
     holds(&scripted(Some(9_000 - 2 * MOMENT + 1)), owner_can_run);
-    assert_eq!(breaks(&scripted(Some(9_000 - 2 * MOMENT)), owner_can_run).len(), 1);
+    assert_eq!(violations(&scripted(Some(9_000 - 2 * MOMENT)), owner_can_run).len(), 1);
     let parted = |part| {
         saw(
             saw(scripted(Some(100)), 7_000, "client2", "s1", part),
@@ -662,7 +673,7 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
             "takes part",
         )
     };
-    assert_eq!(breaks(&parted("stirs"), owner_can_run).len(), 1);
+    assert_eq!(violations(&parted("stirs"), owner_can_run).len(), 1);
     holds(&parted("takes part no longer"), owner_can_run);
 }
 
@@ -680,7 +691,7 @@ fn stable_states_are_equal() {
     };
     holds(&scripted("aa"), replicas_converge);
     assert_eq!(
-        breaks(&scripted("bb"), replicas_converge),
+        violations(&scripted("bb"), replicas_converge),
         [
             "c1: the state that the window of client has had since 1.210 s differs from the state that the host has had since 1.200 s (at 20.000 s)"
         ]
@@ -688,10 +699,11 @@ fn stable_states_are_equal() {
     holds(&scripted("bb").kills(1_300, 19_500), replicas_converge);
     let gone =
         saw(saw(scripted("aa"), 5_000, "server", "c1", "stirs"), 5_200, "server", "c1", "gone");
-    assert_eq!(breaks(&gone, replicas_converge).len(), 1);
+    assert_eq!(violations(&gone, replicas_converge).len(), 1);
     holds(&saw(gone, 5_100, "client", "c1", "gone"), replicas_converge);
     assert_eq!(
-        breaks(&saw(scripted("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge).len(),
+        violations(&saw(scripted("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge)
+            .len(),
         1
     );
 }
@@ -717,13 +729,13 @@ fn a_dead_client_loses_its_state() {
             &format!("settles {digest}"),
         )
     };
-    assert_eq!(breaks(&truth(scripted(), "bb"), replicas_converge).len(), 1);
+    assert_eq!(violations(&truth(scripted(), "bb"), replicas_converge).len(), 1);
     holds(
         &truth(scripted().died("client", 2_000).started("client", 2_500), "bb"),
         replicas_converge,
     );
     let known = |scripted| saw(scripted, 4_000, "client", "c1", "settles bb");
-    assert_eq!(breaks(&known(scripted()), replicas_converge).len(), 1);
+    assert_eq!(violations(&known(scripted()), replicas_converge).len(), 1);
     holds(&known(scripted().died("server", 2_000).started("server", 2_500)), replicas_converge);
 }
 
@@ -744,7 +756,7 @@ fn a_client_that_missed_little_gets_a_replay() {
         &[("conn", "2"), ("client", "client")],
     );
     assert_eq!(
-        breaks(&scripted, replay_is_used),
+        violations(&scripted, replay_is_used),
         [
             "client: it received snapshots, although the host still keeps all actions that it missed (at 6.010 s)"
         ]
@@ -765,7 +777,7 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
         history().asked_as(7, 100, Class::Durable, "start-turn", "{}").effect(7, 200, "c1");
     holds(&scripted.clone().answered(7, 300, "began t1"), actions_once);
     assert_eq!(
-        breaks(
+        violations(
             &scripted.clone().answered(7, 300, rejected("a turn with that id already exists")),
             actions_once
         ),
@@ -785,7 +797,7 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
         saw(scripted, 3_000, "client", "s1", &format!("title {third}"))
     };
     assert_eq!(
-        breaks(&titles("client 7"), actions_once),
+        violations(&titles("client 7"), actions_once),
         ["s1: client saw the title `client 7` again (at 3.000 s)"]
     );
     holds(&titles("client 9"), actions_once);
@@ -811,7 +823,7 @@ fn a_refused_action_does_not_happen_and_no_action_happens_twice() {
         &[("client", "client2")],
     );
     assert_eq!(
-        breaks(
+        violations(
             &another.answered(7, 300, rejected("a turn with that id already exists")),
             actions_once
         )
@@ -834,7 +846,7 @@ fn operations_of_one_window_happen_in_order() {
     };
     holds(&seen("title client 1", "lists n2"), in_order);
     assert_eq!(
-        breaks(&seen("lists n2", "title client 1"), in_order),
+        violations(&seen("lists n2", "title client 1"), in_order),
         ["call 1: it took effect after call 2, which client requested later (at 1.010 s)"]
     );
     holds(
@@ -846,7 +858,7 @@ fn operations_of_one_window_happen_in_order() {
         in_order,
     );
     assert_eq!(
-        breaks(
+        violations(
             &asked.clone().answered(2, 500, Did::Made("n2".into())).answered(
                 1,
                 500,
@@ -902,7 +914,7 @@ fn operations_of_one_window_happen_in_order() {
         )
     };
     holds(&restarted("client"), in_order);
-    assert_eq!(breaks(&restarted("client3"), in_order).len(), 1);
+    assert_eq!(violations(&restarted("client3"), in_order).len(), 1);
     // A host that forgets the outcome of a call may perform it again.
     let scripted = |asked: ScriptedRun| {
         saw(
@@ -923,14 +935,14 @@ fn operations_of_one_window_happen_in_order() {
         ))
     };
     holds(&forgets("client"), in_order);
-    assert_eq!(breaks(&forgets("client3"), in_order).len(), 1);
+    assert_eq!(violations(&forgets("client3"), in_order).len(), 1);
 }
 
 #[test]
 fn an_accepted_forgery_is_reported() {
     let scripted = history().asked_as(1, 100, Class::Durable, "forge", "{}");
     holds(&scripted.clone().answered(1, 200, rejected("only the host may do that")), authority);
-    assert_eq!(breaks(&scripted.answered(1, 200, Did::Forged), authority).len(), 1);
+    assert_eq!(violations(&scripted.answered(1, 200, Did::Forged), authority).len(), 1);
 }
 
 #[test]
@@ -938,7 +950,7 @@ fn a_believed_false_claim_is_reported() {
     let scripted = history().asked_as(1, 100, Class::InFlight, "claim", r#"{"what":"the-future"}"#);
     holds(&scripted.clone().answered(1, 200, "given snapshots"), claims_are_checked);
     assert_eq!(
-        breaks(&scripted.answered(1, 200, Did::CaughtUp), claims_are_checked),
+        violations(&scripted.answered(1, 200, Did::CaughtUp), claims_are_checked),
         [
             "call 1: a client made the false claim the-future, but was caught up by a replay (at 0.200 s)"
         ]
@@ -965,21 +977,21 @@ fn a_client_receives_a_refusal() {
     };
     holds(&heard("3"), rejections_are_heard);
     assert_eq!(
-        breaks(&scripted(), rejections_are_heard),
+        violations(&scripted(), rejections_are_heard),
         [
             "client: its action 3 in c1 was refused at 1.000 s, but the client did not receive the refusal (by 1.620 s)"
         ]
     );
-    assert_eq!(breaks(&heard("2"), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&heard("2"), rejections_are_heard).len(), 1);
     let gone = |client, channel| {
         milestone(scripted(), 990, client, "toolcall.client.gone", &[("channel", channel)])
     };
     holds(&gone("client", "c1"), rejections_are_heard);
-    assert_eq!(breaks(&gone("client", "s1"), rejections_are_heard).len(), 1);
-    assert_eq!(breaks(&gone("client2", "c1"), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&gone("client", "s1"), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&gone("client2", "c1"), rejections_are_heard).len(), 1);
     let let_go = saw(scripted(), 1_005, "client", "c1", "let go");
     assert_eq!(
-        breaks(&let_go, rejections_are_heard).len(),
+        violations(&let_go, rejections_are_heard).len(),
         1,
         "its client hears of it whatever it looks at"
     );
@@ -990,20 +1002,20 @@ fn a_client_receives_a_refusal() {
 #[test]
 fn a_forgotten_refusal_may_be_decided_again() {
     let lost = || refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
-    assert_eq!(breaks(&lost(), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&lost(), rejections_are_heard).len(), 1);
     let forgotten = |client| {
         milestone(lost(), 20_000, "server", "toolcall.host.forgotten", &[("client", client)])
     };
     holds(&forgotten("client"), rejections_are_heard);
-    assert_eq!(breaks(&forgotten("client2"), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&forgotten("client2"), rejections_are_heard).len(), 1);
     assert_eq!(
-        breaks(&refused(forgotten("client"), 30_000), rejections_are_heard).len(),
+        violations(&refused(forgotten("client"), 30_000), rejections_are_heard).len(),
         1,
         "it refuses it again"
     );
     let died = || lost().died("server", 20_000).started("server", 20_500);
     holds(&died(), rejections_are_heard);
-    assert_eq!(breaks(&refused(died(), 30_000), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&refused(died(), 30_000), rejections_are_heard).len(), 1);
     let at_its_death =
         refused(here_until(Some(20_000)).died("server", 20_000), 20_000).started("server", 20_500);
     holds(&at_its_death.horizon(90_000), rejections_are_heard);
@@ -1025,7 +1037,7 @@ fn a_client_reconnects() {
     };
     holds(&connected(lost(1_000).horizon(90_000), 9_000 + BACK), client_comes_back);
     assert_eq!(
-        breaks(&lost(1_000).horizon(90_000), client_comes_back),
+        violations(&lost(1_000).horizon(90_000), client_comes_back),
         ["client: it had not reconnected by 55.620 s, and was disconnected since 1.000 s"]
     );
     holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
@@ -1036,7 +1048,7 @@ fn a_client_reconnects() {
             rejected("a token is required"),
         )
     };
-    assert_eq!(breaks(&scripted(looks(history(), 50, "client")), client_comes_back).len(), 1);
+    assert_eq!(violations(&scripted(looks(history(), 50, "client")), client_comes_back).len(), 1);
     holds(&scripted(history()), client_comes_back); // it was asked before it had moved in
 }
 
@@ -1048,7 +1060,7 @@ fn a_healthy_connection_is_kept() {
         milestone(scripted, 50_000, "client", "toolcall.client.lost", &[("generation", "1")])
     };
     assert_eq!(
-        breaks(&lost(connected.clone()), healthy_is_kept),
+        violations(&lost(connected.clone()), healthy_is_kept),
         ["client: it lost its connection, although no fault touched the connection (at 50.000 s)"]
     );
     holds(&lost(connected.kills(49_000, 51_000)), healthy_is_kept);
@@ -1084,7 +1096,7 @@ fn a_fault_of_a_generation_may_affect_a_later_connection_with_the_same_number() 
     };
     let named = |which| Conn { host: "client".into(), label: None, which };
     holds(&lost(named(Which::Generation(1))), healthy_is_kept);
-    assert_eq!(breaks(&lost(named(Which::Last)), healthy_is_kept).len(), 1);
+    assert_eq!(violations(&lost(named(Which::Last)), healthy_is_kept).len(), 1);
 }
 
 #[test]
@@ -1096,11 +1108,11 @@ fn a_question_ends_with_its_connection() {
     };
     holds(&heard(asked(Some(5_000)), 5_000 + MOMENT), requests_settle);
     assert_eq!(
-        breaks(&heard(asked(Some(5_000)), 5_001 + MOMENT), requests_settle),
+        violations(&heard(asked(Some(5_000)), 5_001 + MOMENT), requests_settle),
         ["t1: the request that the host sent to client at 1.000 s had not ended by 5.620 s"]
     );
     holds(&heard(asked(None), 31_000 + MOMENT), requests_settle);
-    assert_eq!(breaks(&heard(asked(None), 31_001 + MOMENT), requests_settle).len(), 1);
+    assert_eq!(violations(&heard(asked(None), 31_001 + MOMENT), requests_settle).len(), 1);
 }
 
 #[test]
@@ -1114,7 +1126,7 @@ fn a_restore_ends_in_time_unless_its_channel_is_removed() {
     );
     let begun = wording(scripted, 1_000, "toolcall.host.restoring");
     assert_eq!(
-        breaks(&begun, requests_settle),
+        violations(&begun, requests_settle),
         ["c2: its restore began at 1.000 s, and had not ended by 11.620 s"]
     );
     let gone = wording(begun.clone(), 2_000, "toolcall.host.removed");

@@ -35,11 +35,11 @@ struct Wait<'a> {
 
 /// G8: the host waits for a client only while it is absent and something depends on it.
 pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
-    let scripted = Told::of(story.cx);
-    let found = scripted.waits.iter().filter_map(|wait| {
+    let record = WaitRecord::of(story.cx);
+    let found = record.waits.iter().filter_map(|wait| {
         let Wait { client, channel, .. } = wait;
         let (at, why) =
-            story.is_here_all_along(wait).or_else(|| story.nothing_depends(wait, &scripted))?;
+            story.stays_connected(wait).or_else(|| story.nothing_depends(wait, &record))?;
         let data = fields! { channel: *channel, from: wait.from, why };
         (at < story.until)
             .then(|| Violation::new("waits_have_causes", *client, at, &WAITED_FOR, data))
@@ -48,7 +48,7 @@ pub(super) fn waits_have_causes(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// The facts of a run about waits, and about places in the session.
-struct Told<'a> {
+struct WaitRecord<'a> {
     /// All waits, from the host's milestones.
     waits: Vec<Wait<'a>>,
     /// The intervals in which windows may have joined the session, by host: they joined it again,
@@ -60,11 +60,11 @@ struct Told<'a> {
     gone: Vec<Time>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> WaitRecord<'a> {
     /// Collects the facts. The last milestones of a dying host may appear after its death in the
     /// history, so waits that begin there are ignored.
     fn of(cx: &CheckContext<'a>) -> Self {
-        let mut scripted =
+        let mut record =
             Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
         let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let (mut is_dead, mut asked) = (false, BTreeMap::new());
@@ -72,53 +72,53 @@ impl<'a> Told<'a> {
             match &event.what {
                 EventKind::Milestone { name: "toolcall.host.waits", fields } if !is_dead => {
                     let (client, channel) = (text(fields, "client"), text(fields, "channel"));
-                    open.insert((client, channel), scripted.waits.len());
-                    scripted.waits.push(Wait { client, channel, from: event.at, to: NEVER });
+                    open.insert((client, channel), record.waits.len());
+                    record.waits.push(Wait { client, channel, from: event.at, to: NEVER });
                 }
                 EventKind::Milestone { name: "toolcall.host.waits-no-more", fields } => {
                     let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
-                    ended.into_iter().for_each(|n| scripted.waits[n].to = event.at);
+                    ended.into_iter().for_each(|n| record.waits[n].to = event.at);
                 }
                 EventKind::Milestone { name: "toolcall.client.joins-again", .. } => {
-                    scripted.joined.push((host(event), event.at, event.at));
+                    record.joined.push((host(event), event.at, event.at));
                 }
-                EventKind::Saw { stream, saw }
+                EventKind::Observed { stream, saw }
                     if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) =>
                 {
-                    scripted.joined.push((host(event), event.at, event.at));
+                    record.joined.push((host(event), event.at, event.at));
                 }
                 EventKind::Asked { call, operation, .. } if joins(operation) => {
-                    asked.insert(*call, scripted.joined.len());
-                    scripted.joined.push((host(event), event.at, NEVER));
+                    asked.insert(*call, record.joined.len());
+                    record.joined.push((host(event), event.at, NEVER));
                 }
                 EventKind::Answered { call, answer: Answer::Refused(_) } => {
                     asked
                         .remove(call)
                         .into_iter()
-                        .for_each(|n| scripted.joined[n].2 = scripted.joined[n].1);
+                        .for_each(|n| record.joined[n].2 = record.joined[n].1);
                 }
                 EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
-                    asked.remove(call).into_iter().for_each(|n| scripted.joined[n].2 = event.at);
+                    asked.remove(call).into_iter().for_each(|n| record.joined[n].2 = event.at);
                 }
                 EventKind::Milestone { name: "toolcall.host.deactivated", fields } => {
-                    scripted.lost.push((text(fields, "client"), event.at));
+                    record.lost.push((text(fields, "client"), event.at));
                 }
                 EventKind::Milestone { name: "toolcall.host.removed", fields }
                     if text(fields, "channel") == SESSION =>
                 {
-                    scripted.gone.push(event.at);
+                    record.gone.push(event.at);
                 }
                 EventKind::Died { .. } if cx.servers.contains(&host(event)) => {
                     is_dead = true;
                     std::mem::take(&mut open)
                         .into_values()
-                        .for_each(|n| scripted.waits[n].to = event.at);
+                        .for_each(|n| record.waits[n].to = event.at);
                 }
                 EventKind::Started if cx.servers.contains(&host(event)) => is_dead = false,
                 _ => {}
             }
         }
-        scripted
+        record
     }
 }
 
@@ -132,13 +132,13 @@ fn joins(operation: &Operation) -> bool {
 impl Story<'_> {
     /// The time at which a wait had continued for too long although its client was connected and
     /// its user watched the channel.
-    fn is_here_all_along(&self, wait: &Wait<'_>) -> Option<(Time, Phrase)> {
+    fn stays_connected(&self, wait: &Wait<'_>) -> Option<(Time, Phrase)> {
         let own = self
             .attached
             .iter()
             .filter(|attached| attached.client == wait.client && !attached.is_second());
         let looks = || {
-            self.looks
+            self.watch_spans
                 .iter()
                 .filter(|look| look.host == window(wait.client) && look.channel == wait.channel)
         };
@@ -156,9 +156,9 @@ impl Story<'_> {
     }
 
     /// The time at which a wait had lasted for too long although nothing depended on the client.
-    fn nothing_depends(&self, wait: &Wait<'_>, scripted: &Told<'_>) -> Option<(Time, Phrase)> {
+    fn nothing_depends(&self, wait: &Wait<'_>, record: &WaitRecord<'_>) -> Option<(Time, Phrase)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
-            true => self.places(wait.client, scripted),
+            true => self.places(wait.client, record),
             false => {
                 let own = self
                     .calls
@@ -183,11 +183,11 @@ impl Story<'_> {
     /// The intervals in which a client may have been active in the session: from its acceptance, or
     /// its join, until it lost its place. A client that loses its place while its join is in
     /// progress may have joined after the loss.
-    fn places(&self, client: &str, scripted: &Told<'_>) -> Vec<(Time, Time)> {
-        let own = scripted.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
-        let ends: Vec<Time> = own.chain(scripted.gone.iter().copied()).collect();
+    fn places(&self, client: &str, record: &WaitRecord<'_>) -> Vec<(Time, Time)> {
+        let own = record.lost.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
+        let ends: Vec<Time> = own.chain(record.gone.iter().copied()).collect();
         let lost = |from: Time| ends.iter().copied().filter(|at| *at > from).min();
-        let own = scripted.joined.iter().filter(|(host, ..)| *host == window(client));
+        let own = record.joined.iter().filter(|(host, ..)| *host == window(client));
         let joined = own.flat_map(|(_, from, to)| {
             [*from].into_iter().chain(ends.iter().copied().filter(move |at| at > from && at <= to))
         });

@@ -32,12 +32,12 @@ impl Messages {
     }
 
     /// Sends a message.
-    pub async fn log(&mut self, text: String) -> io::Result<()> {
+    pub async fn send_text(&mut self, text: String) -> io::Result<()> {
         self.0.send(Message::text(text)).await.map_err(broken)
     }
 
     /// Receives the next message, and appends it to `read`. Returns 0 at the end of the connection.
-    pub async fn hear(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
+    pub async fn receive(&mut self, read: &mut Vec<u8>) -> io::Result<usize> {
         loop {
             match self.0.next().await {
                 None | Some(Ok(Message::Close(_))) => return Ok(0),

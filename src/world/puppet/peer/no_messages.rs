@@ -20,11 +20,11 @@ impl Messages {
         match *self {}
     }
 
-    pub async fn log(&mut self, _: String) -> io::Result<()> {
+    pub async fn send_text(&mut self, _: String) -> io::Result<()> {
         match *self {}
     }
 
-    pub async fn hear(&mut self, _: &mut Vec<u8>) -> io::Result<usize> {
+    pub async fn receive(&mut self, _: &mut Vec<u8>) -> io::Result<usize> {
         match *self {}
     }
 }

@@ -13,7 +13,7 @@ use reknit_seams::{defect, milestone};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
-use super::connection::{Connection, Flying};
+use super::connection::{Connection, InFlight};
 use super::phase::{Phase, Progress, Step};
 use super::process::{ProcessState, StartStage};
 use super::{Core, Effect};
@@ -47,7 +47,7 @@ impl Core {
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
         let pause = if defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
         let until =
-            if self.forgotten.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
+            if self.leaked.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
         self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
         self.wake_attempt(now);
     }
@@ -102,8 +102,8 @@ impl Core {
         };
         let (recovery, generation, conn) = (*recovery, connection.generation, connection.conn);
         milestone!("exec.client.attempt-failed", generation = generation.number, conn, why = %over);
-        let flying = connection.drain();
-        self.let_down(conn, flying);
+        let in_flight = connection.drain();
+        self.abort_requests(conn, in_flight);
         self.effects.push_back(Effect::Close(generation));
         self.retry(recovery, now);
     }
@@ -121,7 +121,7 @@ impl Core {
         let until = recovery.cap(now, self.limits.initialize_timeout);
         *progress = Progress::Initializing { until, early: VecDeque::new() };
         let params = InitializeParams { client_name: CLIENT_NAME.into(), resume_session_id };
-        self.request(method::INITIALIZE, &params, Flying::Initialize);
+        self.request(method::INITIALIZE, &params, InFlight::Initialize);
     }
 
     /// Keeps a notification that arrived before the handshake was over.
@@ -206,7 +206,7 @@ impl Core {
             return; // an early notification was invalid, and the connection was given up
         }
         let at_once = if defect!(CatchesUpOneByOne) { 1 } else { usize::MAX };
-        owed.iter().take(at_once).for_each(|id| self.read_on(id, now));
+        owed.iter().take(at_once).for_each(|id| self.send_read(id, now));
         if defect!(CallsBeforeInstall) {
             self.flush(now);
         }
@@ -227,7 +227,7 @@ impl Core {
         let next = owed.first().cloned();
         match next {
             None => self.ready(),
-            Some(next) if defect!(CatchesUpOneByOne) => self.read_on(&next, now),
+            Some(next) if defect!(CatchesUpOneByOne) => self.send_read(&next, now),
             Some(_) => {}
         }
     }
@@ -260,8 +260,8 @@ impl Core {
         if recovery.is_over(now) {
             return self.fail_deadline();
         }
-        let corpse = !alive && defect!(InstallsTheDead);
-        if !alive && !corpse {
+        let install_dead = !alive && defect!(InstallsTheDead);
+        if !alive && !install_dead {
             return self.give_up(CloseReason::GivenUp, now);
         }
         let before = std::mem::replace(&mut self.phase, Phase::Failed(Failure::Closed));
@@ -270,11 +270,11 @@ impl Core {
         };
         self.installed += 1;
         milestone!("exec.client.connected", generation = self.installed, conn = connection.conn);
-        connection.is_corpse = corpse;
+        connection.is_dead = install_dead;
         self.phase = Phase::Connected { connection, since: now };
         self.state.send_replace(State::Connected);
         self.flush(now);
-        self.tend(now);
+        self.send_due_requests(now);
     }
 
     /// Handles the end of the connection, reported by the connection or by the server.
@@ -282,14 +282,14 @@ impl Core {
         let Phase::Connected { connection, since } = &mut self.phase else {
             return self.give_up(over, now);
         };
-        if connection.is_corpse {
+        if connection.is_dead {
             return;
         }
         let (generation, conn) = (connection.generation, connection.conn);
         milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
-        let flying = connection.drain();
-        self.back_off.lived(now.saturating_duration_since(*since));
-        self.let_down(conn, flying);
+        let in_flight = connection.drain();
+        self.back_off.connection_lasted(now.saturating_duration_since(*since));
+        self.abort_requests(conn, in_flight);
         self.effects.push_back(Effect::Close(generation));
         if defect!(GivesUpAtFirstCut) {
             return self.fail_permanent(Failure::ConnectionLost);
@@ -299,12 +299,12 @@ impl Core {
 
     /// Handles the requests that were in flight on a closed connection: calls without side effects
     /// are resent, the other calls fail.
-    fn let_down(&mut self, conn: u64, flying: BTreeMap<i64, Flying>) {
+    fn abort_requests(&mut self, conn: u64, in_flight: BTreeMap<i64, InFlight>) {
         self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
         self.bodies.connection_lost();
-        for (id, flying) in flying {
-            let Flying::Call(ticket, call) = flying else { continue };
+        for (id, in_flight) in in_flight {
+            let InFlight::Call(ticket, call) = in_flight else { continue };
             milestone!("exec.client.cut-off", conn, id, method = call.method);
             let again = match call.kind {
                 RetryPolicy::Read => true,

@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use reknit_seams::{defect, milestone};
 
 use crate::client::Failure;
-use crate::client::body::{self, Feed};
+use crate::client::body::{self, BodySender};
 use crate::wire::http::BodyDelta;
 
 /// The bodies whose requests were sent and that have not ended.
 #[derive(Default)]
-pub(super) struct Bodies(BTreeMap<u64, Live>);
+pub(super) struct Bodies(BTreeMap<u64, OpenBody>);
 
-struct Live {
-    feed: Feed,
+struct OpenBody {
+    feed: BodySender,
     /// The number of the next piece.
     next: u64,
     answered: bool,
@@ -31,16 +31,16 @@ impl Bodies {
     }
 
     /// Adds a body whose request is being sent.
-    pub(super) fn put(&mut self, feed: Feed) {
-        self.0.insert(feed.number(), Live { feed, next: 1, answered: false });
+    pub(super) fn put(&mut self, feed: BodySender) {
+        self.0.insert(feed.number(), OpenBody { feed, next: 1, answered: false });
     }
 
     /// Records the answer to the request; without success, the body is removed.
-    pub(super) fn answered(&mut self, feed: &Feed, is_there: bool) {
+    pub(super) fn answered(&mut self, feed: &BodySender, is_there: bool) {
         if !is_there {
             self.forget(feed.number());
-        } else if let Some(live) = self.0.get_mut(&feed.number()) {
-            live.answered = true;
+        } else if let Some(body) = self.0.get_mut(&feed.number()) {
+            body.answered = true;
         }
     }
 
@@ -53,13 +53,13 @@ impl Bodies {
     ///
     /// # Errors
     /// Only if a defect treats an error of the body as an error of the connection.
-    pub(super) fn hear(&mut self, delta: BodyDelta) -> Result<(), Failure> {
+    pub(super) fn on_piece(&mut self, delta: BodyDelta) -> Result<(), Failure> {
         let Some(number) = body::number(&delta.request_id) else { return Ok(()) };
-        let Some(live) = self.0.get_mut(&number) else { return Ok(()) };
-        if !live.answered {
+        let Some(body) = self.0.get_mut(&number) else { return Ok(()) };
+        if !body.answered {
             milestone!("exec.client.body-early", body = number, seq = delta.seq);
         }
-        let is_over = match live.hear(delta) {
+        let is_over = match body.on_piece(delta) {
             Ok(is_over) => is_over,
             Err(Failure::BodyOverrun) if defect!(HttpSlowReaderEndsConnection) => {
                 return Err(Failure::BodyOverrun);
@@ -67,8 +67,8 @@ impl Bodies {
             Err(failure) => {
                 milestone!("exec.client.body-failed", body = number, why = %failure);
                 match failure {
-                    Failure::BodyOverrun => live.feed.fail(failure),
-                    failure => live.feed.end(Err(failure)),
+                    Failure::BodyOverrun => body.feed.fail(failure),
+                    failure => body.feed.end(Err(failure)),
                 }
                 true
             }
@@ -91,16 +91,16 @@ impl Bodies {
 
     /// Fails all bodies at once.
     pub(super) fn fail_all(&mut self, failure: &Failure) {
-        for (number, live) in std::mem::take(&mut self.0) {
+        for (number, body) in std::mem::take(&mut self.0) {
             milestone!("exec.client.body-failed", body = number, why = %failure);
-            live.feed.fail(failure.clone());
+            body.feed.fail(failure.clone());
         }
     }
 }
 
-impl Live {
+impl OpenBody {
     /// Takes a piece. Returns whether it was the last one.
-    fn hear(&mut self, delta: BodyDelta) -> Result<bool, Failure> {
+    fn on_piece(&mut self, delta: BodyDelta) -> Result<bool, Failure> {
         if delta.seq != self.next {
             return Err(Failure::BodyGap);
         }

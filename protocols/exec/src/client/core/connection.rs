@@ -13,7 +13,7 @@ use crate::client::generation::Generation;
 use crate::wire::{Message, RequestId};
 
 /// A request in flight, by the purpose of its answer.
-pub(super) enum Flying {
+pub(super) enum InFlight {
     /// The handshake.
     Initialize,
     /// A read that fetches missing events of a process.
@@ -29,15 +29,15 @@ pub(super) struct Connection {
     pub(super) generation: Generation,
     /// Its number in the network.
     pub(super) conn: u64,
-    flying: BTreeMap<i64, Flying>,
+    in_flight: BTreeMap<i64, InFlight>,
     last_id: i64,
     /// Whether the core ignores the end of this connection. Only a defect sets this.
-    pub(super) is_corpse: bool,
+    pub(super) is_dead: bool,
 }
 
 impl Connection {
     pub(super) fn new(generation: Generation) -> Self {
-        Self { generation, conn: 0, flying: BTreeMap::new(), last_id: 0, is_corpse: false }
+        Self { generation, conn: 0, in_flight: BTreeMap::new(), last_id: 0, is_dead: false }
     }
 
     /// Registers a request and returns its message. Ids count from 1 on each connection.
@@ -45,10 +45,10 @@ impl Connection {
         &mut self,
         method: &str,
         params: &impl Serialize,
-        flying: Flying,
+        in_flight: InFlight,
     ) -> Message {
         self.last_id += 1;
-        self.flying.insert(self.last_id, flying);
+        self.in_flight.insert(self.last_id, in_flight);
         Message::request(self.last_id, method, params)
     }
 
@@ -57,7 +57,7 @@ impl Connection {
         self.last_id += 1;
         let (id, params) = (RequestId::Number(self.last_id), Some(call.params.clone()));
         let message = Message::Request { id, method: call.method.to_owned(), params };
-        self.flying.insert(self.last_id, Flying::Call(ticket, call));
+        self.in_flight.insert(self.last_id, InFlight::Call(ticket, call));
         message
     }
 
@@ -65,33 +65,40 @@ impl Connection {
     /// about the call.
     pub(super) fn put_back(&mut self, ticket: Ticket, call: Call) {
         self.last_id += 1;
-        self.flying.insert(self.last_id, Flying::Call(ticket, call));
+        self.in_flight.insert(self.last_id, InFlight::Call(ticket, call));
     }
 
     /// Removes and returns the request that an answer with this id belongs to, or `None` if there
     /// is no such request (any more).
-    pub(super) fn land(&mut self, id: &RequestId) -> Option<Flying> {
-        if let RequestId::Number(id) = id { self.flying.remove(id) } else { None }
+    pub(super) fn take_request(&mut self, id: &RequestId) -> Option<InFlight> {
+        if let RequestId::Number(id) = id { self.in_flight.remove(id) } else { None }
     }
 
     /// Removes and returns all requests in flight, in the order in which they were sent.
-    pub(super) fn drain(&mut self) -> BTreeMap<i64, Flying> {
-        std::mem::take(&mut self.flying)
+    pub(super) fn drain(&mut self) -> BTreeMap<i64, InFlight> {
+        std::mem::take(&mut self.in_flight)
     }
 
     /// Returns the number of the user's calls in flight.
     pub(super) fn calls(&self) -> usize {
-        self.flying.values().filter(|flying| matches!(flying, Flying::Call(..))).count()
+        self.in_flight.values().filter(|in_flight| matches!(in_flight, InFlight::Call(..))).count()
     }
 
     /// Removes and returns the calls that match.
     pub(super) fn take_calls(&mut self, fits: impl Fn(&Call) -> bool) -> Vec<Call> {
-        let fits = |flying: &Flying| matches!(flying, Flying::Call(_, call) if fits(call));
-        let ids: Vec<i64> =
-            self.flying.iter().filter(|(_, flying)| fits(flying)).map(|(id, _)| *id).collect();
-        let taken = ids.iter().filter_map(|id| self.flying.remove(id));
+        let fits =
+            |in_flight: &InFlight| matches!(in_flight, InFlight::Call(_, call) if fits(call));
+        let ids: Vec<i64> = self
+            .in_flight
+            .iter()
+            .filter(|(_, in_flight)| fits(in_flight))
+            .map(|(id, _)| *id)
+            .collect();
+        let taken = ids.iter().filter_map(|id| self.in_flight.remove(id));
         taken
-            .filter_map(|flying| if let Flying::Call(_, call) = flying { Some(call) } else { None })
+            .filter_map(
+                |in_flight| if let InFlight::Call(_, call) = in_flight { Some(call) } else { None },
+            )
             .collect()
     }
 
@@ -101,14 +108,16 @@ impl Connection {
             call.kind == RetryPolicy::Start
                 && call.process.as_ref().is_some_and(|(other, _)| other == key)
         };
-        self.flying.values().any(|flying| matches!(flying, Flying::Call(_, call) if starts(call)))
+        self.in_flight
+            .values()
+            .any(|in_flight| matches!(in_flight, InFlight::Call(_, call) if starts(call)))
     }
 
     /// Returns the earliest deadline of a call in flight.
     pub(super) fn due(&self) -> Option<Instant> {
-        let until = |flying: &Flying| {
-            if let Flying::Call(_, call) = flying { Some(call.until) } else { None }
+        let until = |in_flight: &InFlight| {
+            if let InFlight::Call(_, call) = in_flight { Some(call.until) } else { None }
         };
-        self.flying.values().filter_map(until).min()
+        self.in_flight.values().filter_map(until).min()
     }
 }

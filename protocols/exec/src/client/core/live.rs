@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use reknit_resume::Taken;
+use reknit_resume::InsertOutcome;
 use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Core;
 use super::calls::Ticket;
-use super::connection::Flying;
+use super::connection::InFlight;
 use super::phase::Phase;
 use super::process::{ProcessEvent, ProcessState, StartStage};
 use crate::client::Failure;
@@ -96,7 +96,7 @@ impl Core {
     }
 
     /// Forgets a process that has no handle any more, or never had one.
-    fn let_go(&mut self, key: &Key) {
+    fn forget_handle(&mut self, key: &Key) {
         if self.newest.get(&key.id).is_some_and(|(serial, _)| *serial == key.serial) {
             self.newest.remove(&key.id);
         }
@@ -115,7 +115,7 @@ impl Core {
     /// The last handle was dropped: the process continues to run on the server, and the client
     /// stops following it.
     pub(super) fn release(&mut self, key: &Key, now: Instant) {
-        self.let_go(key);
+        self.forget_handle(key);
         if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) {
             self.processes.remove(&key.id);
             self.caught_up(Some(&key.id), now);
@@ -126,7 +126,7 @@ impl Core {
     /// process if it was started. If the start is in flight, its answer decides whether a process
     /// must be terminated.
     pub(super) fn abandon(&mut self, key: &Key, now: Instant) {
-        self.let_go(key);
+        self.forget_handle(key);
         let is_its_start = |call: &Call| {
             call.kind == RetryPolicy::Start
                 && call.process.as_ref().is_some_and(|(other, _)| other == key)
@@ -136,7 +136,7 @@ impl Core {
             return;
         }
         if self.connection().is_some_and(|connection| connection.has_start_of(key)) {
-            self.forgotten.starts += u32::from(defect!(StartCountLeaks));
+            self.leaked.starts += u32::from(defect!(StartCountLeaks));
             return;
         }
         if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial)
@@ -164,28 +164,30 @@ impl Core {
                 "this client does not support requests",
             )),
             Message::Response { id, result } => {
-                if let Some(flying) = self.connection().and_then(|connection| connection.land(&id))
+                if let Some(in_flight) =
+                    self.connection().and_then(|connection| connection.take_request(&id))
                 {
-                    self.answered(flying, Ok(result), now);
+                    self.answered(in_flight, Ok(result), now);
                 }
             }
             Message::Error { id, error } => {
-                if let Some(flying) = self.connection().and_then(|connection| connection.land(&id))
+                if let Some(in_flight) =
+                    self.connection().and_then(|connection| connection.take_request(&id))
                 {
-                    self.refused(flying, error, now);
+                    self.refused(in_flight, error, now);
                 }
             }
         }
     }
 
     /// Handles an error response. Some errors are about the connection, not about the request.
-    fn refused(&mut self, flying: Flying, error: ErrorBody, now: Instant) {
+    fn refused(&mut self, in_flight: InFlight, error: ErrorBody, now: Instant) {
         let elsewhere =
             error.code == code::INVALID_REQUEST && error.message.contains(RESUMED_ELSEWHERE);
         let renounced = error.code == code::TRANSPORT_CLOSED
             || elsewhere && !defect!(ResumedElsewhereFailsEach);
-        if !renounced || matches!(flying, Flying::Initialize) {
-            return self.answered(flying, Err(error), now);
+        if !renounced || matches!(in_flight, InFlight::Initialize) {
+            return self.answered(in_flight, Err(error), now);
         }
         if let Some(connection) = self.connection() {
             milestone!(
@@ -194,7 +196,7 @@ impl Core {
                 conn = connection.conn
             );
         }
-        if let Flying::Call(ticket, mut call) = flying {
+        if let InFlight::Call(ticket, mut call) = in_flight {
             call.refusals += 1;
             if call.refusals > self.limits.read_retries {
                 call.end(Err(error.into()));
@@ -210,18 +212,18 @@ impl Core {
 
     fn answered(
         &mut self,
-        flying: Flying,
+        in_flight: InFlight,
         outcome: Result<Box<RawValue>, ErrorBody>,
         now: Instant,
     ) {
-        match flying {
-            Flying::Initialize => self.initialized(outcome, now),
-            Flying::Reading(key) => self.read_answered(&key, outcome, now),
-            Flying::Ending(id) => self.ending_answered(&id, outcome.err(), now),
-            Flying::Call(_, call) if call.kind == RetryPolicy::Start => {
+        match in_flight {
+            InFlight::Initialize => self.initialized(outcome, now),
+            InFlight::Reading(key) => self.read_answered(&key, outcome, now),
+            InFlight::Ending(id) => self.ending_answered(&id, outcome.err(), now),
+            InFlight::Call(_, call) if call.kind == RetryPolicy::Start => {
                 self.start_answered(call, outcome, now)
             }
-            Flying::Call(_, call) => {
+            InFlight::Call(_, call) => {
                 if let RetryPolicy::Body(feed) = &call.kind {
                     self.bodies.answered(feed, outcome.is_ok());
                 }
@@ -297,7 +299,7 @@ impl Core {
     }
 
     fn body_reported(&mut self, delta: BodyDelta, now: Instant) {
-        if self.bodies.hear(delta).is_err() {
+        if self.bodies.on_piece(delta).is_err() {
             self.lost(CloseReason::GivenUp, now);
         }
     }
@@ -311,11 +313,11 @@ impl Core {
             process.dropped = true;
             return;
         }
-        match process.hear(seq, what, Via { generation, live: true }, now) {
-            Ok(Taken::Dropped) if defect!(OverflowFailsProcess) => {
+        match process.on_event(seq, what, Via { generation, live: true }, now) {
+            Ok(InsertOutcome::Dropped) if defect!(OverflowFailsProcess) => {
                 self.fail_process(id, Failure::Contradiction, now)
             }
-            Ok(Taken::Dropped) => {
+            Ok(InsertOutcome::Dropped) => {
                 milestone!("exec.client.reorder-overflow", process = id, seq);
                 process.read_again(now);
             }
@@ -348,15 +350,15 @@ impl Core {
     // -- timers -----------------------------------------------------------------------------------
 
     /// Sends the reads and terminations that are due, if the handshake of the connection is over.
-    pub(super) fn tend(&mut self, now: Instant) {
+    pub(super) fn send_due_requests(&mut self, now: Instant) {
         if !self.is_initialized() {
             return;
         }
         // Reads first: a process that fails on an overdue read must be terminated too.
-        self.tend_readings(now);
+        self.send_due_reads(now);
         for id in self.endings.take_due(now) {
             let params = TerminateParams { process_id: id.to_string() };
-            self.request(method::TERMINATE, &params, Flying::Ending(id));
+            self.request(method::TERMINATE, &params, InFlight::Ending(id));
         }
     }
 

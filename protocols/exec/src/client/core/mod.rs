@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 use self::bodies::Bodies;
 use self::calls::Calls;
-use self::connection::{Connection, Flying};
+use self::connection::{Connection, InFlight};
 use self::endings::Endings;
 use self::phase::{Phase, Step};
 use self::process::ProcessState;
@@ -82,12 +82,12 @@ pub(super) struct Core {
     endings: Endings,
     bodies: Bodies,
     effects: VecDeque<Effect>,
-    forgotten: Forgotten,
+    leaked: Leaked,
 }
 
 /// State that defects leak.
 #[derive(Default)]
-struct Forgotten {
+struct Leaked {
     /// Calls registered with a connection that was already over.
     calls: Vec<Call>,
     /// Starts that are counted as in flight and never leave this count.
@@ -126,7 +126,7 @@ impl Core {
             endings: Endings::default(),
             bodies: Bodies::default(),
             effects: VecDeque::new(),
-            forgotten: Forgotten::default(),
+            leaked: Leaked::default(),
         };
         core.recover(now);
         core
@@ -150,12 +150,12 @@ impl Core {
             Phase::Connected { connection, .. } => [connection.due(), None],
             Phase::Failed(_) => [None, None],
         };
-        let tended = if self.is_initialized() {
+        let due_requests = if self.is_initialized() {
             [self.endings.due(), self.reading_due()]
         } else {
             [None, None]
         };
-        phase.into_iter().chain(tended).chain([self.calls.due()]).flatten().min()
+        phase.into_iter().chain(due_requests).chain([self.calls.due()]).flatten().min()
     }
 
     /// The connection is dead, but its final report has not arrived yet. The driver has already
@@ -168,20 +168,20 @@ impl Core {
 
     /// For a defect: registers a call with a connection that was just found dead, so the call never
     /// completes.
-    pub(super) fn forget(&mut self, call: Call) {
-        self.forgotten.calls.push(call);
+    pub(super) fn leak_call(&mut self, call: Call) {
+        self.leaked.calls.push(call);
     }
 
     /// Handles the timers that are due.
     pub(super) fn wake(&mut self, now: Instant) {
         self.wake_attempt(now);
         self.expire(now);
-        self.tend(now);
+        self.send_due_requests(now);
     }
 
     /// Handles a command of the user. For a close, it returns the sender that reports the completed
     /// close.
-    pub(super) fn ask(
+    pub(super) fn on_command(
         &mut self,
         command: Command,
         now: Instant,
@@ -196,13 +196,13 @@ impl Core {
                 return Some(done);
             }
         }
-        self.tend(now);
+        self.send_due_requests(now);
         None
     }
 
     /// Handles a report of a connection.
-    pub(super) fn hear(&mut self, generation: Generation, report: Report, now: Instant) {
-        if self.current() != Some(generation) && !self.hears_others(generation, &report) {
+    pub(super) fn on_report(&mut self, generation: Generation, report: Report, now: Instant) {
+        if self.current() != Some(generation) && !self.accepts_stale_report(generation, &report) {
             return self.ignore(generation, &report);
         }
         if let Phase::Recovering { recovery, .. } = &self.phase
@@ -215,7 +215,7 @@ impl Core {
             Report::Message(message) => self.message(message, now),
             Report::Over(over) => self.lost(over, now),
         }
-        self.tend(now);
+        self.send_due_requests(now);
     }
 
     /// Records a report of an older connection, which changes nothing.
@@ -235,7 +235,7 @@ impl Core {
     }
 
     /// Whether a defect accepts this report of a connection that is not the current one.
-    fn hears_others(&self, generation: Generation, report: &Report) -> bool {
+    fn accepts_stale_report(&self, generation: Generation, report: &Report) -> bool {
         let connected =
             matches!(self.phase, Phase::Connected { .. }) && generation.number < self.installed;
         match report {
@@ -285,9 +285,9 @@ impl Core {
         }
     }
 
-    fn request(&mut self, method: &str, params: &impl serde::Serialize, flying: Flying) {
+    fn request(&mut self, method: &str, params: &impl serde::Serialize, in_flight: InFlight) {
         if let Some(connection) = self.connection() {
-            let message = connection.request(method, params, flying);
+            let message = connection.request(method, params, in_flight);
             self.send(message);
         }
     }
@@ -309,8 +309,8 @@ impl Core {
             self.effects.push_back(Effect::Close(generation));
         }
         if let Some(connection) = self.connection() {
-            for flying in connection.drain().into_values() {
-                if let Flying::Call(_, call) = flying {
+            for in_flight in connection.drain().into_values() {
+                if let InFlight::Call(_, call) = in_flight {
                     call.end(Err(failure.clone()));
                 }
             }

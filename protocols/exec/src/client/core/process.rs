@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use reknit_resume::{Bounds, Sequence, Taken};
+use reknit_resume::{Bounds, InsertOutcome, Sequence};
 use reknit_seams::defect;
 use tokio::time::Instant;
 
@@ -146,21 +146,21 @@ impl ProcessState {
     ///
     /// # Errors
     /// [`Failure::Contradiction`] if the event is inconsistent with earlier events.
-    pub(super) fn hear(
+    pub(super) fn on_event(
         &mut self,
         seq: u64,
         what: ProcessEvent,
         via: Via,
         now: Instant,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<InsertOutcome, Failure> {
         self.received = self.received.max(seq);
         if defect!(ArrivalOrder) || defect!(CloseOnArrival) && what == ProcessEvent::Closed {
             self.notify(seq, what, via);
-            return Ok(Taken::Kept);
+            return Ok(InsertOutcome::Kept);
         }
         if defect!(DuplicatesDelivered) && seq <= self.published() && !self.closed {
             self.log.push(what.event(seq, via));
-            return Ok(Taken::Kept);
+            return Ok(InsertOutcome::Kept);
         }
         let fresh = seq > self.published() && !self.sequence.has(seq);
         if fresh && !self.fits(seq, &what) {

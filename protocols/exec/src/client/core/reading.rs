@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::Core;
-use super::connection::Flying;
+use super::connection::InFlight;
 use super::process::{ProcessState, Reading, StartStage};
 use crate::client::Failure;
 use crate::client::command::Key;
@@ -61,7 +61,7 @@ impl Core {
     }
 
     /// Sends the reads that are due. Fails the processes whose read was not answered in time.
-    pub(super) fn tend_readings(&mut self, now: Instant) {
+    pub(super) fn send_due_reads(&mut self, now: Instant) {
         let gap_wait = self.limits.gap_wait;
         let is_due = |process: &ProcessState| process.due(gap_wait).is_some_and(|due| due <= now);
         let due: Vec<Arc<str>> =
@@ -73,7 +73,7 @@ impl Core {
                     if reading == Reading::Idle {
                         milestone!("exec.client.live-gap", process = &*id);
                     }
-                    self.read_on(&id, now);
+                    self.send_read(&id, now);
                 }
                 None => {}
             }
@@ -82,7 +82,7 @@ impl Core {
 
     /// Requests everything after the last published event of a process, unless such a read is in
     /// flight.
-    pub(super) fn read_on(&mut self, id: &Arc<str>, now: Instant) {
+    pub(super) fn send_read(&mut self, id: &Arc<str>, now: Instant) {
         let until = now + self.limits.call_wait;
         let Some(process) = self.processes.get_mut(id) else { return };
         if matches!(process.reading, Reading::Asked { .. }) {
@@ -96,7 +96,7 @@ impl Core {
             after_seq: Some(process.read_after()),
             ..ReadParams::default()
         };
-        self.request(method::READ, &params, Flying::Reading(key));
+        self.request(method::READ, &params, InFlight::Reading(key));
     }
 
     /// Handles the answer of a read.
@@ -126,17 +126,17 @@ impl Core {
         process.tries = if process.published() > before { 0 } else { process.tries };
         let (closed, dropped) = (process.is_closed(), std::mem::take(&mut process.dropped));
         match merged {
-            Err(failure) => self.hole(&key.id, failure, now),
+            Err(failure) => self.fail_read(&key.id, failure, now),
             Ok(()) if closed => self.process_over(&key.id, now),
             Ok(()) => {
-                self.look_again(&key.id, dropped, now);
+                self.schedule_reread(&key.id, dropped, now);
                 self.caught_up(Some(&key.id), now);
             }
         }
     }
 
     /// Fails a process because of a permanent gap or another failure of its read.
-    fn hole(&mut self, id: &str, failure: Failure, now: Instant) {
+    fn fail_read(&mut self, id: &str, failure: Failure, now: Instant) {
         if let Failure::Gap { next, last } = failure {
             milestone!("exec.client.gap", process = id, next, last);
         }
@@ -146,7 +146,7 @@ impl Core {
     /// A read returned everything that the server had. If an event that was seen is still missing,
     /// it is read again: at once if the client dropped it; otherwise it may be in flight, and the
     /// client waits for it.
-    fn look_again(&mut self, id: &str, dropped: bool, now: Instant) {
+    fn schedule_reread(&mut self, id: &str, dropped: bool, now: Instant) {
         let retries = self.limits.read_retries;
         let Some(process) = self.processes.get_mut(id) else { return };
         if process.behind_since.is_none() {
@@ -156,7 +156,7 @@ impl Core {
         process.tries += 1;
         if process.tries > retries {
             let gap = Failure::Gap { next: process.published() + 1, last: process.seen() };
-            return self.hole(id, gap, now);
+            return self.fail_read(id, gap, now);
         }
         process.behind_since = Some(now);
         if dropped {

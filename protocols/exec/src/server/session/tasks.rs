@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Session;
 use crate::server::log::CHUNK;
 use crate::server::process::{RetainedProcess, Run};
-use crate::server::refusal::Refusal;
+use crate::server::request_error::RequestError;
 use crate::wire::process::OutputStream;
 
 /// Whether the task may read the output of a process.
@@ -38,10 +38,10 @@ impl Session {
         stdin: bool,
     ) -> Option<watch::Receiver<()>> {
         let limits = self.limits;
-        let stir = self.of(run)?.launched(streams, stdin, &limits);
+        let wake = self.of(run)?.launched(streams, stdin, &limits);
         milestone!("exec.process.started", process = run.id.as_str());
         self.settle(run, Ok(()));
-        Some(stir)
+        Some(wake)
     }
 
     /// Records a failed launch: the id is free again, unless a newer start has taken it.
@@ -49,7 +49,7 @@ impl Session {
         if self.of(run).is_some() {
             self.processes.remove(&run.id);
             milestone!("exec.process.start-failed", process = run.id.as_str());
-            self.settle(run, Err(Refusal::StartFailed(why)));
+            self.settle(run, Err(RequestError::StartFailed(why)));
         }
     }
 
@@ -68,7 +68,7 @@ impl Session {
                 let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
                 let most = self.limits.outbound_queue as u64;
                 let queued = if paused { unsent > most / 2 } else { unsent >= most };
-                let goes = process.log.would_go(if paused {
+                let goes = process.log.would_evict(if paused {
                     CHUNK.max(self.limits.retained_bytes / 2)
                 } else {
                     CHUNK
@@ -149,7 +149,7 @@ impl Session {
 
     /// Removes bytes that the process has taken, and wakes the connection, because a waiting write
     /// may have room now.
-    pub(in super::super) fn took_input(&mut self, run: &Run, count: usize) {
+    pub(in super::super) fn input_written(&mut self, run: &Run, count: usize) {
         if let Some(process) = self.of(run) {
             process.stdin.took(count);
             self.wake();
@@ -165,8 +165,8 @@ impl Session {
     }
 
     /// Removes and returns the next signal for a process.
-    pub(in super::super) fn next_order(&mut self, run: &Run) -> Option<i32> {
-        self.of(run)?.take_order()
+    pub(in super::super) fn next_signal(&mut self, run: &Run) -> Option<i32> {
+        self.of(run)?.take_signal()
     }
 
     /// Whether the process is closed or removed, so that its task can end.

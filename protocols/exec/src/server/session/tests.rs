@@ -95,7 +95,7 @@ impl Scene {
         std::iter::from_fn(next).collect()
     }
 
-    fn read(&mut self, id: &str) -> Result<ReadResult, Refusal> {
+    fn read(&mut self, id: &str) -> Result<ReadResult, RequestError> {
         let by = self.session.attached_by().unwrap();
         self.session.read(by, &id.into(), ALL).map(|result| result.expect("it does not wait"))
     }
@@ -188,12 +188,12 @@ fn an_unsent_event_is_not_evicted() {
 fn a_detach_resumes_a_paused_process() {
     let mut scene = Scene::with(ServerLimits { outbound_queue: 1, ..ServerLimits::default() });
     let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
-    let mut stirred = scene.session.started(&run, 2, true).unwrap();
+    let mut wake = scene.session.started(&run, 2, true).unwrap();
     scene.prints(&run, "x");
     assert_eq!(scene.room(&run), Room::NotYet(None));
-    stirred.mark_unchanged();
+    wake.mark_unchanged();
     scene.detach();
-    assert!(stirred.has_changed().unwrap());
+    assert!(wake.has_changed().unwrap());
     assert_eq!(scene.room(&run), Room::Yes);
 }
 
@@ -232,12 +232,12 @@ fn requests_of_an_older_connection_are_refused_after_a_resume() {
     scene.detach();
     scene.attach(TWO);
     let p1 = ProcessId::from("p1");
-    assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Err(Refusal::Resumed));
-    assert_eq!(scene.session.read(ONE, &p1, ALL), Err(Refusal::Resumed));
-    assert_eq!(scene.session.terminate(ONE, &p1), Err(Refusal::Resumed));
-    assert_eq!(scene.session.signal(ONE, &p1, 2), Err(Refusal::Resumed));
-    assert_eq!(scene.session.start(ONE, &"p2".into(), scene.now), Err(Refusal::Resumed));
-    assert_eq!(scene.session.pull(ONE), Err(Refusal::Resumed));
+    assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Err(RequestError::Resumed));
+    assert_eq!(scene.session.read(ONE, &p1, ALL), Err(RequestError::Resumed));
+    assert_eq!(scene.session.terminate(ONE, &p1), Err(RequestError::Resumed));
+    assert_eq!(scene.session.signal(ONE, &p1, 2), Err(RequestError::Resumed));
+    assert_eq!(scene.session.start(ONE, &"p2".into(), scene.now), Err(RequestError::Resumed));
+    assert_eq!(scene.session.pull(ONE), Err(RequestError::Resumed));
     assert!(!scene.session.detach(ONE, scene.now));
     assert_eq!(scene.session.attached_by(), Some(TWO));
 }
@@ -266,16 +266,16 @@ fn an_id_is_taken_from_the_moment_of_the_start() {
     let mut scene = Scene::new();
     let p1 = ProcessId::from("p1");
     let run = scene.session.start(ONE, &p1, scene.now).unwrap();
-    assert_eq!(scene.session.start(ONE, &p1, scene.now), Err(Refusal::Duplicate(p1.clone())));
+    assert_eq!(scene.session.start(ONE, &p1, scene.now), Err(RequestError::Duplicate(p1.clone())));
     assert_eq!(scene.session.outcome(&run), None);
-    assert_eq!(scene.read("p1"), Err(Refusal::Starting(p1.clone())));
+    assert_eq!(scene.read("p1"), Err(RequestError::Starting(p1.clone())));
     assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Ok(Some(WriteStatus::Starting)));
     scene.session.start_failed(&run, "no such program".into());
     assert_eq!(
         scene.session.outcome(&run),
-        Some(Err(Refusal::StartFailed("no such program".into())))
+        Some(Err(RequestError::StartFailed("no such program".into())))
     );
-    assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess(p1.clone())));
+    assert_eq!(scene.read("p1"), Err(RequestError::UnknownProcess(p1.clone())));
     scene.running("p1");
 }
 
@@ -285,7 +285,7 @@ fn a_cancelled_start_does_not_affect_a_newer_process_with_the_same_id() {
     let p1 = ProcessId::from("p1");
     let first = scene.session.start(ONE, &p1, scene.now).unwrap();
     assert_eq!(scene.session.terminate(ONE, &p1), Ok(true));
-    assert_eq!(scene.session.outcome(&first), Some(Err(Refusal::StartCancelled)));
+    assert_eq!(scene.session.outcome(&first), Some(Err(RequestError::StartCancelled)));
     let second = scene.running("p1");
     assert!(scene.session.started(&first, 2, true).is_none(), "whoever launched it has to kill it");
     scene.session.start_failed(&first, "late".into());
@@ -327,16 +327,16 @@ fn a_start_in_a_full_session_replaces_only_a_process_past_its_retention() {
     scene.closed("p1");
     scene.running("p2");
     let p3 = ProcessId::from("p3");
-    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(Refusal::TooMany("processes")));
+    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(RequestError::TooMany("processes")));
     scene.later(ServerLimits::default().closed_retention);
     assert_eq!(
         scene.session.start(ONE, &p3, scene.now),
-        Err(Refusal::TooMany("processes")),
+        Err(RequestError::TooMany("processes")),
         "its close was not sent"
     );
     scene.sent();
     scene.session.start(ONE, &p3, scene.now).unwrap();
-    assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
+    assert_eq!(scene.read("p1"), Err(RequestError::UnknownProcess("p1".into())));
 }
 
 // -- writes, signals, terminations ----------------------------------------------------------------
@@ -356,7 +356,7 @@ fn a_repeated_write_is_accepted_and_written_once_even_after_a_resume() {
         Ok(Some(WriteStatus::Accepted))
     );
     assert_eq!(scene.session.next_input(&run), Some("x".into()));
-    scene.session.took_input(&run, 1);
+    scene.session.input_written(&run, 1);
     assert_eq!(scene.session.next_input(&run), None);
     assert_eq!(
         scene.session.write(TWO, &"p9".into(), None, &"x".into()),
@@ -370,11 +370,11 @@ fn terminate_returns_whether_the_process_was_running() {
     let run = scene.running("p1");
     assert_eq!(scene.session.terminate(ONE, &"p9".into()), Ok(false));
     assert_eq!(scene.session.terminate(ONE, &run.id), Ok(true));
-    assert_eq!(scene.session.next_order(&run), Some(KILL));
+    assert_eq!(scene.session.next_signal(&run), Some(KILL));
     scene.session.exited(&run, Ok(Exit::Signal(KILL)), scene.now);
     assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
     assert_eq!(
-        scene.session.next_order(&run),
+        scene.session.next_signal(&run),
         Some(KILL),
         "somebody whom it started holds its output"
     );
@@ -438,7 +438,7 @@ fn a_closed_process_is_kept_for_its_retention_after_its_close_was_sent() {
     assert_eq!(scene.session.forget(scene.now).len(), 0);
     scene.later(MS);
     assert_eq!(scene.session.forget(scene.now).len(), 1);
-    assert_eq!(scene.read("p1"), Err(Refusal::UnknownProcess("p1".into())));
+    assert_eq!(scene.read("p1"), Err(RequestError::UnknownProcess("p1".into())));
 }
 
 /// The process closes at 1 s, during a cut that both ends notice after 16 s. The client reconnects

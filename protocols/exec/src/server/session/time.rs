@@ -10,8 +10,11 @@ impl Session {
     /// Removes the closed processes whose retention is over; returns their ids.
     pub(in super::super) fn forget(&mut self, now: Instant) -> Vec<ProcessId> {
         let is_due = |due: &Instant| *due <= now && !self.is_in_doubt(*due);
-        let due: Vec<_> =
-            self.dues().filter(|(_, due)| is_due(due)).map(|(id, _)| id.clone()).collect();
+        let due: Vec<_> = self
+            .retention_ends()
+            .filter(|(_, due)| is_due(due))
+            .map(|(id, _)| id.clone())
+            .collect();
         due.iter().for_each(|id| drop(self.processes.remove(id)));
         due
     }
@@ -23,7 +26,7 @@ impl Session {
         // A process kept because the connection is in doubt is checked again then: by that time,
         // the connection has given a sign of life or is dead.
         let again = now + self.limits.wire.ping_interval;
-        let kept = self.dues().map(|(_, due)| if due > now { due } else { again });
+        let kept = self.retention_ends().map(|(_, due)| if due > now { due } else { again });
         kept.chain(self.attachment.until()).chain(first).filter(|due| *due > now).min()
     }
 
@@ -38,7 +41,7 @@ impl Session {
     }
 
     /// Returns when the retention of each closed process ends.
-    fn dues(&self) -> impl Iterator<Item = (&ProcessId, Instant)> {
+    fn retention_ends(&self) -> impl Iterator<Item = (&ProcessId, Instant)> {
         let kept = self.limits.closed_retention;
         self.processes.iter().filter_map(move |(id, process)| {
             if defect!(RetentionFromExit) {
@@ -49,7 +52,7 @@ impl Session {
                 return Some((id, closed + kept));
             }
             let sent = !self.attachment.owed()?.cursors.contains_key(id);
-            sent.then_some((id, closed.max(self.sought_at) + kept))
+            sent.then_some((id, closed.max(self.last_attach_attempt) + kept))
         })
     }
 

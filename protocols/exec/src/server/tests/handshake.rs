@@ -3,8 +3,8 @@
 use super::*;
 
 /// Returns the first line of the server's answer to an HTTP request.
-async fn http(house: &mut House, request: &str) -> String {
-    let mut stream = house.knock();
+async fn http(server: &mut TestServer, request: &str) -> String {
+    let mut stream = server.open_connection();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = vec![0; 4096];
     let count = stream.read(&mut answer).await.unwrap();
@@ -13,7 +13,7 @@ async fn http(house: &mut House, request: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_answers_plain_http_requests() {
-    let mut house = House::new();
+    let mut server = TestServer::new();
     let websocket = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: x\r\n";
     for (request, status) in [
         ("GET /readyz HTTP/1.1\r\n\r\n".to_owned(), "HTTP/1.1 200 OK"),
@@ -28,27 +28,27 @@ async fn the_server_answers_plain_http_requests() {
         ("GET /readyz HTTP/1.1\r\nOrigin: null\r\n\r\n".to_owned(), "HTTP/1.1 403 Forbidden"),
         ("\u{0}\u{1}\u{2}\r\n\r\n".to_owned(), "HTTP/1.1 400 Bad Request"),
     ] {
-        assert_eq!(http(&mut house, &request).await, status, "{request}");
+        assert_eq!(http(&mut server, &request).await, status, "{request}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_handshake_is_closed_at_the_deadline() {
-    let mut house = House::new();
-    let mut mute = house.knock();
-    let mut shy = house.peer().await;
+    let mut server = TestServer::new();
+    let mut mute = server.open_connection();
+    let mut shy = server.peer().await;
     let began = Instant::now();
     assert_eq!(mute.read(&mut [0; 9]).await.unwrap(), 0);
     assert!(shy.is_closed().await);
     assert_eq!(began.elapsed(), ServerLimits::default().handshake_deadline);
     sleep(ms(2000)).await;
-    assert_eq!(house.resources.counts().connections, 0);
+    assert_eq!(server.resources.counts().connections, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn requests_before_the_end_of_the_handshake_are_refused() {
-    let mut house = House::new();
-    let mut peer = house.peer().await;
+    let mut server = TestServer::new();
+    let mut peer = server.peer().await;
     let read = json!({"processId": "p1"});
     let early = peer.call("process/read", read.clone()).await.unwrap_err();
     peer.call("initialize", json!({"clientName": "test"})).await.unwrap();
@@ -63,8 +63,8 @@ async fn requests_before_the_end_of_the_handshake_are_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_that_failed_may_be_tried_again() {
-    let mut house = House::new();
-    let mut peer = house.peer().await;
+    let mut server = TestServer::new();
+    let mut peer = server.peer().await;
     assert_eq!(peer.call("initialize", json!({})).await.unwrap_err().0, -32602);
     let unknown = json!({"clientName": "test", "resumeSessionId": "x".repeat(99_999)});
     let (code, text) = peer.call("initialize", unknown).await.unwrap_err();
@@ -82,8 +82,8 @@ async fn a_handshake_that_failed_may_be_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn malformed_messages_are_answered_with_an_error() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     for malformed in ["{", "[]", r#"{"id":1}"#, r#"{"id":1.5,"method":"m"}"#] {
         peer.link.send_text(malformed);
         let (code, _) = peer.answer(-1).await.unwrap_err();
@@ -107,19 +107,19 @@ async fn malformed_messages_are_answered_with_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_protocol_error_ends_the_connection_but_not_the_session() {
-    let mut house = House::new();
-    let mut early = house.peer().await;
+    let mut server = TestServer::new();
+    let mut early = server.peer().await;
     early.emit("initialized", json!({}));
     assert!(early.is_closed().await);
 
-    let (mut peer, session) = house.client().await;
+    let (mut peer, session) = server.client().await;
     peer.emit("process/unknown", json!({}));
     assert!(peer.is_closed().await);
-    let mut peer = house.resume(&session).await.unwrap();
+    let mut peer = server.resume(&session).await.unwrap();
     peer.link.send(&Message::response(RequestId::Number(1), &json!({})));
     assert!(peer.is_closed().await);
-    let mut peer = house.resume(&session).await.unwrap();
+    let mut peer = server.resume(&session).await.unwrap();
     peer.emit("initialized", json!({}));
     assert!(peer.is_closed().await, "once is enough");
-    house.resume(&session).await.unwrap();
+    server.resume(&session).await.unwrap();
 }

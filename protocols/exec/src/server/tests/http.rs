@@ -8,8 +8,8 @@ fn get(id: &str, url: &str, streams: bool) -> Value {
 
 /// Sends a request, and waits until the server has handled it.
 async fn ask(peer: &mut Peer, params: Value) -> i64 {
-    let id = peer.ask("http/request", params);
-    peer.is_heard().await;
+    let id = peer.request("http/request", params);
+    peer.wait_until_handled().await;
     id
 }
 
@@ -32,14 +32,14 @@ async fn piece(peer: &mut Peer) -> (u64, String, bool) {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_not_streamed_arrives_complete() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     let id = ask(
         &mut peer,
         json!({"method": "POST", "url": "http://a:81/b?c", "bodyBase64": "aGk=", "requestId": "http-1", "streamResponse": false}),
     )
     .await;
-    let (to, mut site) = house.web.visit().await;
+    let (to, mut site) = server.network.accept().await;
     assert_eq!((to.to_string().as_str(), to.label()), ("a:81", Some("http")));
     assert_eq!(
         head(&mut site).await,
@@ -52,18 +52,18 @@ async fn an_answer_that_is_not_streamed_arrives_complete() {
     let headers = json!([{"name": "x-b", "value": "c"}, {"name": "content-length", "value": "4"}]);
     assert_eq!(answer, json!({"status": 404, "headers": headers, "bodyBase64": "bm9uZQ=="}));
     sleep(ms(1)).await;
-    assert_eq!(house.resources.counts().http_requests, 0);
+    assert_eq!(server.resources.counts().http_requests, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_streamed_body_arrives_in_pieces_after_the_answer() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     let id = ask(&mut peer, get("http-1", "http://a/", true)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     assert_eq!(head(&mut site).await, "GET / HTTP/1.1\r\nx-a: b\r\nhost: a\r\n\r\n");
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\none").await.unwrap();
-    assert!(peer.hear().await);
+    assert!(peer.receive().await);
     assert!(peer.reported.is_empty(), "the answer comes first");
     assert_eq!(peer.answer(id).await.unwrap()["bodyBase64"], "");
     assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
@@ -73,10 +73,10 @@ async fn a_streamed_body_arrives_in_pieces_after_the_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_of_unknown_length_ends_with_an_empty_piece() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
         .await
@@ -88,10 +88,10 @@ async fn a_body_of_unknown_length_ends_with_an_empty_piece() {
 
 #[tokio::test(start_paused = true)]
 async fn the_last_piece_of_a_cut_body_has_an_error() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\none").await.unwrap();
     assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), false));
@@ -103,8 +103,9 @@ async fn the_last_piece_of_a_cut_body_has_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_request_reports_why_and_frees_its_id() {
-    let mut house = House::with(ServerLimits { http_body_bytes: 3, ..ServerLimits::default() });
-    let (mut peer, _) = house.client().await;
+    let mut server =
+        TestServer::with(ServerLimits { http_body_bytes: 3, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
     assert_eq!(
         peer.call("http/request", get("http-1", "https://a/", true)).await.unwrap_err().0,
         -32602
@@ -121,9 +122,9 @@ async fn a_failed_request_reports_why_and_frees_its_id() {
         Err((-32603, "the request failed: it took too long".into()))
     );
     assert_eq!(began.elapsed(), ms(500));
-    house.web.visit().await;
+    server.network.accept().await;
     let long = ask(&mut peer, get("http-1", "http://a/", false)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour").await.unwrap();
     assert_eq!(
@@ -134,10 +135,10 @@ async fn a_failed_request_reports_why_and_frees_its_id() {
 
 #[tokio::test(start_paused = true)]
 async fn an_id_is_taken_until_its_body_has_ended() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     assert_eq!(
         peer.call("http/request", get("http-1", "http://a/", true)).await.unwrap_err().0,
         -32602
@@ -146,7 +147,7 @@ async fn an_id_is_taken_until_its_body_has_ended() {
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none").await.unwrap();
     assert_eq!(piece(&mut peer).await, (1, "one".to_owned(), true));
     let again = ask(&mut peer, get("http-1", "http://a/", true)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
     assert_eq!(peer.answer(again).await.unwrap()["status"], 204);
@@ -155,19 +156,19 @@ async fn an_id_is_taken_until_its_body_has_ended() {
 
 #[tokio::test(start_paused = true)]
 async fn requests_end_only_with_their_own_connection() {
-    let mut house = House::new();
-    let ((mut one, _), (mut two, _)) = (house.client().await, house.client().await);
+    let mut server = TestServer::new();
+    let ((mut one, _), (mut two, _)) = (server.client().await, server.client().await);
     ask(&mut one, get("http-1", "http://a/", true)).await;
-    let (_, mut of_one) = house.web.visit().await;
+    let (_, mut of_one) = server.network.accept().await;
     let answer = ask(&mut two, get("http-1", "http://a/", true)).await;
-    let (_, mut of_two) = house.web.visit().await;
+    let (_, mut of_two) = server.network.accept().await;
     head(&mut of_one).await;
     of_one.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\none").await.unwrap();
     assert_eq!(piece(&mut one).await.1, "one");
     drop(one);
     sleep(ms(1)).await;
     assert_eq!(of_one.read(&mut [0; 9]).await.unwrap(), 0, "its connection is closed");
-    assert_eq!(house.resources.counts().http_requests, 1);
+    assert_eq!(server.resources.counts().http_requests, 1);
     head(&mut of_two).await;
     of_two.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
     assert_eq!(two.answer(answer).await.unwrap()["status"], 200);
@@ -175,10 +176,10 @@ async fn requests_end_only_with_their_own_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_is_not_read_while_the_client_does_not_read() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     ask(&mut peer, get("http-1", "http://a/", true)).await;
-    let (_, mut site) = house.web.visit().await;
+    let (_, mut site) = server.network.accept().await;
     head(&mut site).await;
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4000000\r\n\r\n").await.unwrap();
     let all = tokio::spawn(async move { site.write_all(&vec![b'x'; 4_000_000]).await });

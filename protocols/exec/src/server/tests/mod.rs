@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use reknit_jsonrpc::{Heard, Link};
+use reknit_jsonrpc::{Link, LinkEvent};
 use reknit_seams::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 use reknit_seams::process::{Child, Command, Exit, Input, KILL, Launch, Output};
 use serde_json::{Value, json};
@@ -38,13 +38,13 @@ fn ms(n: u64) -> Duration {
 /// An operating system whose processes the test scripts. The program `missing` does not exist; the
 /// launch of `slow` waits until the test opens the gate.
 #[derive(Clone, Default)]
-struct Machine {
-    born: Arc<Mutex<BTreeMap<String, Vec<Arc<Actor>>>>>,
+struct FakeLauncher {
+    launched: Arc<Mutex<BTreeMap<String, Vec<Arc<FakeProcess>>>>>,
     gate: Arc<Notify>,
 }
 
 /// A process that the test controls.
-struct Actor {
+struct FakeProcess {
     command: Command,
     body: Mutex<Body>,
     /// Tracks whether the server still holds the child.
@@ -60,20 +60,20 @@ struct Body {
 /// The capacity of a pipe in bytes.
 const PIPE: usize = 1024;
 
-impl Machine {
+impl FakeLauncher {
     /// Returns the process that was launched last under this name.
-    fn actor(&self, name: &str) -> Arc<Actor> {
-        self.born.lock().unwrap()[name].last().unwrap().clone()
+    fn process(&self, name: &str) -> Arc<FakeProcess> {
+        self.launched.lock().unwrap()[name].last().unwrap().clone()
     }
 
     /// Returns how many children the server holds.
     fn alive(&self) -> usize {
-        let born = self.born.lock().unwrap();
-        born.values().flatten().filter(|actor| actor.held.upgrade().is_some()).count()
+        let launched = self.launched.lock().unwrap();
+        launched.values().flatten().filter(|process| process.held.upgrade().is_some()).count()
     }
 }
 
-impl Launch for Machine {
+impl Launch for FakeLauncher {
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
         Box::pin(async {
             let name = command.argv[0].clone();
@@ -91,21 +91,21 @@ impl Launch for Machine {
                 exit: Some(exit),
                 signals: Vec::new(),
             };
-            let actor = Actor {
+            let process = FakeProcess {
                 command: command.clone(),
                 body: Mutex::new(body),
                 held: Arc::downgrade(&held),
             };
-            let actor = Arc::new(actor);
-            self.born.lock().unwrap().entry(name).or_default().push(actor.clone());
+            let process = Arc::new(process);
+            self.launched.lock().unwrap().entry(name).or_default().push(process.clone());
             let pipes = [in_near, out_near, err_near].map(Some);
-            Ok(Box::new(Launched { pipes, actor, exited: Exited::Not(exited), _held: held })
+            Ok(Box::new(Launched { pipes, process, exited: Exited::Not(exited), _held: held })
                 as Box<dyn Child>)
         })
     }
 }
 
-impl Actor {
+impl FakeProcess {
     fn body(&self) -> MutexGuard<'_, Body> {
         self.body.lock().unwrap()
     }
@@ -167,7 +167,7 @@ impl Actor {
 /// The launcher's end of a process.
 struct Launched {
     pipes: [Option<DuplexStream>; 3],
-    actor: Arc<Actor>,
+    process: Arc<FakeProcess>,
     exited: Exited,
     _held: Arc<()>,
 }
@@ -184,7 +184,7 @@ impl Child for Launched {
 
     fn stdin(&mut self) -> Option<Input> {
         let wanted =
-            self.actor.command.stdio != reknit_seams::process::Stdio::Pipes { stdin: false };
+            self.process.command.stdio != reknit_seams::process::Stdio::Pipes { stdin: false };
         self.pipes[0].take().filter(|_| wanted).map(|pipe| Box::new(pipe) as Input)
     }
 
@@ -193,15 +193,16 @@ impl Child for Launched {
     }
 
     fn stderr(&mut self) -> Option<Output> {
-        let pipes = matches!(self.actor.command.stdio, reknit_seams::process::Stdio::Pipes { .. });
+        let pipes =
+            matches!(self.process.command.stdio, reknit_seams::process::Stdio::Pipes { .. });
         self.pipes[2].take().filter(|_| pipes).map(|pipe| Box::new(pipe) as Output)
     }
 
     fn signal(&mut self, number: i32) -> io::Result<()> {
-        self.actor.body().signals.push(number);
+        self.process.body().signals.push(number);
         if number == KILL {
-            self.actor.closes();
-            if let Some(exit) = self.actor.body().exit.take() {
+            self.process.closes();
+            if let Some(exit) = self.process.body().exit.take() {
                 let _ = exit.send(Exit::Signal(KILL));
             }
         }
@@ -225,28 +226,28 @@ impl Child for Launched {
 
 /// A network in which the test answers every connection that the server opens.
 #[derive(Clone, Default)]
-struct Web(Arc<Visits>);
+struct FakeNetwork(Arc<PendingConnections>);
 
 /// The connections that the server has opened and the test has not accepted yet.
 #[derive(Default)]
-struct Visits {
+struct PendingConnections {
     waiting: Mutex<VecDeque<(Endpoint, DuplexStream)>>,
-    came: Notify,
+    arrived: Notify,
 }
 
-impl Web {
+impl FakeNetwork {
     /// Accepts the next connection; returns its target and its stream.
-    async fn visit(&self) -> (Endpoint, DuplexStream) {
+    async fn accept(&self) -> (Endpoint, DuplexStream) {
         loop {
-            if let Some(visit) = self.0.waiting.lock().unwrap().pop_front() {
-                return visit;
+            if let Some(accept) = self.0.waiting.lock().unwrap().pop_front() {
+                return accept;
             }
-            self.0.came.notified().await;
+            self.0.arrived.notified().await;
         }
     }
 }
 
-impl Connect for Web {
+impl Connect for FakeNetwork {
     fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
         Box::pin(async {
             if to.host() == "nobody" {
@@ -254,13 +255,13 @@ impl Connect for Web {
             }
             let (near, far) = duplex(PIPE);
             self.0.waiting.lock().unwrap().push_back((to.clone(), far));
-            self.0.came.notify_one();
+            self.0.arrived.notify_one();
             Ok(Stream::new(near, ConnId(1000)))
         })
     }
 }
 
-impl Network for Web {
+impl Network for FakeNetwork {
     fn listen<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
         Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
     }
@@ -269,11 +270,11 @@ impl Network for Web {
 // -- the server and its clients -------------------------------------------------------------------
 
 /// A server and its machine.
-struct House {
-    machine: Machine,
-    web: Web,
+struct TestServer {
+    launcher: FakeLauncher,
+    network: FakeNetwork,
     resources: ServerResources,
-    door: mpsc::UnboundedSender<Stream>,
+    incoming: mpsc::UnboundedSender<Stream>,
     connections: u64,
     serving: JoinHandle<()>,
 }
@@ -295,17 +296,20 @@ impl Accept for Listening {
     }
 }
 
-impl House {
+impl TestServer {
     fn with(limits: ServerLimits) -> Self {
-        let machine = Machine::default();
-        let web = Web::default();
-        let env =
-            Env { launch: Arc::new(machine.clone()), net: Arc::new(web.clone()), ..Env::real() };
+        let launcher = FakeLauncher::default();
+        let network = FakeNetwork::default();
+        let env = Env {
+            launch: Arc::new(launcher.clone()),
+            net: Arc::new(network.clone()),
+            ..Env::real()
+        };
         let server = Server::new(&env, limits);
         let resources = server.resources();
-        let (door, accepted) = mpsc::unbounded_channel();
+        let (incoming, accepted) = mpsc::unbounded_channel();
         let serving = tokio::spawn(server.serve(Box::new(Listening(accepted)) as Listener));
-        Self { machine, web, resources, door, connections: 0, serving }
+        Self { launcher, network, resources, incoming, connections: 0, serving }
     }
 
     fn new() -> Self {
@@ -313,16 +317,17 @@ impl House {
     }
 
     /// Opens a connection without any handshake.
-    fn knock(&mut self) -> Stream {
+    fn open_connection(&mut self) -> Stream {
         self.connections += 1;
         let (near, far) = duplex(64 * 1024);
-        self.door.send(Stream::new(far, ConnId(self.connections))).unwrap();
+        self.incoming.send(Stream::new(far, ConnId(self.connections))).unwrap();
         Stream::new(near, ConnId(self.connections))
     }
 
     /// Opens a connection with a WebSocket handshake.
     async fn peer(&mut self) -> Peer {
-        let link = Link::connect(self.knock(), "server", WireLimits::default()).await.unwrap();
+        let link =
+            Link::connect(self.open_connection(), "server", WireLimits::default()).await.unwrap();
         Peer { link, asked: 0, answers: BTreeMap::new(), reported: VecDeque::new() }
     }
 
@@ -330,7 +335,7 @@ impl House {
     async fn client(&mut self) -> (Peer, String) {
         let mut peer = self.peer().await;
         let session = peer.call("initialize", json!({"clientName": "test"})).await.unwrap();
-        peer.is_ready().await;
+        peer.complete_handshake().await;
         (peer, session["sessionId"].as_str().unwrap().to_owned())
     }
 
@@ -340,7 +345,7 @@ impl House {
         peer.call("initialize", json!({"clientName": "test", "resumeSessionId": session}))
             .await
             .map_err(|(code, _)| code)?;
-        peer.is_ready().await;
+        peer.complete_handshake().await;
         Ok(peer)
     }
 }
@@ -354,7 +359,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn ask(&mut self, method: &str, params: Value) -> i64 {
+    fn request(&mut self, method: &str, params: Value) -> i64 {
         self.asked += 1;
         self.link.send(&Message::request(self.asked, method, &params));
         self.asked
@@ -365,22 +370,22 @@ impl Peer {
     }
 
     /// Completes the handshake, and waits until the server has handled it.
-    async fn is_ready(&mut self) {
+    async fn complete_handshake(&mut self) {
         self.emit("initialized", json!({}));
-        self.is_heard().await;
+        self.wait_until_handled().await;
     }
 
     /// Waits until the server has handled everything that was sent.
-    async fn is_heard(&mut self) {
+    async fn wait_until_handled(&mut self) {
         self.call("process/terminate", json!({"processId": "nobody"})).await.unwrap();
     }
 
     /// Receives one message; returns `false` when the connection has ended.
-    async fn hear(&mut self) -> bool {
+    async fn receive(&mut self) -> bool {
         let frame = loop {
             match self.link.next().await {
-                Ok(Heard::Frame(frame)) => break frame,
-                Ok(Heard::Room) => {}
+                Ok(LinkEvent::Frame(frame)) => break frame,
+                Ok(LinkEvent::Room) => {}
                 Err(_) => return false,
             }
         };
@@ -403,19 +408,19 @@ impl Peer {
             if let Some(answer) = self.answers.remove(&RequestId::Number(id)) {
                 return answer;
             }
-            assert!(self.hear().await, "the connection is over");
+            assert!(self.receive().await, "the connection is over");
         }
     }
 
     async fn call(&mut self, method: &str, params: Value) -> Result<Value, (i64, String)> {
-        let id = self.ask(method, params);
+        let id = self.request(method, params);
         self.answer(id).await
     }
 
     /// Returns the next notification.
     async fn event(&mut self) -> (String, Value) {
         while self.reported.is_empty() {
-            assert!(self.hear().await, "the connection is over");
+            assert!(self.receive().await, "the connection is over");
         }
         self.reported.pop_front().unwrap()
     }
@@ -436,7 +441,7 @@ impl Peer {
 
     /// Whether the server closes the connection before it sends another message.
     async fn is_closed(&mut self) -> bool {
-        !self.hear().await
+        !self.receive().await
     }
 
     async fn start(&mut self, process: &str, program: &str) {

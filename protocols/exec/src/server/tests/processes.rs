@@ -4,50 +4,50 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_process_is_followed_from_its_start_to_its_close() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     let asked = json!({"processId": "p1", "argv": ["sh", "-c", "x"], "cwd": "file:///tmp", "env": {"A": "1"}, "arg0": "shell"});
     assert_eq!(peer.call("process/start", asked).await.unwrap(), json!({"processId": "p1"}));
-    let actor = house.machine.actor("sh");
+    let process = server.launcher.process("sh");
     let (argv, stdio) = (
         vec!["sh".to_owned(), "-c".to_owned(), "x".to_owned()],
         reknit_seams::process::Stdio::Pipes { stdin: false },
     );
     let env = vec![("A".to_owned(), "1".to_owned())];
     assert_eq!(
-        actor.command,
+        process.command,
         Command { argv, arg0: Some("shell".into()), cwd: Some("/tmp".into()), env, stdio }
     );
 
-    actor.prints("one").await;
+    process.prints("one").await;
     assert_eq!(peer.line().await, "output p1:1 one");
-    actor.exits(7);
+    process.exits(7);
     assert_eq!(peer.line().await, "exited p1:2 7");
-    actor.prints("late").await;
+    process.prints("late").await;
     assert_eq!(peer.line().await, "output p1:3 late");
-    actor.closes();
+    process.closes();
     assert_eq!(peer.line().await, "closed p1:4");
     let read = peer.read("p1").await;
     assert_eq!(
         (printed(&read).as_str(), &read["nextSeq"], &read["exitCode"]),
         ("onelate", &json!(5), &json!(7))
     );
-    assert_eq!(house.machine.alive(), 0);
+    assert_eq!(server.launcher.alive(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_terminal_is_one_stream() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.call("process/start", json!({"processId": "p1", "argv": ["vi"], "cwd": "/", "tty": true}))
         .await
         .unwrap();
-    let actor = house.machine.actor("vi");
-    actor.prints("~").await;
+    let process = server.launcher.process("vi");
+    process.prints("~").await;
     assert_eq!(peer.event().await.1["stream"], "pty");
     peer.call("process/write", write("p1", "1", ":q")).await.unwrap();
-    assert_eq!(actor.reads(2).await, ":q");
-    actor.ends(0);
+    assert_eq!(process.reads(2).await, ":q");
+    process.ends(0);
     assert_eq!(
         (peer.line().await, peer.line().await),
         ("exited p1:2 0".to_owned(), "closed p1:3".to_owned())
@@ -56,8 +56,8 @@ async fn a_terminal_is_one_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_start_frees_its_id() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     assert_eq!(peer.call("process/start", start("p1", "missing")).await.unwrap_err().0, -32603);
     peer.start("p1", "sh").await;
     let (code, text) = peer.call("process/start", start("p1", "sh")).await.unwrap_err();
@@ -66,22 +66,22 @@ async fn a_failed_start_frees_its_id() {
 
 #[tokio::test(start_paused = true)]
 async fn only_one_of_two_starts_with_the_same_id_succeeds() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     let (first, second) = (
-        peer.ask("process/start", start("p1", "slow")),
-        peer.ask("process/start", start("p1", "sh")),
+        peer.request("process/start", start("p1", "slow")),
+        peer.request("process/start", start("p1", "sh")),
     );
     assert_eq!(peer.answer(second).await.unwrap_err().0, -32600);
-    house.machine.gate.notify_one();
+    server.launcher.gate.notify_one();
     peer.answer(first).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_launch_does_not_delay_requests_and_can_be_cancelled() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
-    let slow = peer.ask("process/start", start("p1", "slow"));
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    let slow = peer.request("process/start", start("p1", "slow"));
     assert_eq!(
         peer.call("process/read", json!({"processId": "p1"})).await.unwrap_err().1,
         "process p1 is starting"
@@ -96,60 +96,60 @@ async fn a_slow_launch_does_not_delay_requests_and_can_be_cancelled() {
     );
     assert_eq!(peer.answer(slow).await, Err((-32600, "start was cancelled".into())));
     peer.start("p1", "sh").await;
-    house.machine.gate.notify_one();
+    server.launcher.gate.notify_one();
     sleep(ms(1)).await;
     assert_eq!(
-        (house.machine.alive(), house.machine.born.lock().unwrap()["slow"].len()),
+        (server.launcher.alive(), server.launcher.launched.lock().unwrap()["slow"].len()),
         (1, 1),
         "the late child is killed"
     );
-    house.machine.actor("sh").prints("mine").await;
+    server.launcher.process("sh").prints("mine").await;
     assert_eq!(peer.line().await, "output p1:1 mine");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_long_poll_ends_with_output_or_at_its_deadline_and_delays_no_request() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
     let began = Instant::now();
     let poll = |after: u64| json!({"processId": "p1", "afterSeq": after, "waitMs": 5000});
-    let first = peer.ask("process/read", poll(0));
+    let first = peer.request("process/read", poll(0));
     assert_eq!(peer.read("p1").await["nextSeq"], 1, "what is behind it is answered at once");
     sleep(ms(100)).await;
-    house.machine.actor("sh").prints("x").await;
+    server.launcher.process("sh").prints("x").await;
     assert_eq!(peer.answer(first).await.unwrap()["nextSeq"], 2);
     assert_eq!(began.elapsed(), ms(100));
     assert_eq!(peer.call("process/read", poll(1)).await.unwrap()["chunks"], json!([]));
     assert_eq!(began.elapsed(), ms(5100));
-    let exit = peer.ask("process/read", poll(1));
-    house.machine.actor("sh").exits(0);
+    let exit = peer.request("process/read", poll(1));
+    server.launcher.process("sh").exits(0);
     assert_eq!(peer.answer(exit).await.unwrap()["exited"], true);
-    let close = peer.ask("process/read", poll(2));
+    let close = peer.request("process/read", poll(2));
     sleep(ms(100)).await;
     assert!(peer.answers.is_empty(), "between exit and close it waits");
-    house.machine.actor("sh").closes();
+    server.launcher.process("sh").closes();
     assert_eq!(peer.answer(close).await.unwrap()["closed"], true);
     assert_eq!(began.elapsed(), ms(5200));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_longest_possible_wait_is_accepted() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
-    let poll = peer.ask(
+    let poll = peer.request(
         "process/read",
         json!({"processId": "p1", "afterSeq": u64::MAX, "maxBytes": 0, "waitMs": u64::MAX}),
     );
-    house.machine.actor("sh").ends(0);
+    server.launcher.process("sh").ends(0);
     assert_eq!(peer.answer(poll).await.unwrap()["closed"], true);
 }
 
 #[tokio::test(start_paused = true)]
 async fn writes_wait_for_room_in_order_and_delay_no_other_process() {
-    let mut house = House::with(ServerLimits { stdin_bytes: 8, ..ServerLimits::default() });
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::with(ServerLimits { stdin_bytes: 8, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
     peer.start("p2", "cat").await;
     let big = "a".repeat(PIPE + 8);
@@ -157,13 +157,13 @@ async fn writes_wait_for_room_in_order_and_delay_no_other_process() {
     assert_eq!(peer.call("process/write", write("p1", "1", &big)).await.unwrap(), accepted);
     sleep(ms(1)).await; // until its pipe is full
     let (second, third) = (
-        peer.ask("process/write", write("p1", "2", "bbb")),
-        peer.ask("process/write", write("p1", "3", "c")),
+        peer.request("process/write", write("p1", "2", "bbb")),
+        peer.request("process/write", write("p1", "3", "c")),
     );
     assert_eq!(peer.call("process/write", write("p2", "1", "x")).await.unwrap(), accepted);
     assert!(peer.answers.is_empty());
-    assert_eq!(house.machine.actor("cat").reads(1).await, "x");
-    assert_eq!(house.machine.actor("sh").reads(PIPE + 8 + 4).await, format!("{big}bbbc"));
+    assert_eq!(server.launcher.process("cat").reads(1).await, "x");
+    assert_eq!(server.launcher.process("sh").reads(PIPE + 8 + 4).await, format!("{big}bbbc"));
     assert_eq!(
         (peer.answer(second).await.unwrap(), peer.answer(third).await.unwrap()),
         (accepted.clone(), accepted)
@@ -172,13 +172,13 @@ async fn writes_wait_for_room_in_order_and_delay_no_other_process() {
 
 #[tokio::test(start_paused = true)]
 async fn a_waiting_write_is_answered_when_the_input_closes() {
-    let mut house = House::with(ServerLimits { stdin_bytes: 8, ..ServerLimits::default() });
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::with(ServerLimits { stdin_bytes: 8, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
     peer.call("process/write", write("p1", "1", &"a".repeat(9999))).await.unwrap();
-    let second = peer.ask("process/write", write("p1", "2", "b"));
+    let second = peer.request("process/write", write("p1", "2", "b"));
     sleep(ms(1)).await;
-    house.machine.actor("sh").ends(0);
+    server.launcher.process("sh").ends(0);
     assert_eq!(peer.answer(second).await.unwrap(), json!({"status": "stdinClosed"}));
     let unknown = peer.call("process/write", write("p9", "1", "b")).await.unwrap();
     assert_eq!(unknown, json!({"status": "unknownProcess"}));
@@ -193,8 +193,8 @@ async fn a_waiting_write_is_answered_when_the_input_closes() {
 
 #[tokio::test(start_paused = true)]
 async fn signals_reach_the_process_and_terminate_kills_it() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
     assert_eq!(
         peer.call("process/signal", json!({"processId": "p1", "signal": "interrupt"}))
@@ -214,7 +214,7 @@ async fn signals_reach_the_process_and_terminate_kills_it() {
     );
     assert_eq!(peer.line().await, "exited p1:1 137");
     assert_eq!(peer.line().await, "closed p1:2");
-    assert_eq!(house.machine.actor("sh").signals(), [2, KILL]);
+    assert_eq!(server.launcher.process("sh").signals(), [2, KILL]);
     assert_eq!(peer.call("process/terminate", terminate).await.unwrap(), json!({"running": false}));
     assert_eq!(
         peer.call("process/terminate", json!({"processId": "p9"})).await.unwrap(),
@@ -224,14 +224,14 @@ async fn signals_reach_the_process_and_terminate_kills_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_delays_neither_answers_nor_other_processes() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "yes").await;
     peer.start("p2", "sh").await;
-    house.machine.actor("yes").floods();
+    server.launcher.process("yes").floods();
     let mut expected = 1;
     for round in 0..20 {
-        house.machine.actor("sh").prints("x").await;
+        server.launcher.process("sh").prints("x").await;
         peer.read("p2").await;
         let (mut before, mut seen) = (0, false);
         while !seen {
@@ -249,14 +249,14 @@ async fn a_flood_delays_neither_answers_nor_other_processes() {
 #[tokio::test(start_paused = true)]
 async fn the_retained_output_of_a_flood_is_bounded_while_the_client_does_not_read() {
     let limits = ServerLimits { retained_bytes: 64 * 1024, ..ServerLimits::default() };
-    let mut house = House::with(limits);
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::with(limits);
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "yes").await;
-    house.machine.actor("yes").floods();
+    server.launcher.process("yes").floods();
     sleep(ms(1000)).await; // the client reads nothing
-    assert!(house.resources.counts().most_retained_bytes <= 64 * 1024);
+    assert!(server.resources.counts().most_retained_bytes <= 64 * 1024);
     assert!(
-        house.resources.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200,
+        server.resources.counts().most_retained_chunks <= limits.outbound_queue as u64 + 200,
         "what was sent, and a queue"
     );
     for seq in 1..500 {
@@ -266,11 +266,13 @@ async fn the_retained_output_of_a_flood_is_bounded_while_the_client_does_not_rea
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_waiting_requests_is_bounded() {
-    let mut house = House::with(ServerLimits { waiting_requests: 2, ..ServerLimits::default() });
-    let (mut peer, _) = house.client().await;
+    let mut server =
+        TestServer::with(ServerLimits { waiting_requests: 2, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
     let poll = json!({"processId": "p1", "waitMs": 100});
-    let polls = [peer.ask("process/read", poll.clone()), peer.ask("process/read", poll.clone())];
+    let polls =
+        [peer.request("process/read", poll.clone()), peer.request("process/read", poll.clone())];
     assert_eq!(
         peer.call("process/read", poll).await,
         Err((-32603, "too many requests that wait".into()))
@@ -282,10 +284,10 @@ async fn the_number_of_waiting_requests_is_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_launches_count_as_processes_until_they_end() {
-    let mut house = House::with(ServerLimits { processes: 2, ..ServerLimits::default() });
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::with(ServerLimits { processes: 2, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
     for _ in 0..2 {
-        let slow = peer.ask("process/start", start("p1", "slow"));
+        let slow = peer.request("process/start", start("p1", "slow"));
         peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
         assert_eq!(peer.answer(slow).await.unwrap_err().1, "start was cancelled");
     }
@@ -293,7 +295,7 @@ async fn cancelled_launches_count_as_processes_until_they_end() {
         peer.call("process/start", start("p1", "sh")).await,
         Err((-32603, "too many processes".into()))
     );
-    house.machine.gate.notify_one();
+    server.launcher.gate.notify_one();
     sleep(ms(1)).await;
     peer.start("p1", "sh").await;
 }
@@ -301,14 +303,14 @@ async fn cancelled_launches_count_as_processes_until_they_end() {
 #[tokio::test(start_paused = true)]
 async fn many_long_answers_are_sent_as_fast_as_the_client_reads_them() {
     let wire = WireLimits { outbox_bytes: 512 * 1024, ..WireLimits::default() };
-    let mut house = House::with(ServerLimits { wire, ..ServerLimits::default() });
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::with(ServerLimits { wire, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
     for _ in 0..100 {
-        house.machine.actor("sh").prints(&"x".repeat(PIPE)).await;
+        server.launcher.process("sh").prints(&"x".repeat(PIPE)).await;
     }
     let reads: Vec<_> =
-        (0..50).map(|_| peer.ask("process/read", json!({"processId": "p1"}))).collect();
+        (0..50).map(|_| peer.request("process/read", json!({"processId": "p1"}))).collect();
     for id in reads {
         assert_eq!(printed(&peer.answer(id).await.unwrap()).len(), 100 * PIPE);
     }

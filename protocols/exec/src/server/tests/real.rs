@@ -25,7 +25,7 @@ async fn connect(env: &Env, at: &Endpoint, session: Option<&str>) -> (Peer, Stri
             Err(error) => panic!("{error:?}"),
         }
     };
-    peer.is_ready().await;
+    peer.complete_handshake().await;
     (peer, session)
 }
 

@@ -4,22 +4,22 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_session_and_its_processes_outlive_a_connection() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
     peer.start("p1", "sh").await;
-    let actor = house.machine.actor("sh");
-    actor.prints("before").await;
+    let process = server.launcher.process("sh");
+    process.prints("before").await;
     assert_eq!(peer.line().await, "output p1:1 before");
     drop(peer);
     sleep(ms(10)).await;
-    actor.prints("during").await;
-    let mut peer = house.resume(&session).await.unwrap();
-    actor.prints("after").await;
+    process.prints("during").await;
+    let mut peer = server.resume(&session).await.unwrap();
+    process.prints("after").await;
     assert_eq!(peer.line().await, "output p1:3 after");
     assert_eq!(printed(&peer.read("p1").await), "beforeduringafter");
     peer.call("process/write", write("p1", "1", "hi")).await.unwrap();
-    assert_eq!(actor.reads(2).await, "hi");
-    actor.ends(7);
+    assert_eq!(process.reads(2).await, "hi");
+    process.ends(7);
     assert_eq!(
         (peer.line().await, peer.line().await),
         ("exited p1:4 7".to_owned(), "closed p1:5".to_owned())
@@ -28,17 +28,17 @@ async fn a_session_and_its_processes_outlive_a_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_during_an_outage_is_read_in_order() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
     peer.start("p1", "sh").await;
     drop(peer);
     sleep(ms(10)).await;
-    let actor = house.machine.actor("sh");
-    actor.prints("last words").await;
+    let process = server.launcher.process("sh");
+    process.prints("last words").await;
     sleep(ms(10)).await;
-    actor.ends(3);
+    process.ends(3);
     sleep(ms(20_000)).await;
-    let mut peer = house.resume(&session).await.unwrap();
+    let mut peer = server.resume(&session).await.unwrap();
     let read = peer.read("p1").await;
     assert_eq!(
         (printed(&read).as_str(), &read["nextSeq"], &read["closed"]),
@@ -49,86 +49,86 @@ async fn an_exit_during_an_outage_is_read_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_not_taken_from_its_attached_connection() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
-    assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32010));
-    assert_eq!(house.resume("unknown").await.map(|_| ()), Err(-32600));
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
+    assert_eq!(server.resume(&session).await.map(|_| ()), Err(-32010));
+    assert_eq!(server.resume("unknown").await.map(|_| ()), Err(-32600));
     peer.start("p1", "sh").await;
     drop(peer);
     sleep(ms(1)).await;
-    house.resume(&session).await.unwrap();
+    server.resume(&session).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_peer_is_detected_by_its_silence() {
-    let mut house = House::new();
-    let (peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (peer, session) = server.client().await;
     sleep(ms(15_990)).await; // the peer is not polled, so it answers no ping
-    assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32010));
+    assert_eq!(server.resume(&session).await.map(|_| ()), Err(-32010));
     sleep(ms(20)).await;
-    house.resume(&session).await.unwrap();
+    server.resume(&session).await.unwrap();
     drop(peer);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_long_poll_does_not_delay_a_detach() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
     peer.start("p1", "sh").await;
-    peer.ask("process/read", json!({"processId": "p1", "waitMs": 5000}));
-    assert!(timeout(ms(100), peer.hear()).await.is_err());
+    peer.request("process/read", json!({"processId": "p1", "waitMs": 5000}));
+    assert!(timeout(ms(100), peer.receive()).await.is_err());
     drop(peer);
     sleep(ms(1)).await;
-    let mut peer = house.resume(&session).await.unwrap();
-    house.machine.actor("sh").prints("x").await;
+    let mut peer = server.resume(&session).await.unwrap();
+    server.launcher.process("sh").prints("x").await;
     assert_eq!(peer.line().await, "output p1:1 x");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_detached_session_expires_and_its_processes_are_killed() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
     peer.start("p1", "sh").await;
     drop(peer);
     sleep(ms(1)).await;
     assert_eq!(
         (
-            house.resources.counts().sessions,
-            house.resources.counts().detached,
-            house.machine.alive()
+            server.resources.counts().sessions,
+            server.resources.counts().detached,
+            server.launcher.alive()
         ),
         (1, 1, 1)
     );
     sleep(ServerLimits::default().detached_lifetime).await;
-    assert_eq!((house.resources.counts().sessions, house.machine.alive()), (0, 0));
-    assert_eq!(house.resume(&session).await.map(|_| ()), Err(-32600));
+    assert_eq!((server.resources.counts().sessions, server.launcher.alive()), (0, 0));
+    assert_eq!(server.resume(&session).await.map(|_| ()), Err(-32600));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_timer_of_an_earlier_outage_does_not_affect_a_later_attachment() {
-    let mut house = House::new();
-    let (peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (peer, session) = server.client().await;
     drop(peer);
     sleep(ms(29_000)).await;
-    let peer = house.resume(&session).await.unwrap();
+    let peer = server.resume(&session).await.unwrap();
     sleep(ms(500)).await;
     drop(peer);
     sleep(ms(29_000)).await;
-    house.resume(&session).await.unwrap();
+    server.resume(&session).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_process_is_available_after_a_disconnect_during_its_launch() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
-    peer.ask("process/start", start("p1", "slow"));
-    assert!(timeout(ms(10), peer.hear()).await.is_err());
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
+    peer.request("process/start", start("p1", "slow"));
+    assert!(timeout(ms(10), peer.receive()).await.is_err());
     drop(peer);
     sleep(ms(10)).await;
-    house.machine.gate.notify_one();
+    server.launcher.gate.notify_one();
     sleep(ms(10)).await;
-    let mut peer = house.resume(&session).await.unwrap();
-    house.machine.actor("slow").prints("x").await;
+    let mut peer = server.resume(&session).await.unwrap();
+    server.launcher.process("slow").prints("x").await;
     assert_eq!(peer.line().await, "output p1:1 x");
     assert_eq!(
         peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap(),
@@ -138,32 +138,33 @@ async fn a_process_is_available_after_a_disconnect_during_its_launch() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expires_during_a_launch_leaves_no_child() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
-    peer.ask("process/start", start("p1", "slow"));
-    assert!(timeout(ms(10), peer.hear()).await.is_err());
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.request("process/start", start("p1", "slow"));
+    assert!(timeout(ms(10), peer.receive()).await.is_err());
     drop(peer);
     sleep(ms(31_000)).await;
-    house.machine.gate.notify_one();
+    server.launcher.gate.notify_one();
     sleep(ms(10)).await;
-    assert_eq!((house.machine.alive(), house.resources.counts().processes), (0, 0));
+    assert_eq!((server.launcher.alive(), server.resources.counts().processes), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_process_continues_when_its_reader_is_lost() {
-    let mut house = House::with(ServerLimits { outbound_queue: 4, ..ServerLimits::default() });
-    let (mut peer, session) = house.client().await;
+    let mut server =
+        TestServer::with(ServerLimits { outbound_queue: 4, ..ServerLimits::default() });
+    let (mut peer, session) = server.client().await;
     peer.start("p1", "yes").await;
-    house.machine.actor("yes").floods();
+    server.launcher.process("yes").floods();
     sleep(ms(1000)).await;
-    let held = house.resources.counts().most_retained_bytes;
+    let held = server.resources.counts().most_retained_bytes;
     sleep(ms(1000)).await;
-    assert_eq!(house.resources.counts().most_retained_bytes, held, "the client reads nothing");
+    assert_eq!(server.resources.counts().most_retained_bytes, held, "the client reads nothing");
     drop(peer);
     sleep(ms(1000)).await;
-    assert!(house.resources.counts().most_retained_bytes > held);
+    assert!(server.resources.counts().most_retained_bytes > held);
     sleep(ms(10)).await;
-    let mut peer = house.resume(&session).await.unwrap();
+    let mut peer = server.resume(&session).await.unwrap();
     let read = peer.read("p1").await;
     assert_eq!(
         read["chunks"].as_array().unwrap().last().unwrap()["seq"].as_u64().unwrap() + 1,
@@ -173,44 +174,44 @@ async fn a_paused_process_continues_when_its_reader_is_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_repeated_after_an_outage_is_written_once() {
-    let mut house = House::new();
-    let (mut peer, session) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, session) = server.client().await;
     peer.start("p1", "sh").await;
-    peer.ask("process/write", write("p1", "w-1", "once"));
-    assert!(peer.hear().await);
+    peer.request("process/write", write("p1", "w-1", "once"));
+    assert!(peer.receive().await);
     drop(peer);
     sleep(ms(10)).await;
-    let mut peer = house.resume(&session).await.unwrap();
+    let mut peer = server.resume(&session).await.unwrap();
     for (id, text) in [("w-1", "once"), ("w-2", "more")] {
         assert_eq!(
             peer.call("process/write", write("p1", id, text)).await.unwrap(),
             json!({"status": "accepted"})
         );
     }
-    assert_eq!(house.machine.actor("sh").reads(8).await, "oncemore");
+    assert_eq!(server.launcher.process("sh").reads(8).await, "oncemore");
 }
 
 #[tokio::test(start_paused = true)]
 async fn sessions_are_isolated_from_each_other() {
-    let mut house = House::new();
-    let ((mut one, _), (mut two, _)) = (house.client().await, house.client().await);
+    let mut server = TestServer::new();
+    let ((mut one, _), (mut two, _)) = (server.client().await, server.client().await);
     one.start("p1", "sh").await;
     two.start("p1", "cat").await;
-    house.machine.actor("sh").prints("for one").await;
-    house.machine.actor("cat").prints("for two").await;
+    server.launcher.process("sh").prints("for one").await;
+    server.launcher.process("cat").prints("for two").await;
     assert_eq!(
         (one.line().await, two.line().await),
         ("output p1:1 for one".to_owned(), "output p1:1 for two".to_owned())
     );
     two.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
-    assert!(house.machine.actor("sh").signals().is_empty());
+    assert!(server.launcher.process("sh").signals().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_number_of_sessions_is_bounded() {
-    let mut house = House::with(ServerLimits { sessions: 1, ..ServerLimits::default() });
-    let (_one, _) = house.client().await;
-    let mut two = house.peer().await;
+    let mut server = TestServer::with(ServerLimits { sessions: 1, ..ServerLimits::default() });
+    let (_one, _) = server.client().await;
+    let mut two = server.peer().await;
     assert_eq!(
         two.call("initialize", json!({"clientName": "two"})).await,
         Err((-32603, "too many sessions".into()))
@@ -219,37 +220,37 @@ async fn the_number_of_sessions_is_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn closed_processes_are_forgotten_after_their_retention() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
-    house.machine.actor("sh").ends(0);
+    server.launcher.process("sh").ends(0);
     peer.line().await;
     peer.line().await;
-    let still_there = async { while peer.hear().await {} };
+    let still_there = async { while peer.receive().await {} };
     assert!(timeout(ms(29_990), still_there).await.is_err());
     assert_eq!(
-        (house.resources.counts().processes, house.resources.counts().open_processes),
+        (server.resources.counts().processes, server.resources.counts().open_processes),
         (1, 0)
     );
-    assert!(timeout(ms(20), async { while peer.hear().await {} }).await.is_err());
-    assert_eq!(house.resources.counts().processes, 0);
+    assert!(timeout(ms(20), async { while peer.receive().await {} }).await.is_err());
+    assert_eq!(server.resources.counts().processes, 0);
     peer.start("p1", "sh").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_the_server_kills_every_process() {
-    let mut house = House::new();
-    let (mut peer, _) = house.client().await;
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
     peer.start("p1", "sh").await;
-    peer.ask("process/start", start("p2", "slow"));
-    assert!(timeout(ms(10), peer.hear()).await.is_err());
-    house.serving.abort();
+    peer.request("process/start", start("p2", "slow"));
+    assert!(timeout(ms(10), peer.receive()).await.is_err());
+    server.serving.abort();
     assert!(peer.is_closed().await);
     assert_eq!(
         (
-            house.machine.alive(),
-            house.resources.counts().sessions,
-            house.resources.counts().connections
+            server.launcher.alive(),
+            server.resources.counts().sessions,
+            server.resources.counts().connections
         ),
         (0, 0, 0)
     );

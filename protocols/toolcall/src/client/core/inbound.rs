@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::request::{Asked, Purpose, answer};
+use super::request::{PendingRequest, Purpose, answer};
 use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
 use crate::wire::ahp::notifications::SessionRemovedParams;
@@ -15,7 +15,7 @@ use crate::wire::{
 
 impl ClientCore {
     /// Handles a frame that arrived over a connection.
-    pub fn hear(&mut self, generation: u64, frame: &[u8], now: Instant, random: u64) {
+    pub fn on_frame(&mut self, generation: u64, frame: &[u8], now: Instant, random: u64) {
         if generation != self.generation {
             return;
         }
@@ -27,10 +27,10 @@ impl ClientCore {
                 self.answered(id, Err(error), now, random)
             }
             Ok(Message::Notification { method, params }) => {
-                self.notified(&method, params.as_deref())
+                self.on_notification(&method, params.as_deref())
             }
             Ok(Message::Request { id, method, params }) => {
-                self.asked(id, method, params);
+                self.on_host_request(id, method, params);
                 Ok(())
             }
             Ok(_) | Err(_) => Err(()),
@@ -41,11 +41,16 @@ impl ClientCore {
         }
     }
 
-    fn asked(&mut self, id: RequestId, name: String, params: Option<Box<RawValue>>) {
+    fn on_host_request(&mut self, id: RequestId, name: String, params: Option<Box<RawValue>>) {
         if name == method::PING {
             return self.send(Message::response(id, &()));
         }
-        self.outside(ClientEffect::Asked { generation: self.generation, id, method: name, params });
+        self.push_effect(ClientEffect::AnswerRequest {
+            generation: self.generation,
+            id,
+            method: name,
+            params,
+        });
     }
 
     /// Sends the user's answer to a request of the host.
@@ -64,17 +69,17 @@ impl ClientCore {
         });
     }
 
-    fn notified(&mut self, name: &str, params: Option<&RawValue>) -> Result<(), ()> {
+    fn on_notification(&mut self, name: &str, params: Option<&RawValue>) -> Result<(), ()> {
         if name == method::ACTION {
             let envelope: ActionEnvelope = read(params).map_err(drop)?;
-            self.happened(envelope);
+            self.on_action(envelope);
             self.look_for_calls();
             self.notify();
         }
         if name == method::SESSION_REMOVED {
             let removed: SessionRemovedParams = read(params).map_err(drop)?;
             if self.replicas.contains_key(&removed.session) {
-                self.gone(&removed.session);
+                self.remove_channel(&removed.session);
             }
         }
         Ok(())
@@ -82,7 +87,7 @@ impl ClientCore {
 
     /// Applies an action to its channel. If it confirms or rejects one of this client's own
     /// actions, that action is no longer pending.
-    pub(super) fn happened(&mut self, envelope: ActionEnvelope) {
+    pub(super) fn on_action(&mut self, envelope: ActionEnvelope) {
         let ignored = defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
         let own = envelope
             .origin
@@ -114,10 +119,10 @@ impl ClientCore {
                 replica.is_over(most)
             });
             if full {
-                self.let_go(&envelope.channel);
+                self.drop_channel(&envelope.channel);
             }
             if let StateAction::SessionChatRemoved(removed) = &envelope.action {
-                self.gone(&removed.chat);
+                self.remove_channel(&removed.chat);
             }
             self.seen = self.seen.max(envelope.server_seq);
         }
@@ -139,7 +144,7 @@ impl ClientCore {
         random: u64,
     ) -> Result<(), ()> {
         let Some(asked) = self.in_flight.remove(&id) else { return Ok(()) }; // it took too long, and was given up
-        let Asked { purpose, .. } = asked;
+        let PendingRequest { purpose, .. } = asked;
         match (purpose, result) {
             (Purpose::Initialize { asked }, Ok(result)) => {
                 self.initialized(parsed(&result)?, &asked, now)
@@ -163,7 +168,7 @@ impl ClientCore {
                 self.notify();
             }
             (Purpose::Subscribe { channel, answer: to }, Err(error)) => {
-                self.gone(&channel);
+                self.remove_channel(&channel);
                 answer(to, Err(refusal(error)));
             }
             (Purpose::User { answer: to }, outcome) => answer(to, outcome.map_err(refusal)),
@@ -177,20 +182,20 @@ impl ClientCore {
         self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
         // The channel may have been removed since the request was sent. If the user had
         // unsubscribed, the request would not be in flight any more.
-        self.replicas.entry(channel.to_owned()).or_default().reseat(snapshot);
+        self.replicas.entry(channel.to_owned()).or_default().reset_to(snapshot);
         if self.joined.contains(channel) {
             self.join_again();
         }
     }
 
     /// Drops a channel whose state is larger than the limit.
-    fn let_go(&mut self, channel: &str) {
+    fn drop_channel(&mut self, channel: &str) {
         self.unsubscribe(channel);
-        self.gone(channel);
+        self.remove_channel(channel);
     }
 
     /// Removes a channel that does not exist any more.
-    pub(super) fn gone(&mut self, channel: &str) {
+    pub(super) fn remove_channel(&mut self, channel: &str) {
         milestone!("toolcall.client.gone", channel);
         self.replicas.remove(channel);
         self.joined.remove(channel);

@@ -16,7 +16,7 @@ use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
 use super::phase::Line;
-use super::request::{Asked, Held, Purpose, answer};
+use super::request::{Held, PendingRequest, Purpose, answer};
 use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
 use crate::wire::ahp::commands::Implementation;
@@ -44,7 +44,7 @@ impl ClientCore {
             Line::Waiting { until } if *until <= now => {
                 self.generation += 1;
                 self.line = Line::Opening;
-                self.outside(ClientEffect::Open(self.generation));
+                self.push_effect(ClientEffect::Open(self.generation));
             }
             Line::Shaking { until } | Line::Settling { until, .. } if *until <= now => {
                 self.lost(self.generation, now, random)
@@ -121,14 +121,14 @@ impl ClientCore {
         let epoch = epoch_of(result.meta.as_ref()).unwrap_or_default().to_owned();
         self.epoch = Some(epoch);
         self.seen = u64::try_from(result.server_seq).unwrap_or(0);
-        self.reseat(result.snapshots, asked);
+        self.reset_to_snapshots(result.snapshots, asked);
         self.tokens_are_owed = true;
-        self.hand_over_tokens(asked, now);
+        self.resend_tokens(asked, now);
     }
 
     /// Sends all tokens if the host may not have them. Everything else follows after the answers to
     /// them.
-    fn hand_over_tokens(&mut self, asked: &[String], now: Instant) {
+    fn resend_tokens(&mut self, asked: &[String], now: Instant) {
         let until = now + self.limits.handshake_timeout;
         let owed = self.tokens_are_owed && !defect!(TokensForgotten);
         let mut waiting = BTreeSet::new();
@@ -144,7 +144,7 @@ impl ClientCore {
             waiting.insert(self.request_now(method::AUTHENTICATE, &params, Purpose::Token, now));
         }
         self.line = Line::Settling { waiting, until };
-        self.take_back(asked);
+        self.unsubscribe_dropped(asked);
         self.settled(None, now);
     }
 
@@ -158,27 +158,27 @@ impl ClientCore {
                     if defect!(ReplayNotApplied) {
                         self.seen = self.seen.max(envelope.server_seq);
                     } else {
-                        self.happened(envelope);
+                        self.on_action(envelope);
                     }
                 }
-                replay.missing.iter().for_each(|channel| self.gone(channel));
+                replay.missing.iter().for_each(|channel| self.remove_channel(channel));
             }
             ReconnectResult::Snapshot(snapshot) => {
                 milestone!("toolcall.client.reseated", generation = self.generation);
                 // If the host's action numbers have started again, the old number means nothing.
                 self.seen = 0;
-                self.reseat(snapshot.snapshots, asked);
+                self.reset_to_snapshots(snapshot.snapshots, asked);
             }
         }
         // The connection that carried the `initialize` may have been lost before the host received
         // the tokens.
         self.tokens_are_owed &= !defect!(TokensHandedOverOnce);
-        self.hand_over_tokens(asked, now);
+        self.resend_tokens(asked, now);
     }
 
     /// Unsubscribes from the channels that the handshake requested but the user has unsubscribed
     /// from since.
-    fn take_back(&mut self, asked: &[String]) {
+    fn unsubscribe_dropped(&mut self, asked: &[String]) {
         for channel in asked
             .iter()
             .filter(|channel| !self.replicas.contains_key(*channel))
@@ -191,21 +191,21 @@ impl ClientCore {
 
     /// Replaces the local state by the host's snapshots. A requested channel without a snapshot
     /// does not exist.
-    fn reseat(&mut self, snapshots: Vec<Snapshot>, asked: &[String]) {
+    fn reset_to_snapshots(&mut self, snapshots: Vec<Snapshot>, asked: &[String]) {
         let given =
             snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
         for snapshot in snapshots {
             self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
             let skipped = defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;
             if let Some(replica) = self.replicas.get_mut(&snapshot.resource).filter(|_| !skipped) {
-                replica.reseat(snapshot);
+                replica.reset_to(snapshot);
             }
         }
         if !defect!(MissingIsKept) {
             asked
                 .iter()
                 .filter(|channel| !given.contains(*channel))
-                .for_each(|channel| self.gone(channel));
+                .for_each(|channel| self.remove_channel(channel));
         }
     }
 
@@ -258,7 +258,7 @@ impl ClientCore {
             return;
         }
         if let Line::Connected { since } = self.line {
-            self.back_off.lived(now - since);
+            self.back_off.connection_lasted(now - since);
             self.attempts = 0;
         }
         self.attempts += 1;
@@ -270,8 +270,8 @@ impl ClientCore {
         if defect!(HeldActionsForgotten) {
             self.held.retain(|held| matches!(held, Held::Request(_)));
         }
-        self.outside(ClientEffect::Close(generation));
-        self.unanswered();
+        self.push_effect(ClientEffect::Close(generation));
+        self.fail_pending_requests();
         self.notify();
     }
 
@@ -282,7 +282,7 @@ impl ClientCore {
         }
         milestone!("toolcall.client.closed", generation = self.generation, why = %why);
         self.line = Line::Closed(why.clone());
-        self.outside(ClientEffect::Close(self.generation));
+        self.push_effect(ClientEffect::Close(self.generation));
         for (_, asked) in std::mem::take(&mut self.in_flight) {
             asked.fail(why.clone());
         }
@@ -296,7 +296,7 @@ impl ClientCore {
 
     /// Handles the requests without an answer on the lost connection: subscriptions are requested
     /// again, all others fail, and their callers decide.
-    fn unanswered(&mut self) {
+    fn fail_pending_requests(&mut self) {
         for (_, asked) in std::mem::take(&mut self.in_flight).into_iter().rev() {
             match asked.purpose {
                 Purpose::Subscribe { .. } => self.hold_again(asked),
@@ -318,7 +318,8 @@ impl ClientCore {
         let id = self.requests;
         self.send(Message::request(id, name, params));
         let until = now + self.limits.request_deadline;
-        self.in_flight.insert(id, Asked { purpose, method: name.to_owned(), params: None, until });
+        self.in_flight
+            .insert(id, PendingRequest { purpose, method: name.to_owned(), params: None, until });
         id
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use reknit_resume::{BackOff, Seen};
+use reknit_resume::{BackOff, SeenIds};
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ pub use run::{Key, Run};
 
 use phase::Line;
 use replica::Replica;
-use request::{Asked, Held, Unconfirmed};
+use request::{Held, PendingRequest, Unconfirmed};
 use run::Running;
 
 /// The identity of a client, without its limits.
@@ -75,7 +75,7 @@ pub enum ClientEffect {
     /// Stops work on a call, because the call is over.
     Stop(Key),
     /// The host sent a request.
-    Asked {
+    AnswerRequest {
         /// The connection that carried the request.
         generation: u64,
         /// The id of the request.
@@ -108,7 +108,7 @@ pub struct ClientCore {
     actions: i64,
     requests: i64,
     /// Requests sent over this connection without an answer yet.
-    in_flight: BTreeMap<i64, Asked>,
+    in_flight: BTreeMap<i64, PendingRequest>,
     /// Requests and actions that wait for a connection, in order.
     held: VecDeque<Held>,
     tokens: BTreeMap<String, String>,
@@ -118,7 +118,7 @@ pub struct ClientCore {
     joined: BTreeSet<String>,
     running: BTreeMap<Key, Running>,
     /// The calls that it started.
-    begun: Seen<Key>,
+    begun: SeenIds<Key>,
     effects: VecDeque<ClientEffect>,
     changes: watch::Sender<u64>,
     changed: Arc<Notify>,
@@ -162,7 +162,7 @@ impl ClientCore {
             tokens_are_owed: false,
             joined: BTreeSet::new(),
             running: BTreeMap::new(),
-            begun: Seen::new(limits.begun_calls),
+            begun: SeenIds::new(limits.begun_calls),
             effects: VecDeque::new(),
             changes: watch::Sender::new(0),
             changed: Arc::default(),
@@ -239,13 +239,13 @@ impl ClientCore {
         }
     }
 
-    fn outside(&mut self, effect: ClientEffect) {
+    fn push_effect(&mut self, effect: ClientEffect) {
         self.effects.push_back(effect);
         self.changed.notify_one();
     }
 
     fn send(&mut self, message: Message) {
-        self.outside(ClientEffect::Send(self.generation, message));
+        self.push_effect(ClientEffect::Send(self.generation, message));
     }
 
     fn notify(&mut self) {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::ClientCore;
 use super::phase::Line;
-use super::request::{Answer, Asked, Held, Purpose, Unconfirmed, answer};
+use super::request::{Answer, Held, PendingRequest, Purpose, Unconfirmed, answer};
 use crate::client::Failure;
 use crate::state::{apply, session};
 use crate::wire::ahp::actions::SessionActiveClientSetAction;
@@ -48,7 +48,7 @@ impl ClientCore {
         now: Instant,
     ) {
         let purpose = Purpose::User { answer: Some(to) };
-        self.ask(Asked {
+        self.send_request(PendingRequest {
             purpose,
             method: name.to_owned(),
             params: Some(params),
@@ -67,7 +67,7 @@ impl ClientCore {
             .expect("parameters are plain data");
         let purpose = Purpose::Subscribe { channel: channel.to_owned(), answer: Some(to) };
         let until = now + self.limits.request_deadline;
-        if self.ask(Asked {
+        if self.send_request(PendingRequest {
             purpose,
             method: method::SUBSCRIBE.to_owned(),
             params: Some(params),
@@ -77,44 +77,44 @@ impl ClientCore {
         }
     }
 
-    fn ask(&mut self, asked: Asked) -> bool {
+    fn send_request(&mut self, request: PendingRequest) -> bool {
         if let Some(why) = self.refusal() {
-            asked.fail(why);
+            request.fail(why);
             return false;
         }
         self.changed.notify_one(); // it has a deadline
         if self.is_connected() && self.held.is_empty() {
-            self.emit(asked);
+            self.emit(request);
         } else {
-            self.held.push_back(Held::Request(asked));
+            self.held.push_back(Held::Request(request));
         }
         true
     }
 
-    fn emit(&mut self, asked: Asked) {
+    fn emit(&mut self, request: PendingRequest) {
         self.requests += 1;
         let id = self.requests;
-        let (name, params) = (asked.method.clone(), asked.params.clone());
+        let (name, params) = (request.method.clone(), request.params.clone());
         self.send(Message::Request { id: RequestId::Number(id), method: name, params });
-        self.in_flight.insert(id, asked);
+        self.in_flight.insert(id, request);
     }
 
     /// Unsubscribes from a channel.
     pub fn unsubscribe(&mut self, channel: &str) {
-        self.look_away(channel, false);
+        self.cancel_subscription(channel, false);
     }
 
     /// Unsubscribes from a channel. `unanswered`: the subscription request timed out without an
     /// answer.
-    fn look_away(&mut self, channel: &str, unanswered: bool) {
+    fn cancel_subscription(&mut self, channel: &str, unanswered: bool) {
         let was_known = self.replicas.remove(channel).is_some();
         self.joined.remove(channel);
         self.stop_calls(|(chat, _, _)| chat == channel);
-        let is_it = |asked: &Asked| matches!(&asked.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
+        let is_it = |request: &PendingRequest| matches!(&request.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
         let (mut kept, mut taken) = (VecDeque::new(), Vec::new());
         for held in std::mem::take(&mut self.held) {
             match held {
-                Held::Request(asked) if is_it(&asked) => taken.push(asked),
+                Held::Request(request) if is_it(&request) => taken.push(request),
                 held => kept.push_back(held),
             }
         }
@@ -122,7 +122,7 @@ impl ClientCore {
         let in_flight = self
             .in_flight
             .iter()
-            .filter(|(_, asked)| is_it(asked))
+            .filter(|(_, request)| is_it(request))
             .map(|(id, _)| *id)
             .collect::<Vec<_>>();
         taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
@@ -130,7 +130,7 @@ impl ClientCore {
         if !was_known && taken.is_empty() && !unanswered {
             return;
         }
-        taken.into_iter().for_each(|asked| asked.fail(Failure::Unsubscribed));
+        taken.into_iter().for_each(|request| request.fail(Failure::Unsubscribed));
         if matches!(self.line, Line::Settling { .. } | Line::Connected { .. }) {
             self.send(Message::notification(
                 method::UNSUBSCRIBE,
@@ -149,15 +149,20 @@ impl ClientCore {
         if self.unconfirmed.len() >= self.limits.unconfirmed {
             return answer(to, Err(Failure::Full));
         }
-        if let Some(why) = self.misfit(channel, &action) {
+        if let Some(why) = self.check_action(channel, &action) {
             return answer(to, Err(why));
         }
-        self.act(channel, action, to);
+        self.dispatch_unchecked(channel, action, to);
     }
 
     /// Dispatches without checking the state or the limits: an action of the client itself must not
     /// be lost.
-    pub(super) fn act(&mut self, channel: &str, action: StateAction, to: Option<Answer<()>>) {
+    pub(super) fn dispatch_unchecked(
+        &mut self,
+        channel: &str,
+        action: StateAction,
+        to: Option<Answer<()>>,
+    ) {
         self.actions += 1;
         let seq = self.actions;
         self.unconfirmed.insert(
@@ -173,7 +178,7 @@ impl ClientCore {
     }
 
     /// Returns the reason why an action is not sent, if it does not fit the local state.
-    fn misfit(&self, channel: &str, action: &StateAction) -> Option<Failure> {
+    fn check_action(&self, channel: &str, action: &StateAction) -> Option<Failure> {
         let Some(mut state) = self.view(channel) else { return Some(Failure::Gone) };
         apply(&mut state, action).ignored().map(|why| Failure::Rejected(why.to_owned()))
     }
@@ -218,22 +223,22 @@ impl ClientCore {
         }
         for held in held {
             match held {
-                Held::Request(asked) => self.emit(asked),
+                Held::Request(request) => self.emit(request),
                 Held::Action(seq) => self.send_action(seq),
             }
         }
     }
 
     /// Puts a subscription that was in flight on the lost connection at the head of the queue.
-    pub(super) fn hold_again(&mut self, asked: Asked) {
-        self.held.push_front(Held::Request(asked));
+    pub(super) fn hold_again(&mut self, request: PendingRequest) {
+        self.held.push_front(Held::Request(request));
     }
 
     /// Drops the queue; every request in it fails.
     pub(super) fn drop_held(&mut self, why: &Failure) {
         for held in std::mem::take(&mut self.held) {
-            if let Held::Request(asked) = held {
-                asked.fail(why.clone());
+            if let Held::Request(request) = held {
+                request.fail(why.clone());
             }
         }
     }
@@ -241,10 +246,10 @@ impl ClientCore {
     /// Returns the deadlines of all requests.
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Instant> + '_ {
         let held = self.held.iter().filter_map(|held| match held {
-            Held::Request(asked) => Some(asked.until),
+            Held::Request(request) => Some(request.until),
             Held::Action(_) => None,
         });
-        held.chain(self.in_flight.values().map(|asked| asked.until))
+        held.chain(self.in_flight.values().map(|request| request.until))
     }
 
     /// Fails the requests whose deadline has passed.
@@ -252,26 +257,26 @@ impl ClientCore {
         let late = self
             .in_flight
             .iter()
-            .filter(|(_, asked)| asked.until <= now)
+            .filter(|(_, request)| request.until <= now)
             .map(|(id, _)| *id)
             .collect::<Vec<_>>();
         let mut given_up =
             late.into_iter().filter_map(|id| self.in_flight.remove(&id)).collect::<Vec<_>>();
         for held in std::mem::take(&mut self.held) {
             match held {
-                Held::Request(asked) if asked.until <= now => given_up.push(asked),
+                Held::Request(request) if request.until <= now => given_up.push(request),
                 held => self.held.push_back(held),
             }
         }
-        for asked in given_up {
-            milestone!("toolcall.client.unanswered", method = asked.method.as_str());
-            let unknown = match &asked.purpose {
+        for request in given_up {
+            milestone!("toolcall.client.unanswered", method = request.method.as_str());
+            let unknown = match &request.purpose {
                 Purpose::Subscribe { channel, .. } => Some(channel.clone()),
                 _ => None,
             };
-            asked.fail(Failure::Late);
+            request.fail(Failure::Late);
             if let Some(channel) = unknown.filter(|channel| self.confirmed(channel).is_none()) {
-                self.look_away(&channel, true); // the answer may come yet
+                self.cancel_subscription(&channel, true); // the answer may come yet
             }
         }
     }
@@ -302,7 +307,7 @@ impl ClientCore {
         };
         for session in self.joined.iter().filter(forgot).cloned().collect::<Vec<_>>() {
             milestone!("toolcall.client.joins-again", session = session.as_str());
-            self.act(&session, self.entry(), None);
+            self.dispatch_unchecked(&session, self.entry(), None);
         }
     }
 

@@ -27,7 +27,7 @@ impl Replica {
     }
 
     /// Replaces the state by this snapshot.
-    pub(super) fn reseat(&mut self, snapshot: Snapshot) {
+    pub(super) fn reset_to(&mut self, snapshot: Snapshot) {
         self.as_of = u64::try_from(snapshot.from_seq).unwrap_or(0);
         self.weight = weight(&snapshot.state);
         self.state = Some(snapshot.state);

@@ -11,7 +11,7 @@ use crate::wire::StateAction;
 pub(in crate::client) type Answer<T> = oneshot::Sender<Result<T, Failure>>;
 
 /// A request without an answer.
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) purpose: Purpose,
     pub(super) method: String,
     pub(super) params: Option<Box<RawValue>>,
@@ -46,7 +46,7 @@ pub(super) enum Purpose {
     },
 }
 
-impl Asked {
+impl PendingRequest {
     /// Fails the request.
     pub(super) fn fail(self, why: Failure) {
         match self.purpose {
@@ -60,7 +60,7 @@ impl Asked {
 /// A request or action that waits for a connection.
 pub(super) enum Held {
     /// A request.
-    Request(Asked),
+    Request(PendingRequest),
     /// The action with this number.
     Action(i64),
 }

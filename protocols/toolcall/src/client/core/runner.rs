@@ -43,7 +43,7 @@ impl ClientCore {
                 );
                 self.running.insert(run.key(), Running::Works);
                 self.begun.insert(run.key());
-                self.outside(ClientEffect::Run(run));
+                self.push_effect(ClientEffect::Run(run));
             }
         }
     }
@@ -54,7 +54,7 @@ impl ClientCore {
         for key in over {
             if self.running.remove(&key) == Some(Running::Works) && !defect!(WorksOn) {
                 milestone!("toolcall.client.stopped", call = key.2.as_str());
-                self.outside(ClientEffect::Stop(key));
+                self.push_effect(ClientEffect::Stop(key));
             }
         }
     }
@@ -106,7 +106,7 @@ impl ClientCore {
             result,
             requires_result_confirmation: None,
         };
-        self.act(chat, StateAction::ChatToolCallComplete(complete), None);
+        self.dispatch_unchecked(chat, StateAction::ChatToolCallComplete(complete), None);
         self.look_for_calls();
     }
 }

@@ -62,7 +62,7 @@ impl HostCore {
             return self.notify_again(conn, params, origin, done);
         }
         let (seq, copy) = (params.client_seq, params.clone());
-        let done = match self.let_happen(conn, client, params, origin.clone(), now) {
+        let done = match self.perform(conn, client, params, origin.clone(), now) {
             Ok(number) => Done::Applied(number),
             Err(why) => {
                 milestone!(
@@ -141,7 +141,7 @@ impl HostCore {
         self.send(conn, Message::notification(method::ACTION, &envelope));
     }
 
-    fn let_happen(
+    fn perform(
         &mut self,
         conn: ConnId,
         client: &str,
@@ -150,7 +150,7 @@ impl HostCore {
         now: Instant,
     ) -> Result<u64, String> {
         let DispatchActionParams { channel, action, .. } = params;
-        self.may(conn, client, &channel, &action)?;
+        self.check_permission(conn, client, &channel, &action)?;
         let started = match &action {
             StateAction::ChatTurnStarted(started) => Some(started.clone()),
             _ => None,
@@ -179,12 +179,12 @@ impl HostCore {
             }
         }
         if let Some(started) = started {
-            self.turn_began(&channel, client, started, now);
+            self.on_turn_started(&channel, client, started, now);
         }
         Ok(number)
     }
 
-    fn turn_began(
+    fn on_turn_started(
         &mut self,
         chat: &str,
         client: &str,
@@ -198,11 +198,11 @@ impl HostCore {
             Turn { id: started.turn_id.clone(), began: now, client: client.clone() },
         );
         let (chat, turn) = (chat.to_owned(), started.turn_id);
-        self.ask_outside(HostEffect::Begin { chat, turn, text: started.message.text, client });
+        self.push_effect(HostEffect::Begin { chat, turn, text: started.message.text, client });
     }
 
     /// Whether a client may dispatch this action.
-    fn may(
+    fn check_permission(
         &self,
         conn: ConnId,
         client: &str,
@@ -219,7 +219,7 @@ impl HostCore {
                 Ok(())
             }
             StateAction::ChatToolCallComplete(_) | StateAction::ChatToolCallContentChanged(_) => {
-                self.owns(client, channel, action)
+                self.check_owner(client, channel, action)
             }
             StateAction::SessionActiveClientSet(set) if set.active_client.client_id != client => {
                 Err("a client can activate only itself")
@@ -254,7 +254,12 @@ impl HostCore {
     }
 
     /// Only the owner of a call may report its result.
-    fn owns(&self, client: &str, channel: &str, action: &StateAction) -> Result<(), &'static str> {
+    fn check_owner(
+        &self,
+        client: &str,
+        channel: &str,
+        action: &StateAction,
+    ) -> Result<(), &'static str> {
         let Some(SnapshotState::Chat(state)) = self.state(channel) else {
             return Err("no such chat");
         };

@@ -65,7 +65,7 @@ impl HostCore {
     ) -> Result<CallId, &'static str> {
         self.catch_up(now);
         let chosen = match &owner {
-            Owner::Any => self.choose(chat, tool),
+            Owner::Any => self.choose_client(chat, tool),
             Owner::Client(client) => Some(client.clone()),
             Owner::Host => None,
         };
@@ -113,7 +113,7 @@ impl HostCore {
     }
 
     /// A chat goes while its turn is under way. Its clients may have seen the end of a call whose agent has not looked yet.
-    pub(super) fn keep_ends(&mut self, chat: &str, turn: &str, state: &ChatState) {
+    pub(super) fn keep_call_outcomes(&mut self, chat: &str, turn: &str, state: &ChatState) {
         let id = |state| CallId {
             chat: chat.to_owned(),
             turn: turn.to_owned(),
@@ -124,7 +124,7 @@ impl HostCore {
     }
 
     /// Chooses a client that can run a tool among the active clients of the chat's session.
-    fn choose(&self, chat: &str, tool: &str) -> Option<String> {
+    fn choose_client(&self, chat: &str, tool: &str) -> Option<String> {
         let session = self.channels.get(chat)?.session.as_ref()?;
         let Some(SnapshotState::Session(state)) = self.state(session) else { return None };
         let starter = self.turns.get(chat).and_then(|turn| turn.client.as_deref());
@@ -143,7 +143,7 @@ impl HostCore {
         let best =
             offering.iter().find(|client| starter == Some(**client) && self.is_ready(client, chat));
         let away =
-            |client: &&&str| self.clients.get(**client).is_some_and(|known| !known.is_here());
+            |client: &&&str| self.clients.get(**client).is_some_and(|known| !known.is_connected());
         let chosen =
             best.or_else(|| offering.iter().find(ready)).or_else(|| offering.iter().find(away));
         chosen.map(|client| (*client).to_owned())
@@ -151,7 +151,8 @@ impl HostCore {
 
     /// Whether a client is connected and subscribes to a chat.
     fn is_ready(&self, client: &str, chat: &str) -> bool {
-        self.clients.get(client).is_some_and(|known| known.is_here()) && self.holds(client, chat)
+        self.clients.get(client).is_some_and(|known| known.is_connected())
+            && self.holds(client, chat)
     }
 
     /// Whether another client could run the same tool now.
@@ -284,7 +285,7 @@ impl HostCore {
         };
         if self.apply(chat, over, None, now).is_ok() {
             milestone!("toolcall.host.turn-over", chat, turn);
-            self.let_go(chat);
+            self.evict_if_unused(chat);
         }
     }
 }

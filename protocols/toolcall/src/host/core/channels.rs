@@ -59,7 +59,7 @@ impl HostCore {
             known.restoring = Some(Restoring { number, until });
             self.serial = number;
             milestone!("toolcall.host.restoring", channel);
-            self.ask_outside(HostEffect::Restore(channel.to_owned(), number));
+            self.push_effect(HostEffect::Restore(channel.to_owned(), number));
         }
         false
     }
@@ -108,14 +108,14 @@ impl HostCore {
                 known.restoring = None;
             }
             milestone!("toolcall.host.restore-late", channel = channel.as_str());
-            self.make_none(&channel);
+            self.refuse_waiting_sessions(&channel);
             self.settle(&channel, now);
         }
     }
 
     /// Notifies all waiting requests that a channel is in memory or does not exist.
     fn settle(&mut self, channel: &str, now: Instant) {
-        self.make_those_that_wait(channel, now);
+        self.create_waiting_sessions(channel, now);
         let there = self.state(channel).is_some();
         let waiting = self.transports.iter().filter(|(_, transport)| transport.waits_for(channel));
         for conn in waiting.map(|(conn, _)| *conn).collect::<Vec<_>>() {
@@ -126,8 +126,8 @@ impl HostCore {
             // A chat of the catalog that cannot be restored now stays in the catalog.
             self.channels.remove_if_unknown(channel);
         }
-        self.review_all(now);
-        self.let_go(channel);
+        self.update_waits(now);
+        self.evict_if_unused(channel);
     }
 
     /// Returns the clients that hold a channel, each client once, over any number of connections.
@@ -142,7 +142,7 @@ impl HostCore {
     }
 
     /// Evicts a chat from memory if no client holds it and no work is in progress in it.
-    pub(super) fn let_go(&mut self, channel: &str) {
+    pub(super) fn evict_if_unused(&mut self, channel: &str) {
         if self.is_held(channel) || self.causes.contains_key(channel) {
             return;
         }
@@ -175,7 +175,7 @@ impl HostCore {
             _ => return,
         }
         let stored = Stored { session: known.session.clone(), state };
-        self.ask_outside(HostEffect::Save(channel.to_owned(), Box::new(stored)));
+        self.push_effect(HostEffect::Save(channel.to_owned(), Box::new(stored)));
     }
 
     /// Adds a session.
@@ -203,16 +203,16 @@ impl HostCore {
         milestone!("toolcall.host.removed", channel);
         let removed = self.channels.remove(channel).and_then(|removed| removed.state);
         self.causes.remove(channel);
-        self.ask_outside(HostEffect::Forget(channel.to_owned()));
+        self.push_effect(HostEffect::Forget(channel.to_owned()));
         if let Some(turn) = self.turns.remove(channel) {
             if let Some(SnapshotState::Chat(chat)) = removed {
-                self.keep_ends(channel, &turn.id, &chat);
+                self.keep_call_outcomes(channel, &turn.id, &chat);
             }
-            self.ask_outside(HostEffect::Stop { chat: channel.to_owned(), turn: turn.id });
+            self.push_effect(HostEffect::Stop { chat: channel.to_owned(), turn: turn.id });
         }
         // A client may be waiting to create a session with this name; that is refused while the
         // channel is being removed.
-        self.make_none(channel);
+        self.refuse_waiting_sessions(channel);
         self.settle(channel, now);
         for transport in self.transports.values_mut() {
             transport.forget(channel);
@@ -220,7 +220,13 @@ impl HostCore {
     }
 
     /// Updates the chat's entry in its session.
-    pub(super) fn mention(&mut self, chat: &str, status: u32, modified_at: String, now: Instant) {
+    pub(super) fn update_chat_entry(
+        &mut self,
+        chat: &str,
+        status: u32,
+        modified_at: String,
+        now: Instant,
+    ) {
         let Some(session) = self.channels.get(chat).and_then(|chat| chat.session.clone()) else {
             return;
         };

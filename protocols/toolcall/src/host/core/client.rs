@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reknit_resume::{Presence, Seen};
+use reknit_resume::{Presence, SeenIds};
 use reknit_seams::defect;
 use reknit_seams::net::ConnId;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ pub(super) struct ClientRecord {
     /// The channels that depend on it but that it does not hold, each with the time since when.
     pub(super) unheld: BTreeMap<String, Instant>,
     /// The outcomes of its actions, by number.
-    pub(super) outcomes: Seen<i64, AnsweredAction>,
+    pub(super) outcomes: SeenIds<i64, AnsweredAction>,
     /// The number of actions received from it.
     pub(super) heard_of: u64,
     /// The channels whose state it received, each with the number of the last action in that state.
@@ -63,7 +63,7 @@ impl ClientRecord {
             arriving: BTreeSet::new(),
             here_since: now,
             unheld: BTreeMap::new(),
-            outcomes: Seen::new(limits.outcomes),
+            outcomes: SeenIds::new(limits.outcomes),
             heard_of: 0,
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
@@ -73,13 +73,13 @@ impl ClientRecord {
     }
 
     /// Whether the client is connected, so that nothing fails for its absence.
-    pub(super) fn is_here(&self) -> bool {
-        self.presence.is_here()
+    pub(super) fn is_connected(&self) -> bool {
+        self.presence.is_connected()
     }
 
     /// The channels in which the host waits for it. If it does not reconnect in time, its work
     /// there is given up.
-    pub(super) fn waited_for(&self) -> Vec<&String> {
+    pub(super) fn awaited_channels(&self) -> Vec<&String> {
         match &self.stale {
             _ if !self.arriving.is_empty() || defect!(LeaseNeverEnds) => Vec::new(),
             Some((_, channels)) => channels.iter().collect(),
@@ -115,7 +115,7 @@ impl ClientRecord {
         if let Some((_, channels)) = &self.stale {
             return channels.clone();
         }
-        let away = !self.is_here() || defect!(EveryFrameStamps);
+        let away = !self.is_connected() || defect!(EveryFrameStamps);
         let over = |since: Instant| away || since.max(self.here_since) + limits.grace <= now;
         self.unheld
             .iter()

@@ -32,7 +32,7 @@ pub(super) enum ReleaseReason {
 
 impl HostCore {
     /// Records the time of a frame from a client. Only a defect uses it.
-    pub(super) fn heard(&mut self, conn: ConnId, now: Instant) {
+    pub(super) fn record_activity(&mut self, conn: ConnId, now: Instant) {
         let client =
             self.transports.get(&conn).and_then(|transport| transport.client().map(str::to_owned));
         if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
@@ -41,7 +41,7 @@ impl HostCore {
     }
 
     /// Marks a client as connected over this connection.
-    pub(super) fn arrived(&mut self, name: &str, conn: ConnId, now: Instant) {
+    pub(super) fn connected(&mut self, name: &str, conn: ConnId, now: Instant) {
         let (limits, forgotten) = (self.limits, self.forgotten);
         let client = self
             .clients
@@ -59,7 +59,7 @@ impl HostCore {
             client.stale = Some((lease.until(), depends.collect()))
                 .filter(|(_, channels): &(_, Vec<_>)| !channels.is_empty());
         }
-        if !client.is_here() {
+        if !client.is_connected() {
             client.here_since = now;
         }
         client.presence.attach(conn, ());
@@ -70,15 +70,15 @@ impl HostCore {
     pub fn close(&mut self, conn: ConnId, now: Instant) {
         self.catch_up(now);
         let Some(transport) = self.transports.remove(&conn) else { return };
-        self.unasked(conn);
-        self.make_nothing_for(conn);
+        self.fail_host_requests(conn);
+        self.drop_creations_of(conn);
         let held = transport.subscriptions.keys().cloned().chain(transport.wanted());
         let held = held.collect::<BTreeSet<_>>();
         if let Some(name) = transport.client() {
-            self.left(name, conn, now);
+            self.disconnected(name, conn, now);
         }
-        self.review_all(now);
-        held.iter().for_each(|channel| self.let_go(channel));
+        self.update_waits(now);
+        held.iter().for_each(|channel| self.evict_if_unused(channel));
         if defect!(CloseReleasesOthers) {
             held.iter().for_each(|channel| self.evict(channel));
         }
@@ -86,18 +86,18 @@ impl HostCore {
     }
 
     /// Handles a failed handshake: the state of its client does not change.
-    pub(super) fn stops_arriving(&mut self, name: &str, conn: ConnId, now: Instant) {
+    pub(super) fn abort_handshake(&mut self, name: &str, conn: ConnId, now: Instant) {
         let limits = self.limits;
         let Some(client) = self.clients.get_mut(name) else { return };
         let was = client.arriving.remove(&conn);
-        if was && defect!(RollbackLosesLease) && !client.is_here() {
+        if was && defect!(RollbackLosesLease) && !client.is_connected() {
             *client = ClientRecord::new(&limits, client.taken_in_after, now);
         }
     }
 
-    fn left(&mut self, name: &str, conn: ConnId, now: Instant) {
+    fn disconnected(&mut self, name: &str, conn: ConnId, now: Instant) {
         let grace = self.limits.grace;
-        self.stops_arriving(name, conn, now);
+        self.abort_handshake(name, conn, now);
         let Some(client) = self.clients.get_mut(name) else { return };
         let newest = client.presence.newest();
         match client.presence.detach(conn, now, grace) {
@@ -146,7 +146,7 @@ impl HostCore {
     /// The defect `RearmFromNow`: restarts the wait for a client.
     pub(super) fn rearm(&mut self, client: &str, now: Instant) {
         let grace = self.limits.grace;
-        if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_here()) {
+        if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_connected()) {
             client.presence = Presence::away(now, grace);
         }
     }
@@ -169,13 +169,13 @@ impl HostCore {
     /// Whether a client is connected or in its handshake, and holds a channel.
     fn is_served(&self, name: &str, channel: &str) -> bool {
         let Some(client) = self.clients.get(name) else { return true }; // it is somebody else's: nothing is known of it
-        let here = client.is_here() || !client.arriving.is_empty();
+        let here = client.is_connected() || !client.arriving.is_empty();
         here && self.holds(name, channel) && !defect!(EveryFrameStamps)
     }
 
     /// Records the channels that are no longer held, and drops those that are held again or on
     /// which nothing depends any more.
-    pub(super) fn review_all(&mut self, now: Instant) {
+    pub(super) fn update_waits(&mut self, now: Instant) {
         let mut unheld: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (channel, clients) in &self.causes {
             for client in clients.iter().filter(|client| !self.is_served(client, channel)) {
@@ -206,7 +206,10 @@ impl HostCore {
         let mut waits = BTreeSet::new();
         for (name, client) in &self.clients {
             waits.extend(
-                client.waited_for().into_iter().map(|channel| (name.as_str(), channel.as_str())),
+                client
+                    .awaited_channels()
+                    .into_iter()
+                    .map(|channel| (name.as_str(), channel.as_str())),
             );
         }
         let sent: BTreeSet<_> = self
@@ -240,7 +243,8 @@ impl HostCore {
             .filter(|(_, client)| client.due(&limits).is_some_and(|due| due <= now));
         for name in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             let Some(client) = self.clients.get(&name) else { continue };
-            let gone = if client.is_here() { ReleaseReason::Released } else { ReleaseReason::Away };
+            let gone =
+                if client.is_connected() { ReleaseReason::Released } else { ReleaseReason::Away };
             let overdue = client.overdue(&limits, now);
             if overdue.is_empty() {
                 milestone!("toolcall.host.forgotten", client = name.as_str());
@@ -284,7 +288,7 @@ impl HostCore {
         for session in sessions {
             self.deactivate(client, &session, now);
         }
-        self.review_all(now);
-        channels.iter().for_each(|channel| self.let_go(channel));
+        self.update_waits(now);
+        channels.iter().for_each(|channel| self.evict_if_unused(channel));
     }
 }

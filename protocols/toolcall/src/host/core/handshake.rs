@@ -73,7 +73,14 @@ impl HostCore {
             Err(why) => return self.send(conn, Message::error(id, code::INVALID_PARAMS, why)),
         };
         let channels = params.initial_subscriptions.unwrap_or_default();
-        self.arrive(conn, id, params.client_id, HandshakeKind::Initialize(version), channels, now);
+        self.begin_handshake(
+            conn,
+            id,
+            params.client_id,
+            HandshakeKind::Initialize(version),
+            channels,
+            now,
+        );
     }
 
     /// Handles `reconnect`: a returning client reports the last action that it has seen.
@@ -104,7 +111,7 @@ impl HostCore {
                 Message::error(id, code::INVALID_PARAMS, "a number of an action is not negative"),
             );
         };
-        self.arrive(
+        self.begin_handshake(
             conn,
             id,
             params.client_id,
@@ -119,7 +126,7 @@ impl HostCore {
         format!("{}/{}", self.identity.epoch, client.taken_in_after)
     }
 
-    fn arrive(
+    fn begin_handshake(
         &mut self,
         conn: ConnId,
         id: RequestId,
@@ -130,7 +137,7 @@ impl HostCore {
     ) {
         channels.sort();
         channels.dedup();
-        if let Err(Refusal(code, why)) = self.may_arrive(&client, &channels) {
+        if let Err(Refusal(code, why)) = self.check_capacity(&client, &channels) {
             return self.send(conn, Message::error(id, code, why));
         }
         if let Some(known) = self.clients.get_mut(&client) {
@@ -160,13 +167,13 @@ impl HostCore {
         if defect!(ActivatedOneByOne) {
             self.activate_early(conn);
         }
-        self.review_all(now);
+        self.update_waits(now);
         if done {
-            self.welcome(conn, now);
+            self.complete_handshake(conn, now);
         }
     }
 
-    fn may_arrive(&self, client: &str, channels: &[String]) -> Result<(), Refusal> {
+    fn check_capacity(&self, client: &str, channels: &[String]) -> Result<(), Refusal> {
         if !is_name(client) {
             return Err(Refusal::new(code::INVALID_PARAMS, "the client id is empty or too long"));
         }
@@ -214,12 +221,12 @@ impl HostCore {
             handshake.missing.insert(channel.to_owned());
         }
         if handshake.waiting.is_empty() {
-            self.welcome(conn, now);
+            self.complete_handshake(conn, now);
         }
     }
 
     /// Completes the handshake in one step, after all its channels are settled.
-    fn welcome(&mut self, conn: ConnId, now: Instant) {
+    fn complete_handshake(&mut self, conn: ConnId, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let stage = std::mem::replace(&mut transport.stage, Stage::Fresh(now));
         let Stage::Arriving(mut handshake) = stage else { return };
@@ -235,7 +242,8 @@ impl HostCore {
             .extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
         handshake.channels.retain(|channel| !handshake.missing.contains(channel));
         let most = self.limits.wire.message_bytes / 2;
-        handshake.leave_out(most, |channel| channels.get(channel).map_or(0, |known| known.weight));
+        handshake
+            .drop_oversized(most, |channel| channels.get(channel).map_or(0, |known| known.weight));
         let seq = self.seq;
         transport.stage = Stage::Live(handshake.client.clone());
         transport.cursor = seq;
@@ -245,18 +253,18 @@ impl HostCore {
             .map(|channel| (channel.clone(), Subscription::Active(seq)))
             .collect();
         let missing = handshake.missing.clone();
-        self.arrived(&handshake.client, conn, now);
+        self.connected(&handshake.client, conn, now);
         match handshake.kind.clone() {
-            HandshakeKind::Initialize(version) => self.welcome_new(conn, handshake, version),
-            HandshakeKind::Reconnect(seen) => self.welcome_back(conn, handshake, seen, now),
+            HandshakeKind::Initialize(version) => self.answer_initialize(conn, handshake, version),
+            HandshakeKind::Reconnect(seen) => self.answer_reconnect(conn, handshake, seen, now),
         }
-        self.review_all(now);
+        self.update_waits(now);
         // No client holds those that were restored only for this handshake.
-        missing.iter().for_each(|channel| self.let_go(channel));
+        missing.iter().for_each(|channel| self.evict_if_unused(channel));
         self.changed.notify_one();
     }
 
-    fn welcome_new(&mut self, conn: ConnId, handshake: Handshake, version: String) {
+    fn answer_initialize(&mut self, conn: ConnId, handshake: Handshake, version: String) {
         milestone!("toolcall.host.initialized", conn = conn.0, client = handshake.client.as_str());
         if let (Some(client), Some(transport)) =
             (self.clients.get(&handshake.client), self.transports.get_mut(&conn))
@@ -264,7 +272,7 @@ impl HostCore {
             transport.counts_after = client.heard_of;
         }
         let epoch = self.clients.get(&handshake.client).map(|client| self.epoch_of(client));
-        let snapshots = self.give(&handshake);
+        let snapshots = self.take_snapshots(&handshake);
         let result = InitializeResult {
             protocol_version: version,
             server_seq: i64::try_from(self.seq).unwrap_or(i64::MAX),
@@ -284,16 +292,18 @@ impl HostCore {
         self.send(conn, Message::response(handshake.id, &result));
     }
 
-    fn welcome_back(&mut self, conn: ConnId, handshake: Handshake, seen: u64, now: Instant) {
+    fn answer_reconnect(&mut self, conn: ConnId, handshake: Handshake, seen: u64, now: Instant) {
         let result = if self.can_replay(&handshake, seen) {
-            let actions = self.missed(&handshake, seen);
-            let (client, missed) = (handshake.client.as_str(), actions.len() as u64);
-            milestone!("toolcall.host.replayed", conn = conn.0, client, actions = missed);
+            let actions = self.missed_actions(&handshake, seen);
+            let (client, missed_actions) = (handshake.client.as_str(), actions.len() as u64);
+            milestone!("toolcall.host.replayed", conn = conn.0, client, actions = missed_actions);
             let missing = handshake.missing.iter().cloned().collect();
             ReconnectResult::Replay(ReconnectReplayResult { actions, missing })
         } else {
             milestone!("toolcall.host.reseated", conn = conn.0, client = handshake.client.as_str());
-            ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: self.give(&handshake) })
+            ReconnectResult::Snapshot(ReconnectSnapshotResult {
+                snapshots: self.take_snapshots(&handshake),
+            })
         };
         let client = handshake.client.clone();
         self.send(conn, Message::response(handshake.id, &result));
@@ -313,7 +323,7 @@ impl HostCore {
     }
 
     /// Returns the snapshots for a handshake, and records that the client has these states.
-    fn give(&mut self, handshake: &Handshake) -> Vec<Snapshot> {
+    fn take_snapshots(&mut self, handshake: &Handshake) -> Vec<Snapshot> {
         let mut snapshots = self.snapshots(&handshake.channels);
         if defect!(SnapshotReadEarly) {
             for early in &handshake.early {
@@ -360,15 +370,18 @@ impl HostCore {
             .all(|channel| client.baselines.get(channel).is_some_and(|given| *given <= seen))
     }
 
-    fn missed(&self, handshake: &Handshake, seen: u64) -> Vec<ActionEnvelope> {
+    fn missed_actions(&self, handshake: &Handshake, seen: u64) -> Vec<ActionEnvelope> {
         let own = |envelope: &ActionEnvelope| {
             envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client)
         };
         let named = |envelope: &ActionEnvelope| {
             handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope)
         };
-        let missed = self.log.since(seen + 1).map(|(_, envelope)| envelope);
-        missed.filter(|envelope| named(envelope)).map(|envelope| (**envelope).clone()).collect()
+        let missed_actions = self.log.since(seen + 1).map(|(_, envelope)| envelope);
+        missed_actions
+            .filter(|envelope| named(envelope))
+            .map(|envelope| (**envelope).clone())
+            .collect()
     }
 
     /// Closes connections whose handshake, or the restore of its channels, is past the deadline.
@@ -392,9 +405,9 @@ impl HostCore {
             return;
         };
         transport.subscriptions.clear();
-        self.stops_arriving(&handshake.client, conn, now);
-        self.review_all(now);
-        handshake.channels.iter().for_each(|channel| self.let_go(channel));
+        self.abort_handshake(&handshake.client, conn, now);
+        self.update_waits(now);
+        handshake.channels.iter().for_each(|channel| self.evict_if_unused(channel));
     }
 }
 

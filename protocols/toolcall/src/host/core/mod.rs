@@ -10,10 +10,10 @@
 //! - `handshake`: `initialize` and `reconnect`. `requests`: all later requests of clients.
 //!   `sessions`: creation and removal of sessions.
 //! - `actions`: actions that clients dispatch: permission, effect, and repetitions.
-//! - `calls`: the owners of calls, and how a call ends when its owner disconnects. `reverse`:
+//! - `calls`: the owners of calls, and how a call ends when its owner disconnects. `host_requests`:
 //!   requests of the host to clients.
 //! - `outbound`: the cursor of each connection.
-//! - `channel`, `client`, `transport`, `question`, `making`: the data types of these modules.
+//! - `channel`, `client`, `transport`, `host_request`, `pending_creation`: the data types of these modules.
 //!   `outside`: the effects for the driver.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,27 +39,27 @@ mod channels;
 mod client;
 mod clients;
 mod handshake;
-mod making;
+mod host_request;
+mod host_requests;
 mod outbound;
 mod outside;
-mod question;
+mod pending_creation;
 mod requests;
-mod reverse;
 mod sessions;
 #[cfg(test)]
 mod tests;
 mod transport;
 
 pub use calls::{CallId, Owner};
+pub use host_request::{Answer, Unanswered};
 pub use outside::{HostEffect, HostIdentity, Stored};
-pub use question::{Answer, Unanswered};
 pub use transport::CloseReason;
 
 use super::counts::Counts;
 use channel::Channel;
 use client::ClientRecord;
-use making::Making;
-use question::Reverse;
+use host_request::HostRequest;
+use pending_creation::PendingCreation;
 use transport::Transport;
 
 /// The state machine of the host.
@@ -84,9 +84,9 @@ pub struct HostCore {
     turns: BTreeMap<String, Turn>,
     /// How calls ended whose chats are gone, until the agents of their turns are stopped.
     left: BTreeMap<CallId, ToolCallState>,
-    reverse: BTreeMap<i64, Reverse>,
+    host_requests: BTreeMap<i64, HostRequest>,
     /// Requests to create sessions that may already exist in the archive.
-    making: Vec<Making>,
+    pending_creation: Vec<PendingCreation>,
     effects: VecDeque<HostEffect>,
     /// The counter for names that the host generates.
     serial: u64,
@@ -122,8 +122,8 @@ impl HostCore {
             waits: BTreeSet::new(),
             turns: BTreeMap::new(),
             left: BTreeMap::new(),
-            reverse: BTreeMap::new(),
-            making: Vec::new(),
+            host_requests: BTreeMap::new(),
+            pending_creation: Vec::new(),
             effects: VecDeque::new(),
             serial: 0,
             changes: watch::Sender::new(0),
@@ -164,7 +164,7 @@ impl HostCore {
             causes: count(self.causes.len()),
             waits: count(self.waits.len()),
             turns: count(self.turns.len()),
-            questions: count(self.reverse.len()),
+            questions: count(self.host_requests.len()),
             actions: count(self.log.len()),
             owed: count(self.transports.values().map(|transport| transport.kept.len()).sum()),
         }
@@ -194,7 +194,7 @@ impl HostCore {
         effect
     }
 
-    fn ask_outside(&mut self, effect: HostEffect) {
+    fn push_effect(&mut self, effect: HostEffect) {
         self.effects.push_back(effect);
         self.changed.notify_one();
     }
@@ -208,7 +208,7 @@ impl HostCore {
             .filter_map(|channel| channel.restoring.map(|restoring| restoring.until));
         let restores = restores.filter(|_| !defect!(RestoreWithoutDeadline));
         let handshakes = self.transports.values().filter_map(Transport::handshake_until);
-        let asked = self.reverse.values().map(|asked| asked.until);
+        let asked = self.host_requests.values().map(|asked| asked.until);
         leases.chain(restores).chain(handshakes).chain(asked).min()
     }
 
@@ -217,7 +217,7 @@ impl HostCore {
     pub fn catch_up(&mut self, now: Instant) {
         self.give_up_restores(now);
         self.give_up_handshakes(now);
-        self.give_up_asking(now);
+        self.expire_host_requests(now);
         self.end_leases(now);
     }
 
@@ -276,7 +276,7 @@ impl HostCore {
         if chat {
             self.summarize(channel, now);
         }
-        self.review_all(now);
+        self.update_waits(now);
         self.changes.send_modify(|version| *version += 1);
         Ok(self.seq)
     }
@@ -322,10 +322,10 @@ impl HostCore {
             .map(|turn| turn.id.clone());
         if let Some(turn) = over {
             self.turns.remove(chat);
-            self.ask_outside(HostEffect::Stop { chat: chat.to_owned(), turn });
+            self.push_effect(HostEffect::Stop { chat: chat.to_owned(), turn });
             self.save(chat);
         }
-        self.mention(chat, status, modified_at, now);
+        self.update_chat_entry(chat, status, modified_at, now);
     }
 
     /// Returns the duration of a turn.

@@ -67,14 +67,14 @@ impl HostCore {
         for (conn, transport) in &mut self.transports {
             if newest.as_ref().is_some_and(|newest| !newest.contains(conn)) {
                 transport.cursor = envelope.server_seq; // it is not told, and will not be
-            } else if transport.is_owed(&envelope) {
+            } else if transport.must_receive(&envelope) {
                 transport.wake();
             } else if transport.cursor + 1 == envelope.server_seq {
                 transport.cursor = envelope.server_seq;
             }
         }
-        if let Some(goes) = self.log.would_go(weight) {
-            self.cut_behind(goes);
+        if let Some(goes) = self.log.would_evict(weight) {
+            self.close_slow_connections(goes);
         }
         self.log.push(envelope.server_seq, weight, envelope);
     }
@@ -86,14 +86,14 @@ impl HostCore {
 
     /// Closes the connections that needed the dropped actions and did not read them when they
     /// could.
-    fn cut_behind(&mut self, goes: u64) {
+    fn close_slow_connections(&mut self, goes: u64) {
         let live = |transport: &Transport| {
             matches!(transport.stage, Stage::Live(_)) && transport.over != Some(CloseReason::Behind)
         };
         for (conn, transport) in &mut self.transports {
             if transport.cursor < goes
                 && live(transport)
-                && !transport.outlives(&self.log, goes, self.limits.log_bytes)
+                && !transport.retain_pending(&self.log, goes, self.limits.log_bytes)
             {
                 milestone!("toolcall.host.behind", conn = conn.0);
                 transport.over = Some(CloseReason::Behind);

@@ -43,18 +43,18 @@ pub(super) fn answered(result: &impl Serialize) -> Answered {
 }
 
 /// Parses parameters, or refuses them.
-fn wanted<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, (i64, String)> {
+fn parse_params<T: DeserializeOwned>(given: Option<&RawValue>) -> Result<T, (i64, String)> {
     params(given).map_err(|error| (code::INVALID_PARAMS, error))
 }
 
 impl HostCore {
     /// Handles a received frame.
-    pub fn hear(&mut self, conn: ConnId, frame: &[u8], now: Instant) {
+    pub fn on_frame(&mut self, conn: ConnId, frame: &[u8], now: Instant) {
         self.catch_up(now);
         if self.over(conn).is_some() {
             return;
         }
-        self.heard(conn, now);
+        self.record_activity(conn, now);
         match Message::parse(frame) {
             Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
                 self.malformed(conn, code::INVALID_REQUEST, "an id that is too long");
@@ -63,10 +63,10 @@ impl HostCore {
                 self.request(conn, id, &method, params.as_deref(), now)
             }
             Ok(Message::Notification { method, params }) => {
-                self.notified(conn, &method, params.as_deref(), now)
+                self.on_notification(conn, &method, params.as_deref(), now)
             }
-            Ok(Message::Response { id, result }) => self.replied(conn, &id, Ok(result)),
-            Ok(Message::Error { id, error }) => self.replied(conn, &id, Err(error)),
+            Ok(Message::Response { id, result }) => self.on_client_answer(conn, &id, Ok(result)),
+            Ok(Message::Error { id, error }) => self.on_client_answer(conn, &id, Err(error)),
             Err(malformed) => self.malformed(conn, code::PARSE, &malformed.to_string()),
         }
     }
@@ -98,11 +98,11 @@ impl HostCore {
             .is_some_and(|transport| matches!(transport.stage, Stage::Fresh(_)));
         let answer = match (method, self.client_of(conn)) {
             (method::PING, _) => answered(&()),
-            (method::INITIALIZE, _) if fresh => match wanted(given) {
+            (method::INITIALIZE, _) if fresh => match parse_params(given) {
                 Ok(params) => return self.initialize(conn, id, params, now),
                 Err(refusal) => Err(refusal),
             },
-            (method::RECONNECT, _) if fresh => match wanted(given) {
+            (method::RECONNECT, _) if fresh => match parse_params(given) {
                 Ok(params) => return self.reconnect(conn, id, params, now),
                 Err(refusal) => Err(refusal),
             },
@@ -110,11 +110,11 @@ impl HostCore {
                 refused(code::INVALID_REQUEST, "the connection is already initialized")
             }
             (_, None) => refused(code::UNKNOWN_METHOD, "not allowed before the handshake"),
-            (method::SUBSCRIBE, Some(_)) => match wanted(given) {
+            (method::SUBSCRIBE, Some(_)) => match parse_params(given) {
                 Ok(params) => return self.subscribe(conn, id, &params, now),
                 Err(refusal) => Err(refusal),
             },
-            (method::CREATE_SESSION, Some(client)) => match wanted(given) {
+            (method::CREATE_SESSION, Some(client)) => match parse_params(given) {
                 Ok(params) => return self.create_session(conn, id, client, params, now),
                 Err(refusal) => Err(refusal),
             },
@@ -141,15 +141,21 @@ impl HostCore {
         now: Instant,
     ) -> Answered {
         match method {
-            method::DISPOSE_SESSION => self.dispose_session(wanted(given)?, now),
-            method::CREATE_CHAT => self.create_chat(wanted(given)?, now),
-            method::DISPOSE_CHAT => self.dispose_chat(wanted(given)?, now),
-            method::AUTHENTICATE => self.authenticate(client, wanted(given)?),
+            method::DISPOSE_SESSION => self.dispose_session(parse_params(given)?, now),
+            method::CREATE_CHAT => self.create_chat(parse_params(given)?, now),
+            method::DISPOSE_CHAT => self.dispose_chat(parse_params(given)?, now),
+            method::AUTHENTICATE => self.authenticate(client, parse_params(given)?),
             _ => refused(code::UNKNOWN_METHOD, "unknown method"),
         }
     }
 
-    fn notified(&mut self, conn: ConnId, method: &str, given: Option<&RawValue>, now: Instant) {
+    fn on_notification(
+        &mut self,
+        conn: ConnId,
+        method: &str,
+        given: Option<&RawValue>,
+        now: Instant,
+    ) {
         let Some(client) = self.client_of(conn) else {
             return self.end(conn, CloseReason::Broke("a notification before the handshake"));
         };
@@ -208,7 +214,7 @@ impl HostCore {
         }
         ids.push(id);
         let ready = self.load(channel, now);
-        self.review_all(now);
+        self.update_waits(now);
         if ready {
             let Some(Subscription::Pending(ids)) = self
                 .transports
@@ -238,7 +244,7 @@ impl HostCore {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         if !there {
             transport.subscriptions.remove(channel);
-            self.review_all(now);
+            self.update_waits(now);
             return self
                 .send(conn, Message::error(id, code::NOT_FOUND, "there is no such channel"));
         }
@@ -287,8 +293,8 @@ impl HostCore {
                 self.release(client, &[session], ReleaseReason::Released, now);
             }
         }
-        self.review_all(now);
-        self.let_go(channel);
+        self.update_waits(now);
+        self.evict_if_unused(channel);
     }
 
     fn create_chat(&mut self, params: CreateChatParams, now: Instant) -> Answered {
@@ -325,7 +331,7 @@ impl HostCore {
         }
         self.save(&session);
         // No client holds the new chat yet.
-        self.let_go(&name);
+        self.evict_if_unused(&name);
         answered(&())
     }
 
@@ -345,7 +351,7 @@ impl HostCore {
     }
 
     /// Returns the connections that match a predicate.
-    pub(super) fn who(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
+    pub(super) fn connections_matching(&self, is_one: impl Fn(&Transport) -> bool) -> Vec<ConnId> {
         self.transports
             .iter()
             .filter(|(_, transport)| is_one(transport))
@@ -356,8 +362,9 @@ impl HostCore {
     /// Removes a chat. Subscribers of its session learn it from the session's action. Subscribers
     /// of the chat alone receive the same action.
     pub(super) fn remove_chat(&mut self, chat: &str, session: &str, now: Instant) {
-        let lookers =
-            self.who(|transport| transport.is_active(chat) && !transport.is_active(session));
+        let lookers = self.connections_matching(|transport| {
+            transport.is_active(chat) && !transport.is_active(session)
+        });
         self.remove_channel(chat, now);
         let removed =
             StateAction::SessionChatRemoved(SessionChatRemovedAction { chat: chat.to_owned() });
@@ -391,7 +398,7 @@ impl HostCore {
         };
         let untold = transport
             .after_cursor(&self.log)
-            .filter(|envelope| envelope.channel == session && transport.is_owed(envelope));
+            .filter(|envelope| envelope.channel == session && transport.must_receive(envelope));
         let removals = untold.filter_map(|envelope| match &envelope.action {
             StateAction::SessionChatRemoved(removed) => {
                 Some((removed.chat.clone(), envelope.clone()))

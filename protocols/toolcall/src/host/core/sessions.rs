@@ -8,7 +8,7 @@ use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
 use super::HostCore;
-use super::making::Making;
+use super::pending_creation::PendingCreation;
 use super::requests::{Answered, answered, refused};
 use crate::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
 use crate::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
@@ -29,15 +29,15 @@ impl HostCore {
         params: CreateSessionParams,
         now: Instant,
     ) {
-        if let Err((code, why)) = self.may_make(&client, &params) {
+        if let Err((code, why)) = self.check_creation(&client, &params) {
             return self.answer(conn, id, refused(code, why));
         }
         let name = params.channel.clone();
-        self.making.push(Making { conn, id, client, params });
+        self.pending_creation.push(PendingCreation { conn, id, client, params });
         self.load(&name, now);
     }
 
-    fn may_make(
+    fn check_creation(
         &self,
         client: &str,
         params: &CreateSessionParams,
@@ -53,7 +53,7 @@ impl HostCore {
         {
             return Err((code::SESSION_EXISTS, "a session with that name already exists"));
         }
-        if self.sessions().max(self.making.len()) >= self.limits.sessions {
+        if self.sessions().max(self.pending_creation.len()) >= self.limits.sessions {
             return Err((code::CONFLICT, "there are too many sessions"));
         }
         if params.provider.as_ref().is_some_and(|provider| *provider != self.identity.provider) {
@@ -67,12 +67,12 @@ impl HostCore {
 
     /// Continues the waiting requests to create a session with this name, after the host knows
     /// whether it exists. The first request succeeds.
-    pub(super) fn make_those_that_wait(&mut self, name: &str, now: Instant) {
-        for Making { conn, id, client, params } in
-            self.take_making(|making| making.params.channel == name)
+    pub(super) fn create_waiting_sessions(&mut self, name: &str, now: Instant) {
+        for PendingCreation { conn, id, client, params } in
+            self.take_pending_creations(|pending_creation| pending_creation.params.channel == name)
         {
-            let made = match self.may_make(&client, &params) {
-                Ok(()) => self.make(params, now),
+            let made = match self.check_creation(&client, &params) {
+                Ok(()) => self.create(params, now),
                 Err((code, why)) => refused(code, why),
             };
             self.answer(conn, id, made);
@@ -81,8 +81,10 @@ impl HostCore {
 
     /// Refuses the waiting requests to create this session, because the host could not find out
     /// whether it exists.
-    pub(super) fn make_none(&mut self, name: &str) {
-        for Making { conn, id, .. } in self.take_making(|making| making.params.channel == name) {
+    pub(super) fn refuse_waiting_sessions(&mut self, name: &str) {
+        for PendingCreation { conn, id, .. } in
+            self.take_pending_creations(|pending_creation| pending_creation.params.channel == name)
+        {
             self.answer(
                 conn,
                 id,
@@ -92,17 +94,21 @@ impl HostCore {
     }
 
     /// Drops the requests to create sessions that came over this connection.
-    pub(super) fn make_nothing_for(&mut self, conn: ConnId) {
-        drop(self.take_making(|making| making.conn == conn));
+    pub(super) fn drop_creations_of(&mut self, conn: ConnId) {
+        drop(self.take_pending_creations(|pending_creation| pending_creation.conn == conn));
     }
 
-    fn take_making(&mut self, which: impl Fn(&Making) -> bool) -> Vec<Making> {
-        let (these, others) = std::mem::take(&mut self.making).into_iter().partition(which);
-        self.making = others;
+    fn take_pending_creations(
+        &mut self,
+        which: impl Fn(&PendingCreation) -> bool,
+    ) -> Vec<PendingCreation> {
+        let (these, others) =
+            std::mem::take(&mut self.pending_creation).into_iter().partition(which);
+        self.pending_creation = others;
         these
     }
 
-    fn make(&mut self, params: CreateSessionParams, now: Instant) -> Answered {
+    fn create(&mut self, params: CreateSessionParams, now: Instant) -> Answered {
         let CreateSessionParams { channel: name, active_client: active, .. } = params;
         let provider = self.identity.provider.clone();
         self.add_session(&name, &provider);
@@ -164,7 +170,11 @@ impl HostCore {
         now: Instant,
     ) -> Answered {
         let name = params.channel;
-        if self.making.iter().any(|making| making.params.channel == name) {
+        if self
+            .pending_creation
+            .iter()
+            .any(|pending_creation| pending_creation.params.channel == name)
+        {
             return refused(code::CONFLICT, "it is being made");
         }
         if !matches!(self.state(&name), Some(SnapshotState::Session(_))) {
@@ -173,7 +183,7 @@ impl HostCore {
         for chat in self.chats_of(&name) {
             self.remove_chat(&chat, &name, now);
         }
-        for conn in self.who(|transport| transport.is_active(&name)) {
+        for conn in self.connections_matching(|transport| transport.is_active(&name)) {
             self.notify_removals(conn, &name);
         }
         self.remove_channel(&name, now);

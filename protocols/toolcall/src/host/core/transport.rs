@@ -129,7 +129,7 @@ impl Transport {
 
     /// Whether this connection must receive an action. A client always receives its own actions,
     /// whatever it subscribes to by now, because it waits for their outcome.
-    pub(super) fn is_owed(&self, envelope: &ActionEnvelope) -> bool {
+    pub(super) fn must_receive(&self, envelope: &ActionEnvelope) -> bool {
         match (&self.stage, &envelope.origin) {
             (Stage::Live(client), Some(origin)) if origin.client_id == *client => return true,
             _ => {}
@@ -176,8 +176,11 @@ impl Transport {
         until: u64,
     ) -> Option<Arc<ActionEnvelope>> {
         let due = |envelope: &&Arc<ActionEnvelope>| envelope.server_seq <= until;
-        let next =
-            self.after_cursor(log).take_while(due).find(|envelope| self.is_owed(envelope)).cloned();
+        let next = self
+            .after_cursor(log)
+            .take_while(due)
+            .find(|envelope| self.must_receive(envelope))
+            .cloned();
         self.cursor = self.cursor.max(next.as_ref().map_or(until, |envelope| envelope.server_seq));
         while self.kept.front().is_some_and(|(_, envelope)| envelope.server_seq <= self.cursor) {
             self.kept.pop_front();
@@ -188,7 +191,7 @@ impl Transport {
     /// Keeps the actions that this connection still needs before the log drops everything up to
     /// this number. Returns `false` if the connection is behind: it did not read them when they
     /// were offered, or more than `most` bytes are kept.
-    pub(super) fn outlives(
+    pub(super) fn retain_pending(
         &mut self,
         log: &Retention<Arc<ActionEnvelope>>,
         went: u64,
@@ -202,7 +205,7 @@ impl Transport {
             .map(|(_, envelope)| envelope)
             .take_while(|envelope| envelope.server_seq <= went);
         let owed = goes
-            .filter(|envelope| self.is_owed(envelope))
+            .filter(|envelope| self.must_receive(envelope))
             .map(|owed| (weight(&owed.action), owed.clone()))
             .collect::<Vec<_>>();
         self.kept.extend(owed);
@@ -252,7 +255,7 @@ impl Handshake {
 
     /// Treats the channels that would make the answer too long as missing; the client can subscribe
     /// to each of them separately.
-    pub(super) fn leave_out(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
+    pub(super) fn drop_oversized(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
         let mut total = 0;
         let (fit, over) = std::mem::take(&mut self.channels).into_iter().partition(|channel| {
             total += weight(channel);

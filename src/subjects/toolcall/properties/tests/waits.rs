@@ -18,28 +18,28 @@ fn waits(scripted: ScriptedRun, channel: &str, from: u64, to: u64) -> ScriptedRu
 #[test]
 fn the_host_does_not_wait_for_a_connected_client_that_watches() {
     let back = || calls(here_until(Some(5_000)).conn(2, 9_000, None), 1_000, "call-1", "client");
-    let scripted = |to| waits(taken_in(back(), 10_000, "2"), "c1", 5_000, to).horizon(60_000);
+    let scripted = |to| waits(accepted(back(), 10_000, "2"), "c1", 5_000, to).horizon(60_000);
     holds(&scripted(10_000 + MOMENT), waits_have_causes);
     assert_eq!(
-        breaks(&scripted(10_001 + MOMENT), waits_have_causes),
+        violations(&scripted(10_001 + MOMENT), waits_have_causes),
         [
             "client: the host waited for it in c1 from 5.000 s on, although it was connected and subscribed to the channel (at 10.620 s)"
         ]
     );
     let older = || {
         calls(
-            taken_in(here_until(None).conn(2, 40, Some(5_000)), 50, "2"),
+            accepted(here_until(None).conn(2, 40, Some(5_000)), 50, "2"),
             1_000,
             "call-1",
             "client",
         )
     };
     assert_eq!(
-        breaks(&waits(older(), "c1", 5_000, 9_000), waits_have_causes).len(),
+        violations(&waits(older(), "c1", 5_000, 9_000), waits_have_causes).len(),
         1,
         "an older connection is one"
     );
-    let let_go = saw(taken_in(back(), 10_000, "2"), 10_100, "client", "c1", "let go");
+    let let_go = saw(accepted(back(), 10_000, "2"), 10_100, "client", "c1", "let go");
     holds(&waits(let_go, "c1", 5_000, 30_000), waits_have_causes);
 }
 
@@ -52,13 +52,13 @@ fn the_host_does_not_wait_if_nothing_depends_on_the_client() {
     };
     holds(&scripted(9_000 + MOMENT), waits_have_causes);
     assert_eq!(
-        breaks(&scripted(9_001 + MOMENT), waits_have_causes),
+        violations(&scripted(9_001 + MOMENT), waits_have_causes),
         [
             "client: the host waited for it in c1 from 5.000 s on, although it had no open call in the channel since 9.000 s (at 9.620 s)"
         ]
     );
     assert_eq!(
-        breaks(&waits(here_until(Some(5_000)), "c1", 5_000, 9_000), waits_have_causes).len(),
+        violations(&waits(here_until(Some(5_000)), "c1", 5_000, 9_000), waits_have_causes).len(),
         1,
         "there never was one"
     );
@@ -79,7 +79,7 @@ fn the_host_does_not_wait_if_nothing_depends_on_the_client() {
     };
     holds(&placed(35_000).horizon(60_000), waits_have_causes);
     assert_eq!(
-        breaks(&placed(40_000).horizon(60_000), waits_have_causes),
+        violations(&placed(40_000).horizon(60_000), waits_have_causes),
         [
             "client: the host waited for it in s1 from 5.000 s on, although it had no place in the channel since 35.000 s (at 35.620 s)"
         ]
@@ -99,7 +99,7 @@ fn a_removed_session_has_no_places() {
     };
     holds(&waits(gone(), "s1", 5_000, 9_000).horizon(60_000), waits_have_causes);
     assert_eq!(
-        breaks(&waits(gone(), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes),
+        violations(&waits(gone(), "s1", 5_000, 20_000).horizon(60_000), waits_have_causes),
         [
             "client: the host waited for it in s1 from 5.000 s on, although it had no place in the channel since 9.000 s (at 9.620 s)"
         ]
@@ -126,7 +126,7 @@ fn a_dead_host_waits_for_no_client() {
     };
     holds(&scripted(|scripted| scripted.died("server", 5_000)), waits_have_causes);
     assert_eq!(
-        breaks(
+        violations(
             &scripted(|scripted| scripted.died("server", 4_000).started("server", 4_500)),
             waits_have_causes
         )
@@ -155,11 +155,11 @@ fn a_client_that_was_asked_to_join_may_have_a_place() {
     };
     holds(&scripted("watch", 4_020), waits_have_causes);
     assert_eq!(
-        breaks(&scripted("watch", 3_999), waits_have_causes).len(),
+        violations(&scripted("watch", 3_999), waits_have_causes).len(),
         1,
         "it joined before it lost its place"
     );
-    assert_eq!(breaks(&scripted("rename", 4_020), waits_have_causes).len(), 1);
+    assert_eq!(violations(&scripted("rename", 4_020), waits_have_causes).len(), 1);
     let asked =
         here_until(Some(5_000)).asked_as(7, 3_990, Class::InFlight, "watch", r#"{"chat": "s1"}"#);
     let refused = waits(
@@ -169,7 +169,7 @@ fn a_client_that_was_asked_to_join_may_have_a_place() {
         20_000,
     )
     .horizon(60_000);
-    assert_eq!(breaks(&refused, waits_have_causes).len(), 1, "it was refused");
+    assert_eq!(violations(&refused, waits_have_causes).len(), 1, "it was refused");
 }
 
 /// A host with a held task accepts a connection that the client has already lost.
@@ -189,8 +189,8 @@ fn a_client_accepted_too_late_is_not_present() {
             "toolcall.host.arriving",
             &[("conn", "2"), ("client", "client")],
         );
-        waits(taken_in(scripted, 2_000, "2"), "c1", 2_200, 20_000).horizon(60_000)
+        waits(accepted(scripted, 2_000, "2"), "c1", 2_200, 20_000).horizon(60_000)
     };
     holds(&scripted(1_200), waits_have_causes);
-    assert_eq!(breaks(&scripted(30_000), waits_have_causes).len(), 1);
+    assert_eq!(violations(&scripted(30_000), waits_have_causes).len(), 1);
 }

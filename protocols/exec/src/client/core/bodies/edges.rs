@@ -17,16 +17,16 @@ use crate::client::{Failure, State};
 use crate::limits::ClientLimits;
 use crate::wire::{Message, RequestId, method};
 
-struct Zero;
+struct ZeroEntropy;
 
-impl Entropy for Zero {
+impl Entropy for ZeroEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(0);
     }
 }
 
 /// A core, and the handles of its user.
-struct Hand {
+struct CoreTest {
     core: Core,
     _state: watch::Receiver<State>,
     sent: Vec<(Generation, Message)>,
@@ -36,13 +36,13 @@ struct Hand {
 
 type Answered = oneshot::Receiver<Result<Box<RawValue>, Failure>>;
 
-impl Hand {
+impl CoreTest {
     fn new() -> Self {
         let (state, observed) = watch::channel(State::Recovering);
-        let core = Core::new(ClientLimits::default(), Arc::new(Zero), state, Instant::now());
-        let mut hand = Self { core, _state: observed, sent: Vec::new(), newest: None };
-        hand.carry_out();
-        hand
+        let core = Core::new(ClientLimits::default(), Arc::new(ZeroEntropy), state, Instant::now());
+        let mut test = Self { core, _state: observed, sent: Vec::new(), newest: None };
+        test.carry_out();
+        test
     }
 
     fn carry_out(&mut self) {
@@ -56,23 +56,26 @@ impl Hand {
         }
     }
 
-    fn hear(&mut self, generation: Generation, report: Report) {
-        self.core.hear(generation, report, Instant::now());
+    fn on_report(&mut self, generation: Generation, report: Report) {
+        self.core.on_report(generation, report, Instant::now());
         self.carry_out();
     }
 
     /// Completes the handshake of the newest connection, which is then installed.
     fn connect(&mut self) -> Generation {
         let generation = self.newest.expect("an attempt was begun");
-        self.hear(generation, Report::Opened { conn: generation.attempt });
+        self.on_report(generation, Report::Opened { conn: generation.attempt });
         let session = json!({ "sessionId": "s" });
-        self.hear(generation, Report::Message(Message::response(RequestId::Number(1), &session)));
+        self.on_report(
+            generation,
+            Report::Message(Message::response(RequestId::Number(1), &session)),
+        );
         generation
     }
 
     /// Loses the connection, and passes the pause before the next attempt.
     async fn lose(&mut self, generation: Generation) {
-        self.hear(generation, Report::Over(CloseReason::Malformed));
+        self.on_report(generation, Report::Over(CloseReason::Malformed));
         tokio::time::advance(Duration::from_secs(1)).await;
         self.core.wake(Instant::now());
         self.carry_out();
@@ -85,7 +88,7 @@ impl Hand {
         let params = to_raw_value(&json!({ "requestId": format!("http-{number}") })).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
         let (kind, method) = (RetryPolicy::Body(feed), method::HTTP_REQUEST);
-        self.core.ask(
+        self.core.on_command(
             Command::Call(Call { kind, method, params, process: None, until, answer, refusals: 0 }),
             Instant::now(),
         );
@@ -107,7 +110,7 @@ impl Hand {
 
     fn answer(&mut self, generation: Generation) {
         let id = self.request(generation).expect("it was sent");
-        self.hear(
+        self.on_report(
             generation,
             Report::Message(Message::response(id, &json!({ "status": 200, "headers": [] }))),
         );
@@ -115,57 +118,60 @@ impl Hand {
 
     fn delta(&mut self, generation: Generation, number: u64, seq: u64, done: bool) {
         let delta = json!({ "requestId": format!("http-{number}"), "seq": seq, "deltaBase64": "YQ==", "done": done });
-        self.hear(generation, Report::Message(Message::notification(method::HTTP_BODY, &delta)));
+        self.on_report(
+            generation,
+            Report::Message(Message::notification(method::HTTP_BODY, &delta)),
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_connection_fails_open_bodies_and_requests_in_flight_at_once() {
-    let mut hand = Hand::new();
-    let first = hand.connect();
-    let (mut answered, mut flowing) = hand.ask(1);
-    hand.answer(first);
-    hand.delta(first, 1, 1, false);
-    let (mut waiting, _in_flight) = hand.ask(2);
-    hand.hear(first, Report::Over(CloseReason::Malformed));
+    let mut test = CoreTest::new();
+    let first = test.connect();
+    let (mut answered, mut flowing) = test.ask(1);
+    test.answer(first);
+    test.delta(first, 1, 1, false);
+    let (mut waiting, _in_flight) = test.ask(2);
+    test.on_report(first, Report::Over(CloseReason::Malformed));
     assert!(answered.try_recv().unwrap().is_ok(), "an answer that had come stays one");
     assert_eq!(flowing.next().await, Some(Err(Failure::ConnectionLost)));
     assert_eq!(flowing.next().await, None);
     assert_eq!(waiting.try_recv().unwrap().unwrap_err(), Failure::ConnectionLost);
-    assert_eq!(hand.core.resources().bodies, 0);
+    assert_eq!(test.core.resources().bodies, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_requested_during_a_recovery_is_not_failed_by_the_earlier_loss() {
-    let mut hand = Hand::new();
-    let first = hand.connect();
-    hand.lose(first).await;
-    let (mut answered, mut body) = hand.ask(1);
-    let second = hand.newest.expect("an attempt was begun");
-    hand.hear(second, Report::Over(CloseReason::Unconnected));
+    let mut test = CoreTest::new();
+    let first = test.connect();
+    test.lose(first).await;
+    let (mut answered, mut body) = test.ask(1);
+    let second = test.newest.expect("an attempt was begun");
+    test.on_report(second, Report::Over(CloseReason::Unconnected));
     tokio::time::advance(Duration::from_secs(1)).await;
-    hand.core.wake(Instant::now());
-    hand.carry_out();
+    test.core.wake(Instant::now());
+    test.carry_out();
     assert!(answered.try_recv().is_err(), "it still waits, whatever becomes of attempts");
-    let third = hand.connect();
-    hand.answer(third);
+    let third = test.connect();
+    test.answer(third);
     assert!(answered.try_recv().unwrap().is_ok());
-    hand.delta(third, 1, 1, true);
+    test.delta(third, 1, 1, true);
     assert_eq!(body.next().await.unwrap().unwrap(), "a");
     assert_eq!(body.next().await, None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pieces_of_an_older_generation_reach_no_newer_body() {
-    let mut hand = Hand::new();
-    let first = hand.connect();
-    hand.lose(first).await;
-    let second = hand.connect();
-    let (_answered, mut body) = hand.ask(1);
-    hand.answer(second);
-    hand.delta(first, 1, 1, true);
-    hand.delta(second, 1, 1, false);
-    hand.delta(second, 1, 2, true);
+    let mut test = CoreTest::new();
+    let first = test.connect();
+    test.lose(first).await;
+    let second = test.connect();
+    let (_answered, mut body) = test.ask(1);
+    test.answer(second);
+    test.delta(first, 1, 1, true);
+    test.delta(second, 1, 1, false);
+    test.delta(second, 1, 2, true);
     for _ in 0..2 {
         assert_eq!(body.next().await.unwrap().unwrap(), "a");
     }
@@ -174,23 +180,23 @@ async fn pieces_of_an_older_generation_reach_no_newer_body() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_is_dropped_is_forgotten_and_its_pieces_are_ignored() {
-    let mut hand = Hand::new();
-    let first = hand.connect();
-    let (_answered, _body) = hand.ask(1);
-    hand.answer(first);
-    hand.core.ask(Command::Forget(1), Instant::now());
-    assert_eq!(hand.core.resources().bodies, 0);
-    hand.delta(first, 1, 1, true);
-    assert_eq!(hand.core.resources().bodies, 0);
+    let mut test = CoreTest::new();
+    let first = test.connect();
+    let (_answered, _body) = test.ask(1);
+    test.answer(first);
+    test.core.on_command(Command::Forget(1), Instant::now());
+    assert_eq!(test.core.resources().bodies, 0);
+    test.delta(first, 1, 1, true);
+    assert_eq!(test.core.resources().bodies, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_the_client_fails_its_bodies() {
-    let mut hand = Hand::new();
-    let first = hand.connect();
-    let (_answered, mut body) = hand.ask(1);
-    hand.answer(first);
+    let mut test = CoreTest::new();
+    let first = test.connect();
+    let (_answered, mut body) = test.ask(1);
+    test.answer(first);
     let (done, _told) = oneshot::channel();
-    hand.core.ask(Command::Close { done }, Instant::now());
+    test.core.on_command(Command::Close { done }, Instant::now());
     assert_eq!(body.next().await, Some(Err(Failure::Closed)));
 }

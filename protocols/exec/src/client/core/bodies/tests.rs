@@ -54,9 +54,9 @@ async fn reported(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
 #[tokio::test]
 async fn a_body_ends_with_the_bytes_of_its_last_piece() {
     let (mut bodies, mut readers) = bodies(1);
-    bodies.hear(delta(1, 1, "a")).unwrap();
+    bodies.on_piece(delta(1, 1, "a")).unwrap();
     assert_eq!(reported(&mut readers[0]).await, ("a".to_owned(), None));
-    bodies.hear(last(1, 2, "b")).unwrap();
+    bodies.on_piece(last(1, 2, "b")).unwrap();
     assert_eq!(reported(&mut readers[0]).await, ("b".to_owned(), Some(Ok(()))));
     assert_eq!(bodies.len(), 0);
 }
@@ -65,8 +65,8 @@ async fn a_body_ends_with_the_bytes_of_its_last_piece() {
 async fn a_piece_that_is_missing_or_repeated_is_a_gap_behind_those_before_it() {
     for seq in [1, 3] {
         let (mut bodies, mut readers) = bodies(2);
-        bodies.hear(delta(1, 1, "a")).unwrap();
-        bodies.hear(delta(1, seq, "b")).unwrap();
+        bodies.on_piece(delta(1, 1, "a")).unwrap();
+        bodies.on_piece(delta(1, seq, "b")).unwrap();
         assert_eq!(reported(&mut readers[0]).await, ("a".to_owned(), Some(Err(Failure::BodyGap))));
         assert_eq!(reported(&mut readers[1]).await, (String::new(), None), "the other one goes on");
     }
@@ -75,8 +75,8 @@ async fn a_piece_that_is_missing_or_repeated_is_a_gap_behind_those_before_it() {
 #[tokio::test]
 async fn a_body_that_the_server_reports_as_broken_keeps_earlier_pieces() {
     let (mut bodies, mut readers) = bodies(1);
-    bodies.hear(delta(1, 1, "a")).unwrap();
-    bodies.hear(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
+    bodies.on_piece(delta(1, 1, "a")).unwrap();
+    bodies.on_piece(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
     assert_eq!(
         reported(&mut readers[0]).await,
         ("ab".to_owned(), Some(Err(Failure::BodyBroken("gone".into()))))
@@ -87,9 +87,9 @@ async fn a_body_that_the_server_reports_as_broken_keeps_earlier_pieces() {
 async fn a_slow_reader_fails_alone_and_at_once() {
     let (mut bodies, mut readers) = bodies(2);
     for (seq, text) in (1..).zip(["a", "b", "c", "d"]) {
-        bodies.hear(delta(1, seq, text)).unwrap();
+        bodies.on_piece(delta(1, seq, text)).unwrap();
     }
-    bodies.hear(delta(2, 1, "a")).unwrap();
+    bodies.on_piece(delta(2, 1, "a")).unwrap();
     assert_eq!(reported(&mut readers[0]).await, (String::new(), Some(Err(Failure::BodyOverrun))));
     assert_eq!(reported(&mut readers[1]).await, ("a".to_owned(), None));
     assert_eq!(bodies.len(), 1);
@@ -98,7 +98,7 @@ async fn a_slow_reader_fails_alone_and_at_once() {
 #[tokio::test]
 async fn a_lost_connection_fails_its_bodies_and_no_later_body() {
     let (mut bodies, mut readers) = bodies(2);
-    bodies.hear(delta(1, 1, "a")).unwrap();
+    bodies.on_piece(delta(1, 1, "a")).unwrap();
     bodies.connection_lost();
     for reader in &mut readers {
         assert_eq!(reported(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
@@ -106,8 +106,8 @@ async fn a_lost_connection_fails_its_bodies_and_no_later_body() {
     let (commands, _) = mpsc::unbounded_channel();
     let (feed, mut newer) = body::body(3, BodyWindow { pieces: 2, bytes: 99 }, commands);
     bodies.put(feed);
-    bodies.hear(delta(1, 2, "late")).unwrap();
-    bodies.hear(delta(3, 1, "new")).unwrap();
+    bodies.on_piece(delta(1, 2, "late")).unwrap();
+    bodies.on_piece(delta(3, 1, "new")).unwrap();
     assert_eq!(reported(&mut newer).await, ("new".to_owned(), None));
 }
 
@@ -120,7 +120,7 @@ async fn pieces_of_unknown_and_forgotten_bodies_are_ignored() {
         delta(9, 1, "b"),
         BodyDelta { request_id: "else".into(), ..delta(2, 1, "c") },
     ] {
-        bodies.hear(delta).unwrap();
+        bodies.on_piece(delta).unwrap();
     }
     assert_eq!(reported(&mut readers[1]).await, (String::new(), None));
     assert_eq!(bodies.len(), 1);
@@ -132,7 +132,7 @@ async fn pieces_that_come_before_the_answer_are_kept() {
     let (feed, mut reader) = body::body(1, BodyWindow { pieces: 2, bytes: 99 }, commands);
     let mut bodies = Bodies::default();
     bodies.put(feed.clone());
-    bodies.hear(delta(1, 1, "a")).unwrap();
+    bodies.on_piece(delta(1, 1, "a")).unwrap();
     bodies.answered(&feed, true);
     assert_eq!(reported(&mut reader).await, ("a".to_owned(), None));
 }

@@ -1,6 +1,6 @@
 //! Tests of the merge of read answers and live events into one sequence.
 
-use reknit_resume::Taken;
+use reknit_resume::InsertOutcome;
 
 use super::super::process::{ProcessEvent, ProcessState};
 use super::*;
@@ -8,7 +8,7 @@ use crate::client::log::Via;
 use crate::wire::process::{OutputStream, ReadResult};
 
 /// A single process without a core.
-struct Bench {
+struct ProcessTest {
     process: ProcessState,
     seen: ObservedProcess,
     now: Instant,
@@ -16,7 +16,7 @@ struct Bench {
 
 const LIVE: Via = Via { generation: 2, live: true };
 
-impl Bench {
+impl ProcessTest {
     fn with(items: usize, weight: usize) -> Self {
         let log = Arc::new(Log::new(LogLimits { events: 1000, bytes: 1 << 20 }));
         let seen = ObservedProcess { key: Key { id: "p1".into(), serial: 1 }, log: log.clone() };
@@ -31,12 +31,12 @@ impl Bench {
         Self::with(256, 1 << 20)
     }
 
-    fn hear(&mut self, seq: u64, what: ProcessEvent) -> Result<Taken, Failure> {
-        self.process.hear(seq, what, LIVE, self.now)
+    fn on_event(&mut self, seq: u64, what: ProcessEvent) -> Result<InsertOutcome, Failure> {
+        self.process.on_event(seq, what, LIVE, self.now)
     }
 
-    fn output(&mut self, seq: u64, text: &'static str) -> Result<Taken, Failure> {
-        self.hear(seq, ProcessEvent::Output(OutputStream::Stdout, text.into()))
+    fn output(&mut self, seq: u64, text: &'static str) -> Result<InsertOutcome, Failure> {
+        self.on_event(seq, ProcessEvent::Output(OutputStream::Stdout, text.into()))
     }
 
     fn merge(
@@ -67,116 +67,113 @@ async fn exit_and_close_take_the_remaining_numbers() {
         ([(1, "a"), (3, "b")], "1=a 2=exit(7) 3=b 4=closed"),
         ([(2, "a"), (3, "b")], "1=exit(7) 2=a 3=b 4=closed"),
     ] {
-        let mut bench = Bench::new();
-        assert_eq!(bench.merge(&chunks, 5, Some(7), true), Ok(()));
-        assert_eq!((bench.reported().as_str(), bench.process.is_closed()), (reported, true));
+        let mut test = ProcessTest::new();
+        assert_eq!(test.merge(&chunks, 5, Some(7), true), Ok(()));
+        assert_eq!((test.reported().as_str(), test.process.is_closed()), (reported, true));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_without_a_close_takes_the_missing_number() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.merge(&[(1, "a")], 3, Some(0), false), Ok(()));
-    assert_eq!(bench.reported(), "1=a 2=exit(0)");
-    assert_eq!(bench.merge(&[(3, "late")], 5, Some(0), true), Ok(()));
-    assert_eq!(bench.reported(), "1=a 2=exit(0) 3=late 4=closed");
+    let mut test = ProcessTest::new();
+    assert_eq!(test.merge(&[(1, "a")], 3, Some(0), false), Ok(()));
+    assert_eq!(test.reported(), "1=a 2=exit(0)");
+    assert_eq!(test.merge(&[(3, "late")], 5, Some(0), true), Ok(()));
+    assert_eq!(test.reported(), "1=a 2=exit(0) 3=late 4=closed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_chunk_is_a_gap_and_no_later_event_is_published() {
-    let mut bench = Bench::new();
-    bench.output(1, "a").unwrap();
-    assert_eq!(bench.merge(&[(3, "c")], 4, None, false), gap(2, 3));
-    assert_eq!(bench.reported(), "1=a");
+    let mut test = ProcessTest::new();
+    test.output(1, "a").unwrap();
+    assert_eq!(test.merge(&[(3, "c")], 4, None, false), gap(2, 3));
+    assert_eq!(test.reported(), "1=a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_missing_numbers_are_never_taken_for_an_exit() {
-    let mut bench = Bench::new();
+    let mut test = ProcessTest::new();
     // 1 and 3 are missing: one of them was output that the server no longer has.
-    assert_eq!(bench.merge(&[(2, "b")], 5, Some(0), true), gap(1, 4));
-    assert_eq!(bench.reported(), "", "no exit before the output that precedes it");
+    assert_eq!(test.merge(&[(2, "b")], 5, Some(0), true), gap(1, 4));
+    assert_eq!(test.reported(), "", "no exit before the output that precedes it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_that_arrived_live_fills_no_missing_number() {
-    let mut bench = Bench::new();
-    bench.hear(3, ProcessEvent::Exited(0)).unwrap();
-    assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), false), gap(2, 3));
-    let mut bench = Bench::new();
-    bench.hear(2, ProcessEvent::Exited(0)).unwrap();
-    assert_eq!(bench.merge(&[(1, "a")], 4, Some(0), true), Ok(()));
-    assert_eq!(bench.reported(), "1=a 2=exit(0) 3=closed");
+    let mut test = ProcessTest::new();
+    test.on_event(3, ProcessEvent::Exited(0)).unwrap();
+    assert_eq!(test.merge(&[(1, "a")], 4, Some(0), false), gap(2, 3));
+    let mut test = ProcessTest::new();
+    test.on_event(2, ProcessEvent::Exited(0)).unwrap();
+    assert_eq!(test.merge(&[(1, "a")], 4, Some(0), true), Ok(()));
+    assert_eq!(test.reported(), "1=a 2=exit(0) 3=closed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_without_a_remaining_number_is_a_contradiction() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, Some(0), false), Err(Failure::Contradiction));
-    assert_eq!(bench.reported(), "");
+    let mut test = ProcessTest::new();
+    assert_eq!(test.merge(&[(1, "a"), (2, "b")], 3, Some(0), false), Err(Failure::Contradiction));
+    assert_eq!(test.reported(), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_arrived_live_and_was_read_is_published_once() {
-    let mut bench = Bench::new();
-    bench.output(1, "a").unwrap();
-    bench.output(3, "c").unwrap();
-    assert_eq!(bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Ok(()));
-    assert_eq!(bench.output(2, "b"), Ok(Taken::Known));
-    assert_eq!(bench.reported(), "1=a 2=b 3=c");
+    let mut test = ProcessTest::new();
+    test.output(1, "a").unwrap();
+    test.output(3, "c").unwrap();
+    assert_eq!(test.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Ok(()));
+    assert_eq!(test.output(2, "b"), Ok(InsertOutcome::Known));
+    assert_eq!(test.reported(), "1=a 2=b 3=c");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_event_newer_than_the_answer_waits_for_the_events_before_it() {
-    let mut bench = Bench::new();
-    bench.output(5, "e").unwrap();
-    assert_eq!(bench.merge(&[(1, "a"), (2, "b")], 3, None, false), Ok(()));
+    let mut test = ProcessTest::new();
+    test.output(5, "e").unwrap();
+    assert_eq!(test.merge(&[(1, "a"), (2, "b")], 3, None, false), Ok(()));
+    assert_eq!((test.reported().as_str(), test.process.behind_since), ("1=a 2=b", Some(test.now)));
+    test.output(4, "d").unwrap();
+    test.output(3, "c").unwrap();
     assert_eq!(
-        (bench.reported().as_str(), bench.process.behind_since),
-        ("1=a 2=b", Some(bench.now))
-    );
-    bench.output(4, "d").unwrap();
-    bench.output(3, "c").unwrap();
-    assert_eq!(
-        (bench.reported().as_str(), bench.process.behind_since),
+        (test.reported().as_str(), test.process.behind_since),
         ("1=a 2=b 3=c 4=d 5=e", None)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_older_than_the_published_events_changes_nothing() {
-    let mut bench = Bench::new();
-    bench.output(1, "a").unwrap();
-    bench.output(2, "b").unwrap();
-    assert_eq!(bench.merge(&[], 3, None, false), Ok(()));
-    assert_eq!(bench.merge(&[(9, "x")], 2, None, false), Ok(()), "it is not even looked at");
-    assert_eq!(bench.reported(), "1=a 2=b");
+    let mut test = ProcessTest::new();
+    test.output(1, "a").unwrap();
+    test.output(2, "b").unwrap();
+    assert_eq!(test.merge(&[], 3, None, false), Ok(()));
+    assert_eq!(test.merge(&[(9, "x")], 2, None, false), Ok(()), "it is not even looked at");
+    assert_eq!(test.reported(), "1=a 2=b");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_early_close_waits_for_all_events_before_it() {
-    let mut bench = Bench::new();
-    bench.hear(4, ProcessEvent::Closed).unwrap();
-    bench.output(1, "a").unwrap();
-    bench.hear(3, ProcessEvent::Exited(0)).unwrap();
-    assert_eq!((bench.reported().as_str(), bench.process.is_closed()), ("1=a", false));
-    bench.output(2, "b").unwrap();
+    let mut test = ProcessTest::new();
+    test.on_event(4, ProcessEvent::Closed).unwrap();
+    test.output(1, "a").unwrap();
+    test.on_event(3, ProcessEvent::Exited(0)).unwrap();
+    assert_eq!((test.reported().as_str(), test.process.is_closed()), ("1=a", false));
+    test.output(2, "b").unwrap();
     assert_eq!(
-        (bench.reported().as_str(), bench.process.is_closed()),
+        (test.reported().as_str(), test.process.is_closed()),
         ("1=a 2=b 3=exit(0) 4=closed", true)
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_mebibyte_of_tiny_chunks_is_merged_with_a_small_buffer() {
-    let mut bench = Bench::with(2, 2);
-    bench.seen.log = Arc::new(Log::new(LogLimits { events: 100_000, bytes: 1 << 20 }));
-    bench.process = ProcessState::new(1, bench.seen.log.clone(), Bounds { items: 2, weight: 2 });
-    bench.output(50_001, "z").unwrap();
+    let mut test = ProcessTest::with(2, 2);
+    test.seen.log = Arc::new(Log::new(LogLimits { events: 100_000, bytes: 1 << 20 }));
+    test.process = ProcessState::new(1, test.seen.log.clone(), Bounds { items: 2, weight: 2 });
+    test.output(50_001, "z").unwrap();
     let chunks: Vec<(u64, &str)> = (2..=50_000).map(|seq| (seq, "x")).collect();
-    assert_eq!(bench.merge(&chunks, 50_001, Some(3), false), Ok(()));
-    assert_eq!(bench.process.published(), 50_001);
-    assert!(bench.reported().starts_with("1=exit(3) 2=x 3=x"));
+    assert_eq!(test.merge(&chunks, 50_001, Some(3), false), Ok(()));
+    assert_eq!(test.process.published(), 50_001);
+    assert!(test.reported().starts_with("1=exit(3) 2=x 3=x"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,60 +182,60 @@ async fn inconsistent_events_are_a_contradiction() {
         vec![(4, ProcessEvent::Closed)],
         vec![(3, ProcessEvent::Exited(0)), (4, ProcessEvent::Closed)],
     ] {
-        let mut bench = Bench::new();
+        let mut test = ProcessTest::new();
         for (seq, what) in heard {
-            bench.hear(seq, what).unwrap();
+            test.on_event(seq, what).unwrap();
         }
-        assert_eq!(bench.output(5, "x"), Err(Failure::Contradiction), "output behind the close");
+        assert_eq!(test.output(5, "x"), Err(Failure::Contradiction), "output behind the close");
     }
-    let mut bench = Bench::new();
-    bench.hear(3, ProcessEvent::Exited(0)).unwrap();
-    assert_eq!(bench.hear(2, ProcessEvent::Exited(0)), Err(Failure::Contradiction), "two exits");
+    let mut test = ProcessTest::new();
+    test.on_event(3, ProcessEvent::Exited(0)).unwrap();
+    assert_eq!(test.on_event(2, ProcessEvent::Exited(0)), Err(Failure::Contradiction), "two exits");
     assert_eq!(
-        bench.hear(2, ProcessEvent::Closed),
+        test.on_event(2, ProcessEvent::Closed),
         Err(Failure::Contradiction),
         "a close before the exit"
     );
     assert_eq!(
-        bench.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false),
+        test.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false),
         Err(Failure::Contradiction),
         "output for an exit"
     );
-    let mut bench = Bench::new();
-    bench.output(1, "a").unwrap();
+    let mut test = ProcessTest::new();
+    test.output(1, "a").unwrap();
     assert_eq!(
-        bench.merge(&[(2, "b")], 3, Some(0), true),
+        test.merge(&[(2, "b")], 3, Some(0), true),
         Err(Failure::Contradiction),
         "output for the close"
     );
     assert_eq!(
-        bench.merge(&[(4, "b")], 3, None, false),
+        test.merge(&[(4, "b")], 3, None, false),
         Err(Failure::Contradiction),
         "output behind the end of the answer"
     );
-    assert_eq!(bench.reported(), "1=a");
+    assert_eq!(test.reported(), "1=a");
     assert_eq!(
-        bench.hear(2, ProcessEvent::Closed),
+        test.on_event(2, ProcessEvent::Closed),
         Err(Failure::Contradiction),
         "a close without an exit"
     );
-    let mut bench = Bench::new();
+    let mut test = ProcessTest::new();
     assert_eq!(
-        bench.merge(&[(1, "a")], 3, None, true),
+        test.merge(&[(1, "a")], 3, None, true),
         Err(Failure::Contradiction),
         "the same, from a read"
     );
-    assert_eq!(bench.reported(), "");
+    assert_eq!(test.reported(), "");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_greatest_numbers_cause_a_gap_without_overflow() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.merge(&[], u64::MAX, None, false), gap(1, u64::MAX - 1));
-    assert_eq!(bench.output(u64::MAX, "z"), Ok(Taken::Kept));
-    assert_eq!(bench.merge(&[], u64::MAX, Some(1), false), gap(1, u64::MAX - 1));
+    let mut test = ProcessTest::new();
+    assert_eq!(test.merge(&[], u64::MAX, None, false), gap(1, u64::MAX - 1));
+    assert_eq!(test.output(u64::MAX, "z"), Ok(InsertOutcome::Kept));
+    assert_eq!(test.merge(&[], u64::MAX, Some(1), false), gap(1, u64::MAX - 1));
     assert_eq!(
-        bench.merge(&[], u64::MAX, Some(1), true),
+        test.merge(&[], u64::MAX, Some(1), true),
         Err(Failure::Contradiction),
         "a close before what was heard"
     );
@@ -246,17 +243,17 @@ async fn the_greatest_numbers_cause_a_gap_without_overflow() {
 
 #[tokio::test(start_paused = true)]
 async fn early_events_beyond_the_bounds_are_dropped_highest_number_first() {
-    let mut bench = Bench::with(2, 100);
-    assert_eq!(bench.output(2, "b"), Ok(Taken::Kept));
-    assert_eq!(bench.output(3, "c"), Ok(Taken::Kept));
-    assert_eq!(bench.output(4, "d"), Ok(Taken::Dropped));
-    assert_eq!(bench.process.held_back(), (2, 2));
-    bench.output(1, "a").unwrap();
+    let mut test = ProcessTest::with(2, 100);
+    assert_eq!(test.output(2, "b"), Ok(InsertOutcome::Kept));
+    assert_eq!(test.output(3, "c"), Ok(InsertOutcome::Kept));
+    assert_eq!(test.output(4, "d"), Ok(InsertOutcome::Dropped));
+    assert_eq!(test.process.held_back(), (2, 2));
+    test.output(1, "a").unwrap();
     assert_eq!(
-        (bench.reported().as_str(), bench.process.behind_since),
-        ("1=a 2=b 3=c", Some(bench.now)),
+        (test.reported().as_str(), test.process.behind_since),
+        ("1=a 2=b 3=c", Some(test.now)),
         "4 is not forgotten"
     );
-    assert_eq!(bench.merge(&[(4, "d")], 5, None, false), Ok(()));
-    assert_eq!((bench.reported().as_str(), bench.process.behind_since), ("1=a 2=b 3=c 4=d", None));
+    assert_eq!(test.merge(&[(4, "d")], 5, None, false), Ok(()));
+    assert_eq!((test.reported().as_str(), test.process.behind_since), ("1=a 2=b 3=c 4=d", None));
 }

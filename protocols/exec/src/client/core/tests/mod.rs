@@ -20,7 +20,7 @@ mod starts;
 pub(super) type Answer = oneshot::Receiver<Result<Box<serde_json::value::RawValue>, Failure>>;
 
 /// A core and its environment.
-pub(super) struct Lab {
+pub(super) struct CoreTest {
     pub(super) core: Core,
     pub(super) now: Instant,
     pub(super) state: watch::Receiver<State>,
@@ -60,16 +60,16 @@ pub(super) fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-impl Lab {
+impl CoreTest {
     pub(super) fn with(limits: ClientLimits) -> Self {
         let (sender, state) = watch::channel(State::Recovering);
         let now = Instant::now();
         let core = Core::new(limits, Env::real().entropy, sender, now);
         let sent = VecDeque::new();
-        let mut lab =
+        let mut test =
             Self { core, now, state, sent, wire: None, opened: 0, alive: true, serials: 0 };
-        lab.carry_out();
-        lab
+        test.carry_out();
+        test
     }
 
     pub(super) fn new() -> Self {
@@ -78,16 +78,16 @@ impl Lab {
 
     /// Creates a core that is connected to the session `s`.
     pub(super) fn connected() -> Self {
-        let mut lab = Self::new();
-        lab.shake_hands();
-        lab
+        let mut test = Self::new();
+        test.complete_handshake();
+        test
     }
 
     /// Creates a connected core with running processes.
     pub(super) fn running<const N: usize>(ids: [&str; N]) -> (Self, [ObservedProcess; N]) {
-        let mut lab = Self::connected();
-        let seen = ids.map(|id| lab.started(id));
-        (lab, seen)
+        let mut test = Self::connected();
+        let seen = ids.map(|id| test.started(id));
+        (test, seen)
     }
 
     pub(super) fn carry_out(&mut self) {
@@ -117,7 +117,7 @@ impl Lab {
     // -- time -------------------------------------------------------------------------------------
 
     /// Advances the time, and wakes the core whenever it is due.
-    pub(super) fn pass(&mut self, time: Duration) {
+    pub(super) fn advance(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(due) = self.core.due().filter(|due| *due <= end) {
             let before = self.now;
@@ -134,29 +134,29 @@ impl Lab {
 
     // -- the server -------------------------------------------------------------------------------
 
-    pub(super) fn hear_from(&mut self, generation: Generation, report: Report) {
-        self.core.hear(generation, report, self.now);
+    pub(super) fn on_report_from(&mut self, generation: Generation, report: Report) {
+        self.core.on_report(generation, report, self.now);
         self.carry_out();
     }
 
-    pub(super) fn hear(&mut self, report: Report) {
-        self.hear_from(self.wire.expect("there is a connection"), report);
+    pub(super) fn on_report(&mut self, report: Report) {
+        self.on_report_from(self.wire.expect("there is a connection"), report);
     }
 
     /// Reports that the connection is open.
     pub(super) fn open(&mut self) {
-        self.hear(Report::Opened { conn: 7 });
+        self.on_report(Report::Opened { conn: 7 });
     }
 
     /// Reports the end of the connection after it has lived for a while.
     pub(super) fn cut(&mut self) {
-        self.pass(millis(1000));
-        self.hear(Report::Over(CloseReason::FoundDead));
+        self.advance(millis(1000));
+        self.on_report(Report::Over(CloseReason::FoundDead));
     }
 
     /// Takes the next sent message, which must be a request of this method. Returns its id and its
     /// parameters.
-    pub(super) fn asked(&mut self, method: &str) -> (RequestId, Value) {
+    pub(super) fn expect_request(&mut self, method: &str) -> (RequestId, Value) {
         match self.sent.pop_front() {
             Some(Message::Request { id, method: sent, params }) if sent == method => {
                 (id, serde_json::from_str(params.expect("it has some").get()).unwrap())
@@ -166,22 +166,22 @@ impl Lab {
     }
 
     /// Whether no sent message is left to examine.
-    pub(super) fn asked_nothing(&self) -> bool {
+    pub(super) fn nothing_sent(&self) -> bool {
         self.sent.is_empty()
     }
 
     pub(super) fn reply(&mut self, id: RequestId, result: &Value) {
-        self.hear(Report::Message(Message::response(id, result)));
+        self.on_report(Report::Message(Message::response(id, result)));
     }
 
     pub(super) fn refuse(&mut self, id: RequestId, code: i64, message: &str) {
-        self.hear(Report::Message(Message::error(id, code, message)));
+        self.on_report(Report::Message(Message::error(id, code, message)));
     }
 
     /// Opens the connection and answers the handshake, but not the catch-up reads.
-    pub(super) fn shake_hands(&mut self) {
+    pub(super) fn complete_handshake(&mut self) {
         self.open();
-        let (id, _) = self.asked("initialize");
+        let (id, _) = self.expect_request("initialize");
         self.reply(id, &json!({ "sessionId": "s" }));
         let outgoing = self.sent.pop_front();
         assert!(
@@ -210,15 +210,15 @@ impl Lab {
     }
 
     /// Takes the next sent message, which must be a read of this process after this event.
-    pub(super) fn asked_to_read(&mut self, process: &str, after: u64) -> RequestId {
-        let (id, params) = self.asked("process/read");
+    pub(super) fn expect_read(&mut self, process: &str, after: u64) -> RequestId {
+        let (id, params) = self.expect_request("process/read");
         assert_eq!(params, json!({ "processId": process, "afterSeq": after }));
         id
     }
 
     // -- the user ---------------------------------------------------------------------------------
 
-    pub(super) fn ask(
+    pub(super) fn request(
         &mut self,
         kind: RetryPolicy,
         method: &'static str,
@@ -234,7 +234,7 @@ impl Lab {
     }
 
     /// Makes a read of a process that may wait for `wait`.
-    pub(super) fn ask_to_read(&mut self, process: &ObservedProcess, wait: Duration) -> Answer {
+    pub(super) fn request_read(&mut self, process: &ObservedProcess, wait: Duration) -> Answer {
         let (answer, answered) = oneshot::channel();
         let params = ReadParams {
             process_id: process.key.id.to_string(),
@@ -258,7 +258,7 @@ impl Lab {
     }
 
     pub(super) fn command(&mut self, command: Command) {
-        assert!(self.core.ask(command, self.now).is_none());
+        assert!(self.core.on_command(command, self.now).is_none());
         self.carry_out();
     }
 
@@ -271,14 +271,14 @@ impl Lab {
             key: Key { id: id.into(), serial: self.serials },
             log: Arc::new(Log::new(room)),
         };
-        let answer = self.ask(RetryPolicy::Start, "process/start", Some(&seen));
+        let answer = self.request(RetryPolicy::Start, "process/start", Some(&seen));
         (seen, answer)
     }
 
     /// Requests the start of a process and answers the request.
     pub(super) fn started(&mut self, id: &str) -> ObservedProcess {
         let (seen, mut answer) = self.start(id);
-        let (request, _) = self.asked("process/start");
+        let (request, _) = self.expect_request("process/start");
         self.reply(request, &json!({ "processId": id }));
         assert!(answer.try_recv().unwrap().is_ok());
         seen

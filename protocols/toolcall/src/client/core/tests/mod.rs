@@ -17,7 +17,7 @@ mod runner;
 const S: Duration = Duration::from_secs(1);
 
 /// A client, and all its effects.
-struct Window {
+struct ClientTest {
     core: ClientCore,
     now: Instant,
     /// The connections that it asked to open.
@@ -28,7 +28,7 @@ struct Window {
     calls: Vec<String>,
 }
 
-impl Window {
+impl ClientTest {
     fn new() -> Self {
         Self::with(ClientLimits::default())
     }
@@ -37,10 +37,9 @@ impl Window {
         let now = Instant::now();
         let identity = ClientIdentity { client: "window".into(), tools: vec![named("tool")] };
         let core = ClientCore::new(limits, identity, now);
-        let mut window =
-            Self { core, now, opened: Vec::new(), sent: Vec::new(), calls: Vec::new() };
-        window.wait(Duration::ZERO);
-        window
+        let mut test = Self { core, now, opened: Vec::new(), sent: Vec::new(), calls: Vec::new() };
+        test.wait(Duration::ZERO);
+        test
     }
 
     /// Advances the time, and lets the client handle its timeouts.
@@ -72,7 +71,9 @@ impl Window {
                     self.calls.push(format!("run {} {}", run.call, run.input))
                 }
                 ClientEffect::Stop((_, _, call)) => self.calls.push(format!("stop {call}")),
-                ClientEffect::Asked { method, .. } => self.calls.push(format!("asked {method}")),
+                ClientEffect::AnswerRequest { method, .. } => {
+                    self.calls.push(format!("asked {method}"))
+                }
             }
         }
     }
@@ -91,16 +92,16 @@ impl Window {
         self.carry_out();
     }
 
-    fn hear(&mut self, message: &Value) {
-        self.core.hear(self.generation(), message.to_string().as_bytes(), self.now, 0);
+    fn deliver(&mut self, message: &Value) {
+        self.core.on_frame(self.generation(), message.to_string().as_bytes(), self.now, 0);
         self.carry_out();
     }
 
     /// Returns the id of the newest request of a method that the test has not read yet.
-    fn asked(&self, method: &str) -> i64 {
-        let asked =
+    fn request_id(&self, method: &str) -> i64 {
+        let request_id =
             self.sent.iter().rev().find(|sent| sent["method"] == method && sent["id"].is_i64());
-        asked.unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.methods()))["id"]
+        request_id.unwrap_or_else(|| panic!("{method} was not asked: {:?}", self.methods()))["id"]
             .as_i64()
             .unwrap()
     }
@@ -111,18 +112,18 @@ impl Window {
     }
 
     fn answer(&mut self, method: &str, result: Value) {
-        let id = self.asked(method);
-        self.hear(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+        let id = self.request_id(method);
+        self.deliver(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
     }
 
     fn refuse(&mut self, method: &str, code: i64) {
-        let id = self.asked(method);
-        self.hear(
+        let id = self.request_id(method);
+        self.deliver(
             &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": "no" } }),
         );
     }
 
-    fn welcome(&mut self, seq: u64, snapshots: Value) {
+    fn answer_initialize(&mut self, seq: u64, snapshots: Value) {
         let meta = json!({ "reknit.epoch": "epoch-1" });
         let result = json!({ "protocolVersion": "1.0.0", "serverSeq": seq, "snapshots": snapshots, "_meta": meta });
         self.answer("initialize", result);
@@ -135,7 +136,7 @@ impl Window {
 
     fn connecting(mut self) -> Self {
         self.open();
-        self.welcome(10, json!([]));
+        self.answer_initialize(10, json!([]));
         for (channel, snapshot) in [("s", session(10, "title")), ("c", chat(10, Value::Null))] {
             let _answered = self.subscribe(channel);
             self.answer("subscribe", json!({ "snapshot": snapshot }));
@@ -170,8 +171,8 @@ impl Window {
         answered
     }
 
-    fn happens(&mut self, seq: u64, channel: &str, action: &Value) {
-        self.hear(&action_message(
+    fn deliver_action(&mut self, seq: u64, channel: &str, action: &Value) {
+        self.deliver(&action_message(
             &json!({ "channel": channel, "action": action, "serverSeq": seq }),
         ));
     }
@@ -185,7 +186,7 @@ impl Window {
     }
 
     /// Loses the connection and opens the next one; the client asks the host to reconnect it.
-    fn comes_back(&mut self) {
+    fn reconnects(&mut self) {
         self.lose();
         self.wait(40 * S);
         self.open();

@@ -14,7 +14,7 @@ fn every_subscriber_receives_an_action_with_its_origin() {
             (1, &json!({ "clientId": "a", "clientSeq": 7 }))
         );
     }
-    assert_eq!(host.heard(stranger), Vec::<String>::new());
+    assert_eq!(host.received(stranger), Vec::<String>::new());
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn a_sender_receives_its_action_after_unsubscribing() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 7, "s", title("x"));
     host.notify(conn, "unsubscribe", json!({ "channel": "s" }));
-    assert_eq!(host.heard(conn), ["session/titleChanged"]);
+    assert_eq!(host.received(conn), ["session/titleChanged"]);
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_forged_host_action_is_refused_and_reported_to_its_sender_only() {
         let reported = host.actions(conn);
         assert!(reported.len() == 1 && reported[0]["rejectionReason"].is_string(), "{action}");
     }
-    assert_eq!((host.core.seq(), host.heard(watcher)), (before, Vec::new()));
+    assert_eq!((host.core.seq(), host.received(watcher)), (before, Vec::new()));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_repetition_before_the_echo_gets_a_single_answer() {
     let (mut host, conn) = Host::with_chat("a", &[]);
     host.dispatch(conn, 1, "s", title("once"));
     host.dispatch(conn, 1, "s", title("once"));
-    assert_eq!(host.heard(conn).len(), 1);
+    assert_eq!(host.received(conn).len(), 1);
 }
 
 #[test]

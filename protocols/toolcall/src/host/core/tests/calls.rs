@@ -116,7 +116,7 @@ fn an_agent_hears_how_a_call_ended_though_its_chat_is_gone() {
     let pending = host.calls("tool");
     host.dispatch(conn, 2, "c", completed(&id));
     let dispose = json!({ "jsonrpc": "2.0", "id": 99, "method": "disposeSession", "params": { "channel": "s" } });
-    host.core.hear(conn, dispose.to_string().as_bytes(), host.now);
+    host.core.on_frame(conn, dispose.to_string().as_bytes(), host.now);
     assert!(host.core.state("c").is_none());
     assert_eq!((host.call(&id), host.core.call(&pending)), ("completed", None));
     host.carry_out();
@@ -160,11 +160,11 @@ fn a_client_that_leaves_the_session_gives_its_calls_up() {
 fn a_request_of_the_host_fails_with_its_connection() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     let raw = || serde_json::value::to_raw_value(&json!({})).unwrap();
-    let mut nobody = host.core.ask("nobody", "resourceRead", raw(), host.now);
+    let mut nobody = host.core.send_host_request("nobody", "resourceRead", raw(), host.now);
     assert_eq!(nobody.try_recv().unwrap().unwrap_err(), Unanswered::Away);
 
     let (newer, _) = host.reconnect("window", host.core.seq(), &[]);
-    let mut lost = host.core.ask("window", "resourceRead", raw(), host.now);
+    let mut lost = host.core.send_host_request("window", "resourceRead", raw(), host.now);
     host.pull(newer);
     let asked = host.inbox[&newer]
         .iter()
@@ -176,7 +176,7 @@ fn a_request_of_the_host_fails_with_its_connection() {
     host.close(newer);
     assert_eq!(lost.try_recv().unwrap().unwrap_err(), Unanswered::Lost);
 
-    let mut answered = host.core.ask("window", "resourceRead", raw(), host.now);
+    let mut answered = host.core.send_host_request("window", "resourceRead", raw(), host.now);
     host.pull(conn);
     let asked =
         host.inbox[&conn].iter().find(|message| message["method"] == "resourceRead").unwrap()["id"]
@@ -184,7 +184,7 @@ fn a_request_of_the_host_fails_with_its_connection() {
     host.send(conn, &json!({ "jsonrpc": "2.0", "id": asked, "result": { "data": "x" } }));
     assert_eq!(answered.try_recv().unwrap().unwrap().get(), r#"{"data":"x"}"#);
 
-    let mut late = host.core.ask("window", "resourceRead", raw(), host.now);
+    let mut late = host.core.send_host_request("window", "resourceRead", raw(), host.now);
     host.wait(30 * S);
     assert_eq!(late.try_recv().unwrap().unwrap_err(), Unanswered::Late);
 }
@@ -193,7 +193,7 @@ fn a_request_of_the_host_fails_with_its_connection() {
 fn a_request_of_a_stopped_turn_is_given_up() {
     let (mut host, conn) = Host::with_chat("window", &[]);
     let raw = || serde_json::value::to_raw_value(&json!({})).unwrap();
-    drop(host.core.ask("window", "resourceRead", raw(), host.now));
+    drop(host.core.send_host_request("window", "resourceRead", raw(), host.now));
     assert_eq!(host.core.counts().questions, 1);
     host.ask(conn, "ping", json!({}));
     assert_eq!(host.core.counts().questions, 0, "the turn that asked was stopped");

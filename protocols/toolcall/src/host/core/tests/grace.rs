@@ -14,7 +14,7 @@ fn a_call_fails_after_its_owner_was_disconnected_for_30_s() {
     );
     host.wait(MS);
     assert_eq!((host.call(&id), host.active().is_empty()), ("failed", true));
-    let reported = host.heard(watcher);
+    let reported = host.received(watcher);
     assert_eq!(
         reported.iter().filter(|reported| *reported == "chat/toolCallComplete").count(),
         1,

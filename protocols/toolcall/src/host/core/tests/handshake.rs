@@ -105,7 +105,7 @@ fn initial_subscriptions_are_answered_together_with_current_snapshots() {
     host.restored("gone");
     assert_eq!(host.answer(late, id), None);
     host.dispatch(conn, 5, "s", title("newer"));
-    assert_eq!(host.heard(late), Vec::<String>::new(), "nothing is said before the answer");
+    assert_eq!(host.received(late), Vec::<String>::new(), "nothing is said before the answer");
     host.restored("c");
 
     let answer = host.answer(late, id).unwrap();
@@ -115,12 +115,12 @@ fn initial_subscriptions_are_answered_together_with_current_snapshots() {
     assert_eq!(channels, ["c", "s"], "what does not exist is not subscribed to");
     assert_eq!(snapshots[1]["state"]["title"], "newer", "and none is as old as the question");
     assert_eq!(
-        host.heard(late),
+        host.received(late),
         Vec::<String>::new(),
         "what a snapshot includes is not said again"
     );
     host.dispatch(conn, 6, "s", title("newest"));
-    assert_eq!(host.heard(late), ["session/titleChanged"]);
+    assert_eq!(host.received(late), ["session/titleChanged"]);
 }
 
 #[test]

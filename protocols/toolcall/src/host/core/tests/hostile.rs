@@ -7,7 +7,7 @@ fn an_invalid_message_gets_an_error_and_no_effect() {
     let mut host = Host::new();
     let conn = host.initialize("a", &[]);
     for frame in ["", "{", "[]", "\u{0}", r#"{"id":1.5,"method":"ping"}"#, r#"{"jsonrpc":"2.0"}"#] {
-        host.core.hear(conn, frame.as_bytes(), host.now);
+        host.core.on_frame(conn, frame.as_bytes(), host.now);
         assert_eq!(host.core.over(conn), None);
     }
     host.pull(conn);

@@ -120,7 +120,7 @@ impl Host {
     }
 
     fn send(&mut self, conn: ConnId, message: &Value) {
-        self.core.hear(conn, message.to_string().as_bytes(), self.now);
+        self.core.on_frame(conn, message.to_string().as_bytes(), self.now);
         self.carry_out();
     }
 
@@ -156,7 +156,7 @@ impl Host {
     }
 
     /// Returns the types of the actions received since the last read.
-    fn heard(&mut self, conn: ConnId) -> Vec<String> {
+    fn received(&mut self, conn: ConnId) -> Vec<String> {
         let kind = |action: &Value| action["action"]["type"].as_str().unwrap_or("?").to_owned();
         self.actions(conn).iter().map(kind).collect()
     }

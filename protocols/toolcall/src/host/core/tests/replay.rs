@@ -31,7 +31,7 @@ fn exactly_the_missed_actions_are_replayed_in_order() {
     assert_eq!(answer["result"]["type"], "replay");
     assert_eq!(seqs(&answer["result"]["actions"]), [seen + 1, seen + 2, seen + 3]);
     assert_eq!(answer["result"]["missing"], json!(["gone"]));
-    assert_eq!(host.heard(conn), Vec::<String>::new());
+    assert_eq!(host.received(conn), Vec::<String>::new());
     host.dispatch(busy, 9, "s", title("live"));
     assert_eq!(host.actions(conn)[0]["serverSeq"], seen + 4);
 }
@@ -148,7 +148,7 @@ fn a_snapshot_is_followed_by_later_actions() {
         (&json!("8"), &json!(host.core.seq()))
     );
     host.dispatch(busy, 20, "s", title("live"));
-    assert_eq!(host.heard(conn), ["session/titleChanged"]);
+    assert_eq!(host.received(conn), ["session/titleChanged"]);
 }
 
 #[test]
@@ -180,11 +180,11 @@ fn actions_during_a_slow_reconnect_are_sent_once() {
     let conn = host.open();
     let id = host.reconnect_on(conn, "watcher", seen, &["s", "c"]);
     host.dispatch(busy, 1, "s", title("meanwhile"));
-    assert_eq!(host.heard(conn), Vec::<String>::new());
+    assert_eq!(host.received(conn), Vec::<String>::new());
     host.restored("c");
     let answer = host.answer(conn, id).unwrap();
     assert_eq!(seqs(&answer["result"]["actions"]), [seen + 1]);
-    assert_eq!(host.heard(conn), Vec::<String>::new());
+    assert_eq!(host.received(conn), Vec::<String>::new());
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn each_connection_of_a_client_receives_everything() {
     let (newer, _) = host.reconnect("watcher", host.core.seq(), &["s", "c"]);
     host.dispatch(busy, 1, "s", title("1"));
     host.dispatch(busy, 2, "s", title("2"));
-    assert_eq!(host.heard(newer).len(), 2);
+    assert_eq!(host.received(newer).len(), 2);
     host.close(newer);
     host.dispatch(busy, 3, "s", title("3"));
     let reported: Vec<_> =
@@ -244,7 +244,7 @@ fn a_slow_reader_is_closed_and_gets_a_snapshot() {
     assert_eq!(host.core.over(slow), None);
     titles(&mut host, busy, 8..9);
     assert_eq!(host.core.over(slow), Some(CloseReason::Behind));
-    assert_eq!(host.heard(slow), Vec::<String>::new(), "and is not told half of it");
+    assert_eq!(host.received(slow), Vec::<String>::new(), "and is not told half of it");
     host.close(slow);
     let (_, answer) = host.reconnect("slow", seen, &["s"]);
     assert_eq!(answer["result"]["type"], "snapshot");
@@ -305,7 +305,7 @@ fn a_removal_that_left_the_log_is_sent_before_the_unsubscription() {
     host.ask(busy, "disposeChat", json!({ "channel": "c" }));
     titles(&mut host, busy, 0..5);
     host.notify(watcher, "unsubscribe", json!({ "channel": "s" }));
-    assert_eq!(host.heard(watcher), ["session/chatRemoved"]);
+    assert_eq!(host.received(watcher), ["session/chatRemoved"]);
 }
 
 #[test]

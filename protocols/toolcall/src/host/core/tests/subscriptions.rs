@@ -61,7 +61,7 @@ fn subscribe_unsubscribe_subscribe_during_a_restore_ends_subscribed() {
     assert!(host.answer(conn, second).unwrap()["result"]["snapshot"].is_object());
     assert_eq!(holders(&host, "c"), ["a"]);
     host.starts_turn(conn, 1, "t1");
-    assert!(host.heard(conn).contains(&"chat/turnStarted".to_owned()));
+    assert!(host.received(conn).contains(&"chat/turnStarted".to_owned()));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_pending_subscription_gets_its_snapshot_before_any_action() {
     host.starts_turn(busy, 1, "t1");
     let snapshot = host.answer(late, id).unwrap()["result"]["snapshot"].clone();
     assert_eq!(snapshot["state"]["activeTurn"], Value::Null);
-    assert_eq!(host.heard(late), ["chat/turnStarted"]);
+    assert_eq!(host.received(late), ["chat/turnStarted"]);
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn disposing_a_session_removes_its_chats_and_turns() {
     assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
     assert_eq!(host.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
     assert!(host.inbox[&conn].iter().any(|sent| sent["method"] == "root/sessionRemoved"));
-    assert_eq!(host.heard(watcher), ["session/chatRemoved"], "it looks at the chat alone");
-    let reported = host.heard(conn);
+    assert_eq!(host.received(watcher), ["session/chatRemoved"], "it looks at the chat alone");
+    let reported = host.received(conn);
     assert_eq!(
         reported.iter().filter(|action| *action == "session/chatRemoved").count(),
         1,
@@ -223,8 +223,8 @@ fn a_removal_of_a_chat_is_sent_before_the_session_subscription_ends() {
     host.ask(conn, "disposeChat", json!({ "channel": "c" }));
     host.notify(away, "unsubscribe", json!({ "channel": "s" }));
     host.ask(conn, "disposeSession", json!({ "channel": "s" }));
-    assert_eq!(host.heard(there), ["session/chatRemoved"]);
-    assert_eq!(host.heard(away), ["session/chatRemoved"]);
+    assert_eq!(host.received(there), ["session/chatRemoved"]);
+    assert_eq!(host.received(away), ["session/chatRemoved"]);
 }
 
 /// The client subscribes to the newer chat before it unsubscribes from the session, and has not
@@ -239,7 +239,7 @@ fn a_subscriber_of_a_recreated_chat_does_not_get_the_old_removal() {
     host.notify(away, "unsubscribe", json!({ "channel": "s" }));
     assert!(host.answer(away, looks).unwrap()["result"]["snapshot"].is_object());
     host.ask(conn, "disposeChat", json!({ "channel": "c" }));
-    assert_eq!(host.heard(away), ["session/chatRemoved"], "of the newer one alone");
+    assert_eq!(host.received(away), ["session/chatRemoved"], "of the newer one alone");
 }
 
 /// A host whose archive has a session with a chat from an earlier incarnation. The test completes

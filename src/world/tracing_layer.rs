@@ -22,49 +22,49 @@ use super::local::{self, Noted};
 const TURMOIL: &str = "turmoil";
 
 thread_local! {
-    static HEARING: RefCell<Option<Hearing>> = const { RefCell::new(None) };
+    static THREAD_TRACING: RefCell<Option<ThreadTracing>> = const { RefCell::new(None) };
 }
 
 /// The tracing state of a thread.
-struct Hearing {
+struct ThreadTracing {
     dispatch: Dispatch,
     logs: bool,
 }
 
 /// Makes this thread record milestones until the guard is dropped. With `logs`, it also records all
 /// other tracing events of the subject.
-pub(super) fn listen(logs: bool) -> DefaultGuard {
-    HEARING.with_borrow_mut(|hearing| {
-        if hearing.as_ref().is_none_or(|hearing| hearing.logs != logs) {
-            *hearing = Some(Hearing {
-                dispatch: Dispatch::new(Registry::default().with(Ear { logs })),
+pub(super) fn install(logs: bool) -> DefaultGuard {
+    THREAD_TRACING.with_borrow_mut(|tracing_state| {
+        if tracing_state.as_ref().is_none_or(|tracing_state| tracing_state.logs != logs) {
+            *tracing_state = Some(ThreadTracing {
+                dispatch: Dispatch::new(Registry::default().with(MilestoneLayer { logs })),
                 logs,
             });
         }
-        let dispatch = &hearing.as_ref().expect("it was just made").dispatch;
+        let dispatch = &tracing_state.as_ref().expect("it was just made").dispatch;
         tracing::dispatcher::set_default(dispatch)
     })
 }
 
 /// The tracing layer.
-struct Ear {
+struct MilestoneLayer {
     logs: bool,
 }
 
-impl Ear {
-    fn cares(&self, metadata: &Metadata<'_>) -> bool {
+impl MilestoneLayer {
+    fn records(&self, metadata: &Metadata<'_>) -> bool {
         let is_logged =
             || self.logs && *metadata.level() <= Level::DEBUG && metadata.target() != TURMOIL;
         metadata.is_event() && (metadata.target() == MILESTONE || is_logged())
     }
 }
 
-impl<S: Subscriber> Layer<S> for Ear {
+impl<S: Subscriber> Layer<S> for MilestoneLayer {
     fn register_callsite(
         &self,
         metadata: &'static Metadata<'static>,
     ) -> tracing::subscriber::Interest {
-        if self.cares(metadata) {
+        if self.records(metadata) {
             tracing::subscriber::Interest::always()
         } else {
             tracing::subscriber::Interest::never()
@@ -72,7 +72,7 @@ impl<S: Subscriber> Layer<S> for Ear {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        self.cares(metadata)
+        self.records(metadata)
     }
 
     fn max_level_hint(&self) -> Option<tracing::level_filters::LevelFilter> {
@@ -84,7 +84,7 @@ impl<S: Subscriber> Layer<S> for Ear {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if !local::listening() {
+        if !local::is_recording() {
             return;
         }
         let metadata = event.metadata();

@@ -44,9 +44,9 @@ impl Notes {
 
 /// Follows the user's instructions: `send TEXT`, `call TOOL`, `confirm TOOL`, `sleep SECONDS`, `ask
 /// CLIENT`, `panic`; separated by `;`.
-pub struct Obedient(pub Notes);
+pub struct ScriptedAgent(pub Notes);
 
-impl Agent for Obedient {
+impl Agent for ScriptedAgent {
     fn turn(&self, turn: Turn) -> BoxFuture<'static, ()> {
         let notes = self.0.clone();
         Box::pin(async move {
@@ -113,7 +113,7 @@ impl Tool for Slow {
 }
 
 /// A host, its network, and the record of events.
-pub struct Lab {
+pub struct LoopbackTest {
     pub net: Memory,
     pub notes: Notes,
     pub archive: MemoryArchive,
@@ -123,7 +123,7 @@ pub struct Lab {
     host: AbortHandle,
 }
 
-impl Lab {
+impl LoopbackTest {
     pub async fn new() -> Self {
         Self::with(HostLimits::default()).await
     }
@@ -204,7 +204,7 @@ async fn serve(
 ) -> (HostResources, AbortHandle) {
     let listener = net.listen(&Endpoint::tcp("host", 1)).await.unwrap();
     let archive: Arc<dyn Archive> = Arc::new(archive.clone());
-    let agent = Arc::new(Obedient(notes.clone()));
+    let agent = Arc::new(ScriptedAgent(notes.clone()));
     let config = host::HostConfig {
         provider: "agent".into(),
         tokens: BTreeMap::new(),

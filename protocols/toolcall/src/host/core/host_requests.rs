@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::HostCore;
-use super::question::{Answer, Reverse, Unanswered};
+use super::host_request::{Answer, HostRequest, Unanswered};
 use crate::wire::{ErrorBody, Message, RequestId};
 
 impl HostCore {
     /// Sends a request to a client.
-    pub fn ask(
+    pub fn send_host_request(
         &mut self,
         client: &str,
         method: &str,
@@ -34,8 +34,8 @@ impl HostCore {
         };
         self.serial += 1;
         let id = i64::try_from(self.serial).unwrap_or(i64::MAX);
-        self.reverse
-            .insert(id, Reverse { conn, until: now + self.limits.reverse_deadline, answer });
+        self.host_requests
+            .insert(id, HostRequest { conn, until: now + self.limits.reverse_deadline, answer });
         self.send(
             conn,
             Message::Request {
@@ -49,46 +49,49 @@ impl HostCore {
     }
 
     /// Handles an answer.
-    pub(super) fn replied(
+    pub(super) fn on_client_answer(
         &mut self,
         conn: ConnId,
         id: &RequestId,
         answer: Result<Box<RawValue>, ErrorBody>,
     ) {
         let RequestId::Number(id) = id else { return };
-        if self.reverse.get(id).is_none_or(|asked| asked.conn != conn) {
+        if self.host_requests.get(id).is_none_or(|request| request.conn != conn) {
             return; // it was given up, or asked elsewhere
         }
-        let Some(asked) = self.reverse.remove(id) else { return };
+        let Some(request) = self.host_requests.remove(id) else { return };
         let answer = answer
             .map_err(|error| Unanswered::Refused { code: error.code, message: error.message });
         // If the caller dropped the receiver, it does not need the answer.
-        let _ = asked.answer.send(answer);
+        let _ = request.answer.send(answer);
     }
 
     /// Fails the requests on a closed connection.
-    pub(super) fn unasked(&mut self, conn: ConnId) {
+    pub(super) fn fail_host_requests(&mut self, conn: ConnId) {
         if !defect!(ReverseOutlivesTransport) {
-            self.give_up(|asked| asked.conn == conn, &Unanswered::Lost);
+            self.give_up(|request| request.conn == conn, &Unanswered::Lost);
         }
     }
 
     /// Gives up requests that are past their deadline, or whose caller has stopped with its turn.
-    pub(super) fn give_up_asking(&mut self, now: Instant) {
-        self.give_up(|asked| asked.until <= now || asked.answer.is_closed(), &Unanswered::Late);
+    pub(super) fn expire_host_requests(&mut self, now: Instant) {
+        self.give_up(
+            |request| request.until <= now || request.answer.is_closed(),
+            &Unanswered::Late,
+        );
     }
 
-    fn give_up(&mut self, over: impl Fn(&Reverse) -> bool, why: &Unanswered) {
+    fn give_up(&mut self, over: impl Fn(&HostRequest) -> bool, why: &Unanswered) {
         let given_up = self
-            .reverse
+            .host_requests
             .iter()
-            .filter(|(_, asked)| over(asked))
+            .filter(|(_, request)| over(request))
             .map(|(id, _)| *id)
             .collect::<Vec<_>>();
         for id in given_up {
-            if let Some(asked) = self.reverse.remove(&id) {
+            if let Some(request) = self.host_requests.remove(&id) {
                 // If the caller dropped the receiver, it does not need the answer.
-                let _ = asked.answer.send(Err(why.clone()));
+                let _ = request.answer.send(Err(why.clone()));
             }
         }
     }

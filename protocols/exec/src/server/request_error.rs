@@ -8,7 +8,7 @@ use crate::wire::{Message, RequestId, code};
 
 /// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(super) enum RequestError {
     #[error("the first request of a connection is `initialize`")]
     NotInitialized,
     #[error("`initialized` must precede all other requests")]
@@ -41,7 +41,7 @@ pub(super) enum Refusal {
     TooMany(&'static str),
 }
 
-impl Refusal {
+impl RequestError {
     /// Returns the error code that the client acts on.
     pub(super) fn code(&self) -> i64 {
         match self {
@@ -65,7 +65,7 @@ impl Refusal {
     }
 }
 
-impl From<serde_json::Error> for Refusal {
+impl From<serde_json::Error> for RequestError {
     fn from(error: serde_json::Error) -> Self {
         Self::Params(error.to_string())
     }

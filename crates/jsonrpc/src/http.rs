@@ -27,7 +27,7 @@ use super::{Link, WireLimits};
 const LONGEST_HEAD: usize = 16 * 1024;
 
 /// The result of a connection's HTTP phase.
-pub enum Entered {
+pub enum HttpOutcome {
     /// The connection is a WebSocket.
     Link(Box<Link>),
     /// The connection is over.
@@ -39,16 +39,20 @@ pub enum Entered {
 
 /// The requests on a connection so far.
 #[derive(Default)]
-struct Asked {
+struct RequestCount {
     upgrade: Option<OnUpgrade>,
     answered: u64,
 }
 
 /// Answers HTTP requests until one opens a WebSocket. Calls `refused` for each browser that it
 /// refuses.
-pub async fn enter(stream: Stream, limits: WireLimits, refused: fn(ConnId)) -> Entered {
+pub async fn accept_websocket(
+    stream: Stream,
+    limits: WireLimits,
+    refused: fn(ConnId),
+) -> HttpOutcome {
     let conn = stream.id();
-    let asked = Arc::new(Mutex::new(Asked::default()));
+    let asked = Arc::new(Mutex::new(RequestCount::default()));
     let answer = |mut request: Request<Incoming>| {
         let status = status(&request);
         if status == StatusCode::FORBIDDEN {
@@ -69,11 +73,13 @@ pub async fn enter(stream: Stream, limits: WireLimits, refused: fn(ConnId)) -> E
         let mut asked = asked.lock().expect("nothing panics under the lock");
         (asked.upgrade.take(), asked.answered)
     };
-    let (Ok(()), Some(upgrade)) = (served, upgrade) else { return Entered::Over { answered } };
-    let Ok(upgraded) = upgrade.await else { return Entered::Over { answered } };
+    let (Ok(()), Some(upgrade)) = (served, upgrade) else { return HttpOutcome::Over { answered } };
+    let Ok(upgraded) = upgrade.await else { return HttpOutcome::Over { answered } };
     let parts =
         upgraded.downcast::<TokioIo<Stream>>().expect("it is the stream that hyper was given");
-    Entered::Link(Box::new(Link::accepted(parts.io.into_inner(), &parts.read_buf, limits).await))
+    HttpOutcome::Link(Box::new(
+        Link::accepted(parts.io.into_inner(), &parts.read_buf, limits).await,
+    ))
 }
 
 fn status(request: &Request<Incoming>) -> StatusCode {

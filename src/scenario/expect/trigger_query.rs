@@ -13,17 +13,17 @@ pub(super) fn times(mark: &TriggerMark, history: &History) -> u64 {
 }
 
 /// A trigger to find in a history.
-pub(super) trait Sight {
+pub(super) trait TriggerQuery {
     /// Returns each entry that matches the trigger.
-    fn sightings<'h>(&'h self, history: &'h History) -> impl Iterator<Item = &'h Event>;
+    fn matches<'h>(&'h self, history: &'h History) -> impl Iterator<Item = &'h Event>;
     /// Whether the trigger was reached at least `nth` times.
     fn seen(&self, history: &History) -> bool;
     /// Returns the trigger as text for a sentence.
     fn reported(&self) -> String;
 }
 
-impl Sight for Trigger {
-    fn sightings<'h>(&'h self, history: &'h History) -> impl Iterator<Item = &'h Event> {
+impl TriggerQuery for Trigger {
+    fn matches<'h>(&'h self, history: &'h History) -> impl Iterator<Item = &'h Event> {
         history.events.iter().filter(move |event| {
             let (name, fields) = match (&event.what, &self.mark) {
                 (EventKind::Milestone { name, fields }, TriggerMark::Milestone(wanted))
@@ -53,7 +53,7 @@ impl Sight for Trigger {
 
     fn seen(&self, history: &History) -> bool {
         times(&self.mark, history) >= self.nth
-            && self.sightings(history).nth(self.nth as usize - 1).is_some()
+            && self.matches(history).nth(self.nth as usize - 1).is_some()
     }
 
     fn reported(&self) -> String {

@@ -1,7 +1,7 @@
 //! The client's open streams and calls, and the requests that it must send, without a clock, a
 //! socket or a task.
 //!
-//! The book works the same in every generation. [`Book::everything`] returns the first requests of
+//! The book works the same in every generation. [`OpenRequests::all_requests`] returns the first requests of
 //! a new connection. The book compares each reply with the numbers that the user has already seen,
 //! independent of the connection that delivered the reply.
 
@@ -12,13 +12,13 @@ use reknit_seams::{defect, milestone};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::command::{Ask, Asked, Feed};
+use super::command::{CallKind, CallRequest, WatchSender};
 use super::outcome::{Ending, Failure, Number};
 use crate::wire::{Name, Reply, Request};
 
 /// The open streams and calls of the user.
 #[derive(Default)]
-pub(super) struct Book {
+pub(super) struct OpenRequests {
     streams: BTreeMap<Name, Stream>,
     /// Calls by id. Ids ascend in the order of the calls.
     calls: BTreeMap<u64, Call>,
@@ -28,7 +28,7 @@ pub(super) struct Book {
 }
 
 struct Stream {
-    feed: Feed,
+    sender: WatchSender,
     /// The index of the last number that the user received.
     seen: u64,
     /// Whether the request was sent, so that a server may know the stream.
@@ -36,7 +36,7 @@ struct Stream {
 }
 
 struct Call {
-    what: Asked,
+    what: CallKind,
     answer: oneshot::Sender<Result<u64, Failure>>,
     deadline: Instant,
     /// Whether the request was sent, so that a server may know the call.
@@ -45,15 +45,15 @@ struct Call {
 
 impl Call {
     fn is_durable(&self) -> bool {
-        matches!(self.what, Asked::Add { .. })
+        matches!(self.what, CallKind::Add { .. })
     }
 
     fn request(&mut self, id: u64) -> Request {
         self.reported = true;
         match self.what.clone() {
-            Asked::Add { counter, amount, memo } => Request::Add { id, counter, amount, memo },
-            Asked::Peek { counter } => Request::Peek { id, counter },
-            Asked::Lease { counter, lasts } => {
+            CallKind::Add { counter, amount, memo } => Request::Add { id, counter, amount, memo },
+            CallKind::Peek { counter } => Request::Peek { id, counter },
+            CallKind::Lease { counter, lasts } => {
                 Request::Lease { id, counter, millis: lasts.as_millis() as u64 }
             }
         }
@@ -78,7 +78,7 @@ impl Stream {
 
     fn end(self, ending: Ending) {
         // The ending is set only once, because the stream leaves the book here.
-        let _ = self.feed.ending.set(ending);
+        let _ = self.sender.ending.set(ending);
     }
 
     fn fail(self, failure: Failure) {
@@ -92,7 +92,7 @@ impl Stream {
     }
 }
 
-impl Book {
+impl OpenRequests {
     /// Returns whether there is no open stream or call.
     pub(super) fn is_empty(&self) -> bool {
         self.streams.is_empty() && self.calls.is_empty()
@@ -109,8 +109,13 @@ impl Book {
     }
 
     /// Adds a stream. Returns the request to send now, if there is a connection.
-    pub(super) fn watch(&mut self, name: Name, feed: Feed, connected: bool) -> Option<Request> {
-        let mut stream = Stream { feed, seen: 0, reported: false };
+    pub(super) fn watch(
+        &mut self,
+        name: Name,
+        sender: WatchSender,
+        connected: bool,
+    ) -> Option<Request> {
+        let mut stream = Stream { sender, seen: 0, reported: false };
         if self.streams.contains_key(&name) {
             stream.fail(Failure::WatchedAlready);
             return None;
@@ -127,7 +132,12 @@ impl Book {
     }
 
     /// Adds a call. Returns the request to send now, if there is a connection.
-    pub(super) fn call(&mut self, ask: Ask, deadline: Instant, connected: bool) -> Option<Request> {
+    pub(super) fn call(
+        &mut self,
+        ask: CallRequest,
+        deadline: Instant,
+        connected: bool,
+    ) -> Option<Request> {
         self.last_id += 1;
         let mut call = Call { what: ask.what, answer: ask.answer, deadline, reported: false };
         let request = connected.then(|| call.request(self.last_id));
@@ -137,7 +147,7 @@ impl Book {
 
     /// All requests that a new connection must send. Calls are in the order in which the user made
     /// them.
-    pub(super) fn everything(&mut self) -> Vec<Request> {
+    pub(super) fn all_requests(&mut self) -> Vec<Request> {
         if defect!(RetriesUnderNewId) {
             let calls = std::mem::take(&mut self.calls);
             let renamed = calls.into_iter().map(|(id, call)| {
@@ -159,7 +169,7 @@ impl Book {
     ///
     /// # Errors
     /// If the reply violates the protocol at this point.
-    pub(super) fn hear(
+    pub(super) fn on_reply(
         &mut self,
         reply: Reply,
         generation: u64,
@@ -207,7 +217,7 @@ impl Book {
     pub(super) fn deliver(&mut self, name: &Name, number: Number) -> Option<Request> {
         let stream = self.streams.get_mut(name)?;
         stream.seen = stream.seen.max(number.index);
-        match stream.feed.numbers.try_send(number) {
+        match stream.sender.numbers.try_send(number) {
             Ok(()) => None,
             Err(mpsc::error::TrySendError::Full(_)) => {
                 milestone!("counter.client.overrun", stream = name.as_str());

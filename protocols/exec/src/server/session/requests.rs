@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Session;
 use crate::server::log::LogEntry;
 use crate::server::process::{ProcessId, ProcessStage, RetainedProcess, Run, StartId};
-use crate::server::refusal::Refusal;
+use crate::server::request_error::RequestError;
 use crate::wire::process::{ReadResult, WriteStatus};
 
 impl Session {
@@ -21,13 +21,13 @@ impl Session {
         by: ConnId,
         id: &ProcessId,
         now: Instant,
-    ) -> Result<Run, Refusal> {
+    ) -> Result<Run, RequestError> {
         self.check(by)?;
         if self.processes.contains_key(id) {
-            return Err(Refusal::Duplicate(id.clone()));
+            return Err(RequestError::Duplicate(id.clone()));
         }
         if self.processes.len() >= self.limits.processes && !self.forget_one(now) {
-            return Err(Refusal::TooMany("processes"));
+            return Err(RequestError::TooMany("processes"));
         }
         self.starts += 1;
         let start = StartId(self.starts);
@@ -42,10 +42,10 @@ impl Session {
 
     /// Returns the outcome of a start once, or `None` if it is not known yet. Only the connection
     /// that requested the start gets it.
-    pub(in super::super) fn outcome(&mut self, run: &Run) -> Option<Result<(), Refusal>> {
+    pub(in super::super) fn outcome(&mut self, run: &Run) -> Option<Result<(), RequestError>> {
         let owed = self.attachment.owed_mut()?;
         owed.starts.get(&run.start)?.as_ref()?;
-        owed.news.insert(run.id.clone()); // its earlier events follow the answer
+        owed.pending.insert(run.id.clone()); // its earlier events follow the answer
         owed.starts.remove(&run.start)?
     }
 
@@ -56,7 +56,7 @@ impl Session {
         by: ConnId,
         id: &ProcessId,
         read: Reading,
-    ) -> Result<Option<ReadResult>, Refusal> {
+    ) -> Result<Option<ReadResult>, RequestError> {
         self.check(by)?;
         let process = launched(&mut self.processes, id)?;
         if read.may_wait && !process.log.has_answer(read.after) {
@@ -83,7 +83,7 @@ impl Session {
         id: &ProcessId,
         write: Option<&str>,
         bytes: &Bytes,
-    ) -> Result<Option<WriteStatus>, Refusal> {
+    ) -> Result<Option<WriteStatus>, RequestError> {
         self.check(by)?;
         let Some(process) = self.processes.get_mut(id) else {
             return Ok(Some(WriteStatus::UnknownProcess));
@@ -92,7 +92,7 @@ impl Session {
             return Ok(Some(WriteStatus::Starting));
         }
         let status = process.stdin.write(write, bytes);
-        process.stir();
+        process.wake();
         Ok(status)
     }
 
@@ -109,9 +109,9 @@ impl Session {
         by: ConnId,
         id: &ProcessId,
         number: i32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         self.check(by)?;
-        launched(&mut self.processes, id)?.order(number);
+        launched(&mut self.processes, id)?.queue_signal(number);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl Session {
         &mut self,
         by: ConnId,
         id: &ProcessId,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, RequestError> {
         self.check(by)?;
         let Some(process) = self.processes.get_mut(id) else { return Ok(false) };
         if process.stage == ProcessStage::Starting {
@@ -131,11 +131,11 @@ impl Session {
             }
             let start = process.start;
             self.processes.remove(id);
-            self.settle(&Run { id: id.clone(), start }, Err(Refusal::StartCancelled));
+            self.settle(&Run { id: id.clone(), start }, Err(RequestError::StartCancelled));
             return Ok(true);
         }
         if !process.closed() {
-            process.order(KILL); // also after the exit: a child process may hold its output open
+            process.queue_signal(KILL); // also after the exit: a child process may hold its output open
         }
         Ok(!process.log.exited())
     }
@@ -146,10 +146,10 @@ impl Session {
     pub(in super::super) fn pull(
         &mut self,
         by: ConnId,
-    ) -> Result<Option<(ProcessId, LogEntry)>, Refusal> {
+    ) -> Result<Option<(ProcessId, LogEntry)>, RequestError> {
         self.check(by)?;
         let own = self.attached_by() == Some(by);
-        let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.deaf) else {
+        let Some(owed) = self.attachment.owed_mut().filter(|owed| own && !owed.muted) else {
             return Ok(None);
         };
         while let Some(id) = owed.next().cloned() {
@@ -159,7 +159,7 @@ impl Session {
             let Some((event, process)) =
                 sent.and_then(|(cursor, process)| Some((process.log.event(*cursor)?, process)))
             else {
-                owed.news.remove(&id);
+                owed.pending.remove(&id);
                 continue;
             };
             owed.cursors.insert(id.clone(), event.seq + 1);
@@ -178,11 +178,11 @@ impl Session {
 fn launched<'a>(
     processes: &'a mut BTreeMap<ProcessId, RetainedProcess>,
     id: &ProcessId,
-) -> Result<&'a mut RetainedProcess, Refusal> {
+) -> Result<&'a mut RetainedProcess, RequestError> {
     match processes.get_mut(id) {
-        None => Err(Refusal::UnknownProcess(id.clone())),
+        None => Err(RequestError::UnknownProcess(id.clone())),
         Some(process) if process.stage == ProcessStage::Starting => {
-            Err(Refusal::Starting(id.clone()))
+            Err(RequestError::Starting(id.clone()))
         }
         Some(process) => Ok(process),
     }

@@ -28,12 +28,12 @@ impl World {
     }
 }
 
-struct Sixty {
+struct SixtyNumbers {
     made: u64,
     next: Instant,
 }
 
-impl Numbers for Sixty {
+impl Numbers for SixtyNumbers {
     fn next(&mut self) -> BoxFuture<'_, Option<u64>> {
         Box::pin(async {
             if self.made == 60 {
@@ -50,7 +50,7 @@ impl Numbers for Sixty {
 impl Source for World {
     fn open(&self, stream: &Name) -> Option<Box<dyn Numbers>> {
         (stream.as_str() != "nothing")
-            .then(|| Box::new(Sixty { made: 0, next: Instant::now() }) as Box<dyn Numbers>)
+            .then(|| Box::new(SixtyNumbers { made: 0, next: Instant::now() }) as Box<dyn Numbers>)
     }
 }
 
@@ -68,7 +68,7 @@ impl Ledger for World {
     }
 }
 
-pub struct Lab {
+pub struct ServerTest {
     pub net: Memory,
     pub env: Env,
     pub world: World,
@@ -84,7 +84,7 @@ pub fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-impl Lab {
+impl ServerTest {
     pub async fn with(limits: ServerLimits) -> Self {
         let (net, world) = (Memory::default(), World::default());
         let env = Env { net: Arc::new(net.clone()), ..Env::real() };
@@ -130,7 +130,7 @@ impl Raw {
     }
 
     /// Reads the next line; returns an empty string at the end.
-    pub async fn hear(&mut self) -> String {
+    pub async fn read_line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).await.unwrap();
         line.trim_end().to_owned()
@@ -139,7 +139,7 @@ impl Raw {
     /// Sends a hello; returns the session.
     pub async fn welcome(&mut self, session: &str, ticket: &str) -> String {
         self.send(&format!("hello {session} {ticket}")).await;
-        let answer = self.hear().await;
+        let answer = self.read_line().await;
         answer.strip_prefix("welcome ").expect(&answer).split(' ').next().unwrap().to_owned()
     }
 }

@@ -6,13 +6,13 @@ use arbitrary::Arbitrary;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::callee::{Disturbance, HostileServer, Question};
-use crate::script::{Bytes, Manner};
+use super::callee::{ClientRequest, Disturbance, HostileServer};
+use crate::script::{Bytes, SendOptions};
 use crate::stage::{Arrivals, Memory};
 
 /// How a connection begins instead of with a WebSocket and the correct answer to the first request.
 #[derive(Arbitrary, Clone, Debug)]
-pub enum Entrance {
+pub enum ConnectionStart {
     /// With a WebSocket; the script contains the answer to the first request.
     Bare,
     /// With this data instead of a WebSocket.
@@ -22,28 +22,28 @@ pub enum Entrance {
 }
 
 /// The server of one client.
-pub struct Place {
+pub struct TestServer {
     net: Memory,
     arrivals: Arrivals,
     /// Returns the answer of a correct server.
-    right: fn(&Question) -> Value,
+    right: fn(&ClientRequest) -> Value,
     /// How long it waits for the client to connect.
     coming: Duration,
     /// The current connection.
     peer: Option<HostileServer>,
     /// How the next connection begins; `None` for correctly.
-    entrance: Option<Entrance>,
+    start: Option<ConnectionStart>,
 }
 
-impl Place {
+impl TestServer {
     pub fn new(
         net: Memory,
-        right: fn(&Question) -> Value,
+        right: fn(&ClientRequest) -> Value,
         coming: Duration,
-        entrance: Option<Entrance>,
+        start: Option<ConnectionStart>,
     ) -> Self {
         let arrivals = net.arrivals();
-        Self { net, arrivals, right, coming, peer: None, entrance }
+        Self { net, arrivals, right, coming, peer: None, start }
     }
 
     /// Returns the connection, if there is one soon.
@@ -52,18 +52,20 @@ impl Place {
             self.peer = None;
             let (_, stream) = timeout(self.coming, self.arrivals.recv()).await.ok()??;
             let mut peer = HostileServer::new(stream);
-            match &self.entrance {
+            match &self.start {
                 None => {
                     peer.opens_websocket().await;
-                    if let Some(question) = peer.question_soon().await {
+                    if let Some(request) = peer.question_soon().await {
                         peer.send_valid(
-                            json!({"id": question.id, "result": (self.right)(&question)}),
+                            json!({"id": request.id, "result": (self.right)(&request)}),
                         )
                         .await;
                     }
                 }
-                Some(Entrance::Bare | Entrance::Refused) => peer.opens_websocket().await,
-                Some(Entrance::Head(bytes)) => peer.write(&bytes.bytes()).await,
+                Some(ConnectionStart::Bare | ConnectionStart::Refused) => {
+                    peer.opens_websocket().await
+                }
+                Some(ConnectionStart::Head(bytes)) => peer.write(&bytes.bytes()).await,
             }
             self.peer = Some(peer);
         }
@@ -74,22 +76,22 @@ impl Place {
     pub async fn answer(
         &mut self,
         n: u8,
-        manner: &Manner,
-        answer: impl FnOnce(&Question) -> Option<Value>,
+        manner: &SendOptions,
+        answer: impl FnOnce(&ClientRequest) -> Option<Value>,
     ) {
         let right = self.right;
         if let Some(peer) = self.peer().await
-            && let Some(question) = peer.question(n)
+            && let Some(request) = peer.request(n)
         {
-            let answer = answer(&question);
+            let answer = answer(&request);
             let answer =
-                answer.unwrap_or_else(|| json!({"id": question.id, "result": right(&question)}));
+                answer.unwrap_or_else(|| json!({"id": request.id, "result": right(&request)}));
             peer.send(manner, answer).await;
         }
     }
 
     /// Sends a message.
-    pub async fn send(&mut self, manner: &Manner, message: Value) {
+    pub async fn send(&mut self, manner: &SendOptions, message: Value) {
         if let Some(peer) = self.peer().await {
             peer.send(manner, message).await;
         }
@@ -103,10 +105,10 @@ impl Place {
     }
 
     /// Ends the connection. The next one begins in this way, or else correctly.
-    pub fn end(&mut self, entrance: Option<Entrance>) {
+    pub fn end(&mut self, start: Option<ConnectionStart>) {
         self.peer = None;
-        self.entrance = entrance;
-        self.net.refuse(matches!(self.entrance, Some(Entrance::Refused)));
+        self.start = start;
+        self.net.refuse(matches!(self.start, Some(ConnectionStart::Refused)));
     }
 
     /// Removes the server for good.
@@ -117,7 +119,7 @@ impl Place {
     }
 
     /// Closes the connections that arrived before the server was removed.
-    pub fn turn_away(&mut self) {
+    pub fn close_refused(&mut self) {
         while self.arrivals.try_recv().is_ok() {}
     }
 }

@@ -31,7 +31,7 @@ pub enum Unanswered {
 }
 
 /// A request that waits for its answer.
-pub(super) struct Reverse {
+pub(super) struct HostRequest {
     pub(super) conn: ConnId,
     pub(super) until: Instant,
     pub(super) answer: oneshot::Sender<Answer>,

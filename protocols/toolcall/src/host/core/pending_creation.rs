@@ -5,7 +5,7 @@ use reknit_seams::net::ConnId;
 use crate::wire::{CreateSessionParams, RequestId};
 
 /// A request to create a session.
-pub(super) struct Making {
+pub(super) struct PendingCreation {
     pub(super) conn: ConnId,
     pub(super) id: RequestId,
     pub(super) client: String,
