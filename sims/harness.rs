@@ -131,7 +131,7 @@ fn an_unreadable_folder_is_a_usage_error() {
     // Root can read every folder, but this one is empty.
     let open_to_us = fs::read_dir(&closed).is_ok();
     let why = if open_to_us {
-        "there is no scenario file (*.toml) in this folder"
+        "no scenario file (*.toml) in this folder"
     } else {
         "this folder cannot be read: "
     };
@@ -224,7 +224,7 @@ fn a_named_file_unsupported_by_turmoil_is_a_usage_error() {
 #[test]
 fn unreached_milestones_are_listed_for_a_folder_and_on_request() {
     let file = "scenarios/counter/canary.toml";
-    let reported = |args: &[&str]| reknit(args).out.contains("reached by no run: ");
+    let reported = |args: &[&str]| reknit(args).out.contains("that no run reached: ");
     assert!(!reported(&["run", file]), "of one file it is noise");
     assert!(reported(&["run", file, "--unreached"]));
     let folder = Folder::new("unreached");
@@ -261,7 +261,7 @@ fn a_step_without_effect_in_any_seed_fails_with_its_line() {
     let done = reknit_reading(&["run", "-"], &file);
     assert_eq!(done.status, Some(1), "{}{}", done.out, done.err);
     let output = format!(
-        "TOO TAME: step 3 in line {line}, `reset`, had no effect: client#5 does not exist yet"
+        "VACUOUS: step 3 in line {line}, `reset`, had no effect: client#5 does not exist yet"
     );
     assert!(contains_words(&done.out, &output), "{output}\n{}", done.out);
     let allowed = reknit_reading(&["run", "-"], &format!("{file}may-miss = true\n"));

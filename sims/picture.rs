@@ -147,7 +147,7 @@ fn a_map_opens_in_a_browser_with_a_cell_for_each_run() {
         "is-broken",
         "<b>cut, client first</b>: ",
         "--trial 1</code>",
-        "its story",
+        ">story<",
         "</html>",
     ] {
         assert!(seen.contains(part), "{part}");

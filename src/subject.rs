@@ -201,9 +201,9 @@ impl<O> OperationQueue<O> {
 /// A defect: a historical bug of a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct DefectDoc {
-    /// Its name in Rust: `StaleCloseDetaches`.
+    /// The name in Rust: `StaleCloseDetaches`.
     pub rust: &'static str,
-    /// Its name in files and on the command line: `stale-close-detaches`.
+    /// The name in files and on the command line: `stale-close-detaches`.
     pub name: &'static str,
     /// A description of the wrong behaviour.
     pub doc: &'static str,
@@ -216,7 +216,7 @@ pub struct DefectDoc {
 /// A version of a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct VariantDoc {
-    /// Its name: `v1`.
+    /// The name: `v1`.
     pub name: &'static str,
     /// The defects that make up this version, by their names in files; empty for the subject
     /// without defects.
@@ -228,7 +228,7 @@ pub struct VariantDoc {
 /// A rule of a subject's ledger.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its id: `counter.resume-from-last-seen`.
+    /// The id: `counter.resume-from-last-seen`.
     pub id: &'static str,
     /// The rule in our own words, with its constant.
     pub doc: &'static str,

@@ -17,7 +17,7 @@ pub const FOLDER: &str = "scenarios";
 /// A scenario file to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundFile {
-    /// Its path; `-` for standard input.
+    /// The path; `-` for standard input.
     pub path: PathBuf,
     /// Whether the user named this file itself, not a folder that contains it.
     pub named: bool,

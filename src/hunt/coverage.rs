@@ -21,7 +21,7 @@ pub struct FaultHits {
     pub in_flight: u64,
     /// Number of faults that hit a connection during its handshake.
     pub handshake: u64,
-    /// Number of faults that hit a connection on which a client was catching up.
+    /// The number of faults that hit a connection while a client received what it had missed.
     pub catch_up: u64,
     /// Number of faults that began while a task was held on a host that they hit.
     pub held: u64,

@@ -167,7 +167,7 @@ mod tests {
     /// The latest ending of a calm stream that is due at 0: an attempt, A, 1 s.
     const CALM: u64 = 5_000 + 1_120 + 1_000;
 
-    /// `client` has a calm stream that ended at 10 s, while `client2` had trouble.
+    /// Returns a run in which faults hit the link of `client2` only. A stream of `client` ends at 10 s.
     fn calm() -> ScriptedRun {
         let scripted = history().by("client2").kills(2_000, 4_000).by("client");
         scripted

@@ -35,7 +35,7 @@ pub struct ScriptedRun {
 
 /// Returns an empty run. Its horizon is far away, so it ends only where the script ends it.
 pub fn history() -> ScriptedRun {
-    let mut plan = Plan::new("told");
+    let mut plan = Plan::new("scripted");
     plan.horizon = Duration::from_secs(1_000);
     ScriptedRun {
         plan,
@@ -370,7 +370,8 @@ impl ScriptedRun {
     /// As [`conn`](ScriptedRun::conn), but only the client knows that it is over.
     pub fn conn_half_over(self, n: u32, opened: u64, over: u64) -> Self {
         let mut scripted = self.conn(n, opened, None);
-        scripted.history.conns.last_mut().expect("it was told").over.0 = Some(Time(over));
+        scripted.history.conns.last_mut().expect("the connection was scripted").over.0 =
+            Some(Time(over));
         scripted
     }
 
@@ -378,7 +379,8 @@ impl ScriptedRun {
     /// knew.
     pub fn conn_closed(self, n: u32, opened: u64, closed: u64, over: Option<u64>) -> Self {
         let mut scripted = self.conn(n, opened, over);
-        scripted.history.conns.last_mut().expect("it was told").over.1 = Some(Time(closed));
+        scripted.history.conns.last_mut().expect("the connection was scripted").over.1 =
+            Some(Time(closed));
         scripted
     }
 

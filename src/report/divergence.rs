@@ -9,11 +9,11 @@ use super::rendering::entry;
 /// A run to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparedRun<'a> {
-    /// Its display name.
+    /// The display name.
     pub name: &'a str,
-    /// Its plan.
+    /// The plan.
     pub plan: &'a Plan,
-    /// Its history; a detailed history shows more.
+    /// The history; a detailed history shows more.
     pub history: &'a History,
 }
 

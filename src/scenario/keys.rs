@@ -17,24 +17,24 @@ pub use swarm::{
 /// A table of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Its title for readers: `[expect.stream.NAME]`.
+    /// The title for readers: `[expect.stream.NAME]`.
     pub title: &'static str,
-    /// Its purpose.
+    /// The purpose.
     pub doc: &'static str,
-    /// Its keys.
+    /// The keys.
     pub keys: &'static [Key],
 }
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
     /// The form of its value.
     pub form: Form,
     /// The behaviour if the key is left out; `None` if the key is required.
     pub without: Option<&'static str>,
-    /// Its documentation.
+    /// The documentation.
     pub doc: &'static str,
 }
 

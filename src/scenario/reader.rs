@@ -29,9 +29,9 @@ pub(super) struct Node<'a> {
 
 /// A table whose keys are all known.
 pub(super) struct Table<'a> {
-    /// Its name.
+    /// The name.
     pub label: &'a str,
-    /// Its position.
+    /// The position.
     pub at: usize,
     entries: Vec<Node<'a>>,
 }

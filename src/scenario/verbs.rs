@@ -7,7 +7,7 @@ use crate::subject::DynSubject;
 
 /// One operation.
 pub(super) struct Verb {
-    /// Its name: `watch`.
+    /// The name: `watch`.
     pub name: String,
     /// Its documentation, from the type's doc comment.
     pub doc: String,
@@ -40,7 +40,7 @@ pub(super) fn verbs(subject: &dyn DynSubject) -> Vec<Verb> {
 
 /// A field of an operation or a setup table, for documentation.
 pub(super) struct FieldDoc {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The form of its value, in words.
     pub written: String,

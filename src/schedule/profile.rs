@@ -30,7 +30,7 @@ pub use choice::{Between, Choice};
 pub use faults::{Aimed, DrawableFault, FaultProfile, FaultShape};
 pub use template::Template;
 
-/// Weights and ranges from which plans are drawn: a swarm.
+/// The weights and ranges from which a hunt draws its plans. A swarm file is a profile as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// The name of the subject.

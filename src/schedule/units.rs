@@ -49,7 +49,7 @@ pub fn range<T: PartialEq>((low, high): (T, T), write: impl Fn(T) -> String) -> 
     if low == high { write(low) } else { format!("{}..{}", write(low), write(high)) }
 }
 
-/// Reads a duration.
+/// Parses a duration: a whole number and a unit, like `50ms` or `25s`.
 ///
 /// # Errors
 /// If the text is not a duration. The error suggests the correct text.

@@ -22,7 +22,7 @@ pub type Gauge<C> = (&'static str, fn(&C) -> u64);
 
 /// Resource counters of a subject that are read together.
 pub struct Gauges {
-    /// Their names.
+    /// The names.
     pub names: Vec<&'static str>,
     /// Writes the current counts, in the same order as the names.
     pub count: ResourceCounter,

@@ -385,7 +385,8 @@ impl World {
         Ok(())
     }
 
-    /// Starts a fault that affects new connections to a host.
+    /// Starts a fault that refuses, hangs or closes new connections to a host. Open connections are
+    /// not affected.
     fn affect_new_connections(
         &mut self,
         step: usize,

@@ -296,7 +296,7 @@ impl World {
         held.into_iter().for_each(|fault| self.release(fault));
     }
 
-    /// Removes the holds of a host that dies, with their tasks.
+    /// Drops the held tasks of a host that dies.
     pub(super) fn drop_holds_of(&mut self, host: HostIx) {
         let held: Vec<_> = self
             .steps

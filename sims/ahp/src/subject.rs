@@ -78,7 +78,7 @@ static LIMITS: LazyLock<Vec<Limit>> = LazyLock::new(|| {
         TRUST,
         LimitValue::Count(0),
         LimitValue::Count(0),
-        "0: a window pings, and asks for every state again when it is back; more: it takes the crate at its word",
+        "0: a window pings, and subscribes to every channel again after a reconnect; otherwise it relies on the crate",
     );
     Toolcall.limits().iter().copied().chain([trust]).collect()
 });

@@ -28,7 +28,7 @@ pub struct CallFacts<'a> {
     pub operation: &'a Operation,
     /// The index of its path.
     pub path: usize,
-    /// Its endings: entry, time, result.
+    /// The endings: entry, time, result.
     pub endings: Vec<(usize, Time, CallEnding<'a>)>,
     /// Whether it opened a stream. The stream's ending then counts as the call's ending.
     pub opened: bool,

@@ -34,7 +34,7 @@ pub struct PictureEntry {
     pub at: Time,
     /// The placement of its text.
     pub placement: Placement,
-    /// Its text.
+    /// The text.
     pub text: String,
     /// The hover text.
     pub title: String,

@@ -17,9 +17,9 @@ pub struct LegendSource<'a> {
     pub history: &'a History,
     /// The journeys of its messages.
     pub journeys: Vec<&'a Journey>,
-    /// Its faults.
+    /// The faults.
     pub spans: &'a [PictureSpan],
-    /// Its rows.
+    /// The rows.
     pub sheet: &'a Sheet,
     /// Whether a property was violated.
     pub broke: bool,

@@ -21,7 +21,7 @@ pub struct ConnectionRibbon {
     pub conn: ConnIndex,
     /// The time at which it was opened.
     pub opened: Time,
-    /// The time at which it came up, for each end.
+    /// When the connection was established, for its client and its server; `None` if never.
     pub up: (Option<Time>, Option<Time>),
     /// The time at which each end ended; the end of the run if it never did.
     pub over: (Time, Time),

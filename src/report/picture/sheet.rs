@@ -40,9 +40,9 @@ pub struct Placed {
     pub edges: (i32, i32),
     /// Whether its time is shown.
     pub timed: bool,
-    /// Its texts.
+    /// The texts.
     pub notes: Vec<SheetNote>,
-    /// Its stream cells: the column, the y position, and the cell.
+    /// The cells of the stream columns: the column, the y position in pixels, and the cell.
     pub cells: Vec<(usize, i32, Cell)>,
 }
 
@@ -53,7 +53,7 @@ pub struct SheetNote {
     pub y: i32,
     /// The placement of the text.
     pub placement: Placement,
-    /// Its lines.
+    /// The lines.
     pub lines: Vec<String>,
     /// The hover text.
     pub title: String,

@@ -53,7 +53,7 @@ pub struct Column {
     pub cells: BTreeMap<Time, Cell>,
     /// Whether a user opened it, so that the subject must deliver its items.
     pub opened: bool,
-    /// Its unit.
+    /// The unit.
     pub unit: Unit,
     /// The total amounts produced and delivered.
     pub totals: (u64, u64),

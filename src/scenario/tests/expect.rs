@@ -224,7 +224,7 @@ fn a_connection_is_named_by_number_by_generation_or_as_the_newest() {
     assert_eq!(
         ["client#1", "client:gen1", "client#last"].map(reaches),
         [true; 3],
-        "the first was the newest when it was told"
+        "the first was the newest when it was reported"
     );
     assert_eq!(["client#2", "client:gen2", "client/status#1", "server#1"].map(reaches), [false; 4]);
 }

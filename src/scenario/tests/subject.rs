@@ -57,9 +57,9 @@ pub enum How {
 #[serde(rename_all = "kebab-case")]
 #[allow(dead_code)] // only its schema is used
 struct Process {
-    /// Its output.
+    /// The output.
     print: Option<Print>,
-    /// Its exit code.
+    /// The exit code.
     exit: i32,
     /// Whether a grandchild keeps the pipe open.
     #[serde(default)]

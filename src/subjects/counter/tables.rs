@@ -200,7 +200,7 @@ const OURS: &str = "protocols::counter";
 pub const RULES: &[Rule] = &[
     rule("counter.resume-from-last-seen", "the client resumes a stream after the last number that its user received", OURS),
     rule("counter.pull-by-position", "the server sends numbers from the log by position: catch-up and live delivery are one loop", OURS),
-    rule("counter.gap-is-told", "if requested numbers are no longer retained, that stream fails with a gap, and no other stream fails", OURS),
+    rule("counter.gap-is-reported", "if requested numbers are no longer retained, that stream fails with a gap, and no other stream fails", OURS),
     rule("counter.ends-once", "a stream ends once, with a reason that does not change", OURS),
     rule("counter.newest-ticket-wins", "the connection with the highest ticket owns the session; older connections are closed and have no effect", OURS),
     rule("counter.late-close-is-inert", "the end of a connection detaches it only if it is still attached", OURS),

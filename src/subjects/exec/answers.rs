@@ -154,7 +154,7 @@ impl ExecFailure {
         reason.downcast_ref::<Self>().is_some_and(|reason| reason.0 == *failure)
     }
 
-    /// Returns whether the reason is a gap: events are missing.
+    /// Returns whether a process failed because some of its events are missing.
     pub(super) fn is_gap(reason: &Data) -> bool {
         matches!(reason.downcast_ref(), Some(Self(Failure::Gap { .. })))
     }

@@ -182,7 +182,10 @@ mod tests {
         assert!(!is_own_doing(&late, EAGER, PATIENCE, true), "the link was not too slow");
         assert!(!is_own_doing(&late, EAGER, more, false), "the deadline has not passed");
         let other = Failure::BodyBroken("connection reset".into());
-        assert!(!is_own_doing(&other, EAGER, more, true), "it is not what was told");
+        assert!(
+            !is_own_doing(&other, EAGER, more, true),
+            "it is another outcome than the user received"
+        );
         assert!(!is_own_doing(&Failure::ConnectionLost, EAGER, more, true));
     }
 }

@@ -16,7 +16,7 @@ use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::subject::Operations;
 
-/// An operation of the user of a client.
+/// An operation that a client's user performs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ExecOperation {
@@ -41,7 +41,7 @@ pub enum ExecOperation {
     Read {
         /// The process.
         process: String,
-        /// The event: its number, or `"told"` for the last one that the user received.
+        /// The event: its number, or `"last-received"` for the last one that the user received.
         #[serde(default)]
         after: After,
         /// The maximum size of the answer, which contains at least one chunk.
@@ -114,12 +114,12 @@ pub enum ExecOperation {
 
 /// The event after which a read asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "this must be the number of an event, or \"told\"")]
+#[serde(untagged, expecting = "this must be the number of an event, or \"last-received\"")]
 pub enum After {
     /// The event with this number; 0 asks for all events.
     Event(u64),
     /// The last event that the user received: the user polls for the next one.
-    Told(Word),
+    LastReceived(Word),
 }
 
 /// A keyword instead of a number.
@@ -127,7 +127,7 @@ pub enum After {
 #[serde(rename_all = "kebab-case")]
 pub enum Word {
     /// The last event that the user received.
-    Told,
+    LastReceived,
 }
 
 impl Default for After {
@@ -179,7 +179,7 @@ impl Operations for ExecOperation {
         let start =
             (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
         let after = prop_oneof![
-            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::Told(Word::Told)),
+            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
         ];
         let read = (process.clone(), after, max_bytes, wait);
         let body = select(declared(plan, web::TABLE, "b1")).boxed();
@@ -239,7 +239,7 @@ mod tests {
             json!({ "start": { "process": "p1" } }),
             json!({ "start": { "process": "p1", "tty": true, "looks-after": "3s", "patience": "10ms" } }),
             json!({ "read": { "process": "p1", "after": 3, "max-bytes": "1B", "wait": "5s" } }),
-            json!({ "read": { "process": "p1", "after": "told", "wait": "5s" } }),
+            json!({ "read": { "process": "p1", "after": "last-received", "wait": "5s" } }),
             json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),
             json!({ "write": { "process": "p1" } }),
             json!({ "write": { "process": "p1", "bytes": "4KiB", "patience": "8s" } }),
@@ -264,7 +264,7 @@ mod tests {
         );
         assert!(
             mistake(json!({ "read": { "process": "p1", "after": "tomorrow" } }))
-                .contains("or \"told\"")
+                .contains("or \"last-received\"")
         );
         assert!(
             mistake(json!({ "start": { "process": "p1", "speed": 1 } }))

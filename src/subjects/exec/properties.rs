@@ -22,9 +22,9 @@
 //! | `kept_while_healthy` | the milestones that call a peer silent, and the fault intervals |
 //! | `refusals_pass` | the milestones of refused reads, and of failed processes |
 //! | `processes_fail_truly` | the reasons for which a client fails processes, the output, and the retention |
-//! | `attached_are_heard` | the milestones of an attach, at the server and at the client, and the fault intervals |
+//! | `attached_are_answered` | the milestones of an attach, at the server and at the client, and the fault intervals |
 //! | `closed_are_kept` | the milestones of forgotten processes, and the connections that were attached then |
-//! | `holes_are_asked_for` | the events that a client holds back, and the milestone that it asks for missing ones |
+//! | `gaps_are_requested` | the events that a client holds back, and the milestone that it asks for missing ones |
 //! | `write_ids_are_own` | the milestone with the id of a write |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,10 +180,10 @@ pub(super) const OWN: &[Property] = &[
         check: generations::attempts_are_answered,
     },
     Property {
-        name: "attached_are_heard",
+        name: "attached_are_answered",
         doc: "the client receives the response at once after the server attached its connection",
         kinds: generations::ATTACHED_ARE_HEARD,
-        check: generations::attached_are_heard,
+        check: generations::attached_are_answered,
     },
     Property {
         name: "closed_are_kept",
@@ -210,10 +210,10 @@ pub(super) const OWN: &[Property] = &[
         check: repair::processes_fail_truly,
     },
     Property {
-        name: "holes_are_asked_for",
+        name: "gaps_are_requested",
         doc: "while connected, a client that holds back events requests the missing ones",
         kinds: repair::HOLES_ARE_ASKED_FOR,
-        check: repair::holes_are_asked_for,
+        check: repair::gaps_are_requested,
     },
     Property {
         name: "write_ids_are_own",

@@ -144,7 +144,7 @@ impl ExecUser {
                 self.with(call, &process, move |process, _| async move {
                     let (event, told) = match after {
                         After::Event(event) => (event, None),
-                        After::Told(_) => {
+                        After::LastReceived(_) => {
                             let event = *process.wake().borrow();
                             (event, Some(event))
                         }

@@ -208,7 +208,7 @@ impl OfCall {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfChannel {
-    /// Its state has changed.
+    /// The state has changed.
     Stirs,
     /// Its state has not changed for a while.
     Settles {

@@ -21,7 +21,7 @@ pub enum ToolcallOperation {
     /// again, `t1.2`.
     #[serde(rename_all = "kebab-case")]
     StartTurn {
-        /// The turn: an entry of `[turn.NAME]`, which declares its chat.
+        /// The name of a turn that the file declares as `[turn.NAME]`. That table also names the chat.
         turn: String,
     },
     /// Cancels the active turn of a chat, as the user sees it.

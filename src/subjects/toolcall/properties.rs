@@ -13,7 +13,7 @@
 //! | `replicas_converge` | G5 | digests of the host's state, and of the states of windows and second connections |
 //! | `replay_is_used` | G5 | the way in which the host accepted a returning client, and the data that the client had already received |
 //! | `actions_once` | G6 | effects of calls, titles that users saw, and refusals |
-//! | `rejections_are_heard` | G6 | the milestones of refused actions, at the host and at the client |
+//! | `rejections_are_handled` | G6 | the milestones of refused actions, at the host and at the client |
 //! | `in_order` | G6 | the order in which users see the actions of one window |
 //! | `owner_can_run` | G7 | the owners of calls, and the windows that could have run them |
 //! | `waits_have_causes` | G8 | the clients that the host waits for, as its milestones report; the connected and watching clients, and the open calls |
@@ -88,7 +88,7 @@ own! {
         "the host unloads no chat to which a connected window is subscribed";
     "actions_once" as actions::actions_once, ACTIONS_ONCE:
         "a refused action did not take effect, and no action takes effect twice";
-    "rejections_are_heard" as actions::rejections_are_heard, REJECTIONS_ARE_HEARD:
+    "rejections_are_handled" as actions::rejections_are_handled, REJECTIONS_ARE_HEARD:
         "a client receives the refusal of its action";
     "in_order" as actions::in_order, IN_ORDER:
         "actions and requests of one window take effect in the order in which the window made them";

@@ -160,7 +160,7 @@ impl Driver {
                 }
                 Effect::Close(generation) => {
                     let closed = self.wire.take_if(|wire| wire.generation == generation);
-                    if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) {
+                    if defect!(OldGenerationAccepted) || defect!(RepliesMatchAcrossGenerations) {
                         self.stale_wires.extend(closed);
                     }
                 }

@@ -201,7 +201,7 @@ impl Task {
                         }
                         Err(_) => return CloseReason::Malformed,
                     },
-                    Err(LinkError::Silent) if defect!(OldGenerationHeard) || defect!(RepliesMatchAcrossGenerations) => {
+                    Err(LinkError::Silent) if defect!(OldGenerationAccepted) || defect!(RepliesMatchAcrossGenerations) => {
                         // Reports the end of the connection, but continues to read from it.
                         self.report(Report::Over(CloseReason::Lost(LinkError::Silent))).await;
                         link.disable_keepalive();
@@ -218,7 +218,7 @@ impl Task {
         if let Message::Response { id: RequestId::Number(id), .. }
         | Message::Error { id: RequestId::Number(id), .. } = message
         {
-            milestone!("exec.client.heard", conn, id = *id);
+            milestone!("exec.client.received", conn, id = *id);
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Shared {
 
 /// A session, with the tasks of its processes.
 pub(super) struct RetainedSession {
-    /// Its id on the wire.
+    /// The id on the wire.
     pub(super) id: String,
     core: Mutex<Session>,
     /// Dropping them kills the processes.

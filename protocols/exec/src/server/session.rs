@@ -182,7 +182,7 @@ impl Session {
         let own = self.attachment.detach(by, lease).is_some();
         if own {
             self.first_until.get_or_insert(lease.until());
-            if defect!(PausedForEver) {
+            if defect!(PausedForever) {
                 return own;
             }
             self.processes.values().for_each(RetainedProcess::resume);

@@ -23,8 +23,8 @@ pub(super) struct Stdin {
 }
 
 impl Stdin {
-    /// Creates an empty queue. At most `most` bytes may wait, and the last `ids` write ids are
-    /// remembered.
+    /// Creates an empty queue. `open`: the process has a standard input. The queue
+    /// holds at most `most` bytes, and detects repeated writes by the last `ids` write ids.
     pub(super) fn new(open: bool, most: usize, ids: usize) -> Self {
         Self { open, queue: VecDeque::new(), bytes: 0, most, seen: SeenIds::new(ids) }
     }

@@ -41,7 +41,7 @@ pub mod code {
 
 /// The names of methods and notifications.
 pub mod method {
-    /// Opens or resumes a session; the first request of a connection.
+    /// The method that opens or resumes a session. It must be the first request of a connection.
     pub const INITIALIZE: &str = "initialize";
     /// The client has read the answer to [`INITIALIZE`] (a notification).
     pub const INITIALIZED: &str = "initialized";

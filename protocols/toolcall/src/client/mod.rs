@@ -63,9 +63,9 @@ pub struct ClientConfig {
     pub id: Option<String>,
     /// The tools that it runs for agents.
     pub tools: Toolbox,
-    /// Its answers to requests of the host.
+    /// The answers to requests of the host.
     pub answers: Arc<dyn Answers>,
-    /// Its limits.
+    /// The limits.
     pub limits: ClientLimits,
 }
 

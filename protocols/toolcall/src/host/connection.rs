@@ -115,7 +115,7 @@ async fn step(
     tokio::select! {
         biased;
         heard = link.next() => if let LinkEvent::Frame(frame) = heard? {
-            point!("toolcall.host.heard", conn = conn.0).await;
+            point!("toolcall.host.received", conn = conn.0).await;
             shared.core().on_frame(conn, &frame, Instant::now());
         },
         () = wake.notified() => {}

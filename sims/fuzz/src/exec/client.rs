@@ -4,7 +4,7 @@
 //! - no code panics, and everything that the client sends is a valid message;
 //! - the client stays within its limits at every step;
 //! - each process delivers its events in order, without a gap, and delivers none after its end;
-//! - when no server is reachable any more, the client gives up within [`PATIENCE`], and then every
+//! - when no server is reachable any more, the client gives up within `PATIENCE`, and then every
 //!   pending operation of its user ends.
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! - no code panics, and everything that the server sends is a valid message;
 //! - the server stays within its limits at every step;
 //! - at the end, the hostile client gets an answer, or its connection ends, within a minute;
-//! - after the hostile client has disconnected, none of its resources are left after [`FORGOTTEN`];
+//! - after the hostile client has disconnected, none of its resources are left after `FORGOTTEN`;
 //! - the process of the innocent client echoes each input at once, over the client's first
 //!   connection.
 

@@ -4,7 +4,7 @@
 //! - no code panics, and everything that the client sends is a valid message;
 //! - the client stays within its limits at every step;
 //! - no call starts twice, as far as the limits let the client remember its calls;
-//! - when no host is reachable any more, every request of the user ends within [`PATIENCE`]; only
+//! - when no host is reachable any more, every request of the user ends within `PATIENCE`; only
 //!   actions on channels keep waiting for a host, and they end when the client is closed.
 
 use std::sync::Arc;

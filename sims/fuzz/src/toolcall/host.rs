@@ -5,7 +5,7 @@
 //! - the host stays within its limits at every step;
 //! - at the end, the hostile client gets an answer, or its connection ends, within a minute;
 //! - after the hostile client has disconnected, only the sessions and chats that it created are
-//!   left after [`FORGOTTEN`], and they are not in use;
+//!   left after `FORGOTTEN`, and they are not in use;
 //! - each title that the innocent client sets appears at once, over the client's first connection;
 //!   and at the end, its tool runs in a turn that it starts.
 

@@ -344,7 +344,7 @@ pub(super) fn attempts_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// If the server has attached a connection, the client receives the server's answer, independent of
 /// earlier answers and later events. The property checks only connections that had no fault for as
 /// long as the answer takes, in runs with little output before it.
-pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn attached_are_answered(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
@@ -362,7 +362,7 @@ pub(super) fn attached_are_heard(cx: &CheckContext<'_>) -> Vec<Violation> {
                 let (subject, at) =
                     (About::Named(format!("connection {conn}")), *attached + enough);
                 found.push(Violation::new(
-                    "attached_are_heard",
+                    "attached_are_answered",
                     subject,
                     at,
                     &UNHEARD,
@@ -402,7 +402,7 @@ pub(super) fn answers_count(cx: &CheckContext<'_>) -> Vec<Violation> {
     for event in judged(cx) {
         let Some(milestone) = ConnMilestone::of(event) else { continue };
         match (milestone.name, MilestoneValue::of(milestone.fields, "id")) {
-            ("exec.client.heard", Some(id)) => {
+            ("exec.client.received", Some(id)) => {
                 answers.entry(milestone.conn).or_default().insert(id);
             }
             // Data after the message that ended the connection does not count.
@@ -443,7 +443,7 @@ mod tests {
     }
 
     fn answer_read(conn: u64, id: u64) -> EventKind {
-        milestone("exec.client.heard", conn, ("id", MilestoneValue::Number(id)))
+        milestone("exec.client.received", conn, ("id", MilestoneValue::Number(id)))
     }
 
     fn cut_off(conn: u64, id: u64) -> EventKind {
@@ -598,7 +598,7 @@ mod tests {
                 entry(1_200, detached(2)),
             ];
             events.sort_by_key(|event| event.at);
-            judge_events(attached_are_heard, events)
+            judge_events(attached_are_answered, events)
         };
         let wrong =
             ["connection 1 was attached at 1.000 s, but its client never received the response"];

@@ -142,7 +142,7 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// asks by itself; nor what its user may have given up, then or at the end of the last call on it. Of a process whose start is in flight a
 /// client holds nothing back. It holds back from the answer on, which the user may not have taken yet: a user that gives up such a start
 /// gives up the process. Where there was no room for all of it, it is asked for in that moment.
-pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
+pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
     let wait = limits(cx).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
@@ -154,7 +154,7 @@ pub(super) fn holes_are_asked_for(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut report = |host: &str, since: Time| {
         let subject = About::Host(host.into());
         found.push(Violation::new(
-            "holes_are_asked_for",
+            "gaps_are_requested",
             subject,
             since,
             &HELD_BACK,

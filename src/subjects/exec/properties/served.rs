@@ -116,8 +116,8 @@ struct ProcessFacts<'a> {
     started: Time,
     /// The time at which each client last installed a connection.
     connected: BTreeMap<&'a str, Time>,
-    /// The output of all processes, by [`weight`], plus the bytes that users wrote: more output
-    /// takes longer to arrive.
+    /// The bytes that links must carry, as an estimate: the output of all processes, each item
+    /// counted as its [`weight`], and the bytes that users wrote.
     output: usize,
 }
 

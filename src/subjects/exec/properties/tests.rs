@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::generations::{attempts_are_answered, kept_while_healthy};
 use super::http::{end_with_their_connection, fail_truly};
-use super::repair::{holes_are_asked_for, processes_fail_truly, refusals_pass, write_ids_are_own};
+use super::repair::{gaps_are_requested, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
 use crate::property::scripted::{ScriptedRun, history};
@@ -78,7 +78,7 @@ fn history_of_a_poll() -> ScriptedRun {
         500,
         Class::Durable,
         "read",
-        r#"{"process":"p1","after":"told","wait":"2m"}"#,
+        r#"{"process":"p1","after":"last-received","wait":"2m"}"#,
     )
 }
 
@@ -412,21 +412,21 @@ fn a_connected_client_asks_for_missing_events() {
     let late = [
         "client: the client has held back events since 1.000 s, and does not request the missing ones",
     ];
-    assert_eq!(violations(&held(), holes_are_asked_for), late, "to the end of the run");
-    assert_eq!(violations(&held().effect(1, 3_001, "p2"), holes_are_asked_for), late);
+    assert_eq!(violations(&held(), gaps_are_requested), late, "to the end of the run");
+    assert_eq!(violations(&held().effect(1, 3_001, "p2"), gaps_are_requested), late);
     let asked = milestone(held(), 2_000, "exec.client.live-gap", &[("process", "p1")]);
-    assert!(violations(&asked, holes_are_asked_for).is_empty());
+    assert!(violations(&asked, gaps_are_requested).is_empty());
     let no_room =
         milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
     let no_room = no_room.gauge("client", 1_000, "held-back-events", 1);
     assert!(
-        violations(&no_room, holes_are_asked_for).is_empty(),
+        violations(&no_room, gaps_are_requested).is_empty(),
         "what has no room is asked for at once"
     );
     let lost = milestone(held(), 2_900, "exec.client.lost", &[]);
-    assert!(violations(&lost, holes_are_asked_for).is_empty());
+    assert!(violations(&lost, gaps_are_requested).is_empty());
     let dropped = held().gave_up(1, Some("p1"), 2_000);
-    assert!(violations(&dropped, holes_are_asked_for).is_empty(), "nobody wants it any more");
+    assert!(violations(&dropped, gaps_are_requested).is_empty(), "nobody wants it any more");
     let on_p1 = |scripted: ScriptedRun, call, verb| {
         scripted.asked_as(call, 900, Class::Durable, verb, r#"{"process":"p1"}"#)
     };
@@ -437,20 +437,20 @@ fn a_connected_client_asks_for_missing_events() {
     );
     let reading = reading.answered(4, 950, "dropped").gauge("client", 1_000, "held-back-events", 1);
     let once = reading.answered(2, 1_500, Answer::refused("too busy"));
-    assert_eq!(violations(&once, holes_are_asked_for), late, "a call on it goes on");
+    assert_eq!(violations(&once, gaps_are_requested), late, "a call on it goes on");
     let another = once
         .clone()
         .asked_as(5, 1_600, Class::Durable, "read", r#"{"process":"p2"}"#)
         .answered(5, 1_700, Answer::refused("too busy"));
-    assert_eq!(violations(&another, holes_are_asked_for), late, "a call on another one was over");
+    assert_eq!(violations(&another, gaps_are_requested), late, "a call on another one was over");
     assert!(
-        violations(&once.answered(3, 2_000, Answer::refused("too busy")), holes_are_asked_for)
+        violations(&once.answered(3, 2_000, Answer::refused("too busy")), gaps_are_requested)
             .is_empty(),
         "nobody waits for it any more"
     );
     let starting = connected().asked_as(1, 900, Class::InFlight, "start", r#"{"process":"p2"}"#);
     assert_eq!(
-        violations(&starting.gauge("client", 1_000, "held-back-events", 1), holes_are_asked_for),
+        violations(&starting.gauge("client", 1_000, "held-back-events", 1), gaps_are_requested),
         late,
         "of another process"
     );
@@ -459,18 +459,18 @@ fn a_connected_client_asks_for_missing_events() {
     };
     let held = |scripted: ScriptedRun| scripted.gauge("client", 1_000, "held-back-events", 1);
     let unclaimed = held(asked(1, 900, "start")).answered(1, 1_900, Answer::GivenUp);
-    assert!(violations(&unclaimed, holes_are_asked_for).is_empty(), "nobody has the process");
+    assert!(violations(&unclaimed, gaps_are_requested).is_empty(), "nobody has the process");
     let write = held(asked(1, 900, "write")).answered(1, 1_900, Answer::GivenUp);
     assert_eq!(
-        violations(&write, holes_are_asked_for),
+        violations(&write, gaps_are_requested),
         late,
         "who gives up a write has the process"
     );
     let after = held(connected()).asked_as(1, 1_001, Class::InFlight, "start", "{}");
     let after = after.answered(1, 1_900, Answer::GivenUp);
-    assert_eq!(violations(&after, holes_are_asked_for), late, "it was held back before");
+    assert_eq!(violations(&after, gaps_are_requested), late, "it was held back before");
     let catching_up = history().gauge("client", 1_000, "held-back-events", 1);
-    assert!(violations(&catching_up, holes_are_asked_for).is_empty(), "a catch-up asks by itself");
+    assert!(violations(&catching_up, gaps_are_requested).is_empty(), "a catch-up asks by itself");
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.writes", &["process", "write"], "the client assigned a write the id that makes it take effect once"),
     milestone("exec.client.sent", &["generation", "conn", "method"], "the client passed a call of its user to a connection"),
     milestone("exec.client.lost", &["generation", "conn", "why"], "the client lost its connection"),
-    milestone("exec.client.heard", &["conn", "id"], "the client read the response to a request"),
+    milestone("exec.client.received", &["conn", "id"], "the client read the response to a request"),
     milestone("exec.client.cut-off", &["conn", "id", "method"], "the client closed a connection while a call was in flight"),
     milestone("exec.client.repeated", &["method"], "the client sent a call again that was in flight at a cut"),
     milestone("exec.client.start-ambiguous", &["process"], "a start was in flight at a cut; the client terminates the process if it exists"),

@@ -238,7 +238,7 @@ struct Refused<'a> {
 
 /// G6: if the host refuses an action, its client reverts it. A host that forgets its client, or
 /// dies, decides again on repeated actions.
-pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
+pub(super) fn rejections_are_handled(story: &Story<'_>) -> Vec<Violation> {
     // A host that remembers few outcomes refuses a repetition of an action that it has performed,
     // over a connection that the client no longer reads.
     if has_puppet(story.cx) || story.host_limits.outcomes < super::story::defaults().outcomes {
@@ -280,7 +280,7 @@ pub(super) fn rejections_are_heard(story: &Story<'_>) -> Vec<Violation> {
         let bound = story.learns_by(client, *refused);
         let data = fields! { seq: *seq, channel: *channel, refused: *refused };
         (bound < story.until)
-            .then(|| Violation::new("rejections_are_heard", *client, bound, &UNHEARD, data))
+            .then(|| Violation::new("rejections_are_handled", *client, bound, &UNHEARD, data))
     });
     found.take(5).collect()
 }

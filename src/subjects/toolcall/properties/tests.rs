@@ -10,7 +10,9 @@ use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, Which};
 use crate::subjects::toolcall::answers::{Did, Rejected};
 use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
 
-use super::actions::{actions_once, authority, claims_are_checked, in_order, rejections_are_heard};
+use super::actions::{
+    actions_once, authority, claims_are_checked, in_order, rejections_are_handled,
+};
 use super::calls::{no_work_for_what_is_over, one_outcome, owner_can_run, results_count};
 use super::line::{client_comes_back, healthy_is_kept, requests_settle};
 use super::presence::{
@@ -975,50 +977,50 @@ fn a_client_receives_a_refusal() {
             &[("channel", "c1"), ("seq", seq)],
         )
     };
-    holds(&heard("3"), rejections_are_heard);
+    holds(&heard("3"), rejections_are_handled);
     assert_eq!(
-        violations(&scripted(), rejections_are_heard),
+        violations(&scripted(), rejections_are_handled),
         [
             "client: its action 3 in c1 was refused at 1.000 s, but the client did not receive the refusal (by 1.620 s)"
         ]
     );
-    assert_eq!(violations(&heard("2"), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&heard("2"), rejections_are_handled).len(), 1);
     let gone = |client, channel| {
         milestone(scripted(), 990, client, "toolcall.client.gone", &[("channel", channel)])
     };
-    holds(&gone("client", "c1"), rejections_are_heard);
-    assert_eq!(violations(&gone("client", "s1"), rejections_are_heard).len(), 1);
-    assert_eq!(violations(&gone("client2", "c1"), rejections_are_heard).len(), 1);
+    holds(&gone("client", "c1"), rejections_are_handled);
+    assert_eq!(violations(&gone("client", "s1"), rejections_are_handled).len(), 1);
+    assert_eq!(violations(&gone("client2", "c1"), rejections_are_handled).len(), 1);
     let let_go = saw(scripted(), 1_005, "client", "c1", "let go");
     assert_eq!(
-        violations(&let_go, rejections_are_heard).len(),
+        violations(&let_go, rejections_are_handled).len(),
         1,
         "its client hears of it whatever it looks at"
     );
-    holds(&scripted().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_heard);
+    holds(&scripted().asked_as(1, 1_005, Class::Durable, "reload", "{}"), rejections_are_handled);
 }
 
 /// The host forgot its decision before its client received it.
 #[test]
 fn a_forgotten_refusal_may_be_decided_again() {
     let lost = || refused(here_until(Some(1_000)).kills(1_000, 1_100), 1_000).horizon(90_000);
-    assert_eq!(violations(&lost(), rejections_are_heard).len(), 1);
+    assert_eq!(violations(&lost(), rejections_are_handled).len(), 1);
     let forgotten = |client| {
         milestone(lost(), 20_000, "server", "toolcall.host.forgotten", &[("client", client)])
     };
-    holds(&forgotten("client"), rejections_are_heard);
-    assert_eq!(violations(&forgotten("client2"), rejections_are_heard).len(), 1);
+    holds(&forgotten("client"), rejections_are_handled);
+    assert_eq!(violations(&forgotten("client2"), rejections_are_handled).len(), 1);
     assert_eq!(
-        violations(&refused(forgotten("client"), 30_000), rejections_are_heard).len(),
+        violations(&refused(forgotten("client"), 30_000), rejections_are_handled).len(),
         1,
         "it refuses it again"
     );
     let died = || lost().died("server", 20_000).started("server", 20_500);
-    holds(&died(), rejections_are_heard);
-    assert_eq!(violations(&refused(died(), 30_000), rejections_are_heard).len(), 1);
+    holds(&died(), rejections_are_handled);
+    assert_eq!(violations(&refused(died(), 30_000), rejections_are_handled).len(), 1);
     let at_its_death =
         refused(here_until(Some(20_000)).died("server", 20_000), 20_000).started("server", 20_500);
-    holds(&at_its_death.horizon(90_000), rejections_are_heard);
+    holds(&at_its_death.horizon(90_000), rejections_are_handled);
 }
 
 #[test]

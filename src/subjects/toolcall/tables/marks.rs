@@ -33,7 +33,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.host.restoring", &["channel"], "the host started to restore a channel"),
     milestone("toolcall.host.restored", &["channel"], "the host restored a channel"),
     milestone("toolcall.host.restore-late", &["channel"], "the restore of a channel timed out; the channel counts as missing"),
-    milestone("toolcall.host.told-of-removal", &["conn", "chat"], "the host reported the removal of a chat to a connection that may be subscribed to the chat but not to its session"),
+    milestone("toolcall.host.removal-reported", &["conn", "chat"], "the host reported the removal of a chat to a connection that may be subscribed to the chat but not to its session"),
     milestone("toolcall.host.removed", &["channel"], "the host removed a session or a chat that was disposed of; a session is removed after its chats"),
     milestone("toolcall.host.evicted", &["channel"], "the host unloaded a chat without subscribers"),
     milestone("toolcall.host.turn-started", &["chat", "turn"], "a turn began"),
@@ -62,6 +62,6 @@ pub const MILESTONES: &[MilestoneDoc] = &[
 pub const POINTS: &[PointDoc] = &[
     point("toolcall.client.opened", "a connection is open; its task has not reported this to the client yet"),
     point("toolcall.client.close.unreported", "a connection ended; its task has not reported this to the client yet"),
-    point("toolcall.host.heard", "the host read a frame; it has not processed the frame yet"),
+    point("toolcall.host.received", "the host read a frame; it has not processed the frame yet"),
     point("toolcall.host.close.unreported", "a connection ended; its task has not reported this to the host yet"),
 ];

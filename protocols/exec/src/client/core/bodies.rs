@@ -81,7 +81,7 @@ impl Bodies {
 
     /// Fails all bodies because their connection is lost.
     pub(super) fn connection_lost(&mut self) {
-        if defect!(HttpBodyWaitsForEver) {
+        if defect!(HttpBodyWaitsForever) {
             return;
         }
         let failure =

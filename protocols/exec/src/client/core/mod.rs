@@ -241,7 +241,7 @@ impl Core {
         match report {
             Report::Opened { .. } => false,
             Report::Message(Message::Notification { .. }) => {
-                connected && defect!(OldGenerationHeard)
+                connected && defect!(OldGenerationAccepted)
             }
             Report::Message(_) => connected && defect!(RepliesMatchAcrossGenerations),
             Report::Over(_) => connected && defect!(StaleCloseTearsDown),

@@ -69,14 +69,15 @@ impl Session {
             if all_read {
                 owed.unread.remove(id);
             }
-            if !defect!(PausedForEver) {
+            if !defect!(PausedForever) {
                 process.resume();
             }
         }
         Ok(Some(result))
     }
 
-    /// Queues bytes for the standard input of a process. Returns `None` if there is no room.
+    /// Queues bytes for the standard input of a process. Returns the result of the request, or
+    /// `None` if there is no room.
     pub(in super::super) fn write(
         &mut self,
         by: ConnId,

@@ -63,7 +63,7 @@ impl Session {
         };
         let (paused, next) = (process.paused, process.log.next());
         let (room, until) = match self.attachment.owed() {
-            None => (!(paused && defect!(PausedForEver)), None),
+            None => (!(paused && defect!(PausedForever)), None),
             Some(owed) => {
                 let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
                 let most = self.limits.outbound_queue as u64;

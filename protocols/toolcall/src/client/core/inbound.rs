@@ -88,7 +88,7 @@ impl ClientCore {
     /// Applies an action to its channel. If it confirms or rejects one of this client's own
     /// actions, that action is no longer pending.
     pub(super) fn on_action(&mut self, envelope: ActionEnvelope) {
-        let ignored = defect!(RejectionUnheard) && envelope.rejection_reason.is_some();
+        let ignored = defect!(RejectionIgnored) && envelope.rejection_reason.is_some();
         let own = envelope
             .origin
             .as_ref()

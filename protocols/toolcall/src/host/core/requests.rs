@@ -384,7 +384,7 @@ impl HostCore {
     }
 
     fn notify_removal(&mut self, conn: ConnId, chat: &str, envelope: &ActionEnvelope) {
-        milestone!("toolcall.host.told-of-removal", conn = conn.0, chat);
+        milestone!("toolcall.host.removal-reported", conn = conn.0, chat);
         self.send(conn, Message::notification(method::ACTION, envelope));
     }
 
@@ -393,7 +393,9 @@ impl HostCore {
     /// already subscribes to a newer chat with the same name, it knows that the older one was
     /// removed.
     pub(super) fn notify_removals(&mut self, conn: ConnId, session: &str) {
-        let Some(transport) = self.transports.get(&conn).filter(|_| !defect!(ChatsGoUntold)) else {
+        let Some(transport) =
+            self.transports.get(&conn).filter(|_| !defect!(ChatRemovalsUnreported))
+        else {
             return;
         };
         let untold = transport
