@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use reknit_exec::Server;
 use reknit_exec::client::{Client, Event, Process};
 use reknit_exec::limits::{ClientLimits, ServerLimits};
+use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::StartParams;
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
@@ -108,7 +109,7 @@ impl Stage {
         let spec = StartParams {
             process_id: self.started.get().to_string(),
             argv,
-            cwd: "/".into(),
+            cwd: Directory::root(),
             env: BTreeMap::from_iter(env),
             pipe_stdin: true,
             ..StartParams::default()

@@ -129,7 +129,7 @@ impl Stage {
         let spec = StartParams {
             process_id: id.to_owned(),
             argv: vec!["/bin/sh".into(), "-c".into(), format!("{AWAIT}{script}")],
-            cwd: self.folder.0.display().to_string(),
+            cwd: self.folder.0.display().to_string().parse().expect("an absolute path"),
             env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
             tty,
             pipe_stdin: true,

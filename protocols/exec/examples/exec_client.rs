@@ -22,6 +22,7 @@ use std::io;
 
 use reknit_exec::client::{Client, Event, Events, Process, State};
 use reknit_exec::limits::ClientLimits;
+use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::{OutputStream, Signal, StartParams};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
@@ -67,7 +68,7 @@ async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>>
     let command = StartParams {
         process_id: "1".into(),
         argv,
-        cwd: "/".into(),
+        cwd: Directory::root(),
         env,
         pipe_stdin: true,
         ..StartParams::default()

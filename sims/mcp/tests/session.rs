@@ -11,6 +11,7 @@ use futures_util::future::join_all;
 use reknit_exec::Server;
 use reknit_exec::client::{Client, State, Stdio};
 use reknit_exec::limits::{ClientLimits, ServerLimits};
+use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::StartParams;
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
@@ -71,7 +72,7 @@ async fn an_mcp_session_survives_three_resets_and_every_call_is_answered() {
     let spec = StartParams {
         process_id: "mcp".into(),
         argv,
-        cwd: "/".into(),
+        cwd: Directory::root(),
         pipe_stdin: true,
         ..StartParams::default()
     };

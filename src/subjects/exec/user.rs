@@ -20,6 +20,7 @@ use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
 use crate::world::process::calls;
 use reknit_exec::client::{Client, Failure, Process};
+use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::{Signal, StartParams};
 
 /// The maximum duration of a client's close.
@@ -281,7 +282,7 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
     StartParams {
         process_id: process.to_owned(),
         argv: vec![process.to_owned()],
-        cwd: "/".to_owned(),
+        cwd: Directory::root(),
         env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         tty,
         pipe_stdin: true,

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::Failure;
 use super::body::BodySender;
 use super::log::Log;
-use crate::wire::process::ReadParams;
-use crate::wire::read;
+use crate::wire::process::{ReadParams, StartParams};
+use crate::wire::{DirectoryForm, read};
 
 /// The client's identity of a process: its id on the wire, and a serial number, because an id can
 /// be reused.
@@ -95,6 +95,19 @@ impl Call {
                 to_raw_value(&ReadParams { wait_ms: (left_ms > 0).then_some(left_ms), ..params })
         {
             self.params = lowered;
+        }
+    }
+
+    /// Writes the directory of a start in the form that the server reads. Which server that is, is
+    /// known only when the call is sent.
+    pub(super) fn write_directory_as(&mut self, form: DirectoryForm) {
+        if self.kind != RetryPolicy::Start {
+            return;
+        }
+        let Ok(params) = read::<StartParams>(Some(&self.params)) else { return };
+        let cwd = params.cwd.clone().in_form(form);
+        if let Ok(written) = to_raw_value(&StartParams { cwd, ..params }) {
+            self.params = written;
         }
     }
 

@@ -133,7 +133,7 @@ fn spec(id: &str) -> StartParams {
     StartParams {
         process_id: id.into(),
         argv: vec!["sh".into()],
-        cwd: "/".into(),
+        cwd: crate::wire::Directory::root(),
         ..StartParams::default()
     }
 }

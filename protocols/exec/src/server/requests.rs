@@ -110,7 +110,7 @@ impl ConnectionTask {
             return Err(RequestError::Duplicate(process));
         }
         let tty = params.tty;
-        let command = command(params)?;
+        let command = command(params);
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let launch = self.shared.env.launch.clone();
         let task = ProcessTask {
@@ -295,77 +295,17 @@ fn process_id(id: &str) -> Result<ProcessId, RequestError> {
 }
 
 /// Returns the command to launch.
-fn command(params: StartParams) -> Result<Command, RequestError> {
-    let cwd = directory(params.cwd)?;
+fn command(params: StartParams) -> Command {
     let stdio = if params.tty {
         Stdio::Terminal(Size::default())
     } else {
         Stdio::Pipes { stdin: params.pipe_stdin }
     };
-    Ok(Command {
+    Command {
         argv: params.argv,
         arg0: params.arg0,
-        cwd,
+        cwd: Some(params.cwd.path().to_owned()),
         env: params.env.into_iter().collect(),
         stdio,
-    })
-}
-
-/// Returns the directory of a path or a `file:` URI, or `None` if `cwd` is empty.
-fn directory(cwd: String) -> Result<Option<String>, RequestError> {
-    let Some(uri) = cwd.strip_prefix("file://") else {
-        return Ok(Some(cwd).filter(|cwd| !cwd.is_empty()));
-    };
-    let path = uri.strip_prefix("localhost").unwrap_or(uri);
-    let decoded = unescaped(path).filter(|path| path.starts_with('/') && !path.contains('\0'));
-    decoded.map(Some).ok_or_else(|| {
-        RequestError::Params("cwd is neither a path nor a file: URI of this host".into())
-    })
-}
-
-/// Decodes the percent escapes of a URI, such as `%2F`.
-fn unescaped(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        rest = behind;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (hex, behind) =
-            rest.split_at_checked(2).filter(|(hex, _)| hex.iter().all(u8::is_ascii_hexdigit))?;
-        bytes.push(u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()?);
-        rest = behind;
-    }
-    String::from_utf8(bytes).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_is_a_path_or_a_uri() {
-        for (cwd, means) in [
-            ("", None),
-            ("/a%20b", Some("/a%20b")),
-            ("relative", Some("relative")),
-            ("file:///a%20b/%C3%A9", Some("/a b/é")),
-            ("file://localhost/tmp", Some("/tmp")),
-        ] {
-            assert_eq!(directory(cwd.into()), Ok(means.map(str::to_owned)), "{cwd}");
-        }
-        for cwd in [
-            "file://elsewhere/tmp",
-            "file:///%",
-            "file:///%f",
-            "file:///%zz",
-            "file:///%+f",
-            "file:///%ff",
-            "file:///%00",
-        ] {
-            assert!(directory(cwd.into()).is_err(), "{cwd}");
-        }
     }
 }

@@ -5,18 +5,20 @@
 //!   the receiver knows its type ([`Message::parse`], [`read`]).
 //! - [`session`], [`process`], [`http`]: parameters and results of the three families of methods.
 //! - [`code`]: the error codes. [`method`]: the names of methods.
-//! - [`Base64`]: the encoding of bytes in JSON.
+//! - [`Base64`]: the encoding of bytes in JSON. [`Directory`]: a path or a `file:` URI.
 //!
 //! The names on the wire are those of the codex exec-server of June 2026. Unknown fields are
 //! skipped, as that server does, because later versions of it add fields.
 
 mod base64;
+mod directory;
 
 pub mod http;
 pub mod process;
 pub mod session;
 
 pub use base64::Base64;
+pub use directory::{Directory, DirectoryError, DirectoryForm};
 pub use reknit_jsonrpc::{
     ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Base64;
+use super::{Base64, Directory};
 
 /// The parameters of `process/start`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,8 +14,8 @@ pub struct StartParams {
     pub process_id: String,
     /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The working directory: a path, or a `file:` URI.
-    pub cwd: String,
+    /// The working directory. A client writes it in the form that its server reads.
+    pub cwd: Directory,
     /// The complete environment of the process.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
@@ -233,7 +233,7 @@ mod tests {
         let start = StartParams {
             process_id: "p1".into(),
             argv: vec!["sh".into()],
-            cwd: "/".into(),
+            cwd: Directory::root(),
             ..StartParams::default()
         };
         let text =

@@ -16,6 +16,7 @@ use reknit_exec::Server;
 use reknit_exec::client::{Client, Event, Events, Process};
 use reknit_exec::limits::{ClientLimits, ServerLimits, WireLimits};
 use reknit_exec::server::{CHUNK, ServerResources};
+use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::StartParams;
 use reknit_seams::net::Endpoint;
 use serde_json::{Value, json};
@@ -393,7 +394,7 @@ impl WellBehavedClient {
         let spec = StartParams {
             process_id: "p1".into(),
             argv,
-            cwd: "/".into(),
+            cwd: Directory::root(),
             pipe_stdin: true,
             ..StartParams::default()
         };

@@ -147,13 +147,17 @@ impl Core {
 
     /// Handles the answer to the handshake.
     pub(super) fn initialized(&mut self, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
-        let session = match outcome {
+        let result = match outcome {
             Ok(result) => match read::<InitializeResult>(Some(&result)) {
-                Ok(result) => result.session_id,
+                Ok(result) => result,
                 Err(_) => return self.fail_permanent(Failure::HandshakeMalformed),
             },
             Err(error) => return self.handshake_refused(error, now),
         };
+        if let Some(connection) = self.connection() {
+            connection.directories = result.directory_form();
+        }
+        let session = result.session_id;
         match &self.session {
             Some(known) if *known != session && !defect!(FreshSessionAfterCut) => {
                 self.fail_permanent(Failure::WrongSession);

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::calls::Ticket;
 use crate::client::command::{Call, Key, RetryPolicy};
 use crate::client::generation::Generation;
-use crate::wire::{Message, RequestId};
+use crate::wire::{DirectoryForm, Message, RequestId};
 
 /// A request in flight, by the purpose of its answer.
 pub(super) enum InFlight {
@@ -31,13 +31,22 @@ pub(super) struct Connection {
     pub(super) conn: u64,
     in_flight: BTreeMap<i64, InFlight>,
     last_id: i64,
+    /// The form of directories that the server reads; known once the handshake is over.
+    pub(super) directories: DirectoryForm,
     /// Whether the core ignores the end of this connection. Only a defect sets this.
     pub(super) is_dead: bool,
 }
 
 impl Connection {
     pub(super) fn new(generation: Generation) -> Self {
-        Self { generation, conn: 0, in_flight: BTreeMap::new(), last_id: 0, is_dead: false }
+        Self {
+            generation,
+            conn: 0,
+            in_flight: BTreeMap::new(),
+            last_id: 0,
+            directories: DirectoryForm::default(),
+            is_dead: false,
+        }
     }
 
     /// Registers a request and returns its message. Ids count from 1 on each connection.

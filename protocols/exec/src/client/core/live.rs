@@ -89,6 +89,7 @@ impl Core {
             milestone!("exec.client.sent", generation, conn, method = call.method);
             let feed =
                 if let RetryPolicy::Body(feed) = &call.kind { Some(feed.clone()) } else { None };
+            call.write_directory_as(connection.directories);
             let message = connection.call(ticket, call);
             feed.into_iter().for_each(|feed| self.bodies.put(feed));
             self.send(message);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use reknit_exec::client::{Client, Event, Events, HttpRequest, Process};
+use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::{Signal, StartParams};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -136,7 +137,7 @@ fn spec(name: &Name) -> StartParams {
     StartParams {
         process_id: name.text(),
         argv: vec!["sh".into()],
-        cwd: "/".into(),
+        cwd: Directory::root(),
         ..StartParams::default()
     }
 }

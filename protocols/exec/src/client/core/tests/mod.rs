@@ -180,9 +180,14 @@ impl CoreTest {
 
     /// Opens the connection and answers the handshake, but not the catch-up reads.
     pub(super) fn complete_handshake(&mut self) {
+        self.complete_handshake_with(&json!({ "sessionId": "s" }));
+    }
+
+    /// The same, with this answer.
+    pub(super) fn complete_handshake_with(&mut self, answer: &Value) {
         self.open();
         let (id, _) = self.expect_request("initialize");
-        self.reply(id, &json!({ "sessionId": "s" }));
+        self.reply(id, answer);
         let outgoing = self.sent.pop_front();
         assert!(
             matches!(outgoing, Some(Message::Notification { method, .. }) if method == "initialized")
@@ -224,8 +229,19 @@ impl CoreTest {
         method: &'static str,
         process: Option<&ObservedProcess>,
     ) -> Answer {
+        self.request_with(kind, method, process, &json!({ "of": "the user" }))
+    }
+
+    /// The same, with these parameters.
+    pub(super) fn request_with(
+        &mut self,
+        kind: RetryPolicy,
+        method: &'static str,
+        process: Option<&ObservedProcess>,
+        params: &impl serde::Serialize,
+    ) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let params = serde_json::value::to_raw_value(&json!({ "of": "the user" })).unwrap();
+        let params = serde_json::value::to_raw_value(params).unwrap();
         let process = process.map(|seen| (seen.key.clone(), seen.log.clone()));
         let until = self.now + self.core.limits.call_wait;
         let call = Call { kind, method, params, process, until, answer, refusals: 0 };

@@ -1,6 +1,7 @@
 //! Tests of starts: with a known outcome, with an unknown outcome, and with a dropped caller.
 
 use super::*;
+use crate::wire::process::StartParams;
 
 #[tokio::test(start_paused = true)]
 async fn events_before_the_answer_are_read_after_it() {
@@ -200,4 +201,32 @@ async fn a_start_whose_outcome_is_unknown_supersedes_and_a_refused_one_does_not(
         ended(&mut test.request(RetryPolicy::Read, "process/read", Some(&older))),
         Some(Err(Failure::Superseded))
     );
+}
+
+/// Requests a start in the directory `/a b`.
+fn start_in_directory(test: &mut CoreTest, id: &str) -> (ObservedProcess, Answer) {
+    let (seen, unused) = test.start(id);
+    drop(unused);
+    test.command(Command::Abandon(seen.key.clone()));
+    let cwd = "/a b".parse().unwrap();
+    let params = StartParams { process_id: id.into(), cwd, ..StartParams::default() };
+    let answer = test.request_with(RetryPolicy::Start, "process/start", Some(&seen), &params);
+    (seen, answer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_directory_of_a_start_has_the_form_that_the_server_reads() {
+    let mut test = CoreTest::new();
+    let (_p1, _started) = start_in_directory(&mut test, "p1");
+    let newer = json!({ "sessionId": "s", "environmentInfo": { "cwd": "file:///srv" } });
+    test.complete_handshake_with(&newer);
+    let (_, params) = test.expect_request("process/start");
+    assert_eq!(params["cwd"], "file:///a%20b");
+
+    test.cut();
+    let (_p2, _started) = start_in_directory(&mut test, "p2");
+    test.complete_handshake(); // the server was replaced by an older one
+    test.expect_request("process/terminate");
+    let (_, params) = test.expect_request("process/start");
+    assert_eq!(params["cwd"], "/a b");
 }
