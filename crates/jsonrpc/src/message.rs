@@ -77,6 +77,7 @@ const MOST_VALUES: usize = 262_144;
 /// key.
 #[derive(Deserialize)]
 struct Envelope {
+    #[serde(default, deserialize_with = "not_null")]
     id: Option<RequestId>,
     method: Option<String>,
     params: Option<Box<RawValue>>,
@@ -113,6 +114,12 @@ impl<'m, C: Serialize + ?Sized> Outgoing<'m, C> {
         serde_json::to_writer(&mut text, self).expect("what is sent is plain data");
         String::from_utf8(text).expect("JSON is text")
     }
+}
+
+/// Deserializes an id that is present. `null` is not an id: without this, a request with the id
+/// `null` would look like a notification.
+fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RequestId>, D::Error> {
+    RequestId::deserialize(deserializer).map(Some)
 }
 
 /// Deserializes a `result` that is present, even if it is `null`.
@@ -383,6 +390,8 @@ mod tests {
             r#"{"id":1,"method":"m","result":1}"#,
             r#"{"id":1,"id":2,"method":"m"}"#,
             r#"{"id":1.5,"method":"m"}"#,
+            r#"{"id":null,"method":"m"}"#,
+            r#"{"id":null,"result":1}"#,
             r#"{"id":18446744073709551615,"method":"m"}"#,
             r#"{"result":1}"#,
             "\u{0}\u{ff}",
