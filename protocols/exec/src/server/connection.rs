@@ -220,6 +220,8 @@ impl ConnectionTask {
                 self.stage = HandshakeStage::Ready(kept.clone());
                 Ok(())
             }
+            // Codex 0.169.0 ignores a repetition, too.
+            HandshakeStage::Ready(_) if method == method::INITIALIZED => Ok(()),
             HandshakeStage::Fresh if method == method::INITIALIZED => {
                 Err(ConnectionError::Broke("initialized before initialize"))
             }
@@ -412,7 +414,8 @@ fn notification(process: &ProcessId, event: LogEntry) -> String {
             &Output { process_id, seq, stream, chunk: bytes.into() },
         ),
         EntryKind::Exited(exit_code) => {
-            notification_text(method::EXITED, &Exited { process_id, seq, exit_code })
+            let exited = Exited { process_id, seq, exit_code, sandbox_denied: false };
+            notification_text(method::EXITED, &exited)
         }
         EntryKind::Closed => notification_text(method::CLOSED, &Closed { process_id, seq }),
     }

@@ -4,7 +4,7 @@
 //!   actions of its task. `session`: the attached connection, and all state that must change
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
-//! - `connection`: one connection, one task. `requests`: the requests of clients. `fetch`: the HTTP
+//! - `connection`: one connection, one task. `requests`: the requests of clients; `start`: what a client asks to start. `fetch`: the HTTP
 //!   requests that the server sends for its clients.
 //!
 //! A connection pulls its events from its session, with one cursor per process. So a client that
@@ -47,6 +47,7 @@ mod request_error;
 mod requests;
 mod resources;
 mod session;
+mod start;
 mod stdin;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reknit_seams::process::{Command, INTERRUPT, Size, Stdio};
+use reknit_seams::process::INTERRUPT;
 use reknit_seams::{defect, point};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -18,6 +18,7 @@ use super::process::{ProcessId, Run};
 use super::registry::RetainedSession;
 use super::request_error::RequestError;
 use super::session::Reading;
+use super::start;
 use crate::wire::http::HttpParams;
 use crate::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams,
@@ -83,7 +84,7 @@ impl ConnectionTask {
     ) -> Result<RequestOutcome, RequestError> {
         kept.core().check(self.conn)?;
         match method {
-            method::START => self.start(kept, read(params)?),
+            method::START => self.start(kept, start::read_params(params)?),
             method::READ => self.read(kept, id, read(params)?),
             method::WRITE => self.write(kept, id, read(params)?),
             method::SIGNAL => self.signal(kept, id, read(params)?),
@@ -99,9 +100,6 @@ impl ConnectionTask {
         params: StartParams,
     ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
-        if params.argv.is_empty() {
-            return Err(RequestError::Params("argv must not be empty".into()));
-        }
         self.may_wait()?;
         if kept.alive() >= self.shared.limits.processes {
             return Err(RequestError::TooMany("processes"));
@@ -110,7 +108,7 @@ impl ConnectionTask {
             return Err(RequestError::Duplicate(process));
         }
         let tty = params.tty;
-        let command = command(params);
+        let command = start::command(params);
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let launch = self.shared.env.launch.clone();
         let task = ProcessTask {
@@ -249,7 +247,10 @@ impl ConnectionTask {
                 Some(written.map(|status| response_text(id, &WriteResult { status })))
             }
             Waiting::Start { run } => {
-                let result = StartResult { process_id: run.id.as_str().to_owned() };
+                let result = StartResult {
+                    process_id: run.id.as_str().to_owned(),
+                    sandbox_type: Some("none".to_owned()),
+                };
                 Some(core.outcome(run)?.map(|()| response_text(id, &result)))
             }
         }
@@ -292,20 +293,4 @@ fn process_id(id: &str) -> Result<ProcessId, RequestError> {
         return Err(RequestError::Params(format!("a process id has at most {LONGEST_ID} bytes")));
     }
     Ok(id.into())
-}
-
-/// Returns the command to launch.
-fn command(params: StartParams) -> Command {
-    let stdio = if params.tty {
-        Stdio::Terminal(Size::default())
-    } else {
-        Stdio::Pipes { stdin: params.pipe_stdin }
-    };
-    Command {
-        argv: params.argv,
-        arg0: params.arg0,
-        cwd: Some(params.cwd.path().to_owned()),
-        env: params.env.into_iter().collect(),
-        stdio,
-    }
 }

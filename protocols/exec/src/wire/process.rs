@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Base64, Directory};
 
@@ -16,7 +16,7 @@ pub struct StartParams {
     pub argv: Vec<String>,
     /// The working directory. A client writes it in the form that its server reads.
     pub cwd: Directory,
-    /// The complete environment of the process.
+    /// The complete environment of the process. Codex 0.169.0 requires it, and `tty`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Whether the process gets a terminal instead of pipes.
@@ -37,6 +37,9 @@ pub struct StartParams {
 pub struct StartResult {
     /// The requested id.
     pub process_id: String,
+    /// The kind of sandbox that the process runs in. Servers of June 2026 do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_type: Option<String>,
 }
 
 /// The parameters of `process/read`.
@@ -69,13 +72,13 @@ pub struct ReadResult {
     pub next_seq: u64,
     /// Whether the process has exited and the reader has all of its output before the exit.
     pub exited: bool,
-    /// The exit code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The exit code; `null` before the exit.
+    #[serde(default)]
     pub exit_code: Option<i32>,
     /// Whether the process has exited, its output has ended, and the reader has all of it.
     pub closed: bool,
     /// Why the server could not observe the process to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub failure: Option<String>,
     /// Whether a sandbox stopped the process; this server has no sandbox.
     #[serde(default)]
@@ -124,8 +127,8 @@ pub struct WriteParams {
     pub process_id: String,
     /// The bytes.
     pub chunk: Base64,
-    /// Identifies the write: the server accepts a repeated id but writes nothing. Clients of June
-    /// 2026 send no id.
+    /// Identifies the write: the server accepts a repeated id but writes nothing. Codex 0.169.0
+    /// requires it; clients of June 2026 send none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_id: Option<String>,
 }
@@ -211,7 +214,19 @@ pub struct Exited {
     /// The number of the event.
     pub seq: u64,
     /// The exit code.
+    #[serde(deserialize_with = "code_or_unknown")]
     pub exit_code: i32,
+    /// Whether a sandbox stopped the process. Servers of June 2026 do not say it.
+    #[serde(default)]
+    pub sandbox_denied: bool,
+}
+
+/// The exit code that stands for an unknown one.
+pub const UNKNOWN_EXIT_CODE: i32 = -1;
+
+/// Reads an exit code that may be `null`; it is unknown then.
+fn code_or_unknown<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(UNKNOWN_EXIT_CODE))
 }
 
 /// The parameters of `process/closed`.
@@ -250,7 +265,7 @@ mod tests {
             exit_code: Some(7),
             ..ReadResult::default()
         };
-        let text = r#"{"chunks":[{"seq":3,"stream":"stdout","chunk":"aGk="}],"nextSeq":5,"exited":true,"exitCode":7,"closed":false,"sandboxDenied":false}"#;
+        let text = r#"{"chunks":[{"seq":3,"stream":"stdout","chunk":"aGk="}],"nextSeq":5,"exited":true,"exitCode":7,"closed":false,"failure":null,"sandboxDenied":false}"#;
         assert_eq!(serde_json::to_string(&read).unwrap(), text);
         assert_eq!(serde_json::from_str::<ReadResult>(text).unwrap(), read);
 
@@ -258,11 +273,12 @@ mod tests {
         assert_eq!(status(WriteStatus::UnknownProcess), r#"{"status":"unknownProcess"}"#);
         assert_eq!(status(WriteStatus::StdinClosed), r#"{"status":"stdinClosed"}"#);
         assert_eq!(serde_json::to_string(&Signal::Interrupt).unwrap(), r#""interrupt""#);
-        let exited = Exited { process_id: "p1".into(), seq: 4, exit_code: 0 };
-        assert_eq!(
-            serde_json::to_string(&exited).unwrap(),
-            r#"{"processId":"p1","seq":4,"exitCode":0}"#
-        );
+        let exited =
+            Exited { process_id: "p1".into(), seq: 4, exit_code: 0, sandbox_denied: false };
+        let text = r#"{"processId":"p1","seq":4,"exitCode":0,"sandboxDenied":false}"#;
+        assert_eq!(serde_json::to_string(&exited).unwrap(), text);
+        let older = r#"{"processId":"p1","seq":4,"exitCode":0}"#;
+        assert_eq!(serde_json::from_str::<Exited>(older).unwrap(), exited);
     }
 
     #[test]
@@ -272,5 +288,11 @@ mod tests {
             serde_json::from_str::<ReadResult>(text).unwrap(),
             ReadResult { next_seq: 1, ..ReadResult::default() }
         );
+        assert!(
+            serde_json::to_string(&ReadResult::default()).unwrap().contains(r#""exitCode":null"#)
+        );
+        let text = r#"{"processId":"p1","seq":4,"exitCode":null,"sandboxDenied":true}"#;
+        let exited: Exited = serde_json::from_str(text).unwrap();
+        assert_eq!((exited.exit_code, exited.sandbox_denied), (UNKNOWN_EXIT_CODE, true));
     }
 }

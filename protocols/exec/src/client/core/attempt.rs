@@ -335,7 +335,7 @@ impl Core {
             if let Some(process) = self.processes.get_mut(&key.id) {
                 process.stage = StartStage::Running;
             }
-            let started = StartResult { process_id: key.id.to_string() };
+            let started = StartResult { process_id: key.id.to_string(), sandbox_type: None };
             return call.end(Ok(to_raw_value(&started).expect("a name is JSON")));
         }
         self.processes.remove(&key.id);

@@ -285,7 +285,7 @@ impl Core {
                 self.process_reported(&process_id, seq, ProcessEvent::Output(stream, chunk.0), now);
             }
             method::EXITED => {
-                let Exited { process_id, seq, exit_code } = read(params)?;
+                let Exited { process_id, seq, exit_code, .. } = read(params)?;
                 self.process_reported(&process_id, seq, ProcessEvent::Exited(exit_code), now);
             }
             method::CLOSED => {

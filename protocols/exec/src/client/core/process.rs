@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::client::Failure;
 use crate::client::log::{Event, Log, Via};
-use crate::wire::process::{OutputStream, ReadResult};
+use crate::wire::process::{OutputStream, ReadResult, UNKNOWN_EXIT_CODE};
 
 /// The content of an event, without its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,7 +267,7 @@ impl ProcessState {
         }
         // A closed process has also exited.
         let exit = ((answer.exited || answer.closed) && !self.knows_exit())
-            .then(|| ProcessEvent::Exited(answer.exit_code.unwrap_or(-1)));
+            .then(|| ProcessEvent::Exited(answer.exit_code.unwrap_or(UNKNOWN_EXIT_CODE)));
         self.fill(&mut found, exit, last)?;
         Ok(found)
     }

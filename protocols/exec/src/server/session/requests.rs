@@ -104,7 +104,8 @@ impl Session {
         }
     }
 
-    /// Queues a signal for a process.
+    /// Queues a signal for a process. As in codex 0.169.0, a process that does not exist is no
+    /// error: the signal may have crossed the end of the process on the way.
     pub(in super::super) fn signal(
         &mut self,
         by: ConnId,
@@ -112,7 +113,11 @@ impl Session {
         number: i32,
     ) -> Result<(), RequestError> {
         self.check(by)?;
-        launched(&mut self.processes, id)?.queue_signal(number);
+        match launched(&mut self.processes, id) {
+            Ok(process) => process.queue_signal(number),
+            Err(RequestError::UnknownProcess(_)) => {}
+            Err(refusal) => return Err(refusal),
+        }
         Ok(())
     }
 
