@@ -39,6 +39,7 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
         launch,
         clock: Arc::new(Clock(host)),
         entropy: Arc::new(Dice(host)),
+        machine: Arc::default(),
     }
 }
 

@@ -1,15 +1,18 @@
-//! The outside world of product code, except time: connections, processes, the wall clock, and
-//! randomness.
+//! The outside world of product code, except time: connections, processes, the wall clock,
+//! randomness, and the machine.
 //!
-//! Each is a small trait with a real and a simulated implementation; [`Env`] passes all of them to
-//! a client or a server at once. Time itself is plain `tokio::time`.
+//! Each is a small trait with a real and a simulated implementation, except the machine, which is
+//! plain data; [`Env`] passes all of them to a client or a server at once. Time itself is plain
+//! `tokio::time`.
 //!
 //! The simulated implementations belong to the world (`world` of the crate `reknit`): sockets of a
 //! simulated kernel; a wall clock that shows virtual time, starts on 1 January 2026, and jumps
 //! where a step says so; randomness from the seed, new for each start of each host; and, on servers
 //! whose plan has a table `process`, scripted processes. On all other hosts, launching a process
-//! fails.
+//! fails. The machine is the default one: it has no variables.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -40,6 +43,38 @@ impl dyn Entropy {
     }
 }
 
+/// The machine that the program runs on, as the program found it when it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The program's environment variables. Names and values that are not UTF-8 are left out.
+    pub variables: BTreeMap<String, String>,
+    /// The program's working directory, an absolute path.
+    pub directory: String,
+}
+
+/// A machine without variables, in the root directory.
+impl Default for Machine {
+    fn default() -> Self {
+        Self { variables: BTreeMap::new(), directory: "/".to_owned() }
+    }
+}
+
+impl Machine {
+    /// Returns the machine that this program runs on. A working directory that is unknown or not
+    /// UTF-8 is reported as the root.
+    pub fn of_this_program() -> Self {
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        let directory =
+            std::env::current_dir().ok().and_then(|path| path.to_str().map(str::to_owned));
+        Self {
+            variables: std::env::vars_os().filter_map(text).collect(),
+            directory: directory.unwrap_or_else(|| Self::default().directory),
+        }
+    }
+}
+
 /// The complete outside world of product code.
 #[derive(Clone)]
 pub struct Env {
@@ -51,6 +86,8 @@ pub struct Env {
     pub clock: Arc<dyn WallClock>,
     /// Randomness.
     pub entropy: Arc<dyn Entropy>,
+    /// The machine.
+    pub machine: Arc<Machine>,
 }
 
 impl fmt::Debug for Env {
@@ -60,13 +97,15 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// Returns the real world: the operating system's sockets, processes, clock and randomness.
+    /// Returns the real world: the operating system's sockets, processes, clock and randomness, and
+    /// the machine that this program runs on.
     pub fn real() -> Self {
         Self {
             net: Arc::new(Tcp),
             launch: Arc::new(System),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
+            machine: Arc::new(Machine::of_this_program()),
         }
     }
 }

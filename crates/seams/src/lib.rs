@@ -1,8 +1,8 @@
 //! The seams between product code and the outside world. This is the only crate of reknit that
 //! product code needs.
 //!
-//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, plus clock and
-//!   randomness, in one value.
+//! - [`net`]: connections. [`process`]: launching processes. [`env`](mod@env): both, plus clock,
+//!   randomness and the machine, in one value.
 //! - [`probe`]: milestones, points, defects; the last two are constants unless a simulator enables
 //!   the feature `sim`.
 #![deny(missing_docs)]

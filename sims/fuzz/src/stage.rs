@@ -57,6 +57,7 @@ pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
         launch,
         clock: Arc::new(Fixed),
         entropy: Arc::new(Counted::default()),
+        machine: Arc::default(),
     }
 }
 
