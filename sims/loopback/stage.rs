@@ -133,7 +133,7 @@ impl Stage {
             env: [("PATH".to_owned(), "/usr/bin:/bin".to_owned())].into(),
             tty,
             pipe_stdin: true,
-            arg0: None,
+            ..StartParams::default()
         };
         let process = timeout(NEVER, self.client.launch(spec)).await.expect("an answer").unwrap();
         let events = process.events();

@@ -286,7 +286,7 @@ fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
         env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         tty,
         pipe_stdin: true,
-        arg0: None,
+        ..StartParams::default()
     }
 }
 

@@ -4,7 +4,8 @@
 //!   actions of its task. `session`: the attached connection, and all state that must change
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
-//! - `connection`: one connection, one task. `requests`: the requests of clients; `start`: what a client asks to start. `fetch`: the HTTP
+//! - `connection`: one connection, one task. `requests`: the requests of clients; `start`: what a client asks to start; `variables`:
+//!   its environment. `fetch`: the HTTP
 //!   requests that the server sends for its clients.
 //!
 //! A connection pulls its events from its session, with one cursor per process. So a client that
@@ -51,6 +52,7 @@ mod start;
 mod stdin;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 pub use log::CHUNK;
 pub use resources::{Counts, ServerResources};

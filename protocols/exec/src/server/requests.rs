@@ -108,7 +108,7 @@ impl ConnectionTask {
             return Err(RequestError::Duplicate(process));
         }
         let tty = params.tty;
-        let command = start::command(params);
+        let command = start::command(&self.shared.env.machine.variables, params)?;
         let run = kept.core().start(self.conn, &process, Instant::now())?;
         let launch = self.shared.env.launch.clone();
         let task = ProcessTask {

@@ -1,11 +1,14 @@
 //! The parameters of `process/start`, and the command that they describe.
 
+use std::collections::BTreeMap;
+
 use reknit_seams::process::{Command, Size, Stdio};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::request_error::RequestError;
+use super::variables;
 use crate::wire::process::StartParams;
 use crate::wire::{DirectoryForm, read};
 
@@ -31,18 +34,22 @@ pub(super) fn read_params(params: Option<&RawValue>) -> Result<StartParams, Requ
     Ok(start)
 }
 
-/// Returns the command to launch.
-pub(super) fn command(params: StartParams) -> Command {
+/// Returns the command to launch. `own` are the server's variables.
+pub(super) fn command(
+    own: &BTreeMap<String, String>,
+    params: StartParams,
+) -> Result<Command, RequestError> {
     let stdio = if params.tty {
         Stdio::Terminal(Size::default())
     } else {
         Stdio::Pipes { stdin: params.pipe_stdin }
     };
-    Command {
+    let env = variables::build(own, params.env_policy, params.env)?;
+    Ok(Command {
         argv: params.argv,
         arg0: params.arg0,
         cwd: Some(params.cwd.path().to_owned()),
-        env: params.env.into_iter().collect(),
+        env: env.into_iter().collect(),
         stdio,
-    }
+    })
 }

@@ -4,6 +4,7 @@
 //! - [`Message`]: a request, a response, an error, or a notification. Its payload stays raw until
 //!   the receiver knows its type ([`Message::parse`], [`read`]).
 //! - [`session`], [`process`], [`http`]: parameters and results of the three families of methods.
+//!   [`environment`]: the variables of a process.
 //! - [`code`]: the error codes. [`method`]: the names of methods.
 //! - [`Base64`]: the encoding of bytes in JSON. [`Directory`]: a path or a `file:` URI.
 //!
@@ -13,6 +14,7 @@
 mod base64;
 mod directory;
 
+pub mod environment;
 pub mod http;
 pub mod process;
 pub mod session;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::environment::EnvPolicy;
 use super::{Base64, Directory};
 
 /// The parameters of `process/start`.
@@ -16,7 +17,11 @@ pub struct StartParams {
     pub argv: Vec<String>,
     /// The working directory. A client writes it in the form that its server reads.
     pub cwd: Directory,
-    /// The complete environment of the process. Codex 0.169.0 requires it, and `tty`.
+    /// Which of the server's variables the process inherits; without it, none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env_policy: Option<EnvPolicy>,
+    /// The environment of the process, laid over the variables of the policy. Codex 0.169.0 requires
+    /// it, and `tty`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// Whether the process gets a terminal instead of pipes.

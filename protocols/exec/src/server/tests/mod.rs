@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use reknit_jsonrpc::{Link, LinkEvent};
+use reknit_seams::env::Machine;
 use reknit_seams::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 use reknit_seams::process::{Child, Command, Exit, Input, KILL, Launch, Output};
 use serde_json::{Value, json};
@@ -269,6 +270,15 @@ impl Network for FakeNetwork {
 
 // -- the server and its clients -------------------------------------------------------------------
 
+/// The machine of the server.
+fn machine() -> Machine {
+    let variables = [("HOME", "/home/u"), ("PATH", "/bin"), ("A_TOKEN", "t")];
+    Machine {
+        variables: variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        directory: "/srv".to_owned(),
+    }
+}
+
 /// A server and its machine.
 struct TestServer {
     launcher: FakeLauncher,
@@ -303,6 +313,7 @@ impl TestServer {
         let env = Env {
             launch: Arc::new(launcher.clone()),
             net: Arc::new(network.clone()),
+            machine: Arc::new(machine()),
             ..Env::real()
         };
         let server = Server::new(&env, limits);

@@ -316,3 +316,19 @@ async fn many_long_answers_are_sent_as_fast_as_the_client_reads_them() {
         assert_eq!(printed(&peer.answer(id).await.unwrap()).len(), 100 * PIPE);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_chooses_among_the_variables_of_the_server() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    let policy = json!({"inherit": "all", "ignoreDefaultExcludes": false, "exclude": ["ho*"], "set": {"B": "1"}, "includeOnly": []});
+    let asked = json!({"processId": "p1", "argv": ["sh"], "cwd": "/", "envPolicy": policy, "env": {"A": "1"}});
+    peer.call("process/start", asked).await.unwrap();
+    let names: Vec<_> =
+        server.launcher.process("sh").command.env.iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(names, ["A", "B", "PATH"]);
+
+    let asked =
+        json!({"processId": "p2", "argv": ["ls"], "cwd": "/", "envPolicy": {"inherit": "all"}});
+    assert_eq!(peer.call("process/start", asked).await.unwrap_err().0, -32602);
+}
