@@ -5,7 +5,7 @@
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
 //! - `connection`: one connection, one task. `requests`: the requests of clients; `start`: what a client asks to start; `variables`:
-//!   its environment. `fetch`: the HTTP
+//!   its environment; `restrictions`: what it may not do. `fetch`: the HTTP
 //!   requests that the server sends for its clients.
 //!
 //! A connection pulls its events from its session, with one cursor per process. So a client that
@@ -26,7 +26,8 @@
 //! - A flood of output does not delay answers or other processes.
 //!
 //! The server does not authenticate clients (the 122 random bits of a session id are the only
-//! secret), does not encrypt, and does not limit what processes may do.
+//! secret), does not encrypt, and does not limit what processes may do. It refuses to start a
+//! process that a client wants to be limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,7 @@ mod registry;
 mod request_error;
 mod requests;
 mod resources;
+mod restrictions;
 mod session;
 mod start;
 mod stdin;

@@ -37,6 +37,8 @@ pub(super) enum RequestError {
     UnknownMethod(String),
     #[error("invalid parameters: {0}")]
     Params(String),
+    #[error("this server cannot enforce `{0}`, so the process was not started")]
+    CannotEnforce(&'static str),
     #[error("too many {0}")]
     TooMany(&'static str),
 }
@@ -54,7 +56,7 @@ impl RequestError {
             | Self::Duplicate(_)
             | Self::StartCancelled => code::INVALID_REQUEST,
             Self::UnknownMethod(_) => code::UNKNOWN_METHOD,
-            Self::Params(_) => code::INVALID_PARAMS,
+            Self::Params(_) | Self::CannotEnforce(_) => code::INVALID_PARAMS,
             Self::StartFailed(_) | Self::HttpFailed(_) | Self::TooMany(_) => code::INTERNAL,
         }
     }

@@ -17,6 +17,7 @@ use super::lifecycle::ProcessTask;
 use super::process::{ProcessId, Run};
 use super::registry::RetainedSession;
 use super::request_error::RequestError;
+use super::restrictions;
 use super::session::Reading;
 use super::start;
 use crate::wire::http::HttpParams;
@@ -24,6 +25,7 @@ use crate::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams,
     TerminateResult, WriteParams, WriteResult,
 };
+use crate::wire::sandbox::SandboxType;
 use crate::wire::{RequestId, method, read, response_text};
 
 /// The maximum length of an id that a client chooses.
@@ -48,8 +50,8 @@ pub(super) enum Waiting {
     Read { process: ProcessId, after: u64, max: Option<u64>, until: Instant, seen: Option<u64> },
     /// Room in the standard input of a process.
     Write { process: ProcessId, write: Option<String>, bytes: Bytes },
-    /// The launch of a process.
-    Start { run: Run },
+    /// The launch of a process, with the sandbox to report.
+    Start { run: Run, sandbox: SandboxType },
 }
 
 impl Waiting {
@@ -100,6 +102,7 @@ impl ConnectionTask {
         params: StartParams,
     ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
+        let sandbox = restrictions::check(&params.restrictions)?;
         self.may_wait()?;
         if kept.alive() >= self.shared.limits.processes {
             return Err(RequestError::TooMany("processes"));
@@ -120,7 +123,7 @@ impl ConnectionTask {
             requested_by: self.conn,
         };
         kept.spawn(task.run());
-        Ok(RequestOutcome::Waits(Waiting::Start { run }))
+        Ok(RequestOutcome::Waits(Waiting::Start { run, sandbox }))
     }
 
     fn read(
@@ -246,10 +249,10 @@ impl ConnectionTask {
                     core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
                 Some(written.map(|status| response_text(id, &WriteResult { status })))
             }
-            Waiting::Start { run } => {
+            Waiting::Start { run, sandbox } => {
                 let result = StartResult {
                     process_id: run.id.as_str().to_owned(),
-                    sandbox_type: Some("none".to_owned()),
+                    sandbox_type: Some(*sandbox),
                 };
                 Some(core.outcome(run)?.map(|()| response_text(id, &result)))
             }

@@ -4,7 +4,7 @@
 //! - [`Message`]: a request, a response, an error, or a notification. Its payload stays raw until
 //!   the receiver knows its type ([`Message::parse`], [`read`]).
 //! - [`session`], [`process`], [`http`]: parameters and results of the three families of methods.
-//!   [`environment`]: the variables of a process.
+//!   [`environment`]: the variables of a process; [`sandbox`]: what it may not do.
 //! - [`code`]: the error codes. [`method`]: the names of methods.
 //! - [`Base64`]: the encoding of bytes in JSON. [`Directory`]: a path or a `file:` URI.
 //!
@@ -17,6 +17,7 @@ mod directory;
 pub mod environment;
 pub mod http;
 pub mod process;
+pub mod sandbox;
 pub mod session;
 
 pub use base64::Base64;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::environment::EnvPolicy;
+use super::sandbox::{Restrictions, SandboxType};
 use super::{Base64, Directory};
 
 /// The parameters of `process/start`.
@@ -34,6 +35,9 @@ pub struct StartParams {
     /// The `argv[0]` that the process sees, if it differs from the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg0: Option<String>,
+    /// What the process may not do; by default, nothing is restricted.
+    #[serde(flatten)]
+    pub restrictions: Restrictions,
 }
 
 /// The result of `process/start`.
@@ -44,7 +48,7 @@ pub struct StartResult {
     pub process_id: String,
     /// The kind of sandbox that the process runs in. Servers of June 2026 do not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sandbox_type: Option<String>,
+    pub sandbox_type: Option<SandboxType>,
 }
 
 /// The parameters of `process/read`.
@@ -259,7 +263,7 @@ mod tests {
         let text =
             r#"{"processId":"p1","argv":["sh"],"cwd":"/","env":{},"tty":false,"pipeStdin":false}"#;
         assert_eq!(serde_json::to_string(&start).unwrap(), text);
-        let least = r#"{"processId":"p1","argv":["sh"],"cwd":"/","sandbox":{"mode":"none"}}"#;
+        let least = r#"{"processId":"p1","argv":["sh"],"cwd":"/","sandbox":null,"metadata":{}}"#;
         assert_eq!(serde_json::from_str::<StartParams>(least).unwrap(), start);
 
         let chunk = Chunk { seq: 3, stream: OutputStream::Stdout, chunk: Base64("hi".into()) };

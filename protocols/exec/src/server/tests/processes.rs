@@ -332,3 +332,30 @@ async fn a_policy_chooses_among_the_variables_of_the_server() {
         json!({"processId": "p2", "argv": ["ls"], "cwd": "/", "envPolicy": {"inherit": "all"}});
     assert_eq!(peer.call("process/start", asked).await.unwrap_err().0, -32602);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_command_is_never_run_without_the_sandbox_that_was_requested() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    let with = |permissions: Value| {
+        let mut asked = start("p1", "sh");
+        asked["sandbox"] = json!({"permissions": permissions, "cwd": "file:///tmp", "windowsSandboxLevel": "disabled"});
+        asked
+    };
+    let entry = json!({"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"});
+    let files = json!({"type": "restricted", "entries": [entry]});
+    let read_only = json!({"type": "managed", "file_system": files, "network": "restricted"});
+    let (code, text) = peer.call("process/start", with(read_only)).await.unwrap_err();
+    assert_eq!(
+        (code, text.as_str()),
+        (-32602, "this server cannot enforce `sandbox`, so the process was not started")
+    );
+    let twice =
+        r#"{"processId":"p1","argv":["sh"],"cwd":"/","sandbox":{"permissions":{}},"sandbox":null}"#;
+    peer.link.send_text(format!(r#"{{"id":99,"method":"process/start","params":{twice}}}"#));
+    assert_eq!(peer.answer(99).await.unwrap_err().0, -32602);
+    assert!(server.launcher.launched.lock().unwrap().is_empty());
+
+    let started = peer.call("process/start", with(json!({"type": "disabled"}))).await.unwrap();
+    assert_eq!(started, json!({"processId": "p1", "sandboxType": "linuxSeccomp"}));
+}
