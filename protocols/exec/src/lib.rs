@@ -1,9 +1,11 @@
 //! The exec-server protocol: a client runs commands on another machine, and a lost connection loses
 //! neither the commands nor their output.
 //!
-//! The protocol is JSON-RPC over WebSocket. It is wire-compatible with the codex exec-server of
-//! June 2026 in the session family, `process/*` and `http/request`. The server answers the families
-//! `fs/*` and `environment/*` as unknown methods. Relays and their encryption are not implemented.
+//! The protocol is JSON-RPC over WebSocket. Client and server follow the wire of the codex
+//! exec-server of June 2026, and that of version 0.169.0 in the session family, `process/*`,
+//! `environment/info` and `environment/status`. The server confines no command: it refuses to start
+//! one that a client wants to be confined. It answers `fs/*` and the other later methods as unknown.
+//! Relays and their encryption are not implemented.
 //!
 //! - [`wire`]: the messages between client and server.
 //! - [`limits`]: every size and deadline.

@@ -282,7 +282,10 @@ impl ConnectionTask {
         // The attachment starts the events, so an event that happened before the answer is sent
         // before it.
         self.send_events()?;
-        let result = InitializeResult { session_id: kept.id.clone(), environment_info: None };
+        let result = InitializeResult {
+            session_id: kept.id.clone(),
+            environment_info: Some(self.shared.description.clone()),
+        };
         Ok(Ok(RequestOutcome::Answered(response_text(id, &result))))
     }
 

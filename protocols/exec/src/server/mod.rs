@@ -5,7 +5,8 @@
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
 //! - `connection`: one connection, one task. `requests`: the requests of clients; `start`: what a client asks to start; `variables`:
-//!   its environment; `restrictions`: what it may not do. `fetch`: the HTTP
+//!   its environment; `restrictions`: what it may not do.
+//!   `description`: the machine, as clients see it. `fetch`: the HTTP
 //!   requests that the server sends for its clients.
 //!
 //! A connection pulls its events from its session, with one cursor per process. So a client that
@@ -40,6 +41,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::limits::ServerLimits;
 
 mod connection;
+mod description;
 mod fetch;
 mod lifecycle;
 mod log;

@@ -8,10 +8,12 @@ use reknit_resume::Refused;
 use reknit_seams::Env;
 use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone, point};
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::description::describe;
 use super::process::ProcessId;
 use super::request_error::RequestError;
 use super::session::{ClientConnection, Session};
@@ -24,6 +26,8 @@ const LONGEST_ID: usize = 64;
 pub(super) struct Shared {
     pub(super) env: Env,
     pub(super) limits: ServerLimits,
+    /// The description of the server's machine, as it is sent.
+    pub(super) description: Value,
     sessions: Mutex<BTreeMap<String, Arc<RetainedSession>>>,
     /// Notified when a timer may be due earlier than before.
     pub(super) changed: Arc<Notify>,
@@ -85,6 +89,8 @@ impl Shared {
         Self {
             env: env.clone(),
             limits,
+            description: serde_json::to_value(describe(&env.machine))
+                .expect("a description is plain data"),
             sessions: Mutex::default(),
             changed: Arc::default(),
             connections: Arc::default(),

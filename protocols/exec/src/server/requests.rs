@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reknit_seams::process::INTERRUPT;
 use reknit_seams::{defect, point};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ use super::request_error::RequestError;
 use super::restrictions;
 use super::session::Reading;
 use super::start;
+use crate::wire::environment::{EnvironmentStatus, EnvironmentStatusResult};
 use crate::wire::http::HttpParams;
 use crate::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams,
@@ -86,6 +87,14 @@ impl ConnectionTask {
     ) -> Result<RequestOutcome, RequestError> {
         kept.core().check(self.conn)?;
         match method {
+            method::ENVIRONMENT_INFO => {
+                no_params(params)?;
+                Ok(answered(id, &self.shared.description))
+            }
+            method::ENVIRONMENT_STATUS => {
+                no_params(params)?;
+                Ok(answered(id, &EnvironmentStatusResult { status: EnvironmentStatus::Ready }))
+            }
             method::START => self.start(kept, start::read_params(params)?),
             method::READ => self.read(kept, id, read(params)?),
             method::WRITE => self.write(kept, id, read(params)?),
@@ -289,6 +298,16 @@ impl ConnectionTask {
 
 fn answered(id: &RequestId, result: &impl Serialize) -> RequestOutcome {
     RequestOutcome::Answered(response_text(id, result))
+}
+
+/// Checks the parameters of a method that has none: absent, `null`, or an object.
+fn no_params(params: Option<&RawValue>) -> Result<(), RequestError> {
+    #[derive(Deserialize)]
+    struct NoParams {}
+    if let Some(params) = params {
+        serde_json::from_str::<Option<NoParams>>(params.get())?;
+    }
+    Ok(())
 }
 
 fn process_id(id: &str) -> Result<ProcessId, RequestError> {

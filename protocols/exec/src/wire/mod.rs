@@ -3,13 +3,14 @@
 //!
 //! - [`Message`]: a request, a response, an error, or a notification. Its payload stays raw until
 //!   the receiver knows its type ([`Message::parse`], [`read`]).
-//! - [`session`], [`process`], [`http`]: parameters and results of the three families of methods.
-//!   [`environment`]: the variables of a process; [`sandbox`]: what it may not do.
+//! - [`session`], [`process`], [`http`]: parameters and results of the families of methods.
+//!   [`environment`]: the server's machine, and the variables of a process; [`sandbox`]: what a
+//!   process may not do.
 //! - [`code`]: the error codes. [`method`]: the names of methods.
 //! - [`Base64`]: the encoding of bytes in JSON. [`Directory`]: a path or a `file:` URI.
 //!
-//! The names on the wire are those of the codex exec-server of June 2026. Unknown fields are
-//! skipped, as that server does, because later versions of it add fields.
+//! The names on the wire are those of the codex exec-server of June 2026, and those that 0.169.0
+//! added. Unknown fields are skipped, as that server does, because later versions of it add fields.
 
 mod base64;
 mod directory;
@@ -50,6 +51,10 @@ pub mod method {
     pub const INITIALIZE: &str = "initialize";
     /// The client has read the answer to [`INITIALIZE`] (a notification).
     pub const INITIALIZED: &str = "initialized";
+    /// Describes the server's machine.
+    pub const ENVIRONMENT_INFO: &str = "environment/info";
+    /// Says whether the server can run commands.
+    pub const ENVIRONMENT_STATUS: &str = "environment/status";
     /// Starts a process.
     pub const START: &str = "process/start";
     /// Reads what a process has printed.

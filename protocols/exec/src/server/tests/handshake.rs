@@ -133,3 +133,24 @@ async fn a_protocol_error_ends_the_connection_but_not_the_session() {
     peer.emit("initialized", json!({}));
     peer.wait_until_handled().await; // a repetition changes nothing
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_server_describes_its_machine() {
+    let mut server = TestServer::new();
+    let mut peer = server.peer().await;
+    let early = peer.call("environment/info", json!({})).await.unwrap_err();
+    assert_eq!(early.0, -32600);
+    let answer = peer.call("initialize", json!({"clientName": "test"})).await.unwrap();
+    let info = &answer["environmentInfo"];
+    assert_eq!(
+        (&info["cwd"], &info["userHomeDir"]),
+        (&json!("file:///srv"), &json!("file:///home/u"))
+    );
+    peer.complete_handshake().await;
+    for params in [json!({}), Value::Null] {
+        assert_eq!(&peer.call("environment/info", params.clone()).await.unwrap(), info);
+        let status = peer.call("environment/status", params).await.unwrap();
+        assert_eq!(status, json!({"status": "ready"}));
+    }
+    assert_eq!(peer.call("environment/status", json!(5)).await.unwrap_err().0, -32602);
+}
