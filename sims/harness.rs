@@ -131,7 +131,7 @@ fn an_unreadable_folder_is_a_usage_error() {
     // Root can read every folder, but this one is empty.
     let open_to_us = fs::read_dir(&closed).is_ok();
     let why = if open_to_us {
-        "there is no scenario file (*.toml) in this folder"
+        "no scenario file (*.toml) in this folder"
     } else {
         "this folder cannot be read: "
     };
