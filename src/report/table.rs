@@ -37,8 +37,11 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
             Tone::Broken,
             format!("BROKE {} in {}", properties.join(", "), phrases::count(*runs, "run")),
         ),
-        ScenarioVerdict::ExpectationUnmet(_) | ScenarioVerdict::DidNotBreak(_) => {
+        ScenarioVerdict::Vacuous(_) => {
             (Tone::Broken, format!("VACUOUS: {}", why(verdict).unwrap_or_default()))
+        }
+        ScenarioVerdict::DidNotBreak(_) => {
+            (Tone::Broken, format!("FAILED: {}", why(verdict).unwrap_or_default()))
         }
         ScenarioVerdict::NotRun(why) => (Tone::Quiet, why.clone()),
     }
@@ -47,7 +50,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
 /// Returns the explanation of a verdict, without the failures.
 pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
-        ScenarioVerdict::ExpectationUnmet(unmet) => Some(sentence(unmet)),
+        ScenarioVerdict::Vacuous(unmet) => Some(sentence(unmet)),
         ScenarioVerdict::DidNotBreak(property) => {
             Some(format!("expected violation not detected: {property} held"))
         }
@@ -209,7 +212,7 @@ mod tests {
                 300,
                 54_000,
                 12,
-                ScenarioVerdict::ExpectationUnmet(
+                ScenarioVerdict::Vacuous(
                     sample_violation(
                         "expect",
                         About::Run,

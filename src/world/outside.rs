@@ -1,7 +1,7 @@
 //! The world's side of the other inputs of product code, besides connections: processes, the wall
 //! clock, randomness, and the journal.
 //!
-//! [`Processes`] run on a separate host, the outside world, in one root ([`live`]). This host is
+//! [`Processes`] run on a separate host, the outside world, in one root ([`run_processes`]). This host is
 //! not part of the resource counts, and it never dies. Its records about a host ([`GroundTruth`]) are
 //! kept even while that host dies.
 
@@ -38,7 +38,7 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
         net: Arc::new(WorldNet { host }),
         launch,
         clock: Arc::new(Clock(host)),
-        entropy: Arc::new(Dice(host)),
+        entropy: Arc::new(HostEntropy(host)),
     }
 }
 
@@ -54,9 +54,9 @@ impl WallClock for Clock {
 }
 
 /// The random numbers of a host, from its start on.
-struct Dice(HostIx);
+struct HostEntropy(HostIx);
 
-impl Entropy for Dice {
+impl Entropy for HostEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         // A task that is dropped after its world gets zeros. They have no effect.
         bytes.fill(0);

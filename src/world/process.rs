@@ -17,7 +17,7 @@
 //! In the history, the script `p1` is the stream `p1`. This stream ends with the process: `exit 7`,
 //! `signal 9`. Its pipes are `p1/stdout`, `p1/stderr` and `p1/stdin`. An output pipe ends with
 //! `closed` when all its holders have closed it. The stream `p1/stdin` contains what the process
-//! read. Later launches are `p1~2`, `p1~3`, … The glue of a subject can give the process another
+//! read. Later launches are `p1~2`, `p1~3`, … The adapter of a subject can give the process another
 //! name. It can also name the call that launched the process, or that wrote a line of its input
 //! ([`calls`]): the launch, or the reading of the line, is then an effect of that call.
 //!

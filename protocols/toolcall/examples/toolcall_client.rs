@@ -66,7 +66,7 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
         ..ClientConfig::default()
     };
     let client = Client::new(&Env::real(), host, config);
-    accept_websocket(&client).await?;
+    join_chat(&client).await?;
     let mut changes = client.changes();
     let mut lines = BufReader::new(stdin()).lines();
     let mut reported = Told::default();
@@ -86,7 +86,7 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
 }
 
 /// Joins the chat, and creates it if it does not exist.
-async fn accept_websocket(client: &Client) -> Result<(), Failure> {
+async fn join_chat(client: &Client) -> Result<(), Failure> {
     // If another client has created them already, these requests fail.
     let _ = client.create_session(SESSION).await;
     let _ = client.create_chat(SESSION, CHAT).await;
@@ -110,7 +110,7 @@ async fn sent(client: &Client, line: &str) {
                 format!("{}-{}", client.id(), seen(client).map_or(0, |seen| seen.turns.len()));
             match client.start_turn(CHAT, &turn, line).await {
                 // A host that was restarted has forgotten the chat.
-                Err(Failure::Gone) if accept_websocket(client).await.is_ok() => {
+                Err(Failure::Gone) if join_chat(client).await.is_ok() => {
                     client.start_turn(CHAT, &turn, line).await
                 }
                 outcome => outcome,

@@ -18,7 +18,8 @@ fn rendered(width: usize) -> String {
     let options = Options { detail: Detail::Full, ..Options::default() };
     let judged = judge(case, &options, |_| true).unwrap();
     let replay = format!("reknit replay {file} --seed 1 --defect resumes-one-too-late");
-    let picture = Some("target/reknit/counter-gap-free-session-expires-just-in-time-1.html");
+    let picture =
+        Some("target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html");
     let (history, broken) = (&judged.history, &judged.broken);
     failure(
         &StoryFailure { plan: &plan, history, broken, origin: None, replay: &replay, picture },
@@ -66,7 +67,7 @@ fn on_a_narrow_page() {
          4.574 s  BROKEN   gap_free of s1 is violated here
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
@@ -99,7 +100,7 @@ fn on_a_wide_page() {
          4.574 s  BROKEN   gap_free of s1 is violated here
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
@@ -138,7 +139,7 @@ fn on_a_narrow_page_with_colours() {
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
@@ -171,7 +172,7 @@ fn on_a_wide_page_with_colours() {
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 

@@ -60,7 +60,7 @@ impl Template {
             Template::Table(fields) => {
                 let mut table = Map::new();
                 for (name, field) in fields {
-                    // Each field takes exactly one number from the dice of its table, so its draws
+                    // Each field takes exactly one number from the generator of its table, so its draws
                     // do not affect the next field.
                     let mut own = keyed(rng.next_u64(), name, &[]);
                     table.extend(field.draw(&mut own).map(|value| (name.clone(), value)));

@@ -1,8 +1,8 @@
 //! The client's open streams and calls, and the requests that it must send, without a clock, a
 //! socket or a task.
 //!
-//! The book works the same in every generation. [`OpenRequests::all_requests`] returns the first requests of
-//! a new connection. The book compares each reply with the numbers that the user has already seen,
+//! the open requests works the same in every generation. [`OpenRequests::all_requests`] returns the first requests of
+//! a new connection. the open requests compares each reply with the numbers that the user has already seen,
 //! independent of the connection that delivered the reply.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ impl Stream {
     }
 
     fn end(self, ending: Ending) {
-        // The ending is set only once, because the stream leaves the book here.
+        // The ending is set only once, because the stream leaves the open requests here.
         let _ = self.sender.ending.set(ending);
     }
 
