@@ -265,7 +265,7 @@ impl Shell {
     }
 
     /// Types a line into its input.
-    pub async fn receives(&self, line: &str) {
+    pub async fn type_line(&self, line: &str) {
         timeout(NEVER, self.process.write(format!("{line}\n"))).await.expect("an answer").unwrap();
     }
 }

@@ -70,22 +70,22 @@ pub(super) fn processes<'h>(
     hosts: impl Iterator<Item = &'h mut HostState>,
     scripts: &BTreeMap<String, Script>,
 ) -> Root {
-    let mut lifecycles: Vec<BoxFuture<'static, ()>> = Vec::new();
+    let mut running: Vec<BoxFuture<'static, ()>> = Vec::new();
     for host in hosts.filter(|host| host.role == Role::Server) {
-        let (processes, lifecycle) = Processes::new(
+        let (processes, run) = Processes::new(
             scripts.clone(),
             Recorder::new(host.name.clone(), Arc::new(GroundTruth)),
         );
         host.processes = Some(processes);
-        lifecycles.push(Box::pin(lifecycle));
+        running.push(Box::pin(run));
     }
-    Box::pin(run_processes(lifecycles))
+    Box::pin(run_processes(running))
 }
 
 /// Runs all processes.
-async fn run_processes(lifecycles: Vec<BoxFuture<'static, ()>>) {
-    let mut lifecycles: JoinSet<()> = lifecycles.into_iter().collect();
-    while lifecycles.join_next().await.is_some() {}
+async fn run_processes(running: Vec<BoxFuture<'static, ()>>) {
+    let mut running: JoinSet<()> = running.into_iter().collect();
+    while running.join_next().await.is_some() {}
 }
 
 /// The journal of processes. Its records are ground truth, and are kept even if the tasks of the

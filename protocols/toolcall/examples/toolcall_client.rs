@@ -69,13 +69,13 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
     join_chat(&client).await?;
     let mut changes = client.changes();
     let mut lines = BufReader::new(stdin()).lines();
-    let mut reported = Told::default();
+    let mut printed = Printed::default();
     loop {
-        reported.notify(&client);
+        printed.print_new(&client);
         tokio::select! {
             biased;
             line = lines.next_line() => match line {
-                Ok(Some(line)) => sent(&client, line.trim()).await,
+                Ok(Some(line)) => on_line(&client, line.trim()).await,
                 _ => break,
             },
             changed = changes.changed() => if changed.is_err() { break },
@@ -96,7 +96,7 @@ async fn join_chat(client: &Client) -> Result<(), Failure> {
 }
 
 /// Handles a typed line: an answer if a question is open, otherwise a new turn.
-async fn sent(client: &Client, line: &str) {
+async fn on_line(client: &Client, line: &str) {
     let asked = seen(client).and_then(|seen| {
         let waiting = chat::calls(&seen)
             .find(|state| matches!(state, ToolCallState::PendingConfirmation(_)))?;
@@ -131,15 +131,15 @@ fn seen(client: &Client) -> Option<ChatState> {
 
 /// The events that were printed already.
 #[derive(Default)]
-struct Told {
+struct Printed {
     connected: bool,
     turns: usize,
     asked: Vec<String>,
 }
 
-impl Told {
+impl Printed {
     /// Prints the new events.
-    fn notify(&mut self, client: &Client) {
+    fn print_new(&mut self, client: &Client) {
         let connected = client.state() == State::Connected;
         if connected != self.connected {
             println!("{}", if connected { "connected" } else { "not connected" });

@@ -244,7 +244,7 @@ impl Session {
     }
 
     /// Marks a process as having new events to send.
-    fn notifies(&mut self, id: &ProcessId) {
+    fn mark_pending(&mut self, id: &ProcessId) {
         if let Some(owed) = self.attachment.owed_mut() {
             owed.pending.insert(id.clone());
             owed.line.wake.notify_one();

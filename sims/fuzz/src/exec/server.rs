@@ -274,7 +274,7 @@ impl ServerTest {
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain(resumes, odd) => {
-                let session = peer.reported();
+                let session = peer.latest();
                 drop(peer);
                 let usual = if *resumes { ConnectionStart::Resumes } else { ConnectionStart::Anew };
                 peer = self.enter(session, odd.0.unwrap_or(usual)).await;
@@ -290,7 +290,7 @@ impl ServerTest {
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Asks(ask, manner) => {
-                let message = ask.message(self.next_id(), peer.reported());
+                let message = ask.message(self.next_id(), peer.latest());
                 peer.send(manner, message).await;
             }
         }

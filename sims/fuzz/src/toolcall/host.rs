@@ -269,7 +269,7 @@ impl ServerTest {
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain { keeps, start } => {
-                let epoch = peer.reported();
+                let epoch = peer.latest();
                 if !keeps || peers.len() > 2 {
                     peers.clear();
                 }
@@ -287,7 +287,7 @@ impl ServerTest {
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Enters(start, manner) => {
-                if let Some(message) = start.message(self.next_id(), peer.reported()) {
+                if let Some(message) = start.message(self.next_id(), peer.latest()) {
                     peer.send(manner, message).await;
                 }
             }
