@@ -112,8 +112,8 @@ fn the_example_run_in_the_readme_is_real() {
     let (shown, after) = rest.split_once("```\n").expect("what it shows has an end");
     let command = shown.lines().next().unwrap_or_default();
     let run = commands(command);
-    let reported = text(reknit(&run.first().expect("it shows a command").args).stdout);
-    let story = reported.find("FAIL").map(|at| &reported[at..]).expect("it fails");
+    let output = text(reknit(&run.first().expect("it shows a command").args).stdout);
+    let story = output.find("FAIL").map(|at| &output[at..]).expect("it fails");
     let real = format!("{command}\n…\n{story}");
     if std::env::var_os("REKNIT_BLESS").is_some() {
         fs::write(root().join("README.md"), format!("{before}{MARK}{real}```\n{after}")).unwrap();

@@ -83,12 +83,11 @@ impl Both {
         if broken == ticks.keys().copied().collect() {
             return Compared::Same(broken);
         }
-        let mut reported =
-            format!("{}, seed {}, {:?}:\n", self.name, self.plan.seed, self.plan.order);
+        let mut text = format!("{}, seed {}, {:?}:\n", self.name, self.plan.seed, self.plan.order);
         for (engine, broken) in [("event", event), ("turmoil", ticks)] {
-            writeln!(reported, "  {engine}: {broken:?}").expect("a string takes all");
+            writeln!(text, "  {engine}: {broken:?}").expect("a string takes all");
         }
-        Compared::Differs(reported)
+        Compared::Differs(text)
     }
 }
 
@@ -115,9 +114,9 @@ fn compare(all: Vec<Both>) -> Sum {
                     sum.broke += usize::from(!broken.is_empty());
                 }
                 Ok(Compared::Beyond) => sum.beyond += 1,
-                Ok(Compared::Differs(reported)) => {
-                    eprint!("{reported}");
-                    sum.differ.push(reported);
+                Ok(Compared::Differs(text)) => {
+                    eprint!("{text}");
+                    sum.differ.push(text);
                 }
                 Err(lost) => sum.differ.push(format!("{lost:?}")),
             }

@@ -224,12 +224,12 @@ fn a_named_file_unsupported_by_turmoil_is_a_usage_error() {
 #[test]
 fn unreached_milestones_are_listed_for_a_folder_and_on_request() {
     let file = "scenarios/counter/canary.toml";
-    let reported = |args: &[&str]| reknit(args).out.contains("that no run reached: ");
-    assert!(!reported(&["run", file]), "of one file it is noise");
-    assert!(reported(&["run", file, "--unreached"]));
+    let lists_unreached = |args: &[&str]| reknit(args).out.contains("that no run reached: ");
+    assert!(!lists_unreached(&["run", file]), "of one file it is noise");
+    assert!(lists_unreached(&["run", file, "--unreached"]));
     let folder = Folder::new("unreached");
     folder.file("a.toml", &starter_with("at = \"9s\"\nreset = { conn = \"client#2\" }"));
-    assert!(reported(&["run", &folder.path()]));
+    assert!(lists_unreached(&["run", &folder.path()]));
 }
 
 #[test]

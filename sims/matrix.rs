@@ -24,6 +24,7 @@ const TOOLCALL: &[BySweep] = &[
     ("rollback-loses-lease", "scenarios/toolcall/failed-handshake-keeps-the-grace-period.toml"),
     ("answers-overtake", "scenarios/toolcall/subscription-to-a-busy-chat.toml"),
     ("new-taken-for-old", "scenarios/toolcall/session-recreated-while-its-window-is-away.toml"),
+    ("tokens-handed-over-once", "scenarios/toolcall/tokens-lost-on-their-way.toml"),
 ];
 
 /// Runs `reknit`; returns the output, and whether every defect was found.

@@ -233,11 +233,11 @@ fn reached(plan: &Plan, history: &History) -> BTreeMap<&'static str, u64> {
 /// Describes the differences between two runs of a schedule, if there are any.
 fn unlike(name: &str, one: &RunResult, other: &RunResult, plan: &Plan) -> Option<String> {
     let keys: BTreeSet<_> = one.to.keys().chain(other.to.keys()).collect();
-    let reported =
+    let state_of =
         |came: &RunResult, key| came.to.get(key).map_or_else(|| "nothing".to_owned(), Clone::clone);
     let differ = keys.into_iter().filter(|key| one.to.get(*key) != other.to.get(*key));
     let differ = differ.map(|key| {
-        format!("  {} at {}: {}, and {}\n", key.1, key.0, reported(one, key), reported(other, key))
+        format!("  {} at {}: {}, and {}\n", key.1, key.0, state_of(one, key), state_of(other, key))
     });
     let differ: String = differ.collect();
     let file = || ScenarioFile::of_plan(plan.clone(), format!("{name}, with drops")).to_toml();

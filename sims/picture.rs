@@ -60,9 +60,9 @@ fn drawn(folder: &Folder, verb: &str, args: &[&str], called: &str) -> PathBuf {
     command.arg(verb).args(args).arg("--html").arg(&out).current_dir(env!("CARGO_MANIFEST_DIR"));
     command.env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY");
     let done = command.output().unwrap();
-    let reported = String::from_utf8(done.stdout).unwrap();
+    let output = String::from_utf8(done.stdout).unwrap();
     assert!(
-        reported.contains(&format!("{called}  {}\n", out.display())),
+        output.contains(&format!("{called}  {}\n", out.display())),
         "{}",
         String::from_utf8_lossy(&done.stderr)
     );

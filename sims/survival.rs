@@ -120,7 +120,7 @@ fn hunt(place: &WorkingFolder, before: &str, jobs: &str) -> Result<Done, String>
 fn unruly() -> Result<(), String> {
     for jobs in ["1", "2"] {
         let place = WorkingFolder::new("unruly")?;
-        let reported = [
+        let words = [
             "no_livelock",
             "no_panic",
             "the client's own fault",
@@ -128,7 +128,7 @@ fn unruly() -> Result<(), String> {
             "20 schedules",
             "3 schedules with violations",
         ];
-        hunt(&place, "", jobs)?.contains_words(1, &reported)?;
+        hunt(&place, "", jobs)?.contains_words(1, &words)?;
         let kept = std::fs::read_dir(place.0.join("scenarios/found"))
             .map_err(|error| error.to_string())?;
         let mut kept: Vec<_> =

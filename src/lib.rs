@@ -12,7 +12,7 @@
 //! - [`probe`]: milestones, points, defects. Points and defects do nothing outside the simulator.
 //!
 //! The protocols that reknit ships are separate crates. Each has a feature here that enables the
-//! glue of its subject.
+//! adapter of its subject.
 //!
 //! The modules, from the bottom up. Each imports only modules listed before it:
 //! - [`digest`]: the chained digest that compares two runs.
@@ -23,7 +23,7 @@
 //!   Start there.
 //! - [`world`]: clock, hosts, links, the engines, and the simulated network, processes, wall clock
 //!   and randomness.
-//! - [`subjects`]: the glue that runs each shipped protocol in a world.
+//! - [`subjects`]: the adapters that run each shipped protocol in a world.
 //! - [`scenario`]: TOML file ↔ schedule.
 //! - [`hunt`]: many runs.
 //! - [`report`]: output for people.

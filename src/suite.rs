@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use crate::frontend::{Github, answer, scenario_files};
-use crate::hunt::{self, Checks, FreshProcess, Pool, ScenarioTally, plans as hunted};
+use crate::hunt::{self, Checks, FreshProcess, Pool, ScenarioTally, plans as hunt_plans};
 use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::Plan;
 use crate::schedule::profile::Profile;
@@ -171,10 +171,10 @@ impl Suite {
         let scenario = file.scenario.as_ref().map_err(Clone::clone)?;
         let run = || {
             let mut scenario = scenario.clone();
-            if hunted::is_swarm(&scenario) {
-                hunted::with_seeds(&mut scenario, self.asked.seed, self.asked.runs);
+            if hunt_plans::is_swarm(&scenario) {
+                hunt_plans::with_seeds(&mut scenario, self.asked.seed, self.asked.runs);
             }
-            let plans = hunted::of(&scenario, &self.subject);
+            let plans = hunt_plans::of(&scenario, &self.subject);
             self.run(&scenario, plans, self.checks(&scenario)).map(Arc::new)
         };
         file.tally.get_or_init(run).clone()

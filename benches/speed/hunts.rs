@@ -15,25 +15,25 @@ use super::plans::{default_profile, subject};
 use super::turns::{Meter, Side, print_figure};
 
 /// The hunt target of `reknit hunt exec`.
-pub fn ground() -> HuntTarget {
+pub fn target() -> HuntTarget {
     let subject = subject("exec");
     let profile = Arc::new(default_profile(&subject));
     HuntTarget { subject, profile }
 }
 
 pub fn measure(meter: &mut Meter) {
-    let ground = ground();
-    threads(meter, &ground);
-    checks(meter, &ground);
+    let target = target();
+    threads(meter, &target);
+    checks(meter, &target);
 }
 
 /// Prints how many schedules run per second, on one thread and on two.
-fn threads(meter: &mut Meter, ground: &HuntTarget) {
+fn threads(meter: &mut Meter, target: &HuntTarget) {
     let runs = meter.size(500, 10);
     let on = |jobs| {
         Side::new(move || {
             let pool = Pool { jobs, ..Pool::default() };
-            let hunted = hunt(ground, 1..runs + 1, &Checks::default(), &pool, |_, _| {
+            let hunted = hunt(target, 1..runs + 1, &Checks::default(), &pool, |_, _| {
                 ControlFlow::Continue(())
             });
             assert_eq!(hunted.expect("they can be run").tally.runs, runs);
@@ -53,11 +53,11 @@ fn threads(meter: &mut Meter, ground: &HuntTarget) {
 }
 
 /// Prints the share of the time that repeated runs take, and the share that control runs take.
-fn checks(meter: &mut Meter, ground: &HuntTarget) {
+fn checks(meter: &mut Meter, target: &HuntTarget) {
     let (seeds, expect) = (meter.size(300, 5), Expect::default());
     let all = |work: &dyn Fn(JudgedRun<'_>) -> Result<(), RunError>| {
         for seed in 1..seeds + 1 {
-            work(JudgedRun { subject: &ground.subject, plan: &ground.plan(seed), expect: &expect })
+            work(JudgedRun { subject: &target.subject, plan: &target.plan(seed), expect: &expect })
                 .expect("it can be run");
         }
     };
@@ -69,12 +69,12 @@ fn checks(meter: &mut Meter, ground: &HuntTarget) {
         Side::new(|| judged(|history| history.stale > 0)),
         Side::new(|| judged(|_| false)),
     ];
-    let Some([checked, with_twins, bare]) = meter.turns("hunts/checks", sides) else { return };
+    let Some([checked, with_control, bare]) = meter.turns("hunts/checks", sides) else { return };
     let share = |of: f64| format!("{:.1} % of the time", of / checked * 100.0);
     print_figure(
         "the self-check of hunt exec, which repeats runs",
-        share(checked - with_twins),
+        share(checked - with_control),
         "5 %",
     );
-    print_figure("the twins of hunt exec", share(with_twins - bare), "nothing");
+    print_figure("the control runs of hunt exec", share(with_control - bare), "nothing");
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use reknit::hunt::random::hunt;
 use reknit::hunt::{Checks, Pool};
 
-use super::hunts::ground;
+use super::hunts::target;
 use super::turns::{Meter, has_arg, is_named, print_figure};
 
 pub fn measure(meter: &mut Meter) {
@@ -16,7 +16,7 @@ pub fn measure(meter: &mut Meter) {
     }
     let runs = meter.size(100_000, 20);
     let (early, mut at_first) = (runs / 100, None);
-    let hunted = hunt(&ground(), 1..runs + 1, &Checks::default(), &Pool::default(), |hunted, _| {
+    let hunted = hunt(&target(), 1..runs + 1, &Checks::default(), &Pool::default(), |hunted, _| {
         if hunted.tally.runs == early {
             at_first = kib("VmHWM").zip(kib("VmRSS"));
         }

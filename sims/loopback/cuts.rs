@@ -56,7 +56,7 @@ async fn a_shell_survives_three_outages_without_losing_output() {
         stage.folder.touch(&format!("found-{n}"));
         assert_eq!(shell.line().await, format!("during-{n} {pid}"));
         assert_eq!(shell.line().await, format!("after-{n} {pid}"));
-        shell.receives(&format!("word-{n}")).await;
+        shell.type_line(&format!("word-{n}")).await;
         assert_eq!(shell.line().await, format!("heard word-{n} {pid}"));
     }
     assert_eq!(shell.exits().await, 7);

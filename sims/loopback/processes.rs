@@ -15,7 +15,7 @@ async fn a_process_on_a_terminal_survives_a_reset() {
     assert_eq!(shell.line().await, "terminal");
     stage.outage(NetworkState::Resets).await;
     stage.heals().await;
-    shell.receives("word").await;
+    shell.type_line("word").await;
     assert_eq!(shell.line().await, "word");
     assert_eq!(shell.line().await, "got word");
     assert_eq!(shell.exits().await, 5);

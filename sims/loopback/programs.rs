@@ -155,12 +155,12 @@ async fn invalid_arguments_are_reported_in_one_line() {
     ];
     for (name, args) in mistakes {
         let done = timeout(NEVER, example(name).args(args).output()).await.unwrap().unwrap();
-        let reported = String::from_utf8(done.stderr).unwrap();
+        let output = String::from_utf8(done.stderr).unwrap();
         assert_eq!(
-            (done.status.code(), reported.lines().count(), done.stdout.len()),
+            (done.status.code(), output.lines().count(), done.stdout.len()),
             (Some(2), 1, 0),
-            "{name} {args:?}: {reported}"
+            "{name} {args:?}: {output}"
         );
-        assert!(reported.starts_with("usage: "), "{reported}");
+        assert!(output.starts_with("usage: "), "{output}");
     }
 }

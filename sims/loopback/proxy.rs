@@ -19,7 +19,7 @@ pub enum NetworkState {
     Resets,
     /// Every connection is closed gracefully, including new ones.
     Closes,
-    /// No data is forwarded, and none is lost: it arrives when the weather is fair again.
+    /// No data is forwarded, and none is lost: it arrives when the network works again.
     Still,
 }
 
@@ -29,7 +29,7 @@ impl NetworkState {
     }
 }
 
-/// A proxy in front of one server. The weather is fair at first.
+/// A proxy in front of one server. At first, the network works.
 pub struct Proxy {
     at: Endpoint,
     network_state: watch::Sender<NetworkState>,
@@ -54,7 +54,7 @@ impl Proxy {
         self.at.clone()
     }
 
-    /// Changes the weather. If the new weather ends connections, all existing ones have ended when
+    /// Changes the network state. If the new state ends connections, all existing ones have ended when
     /// this returns.
     pub async fn turns(&self, network_state: NetworkState) {
         self.network_state.send_replace(network_state);

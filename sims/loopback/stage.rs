@@ -147,14 +147,14 @@ impl Stage {
         reached.unwrap_or_else(|_| panic!("never {state:?}")).unwrap();
     }
 
-    /// Sets this weather, and waits until the client has noticed the lost connection. The weather
+    /// Sets this network state, and waits until the client has noticed the lost connection. The state
     /// stays.
     pub async fn outage(&self, network_state: NetworkState) {
         self.proxy.turns(network_state).await;
         self.client_is(State::Recovering).await;
     }
 
-    /// Sets fair weather, and waits until the client has a connection again.
+    /// Makes the network work again, and waits until the client has a connection again.
     pub async fn heals(&self) {
         self.proxy.turns(NetworkState::Fair).await;
         self.client_is(State::Connected).await;
@@ -265,7 +265,7 @@ impl Shell {
     }
 
     /// Types a line into its input.
-    pub async fn receives(&self, line: &str) {
+    pub async fn type_line(&self, line: &str) {
         timeout(NEVER, self.process.write(format!("{line}\n"))).await.expect("an answer").unwrap();
     }
 }

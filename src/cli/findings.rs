@@ -23,7 +23,7 @@ use crate::world::Engine;
 use super::args::Format;
 use super::interrupt::Interrupted;
 use super::page::{Page, UserError};
-use super::shrink::{rendered, verify};
+use super::shrink::{progress_text, verify};
 
 /// The folder for saved findings. With a defect enabled, a finding is not a real bug; it is saved
 /// next to the pictures instead.
@@ -172,14 +172,14 @@ impl Findings {
             picture: picture.as_deref(),
         };
         let story = story::failure(&failure, page.width);
-        let rendered = CaseFailure {
+        let failure = CaseFailure {
             property: main.property.to_owned(),
             sentence: sentence(&main),
             story: plain(&story),
             replay: replay.clone(),
             place: self::place(Path::new(&place), &[], None),
         };
-        self.cases.push(case(&file, origin, rendered));
+        self.cases.push(case(&file, origin, failure));
         if self.format == Format::Json {
             let (file, toml) =
                 ((place != "-").then_some(place), SavedFindings::file(plan, &title(&main)));
@@ -204,7 +204,7 @@ impl Findings {
         let case = JudgedRun { subject: &self.subject, plan: &plan, expect: &Expect::default() };
         let shrunk = main_problem(&broken).and_then(|main| {
             let shrunk = shrink::shrink(case, main, &self.budget, |so_far| {
-                page.progress.print(rendered(so_far));
+                page.progress.print(progress_text(so_far));
                 if self.interrupted.is_set() {
                     ControlFlow::Break(())
                 } else {

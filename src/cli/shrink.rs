@@ -37,7 +37,7 @@ pub fn shrink(
     let case = JudgedRun { subject, plan: &plan, expect: &expect };
     let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
     let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
-        page.progress.print(rendered(so_far));
+        page.progress.print(progress_text(so_far));
         if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     page.no_progress();
@@ -130,7 +130,7 @@ fn first_broken(
     found
 }
 
-pub(super) fn rendered(so_far: ShrinkProgress<'_>) -> String {
+pub(super) fn progress_text(so_far: ShrinkProgress<'_>) -> String {
     let steps = phrases::count(so_far.plan.steps.len() as u64, "step");
     format!("shrinking: {steps} of {}, {}", so_far.from, phrases::count(so_far.runs, "run"))
 }

@@ -11,7 +11,7 @@ use crate::subject::{
 mod lines;
 
 /// A subject with a row in each table, whose hosts do nothing.
-struct SilentOutput;
+struct SilentSubject;
 
 /// What its user can ask for.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -37,7 +37,7 @@ impl Operations for Ask {
     }
 }
 
-impl Subject for SilentOutput {
+impl Subject for SilentSubject {
     type Operation = Ask;
 
     fn name(&self) -> &'static str {
@@ -107,7 +107,7 @@ fn command(line: &str) -> Done {
 }
 
 fn command_reading(line: &str, input: &str) -> Done {
-    let subjects: Vec<Arc<dyn DynSubject>> = vec![Arc::new(SilentOutput)];
+    let subjects: Vec<Arc<dyn DynSubject>> = vec![Arc::new(SilentSubject)];
     let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), input.as_bytes());
     let mut page = Page::of_test(&mut out, &mut err, &mut input, 80);
     let args: Vec<OsString> =

@@ -85,14 +85,14 @@ pub fn examine(case: JudgedRun<'_>, checks: &Checks) -> Result<Examined, RunErro
     let judged = judge(case, &options, |history| chosen(history.stale > 0))?;
     let statement = judged.statement();
     let Judged { history, mut broken, inconclusive, control, .. } = judged;
-    let rendered = RunStatement { statement, has_control: control.is_some() };
+    let expected = RunStatement { statement, has_control: control.is_some() };
     // The control run is judged by now. Repeating the run allocates two more histories, so free
     // this one first.
     drop(control);
     let repeated = chosen(below(case.plan.seed, "repeat", &[history.digest.value()], SHARE) == 0);
-    let mut divergence = if repeated { repeat(case, &options, &rendered)? } else { None };
+    let mut divergence = if repeated { repeat(case, &options, &expected)? } else { None };
     if let (false, None, Some(fresh)) = (broken.is_empty(), &divergence, &checks.fresh) {
-        divergence = repeat_in_fresh_process(fresh, case, checks.engine, &rendered);
+        divergence = repeat_in_fresh_process(fresh, case, checks.engine, &expected);
     }
     broken
         .extend(divergence.map(|(kind, data)| {
@@ -119,9 +119,9 @@ fn repeat(
     }
     let full = Options { detail: Detail::Full, ..*options };
     let (a, b) = (again(&full)?, again(&full)?);
-    let twins = a.control.as_ref().zip(b.control.as_ref());
+    let controls = a.control.as_ref().zip(b.control.as_ref());
     let found = first_divergence(case.plan, &RUN_PARTS, &a.history, &b.history)
-        .or_else(|| twins.and_then(|(a, b)| first_divergence(case.plan, &CONTROL_PARTS, a, b)));
+        .or_else(|| controls.and_then(|(a, b)| first_divergence(case.plan, &CONTROL_PARTS, a, b)));
     Ok(Some(found.unwrap_or_else(|| (&SEEN_NO_MORE, ViolationFields::default()))))
 }
 
@@ -151,10 +151,10 @@ fn repeat_in_fresh_process(
     fresh: &FreshProcess,
     case: JudgedRun<'_>,
     engine: Engine,
-    rendered: &RunStatement,
+    expected: &RunStatement,
 ) -> Option<Divergence> {
-    let here = &rendered.statement;
-    match fresh.ask(case.plan, case.expect, engine, rendered.has_control) {
+    let here = &expected.statement;
+    match fresh.ask(case.plan, case.expect, engine, expected.has_control) {
         Ok(there) if there == *here => None,
         Ok(there) => {
             let difference = here.lines().zip(there.lines()).find(|(here, there)| here != there);

@@ -75,12 +75,12 @@ impl FreshProcess {
                 .to_toml();
         let mut child =
             command.spawn().map_err(|error| format!("a fresh process did not start: {error}"))?;
-        let rendered = converse(&mut child, file);
-        if rendered.is_err() {
+        let answer = converse(&mut child, file);
+        if answer.is_err() {
             child.kill().ok();
         }
         child.wait().ok();
-        rendered
+        answer
     }
 }
 
@@ -98,27 +98,27 @@ fn converse(child: &mut Child, file: String) -> Result<String, String> {
     let (Some(mut input), Some(mut output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("a fresh process has no pipes".into());
     };
-    let (report, rendered) = channel();
+    let (report, received) = channel();
     std::thread::spawn(move || {
-        let mut rendered = String::new();
+        let mut text = String::new();
         let done = input.write_all(file.as_bytes()).and_then(|()| {
             drop(input);
-            output.read_to_string(&mut rendered)
+            output.read_to_string(&mut text)
         });
-        report.send(done.map(|_| rendered)).ok();
+        report.send(done.map(|_| text)).ok();
     });
     // This worker is not stuck while it waits for another process, so it keeps its pulse.
     let answer = (0..PATIENCE.as_secs()).find_map(|_| {
         pulse();
-        rendered.recv_timeout(Duration::from_secs(1)).ok()
+        received.recv_timeout(Duration::from_secs(1)).ok()
     });
-    let rendered = answer
+    let output = answer
         .ok_or_else(|| format!("a fresh process did not answer in {} s", PATIENCE.as_secs()))?;
-    let rendered = rendered.map_err(|error| format!("a fresh process did not answer: {error}"))?;
-    if rendered.is_empty() {
+    let output = output.map_err(|error| format!("a fresh process did not answer: {error}"))?;
+    if output.is_empty() {
         Err("a fresh process ended without an answer".into())
     } else {
-        Ok(rendered)
+        Ok(output)
     }
 }
 

@@ -95,27 +95,23 @@ pub fn kill_by_sweep(
     checks: &Checks,
     pool: &Pool,
 ) -> Result<BySweep, HuntError> {
-    let mut rendered = BySweep::default();
+    let mut result = BySweep::default();
     for plan in plans {
         let mut plan = plan.clone();
         plan.defects.push(defect.to_owned());
         let swept = sweep(subject, &plan, checks, pool, |_, first_violation| {
-            rendered.found = first_violation.and_then(|first_violation| {
+            result.found = first_violation.and_then(|first_violation| {
                 Some(main_problem(&first_violation.failed.broken)?.property)
             });
-            if rendered.found.is_some() {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if result.found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        rendered.positions += swept.positions.len();
-        rendered.runs += swept.tally.runs;
-        if rendered.found.is_some() {
+        result.positions += swept.positions.len();
+        result.runs += swept.tally.runs;
+        if result.found.is_some() {
             break;
         }
     }
-    Ok(rendered)
+    Ok(result)
 }
 
 /// Returns whether the defect caused the violation: the property holds when the defect is switched

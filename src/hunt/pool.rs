@@ -102,7 +102,9 @@ impl Pool {
         loop {
             match collected.recv_timeout(self.patience / 4) {
                 Ok(message) => return message,
-                Err(RecvTimeoutError::Disconnected) => unreachable!("the crew holds a sender"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    unreachable!("the state of the pool holds a sender")
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             for slot in workers.iter_mut() {

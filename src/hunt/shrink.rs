@@ -196,13 +196,13 @@ fn first(case: JudgedRun<'_>, target: &Target, pool: &Pool) -> Result<(Judged, b
             |_| control,
         )
     };
-    let (mut twins, mut found) =
+    let (mut with_control, mut found) =
         ([false, true].into_iter(), Err(NotShrunk::Held(target.broken.property)));
     pool.alone().run(
-        twins.clone(),
+        with_control.clone(),
         work,
         |result: Result<Result<Judged, RunError>, MissingResult>| {
-            let control = twins.next().unwrap_or(true);
+            let control = with_control.next().unwrap_or(true);
             found = match result {
                 Ok(Ok(judged)) if target.is_in(&judged.broken) => Ok((judged, control)),
                 Ok(Ok(_)) => return ControlFlow::Continue(()),

@@ -169,7 +169,7 @@ impl ScenarioTally {
     /// Returns the verdict on the runs. `breaks` is the property that a canary must violate.
     pub fn verdict(&self, breaks: Option<&str>) -> ScenarioVerdict {
         let unmet_by_all =
-            self.unmet.first().map(|unmet| ScenarioVerdict::ExpectationUnmet(unmet.clone().into()));
+            self.unmet.first().map(|unmet| ScenarioVerdict::Vacuous(unmet.clone().into()));
         match breaks {
             Some(property) if self.broke(property) => {
                 return unmet_by_all
@@ -289,22 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn a_canary_with_a_step_that_does_nothing_is_too_tame() {
+    fn a_canary_with_a_step_that_does_nothing_is_vacuous() {
         let tally = ScenarioTally {
             failed: vec![failed("gap_free")],
             unmet: vec![unmet()],
             ..ScenarioTally::default()
         };
-        assert_eq!(
-            tally.verdict(Some("gap_free")),
-            ScenarioVerdict::ExpectationUnmet(unmet().into())
-        );
+        assert_eq!(tally.verdict(Some("gap_free")), ScenarioVerdict::Vacuous(unmet().into()));
     }
 
     #[test]
-    fn a_swarm_with_an_unmet_expectation_is_too_tame() {
+    fn a_swarm_with_an_unmet_expectation_is_vacuous() {
         let tally = ScenarioTally { unmet: vec![unmet()], ..ScenarioTally::default() };
-        assert_eq!(tally.verdict(None), ScenarioVerdict::ExpectationUnmet(unmet().into()));
+        assert_eq!(tally.verdict(None), ScenarioVerdict::Vacuous(unmet().into()));
         assert!(ScenarioTally::default().verdict(None).is_good());
     }
 

@@ -20,7 +20,7 @@ pub enum ScenarioVerdict {
         runs: u64,
     },
     /// No run had a violation, but the runs together did not meet an expectation.
-    ExpectationUnmet(Box<Violation>),
+    Vacuous(Box<Violation>),
     /// A canary did not violate this property, which it must violate.
     DidNotBreak(String),
     /// The scenario could not be run, for this reason.
@@ -39,7 +39,7 @@ impl ScenarioVerdict {
         matches!(
             self,
             ScenarioVerdict::Broke { .. }
-                | ScenarioVerdict::ExpectationUnmet(_)
+                | ScenarioVerdict::Vacuous(_)
                 | ScenarioVerdict::DidNotBreak(_)
         )
     }

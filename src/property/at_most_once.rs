@@ -43,7 +43,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
             continue;
         }
         first.insert(effect.call, effect.at);
-        let newest = newest.entry((call.host, call.contact, effect.target)).or_insert(call);
+        let newest = newest.entry((call.host, call.incarnation, effect.target)).or_insert(call);
         if newest.call > call.call {
             broken.push(
                 call,

@@ -64,7 +64,7 @@ impl Source<'_> {
         let began_anew = self
             .incarnations
             .last()
-            .and_then(|contact| self.items.get(*contact))
+            .and_then(|first| self.items.get(*first))
             .is_some_and(|item| self.incarnations.len() > 1 && item.index > ended);
         self.last_change().filter(|_| !began_anew).map(|(_, at)| at)
     }

@@ -107,8 +107,8 @@ impl CaseFailure {
     /// contains it.
     pub fn body(&self) -> String {
         let Self { story, replay, .. } = self;
-        let rendered = replay.is_empty() || story.contains(replay.as_str());
-        if rendered {
+        let is_included = replay.is_empty() || story.contains(replay.as_str());
+        if is_included {
             story.clone()
         } else {
             format!("{story}{}  replay   {replay}\n", if story.is_empty() { "" } else { "\n" })

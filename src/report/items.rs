@@ -96,7 +96,7 @@ impl fmt::Display for Items {
 mod tests {
     use super::*;
 
-    fn rendered(produced: &[&'static str], delivered: &[&'static str]) -> String {
+    fn items_text(produced: &[&'static str], delivered: &[&'static str]) -> String {
         let stream = Stream::from("s1");
         let produced: Vec<_> = produced.iter().map(|item| Content::from(*item)).collect();
         let (mut numbering, mut items) = (Numbering::default(), Items::default());
@@ -110,25 +110,25 @@ mod tests {
 
     #[test]
     fn items_in_order_are_one_range() {
-        assert_eq!(rendered(&["a", "b", "c"], &["a", "b", "c"]), "items 1 to 3, until 0.002 s");
-        assert_eq!(rendered(&["a", "b", "c"], &["a"]), "item 1");
+        assert_eq!(items_text(&["a", "b", "c"], &["a", "b", "c"]), "items 1 to 3, until 0.002 s");
+        assert_eq!(items_text(&["a", "b", "c"], &["a"]), "item 1");
     }
 
     #[test]
     fn a_gap_a_duplicate_and_a_foreign_item_are_seen() {
-        assert_eq!(rendered(&["a", "b", "c"], &["a", "c"]), "items 1, then 3, until 0.001 s");
+        assert_eq!(items_text(&["a", "b", "c"], &["a", "c"]), "items 1, then 3, until 0.001 s");
         assert_eq!(
-            rendered(&["a", "b", "c"], &["a", "b", "b", "c"]),
+            items_text(&["a", "b", "c"], &["a", "b", "b", "c"]),
             "items 1 to 2, then 2 to 3, until 0.003 s"
         );
         assert_eq!(
-            rendered(&["a"], &["a", "x"]),
+            items_text(&["a"], &["a", "x"]),
             "item 1, and 1 piece that no producer wrote as such, until 0.001 s"
         );
     }
 
     #[test]
     fn equal_items_are_numbered_by_their_order() {
-        assert_eq!(rendered(&["a", "a", "a"], &["a", "a", "a"]), "items 1 to 3, until 0.002 s");
+        assert_eq!(items_text(&["a", "a", "a"], &["a", "a", "a"]), "items 1 to 3, until 0.002 s");
     }
 }

@@ -129,7 +129,7 @@ pub enum VerdictRecord {
     /// A property or an expectation was violated.
     Broke,
     /// No run failed, but the runs together did not show what the file requires.
-    TooTame,
+    Vacuous,
     /// The scenario could not be run.
     NotRun,
 }

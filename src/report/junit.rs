@@ -25,9 +25,9 @@ fn suite(group: &Group, totals: Option<&str>) -> TestSuite {
 }
 
 fn case(case: &CiCase, group: &str) -> TestCase {
-    let mut rendered = TestCase::new(case.name.as_str(), status(&case.result));
-    rendered.set_classname(group).set_system_out(case.about.as_str());
-    rendered
+    let mut test_case = TestCase::new(case.name.as_str(), status(&case.result));
+    test_case.set_classname(group).set_system_out(case.about.as_str());
+    test_case
 }
 
 fn status(result: &CaseResult) -> TestCaseStatus {

@@ -62,48 +62,47 @@ pub fn cause(when: &When) -> Option<String> {
 
 /// Returns an operation: its verb and its fields.
 pub fn operation(operation: &Operation) -> String {
-    let mut phrased = operation.verb.clone();
+    let mut text = operation.verb.clone();
     for (n, (name, value)) in operation.fields.iter().enumerate() {
-        phrased += if n == 0 { " " } else { ", " };
+        text += if n == 0 { " " } else { ", " };
         match value {
-            serde_json::Value::String(text) => phrased += &format!("{name} {text}"),
-            other => phrased += &format!("{name} {other}"),
+            serde_json::Value::String(value) => text += &format!("{name} {value}"),
+            other => text += &format!("{name} {other}"),
         }
     }
-    phrased
+    text
 }
 
 /// Returns a trigger: `2nd counter.client.connected on client (generation 2), 200 ms later`.
 pub fn trigger(trigger: &Trigger) -> String {
-    let mut phrased =
-        if trigger.nth > 1 { format!("{} ", nth(trigger.nth)) } else { String::new() };
-    phrased += &trigger.mark.to_string();
+    let mut text = if trigger.nth > 1 { format!("{} ", nth(trigger.nth)) } else { String::new() };
+    text += &trigger.mark.to_string();
     if let Some(host) = &trigger.host {
-        phrased += &format!(" on {host}");
+        text += &format!(" on {host}");
     }
     if let Some(conn) = &trigger.conn {
-        phrased += &format!(" of {conn}");
+        text += &format!(" of {conn}");
     }
     if !trigger.fields.is_empty() {
         let fields: Vec<_> =
             trigger.fields.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        phrased += &format!(" ({})", fields.join(", "));
+        text += &format!(" ({})", fields.join(", "));
     }
     if !trigger.delay.is_zero() {
-        phrased += &format!(", {} later", span(trigger.delay));
+        text += &format!(", {} later", span(trigger.delay));
     }
-    phrased
+    text
 }
 
 /// Returns the fields of a milestone or point, without the connection: ` (generation 2)`, or an
 /// empty string.
 pub fn fields(fields: &[(&'static str, MilestoneValue)]) -> String {
-    let phrased: Vec<_> = fields
+    let parts: Vec<_> = fields
         .iter()
         .filter(|(name, _)| *name != "conn")
         .map(|(name, value)| format!("{name} {value}"))
         .collect();
-    if phrased.is_empty() { String::new() } else { format!(" ({})", phrased.join(", ")) }
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 /// Returns the name of the connection of a milestone or point: ` on client#2`, or an empty string.
@@ -207,16 +206,16 @@ fn learn(learns: &std::collections::BTreeMap<Host, Learns>) -> String {
     if learns.is_empty() {
         return "both ends learn of it at once".into();
     }
-    let mut phrased = String::new();
+    let mut text = String::new();
     for (n, (host, learns)) in learns.iter().enumerate() {
         let verb = if n == 0 { format!("{host} learns") } else { format!(", {host}") };
-        phrased += &match learns {
+        text += &match learns {
             Learns::After(after) if after.is_zero() => format!("{verb} at once"),
             Learns::After(after) => format!("{verb} after {}", span(*after)),
             Learns::Never => format!("{verb} never"),
         };
     }
-    if learns.len() == 1 { phrased + ", the other end at once" } else { phrased }
+    if learns.len() == 1 { text + ", the other end at once" } else { text }
 }
 
 fn amount(of: TrafficCount) -> String {
@@ -274,12 +273,12 @@ mod tests {
 
     #[test]
     fn durations_use_a_readable_unit() {
-        let phrased: Vec<_> = [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000]
+        let texts: Vec<_> = [0, 400, 1000, 1250, 119_000, 120_000, 125_000, 55_262_000]
             .map(Duration::from_millis)
             .map(span)
             .into();
         assert_eq!(
-            phrased,
+            texts,
             ["0 ms", "400 ms", "1 s", "1.250 s", "119 s", "2 min", "2 min 5 s", "15 h 21 min"]
         );
     }
@@ -323,7 +322,7 @@ mod tests {
         let second = Some(Duration::from_secs(1));
         let link = LinkPlace::Link("client".into(), "server".into());
         let by = SlowBy { bandwidth: Some(1000), window: Some(512), ..SlowBy::default() };
-        let phrased = [
+        let texts = [
             Fault::Partition {
                 hosts: ("client".into(), "server".into()),
                 toward: Some("server".into()),
@@ -336,7 +335,7 @@ mod tests {
         ]
         .map(|it| fault(&it));
         assert_eq!(
-            phrased,
+            texts,
             [
                 "partition client and server toward server, 1 s",
                 "slow client and server: 1000 B/s, a window of 512 B, until the end of the run",

@@ -64,16 +64,16 @@ pub fn whole(
     plan: &Plan,
     history: &History,
     broken: &[Violation],
-    rendering: RenderOptions,
+    options: RenderOptions,
 ) -> Vec<StoryLine> {
-    let lines = StoryRenderer::new(plan, history, rendering.brief).render(broken, rendering);
-    let shown = |line: &StoryLine| rendering.from.is_none_or(|from| line.at >= from);
+    let lines = StoryRenderer::new(plan, history, options.brief).render(broken, options);
+    let shown = |line: &StoryLine| options.from.is_none_or(|from| line.at >= from);
     lines.into_iter().filter(shown).collect()
 }
 
 /// Renders one entry.
 pub fn entry(plan: &Plan, history: &History, event: &Event) -> StoryLine {
-    let (tone, text) = StoryRenderer::new(plan, history, false).phrases(&event.what);
+    let (tone, text) = StoryRenderer::new(plan, history, false).text_of(&event.what);
     StoryLine { at: event.at, place: place(plan, event), text, after: None, tone }
 }
 
@@ -134,16 +134,16 @@ impl<'a> StoryRenderer<'a> {
         Self { plan, history, short, lines, folds, items, numbering, faults, endings, sent }
     }
 
-    fn render(mut self, broken: &[Violation], rendering: RenderOptions) -> Vec<StoryLine> {
+    fn render(mut self, broken: &[Violation], options: RenderOptions) -> Vec<StoryLine> {
         let mut marks: Vec<_> = broken.iter().collect();
         marks.sort_by_key(|broken| broken.at);
         let mut marks = marks.into_iter().peekable();
-        let shown = |at: Time| rendering.until.is_none_or(|until| at <= until);
+        let shown = |at: Time| options.until.is_none_or(|until| at <= until);
         for event in self.history.events.iter().take_while(|event| shown(event.at)) {
             while let Some(broken) = marks.next_if(|broken| broken.at < event.at) {
                 self.push(mark(broken));
             }
-            if !matches!(event.what, EventKind::Packet(_)) || rendering.packets {
+            if !matches!(event.what, EventKind::Packet(_)) || options.packets {
                 self.event(event);
             }
         }
@@ -167,7 +167,7 @@ impl<'a> StoryRenderer<'a> {
                 return self.delivered(event, &stream.to_string(), item);
             }
             EventKind::Asked { call, operation, .. }
-                if self.phrased_as_step(event, operation, &call.to_string()) =>
+                if self.repeats_step(event, operation, &call.to_string()) =>
             {
                 return;
             }
@@ -181,8 +181,8 @@ impl<'a> StoryRenderer<'a> {
                 return;
             }
             EventKind::StreamEnded { stream, ending } if self.short => {
-                let phrased = phrases::ending(ending);
-                if self.endings.insert(stream.to_string(), phrased.clone()) == Some(phrased) {
+                let text = phrases::ending(ending);
+                if self.endings.insert(stream.to_string(), text.clone()) == Some(text) {
                     return;
                 }
             }
@@ -200,7 +200,7 @@ impl<'a> StoryRenderer<'a> {
         if let Some(key) = self.fold_key(event) {
             return self.fold(event, key);
         }
-        let (tone, text) = self.phrases(&event.what);
+        let (tone, text) = self.text_of(&event.what);
         let after = match &event.what {
             EventKind::Stepped { step, .. } => {
                 self.plan.steps.get(*step).and_then(|step| phrases::cause(&step.when))
@@ -219,43 +219,43 @@ impl<'a> StoryRenderer<'a> {
 
     /// Whether the entry repeats the line of a step at the same time. If so, adds the number of the
     /// call to that line.
-    fn phrased_as_step(
+    fn repeats_step(
         &mut self,
         event: &Event,
         operation: &crate::schedule::Operation,
         call: &str,
     ) -> bool {
-        let phrased = phrases::operation(operation);
+        let text = phrases::operation(operation);
         let line = self
             .lines
             .iter_mut()
             .rev()
             .take_while(|line| line.at == event.at)
-            .find(|line| line.text == phrased);
-        line.map(|line| line.text = format!("{phrased} ({call})")).is_some()
+            .find(|line| line.text == text);
+        line.map(|line| line.text = format!("{text} ({call})")).is_some()
     }
 
     /// Whether the step already has a line at this time. If so, adds the note to that line.
     fn noted(&mut self, at: Time, step: usize, note: &str) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
-        let phrased = phrases::step(step);
+        let text = phrases::step(step);
         let line = self
             .lines
             .iter_mut()
             .rev()
             .take_while(|line| line.at == at)
-            .find(|line| line.text == phrased);
-        line.map(|line| line.text = format!("{phrased}: {note}")).is_some()
+            .find(|line| line.text == text);
+        line.map(|line| line.text = format!("{text}: {note}")).is_some()
     }
 
     fn stepped_now(&self, at: Time, step: usize) -> bool {
         let Some(step) = self.plan.steps.get(step) else { return false };
-        let phrased = phrases::step(step);
+        let text = phrases::step(step);
         self.lines
             .iter()
             .rev()
             .take_while(|line| line.at == at)
-            .any(|line| line.text.starts_with(&phrased))
+            .any(|line| line.text.starts_with(&text))
     }
 
     /// Shows what a client asks for when it resumes: its first messages on a connection of a later
@@ -326,7 +326,7 @@ impl<'a> StoryRenderer<'a> {
                 format!("{}, {} times until {}", fold.folded, fold.times, event.at);
             return;
         }
-        let (tone, text) = self.phrases(&event.what);
+        let (tone, text) = self.text_of(&event.what);
         let folded = match &event.what {
             EventKind::Milestone { name, fields } => format!("{name}{}", phrases::fields(fields)),
             EventKind::ConnOver { how, .. } => {
@@ -345,7 +345,7 @@ impl<'a> StoryRenderer<'a> {
         self.folds.insert(key, Fold { line: self.lines.len() - 1, times: 1, folded });
     }
 
-    fn phrases(&self, what: &EventKind) -> (Tone, String) {
+    fn text_of(&self, what: &EventKind) -> (Tone, String) {
         let history = self.history;
         match what {
             EventKind::Produced { stream, bytes } => {
@@ -388,25 +388,25 @@ impl<'a> StoryRenderer<'a> {
             EventKind::Died { kernel: true } => (Tone::Schedule, "lost its power".into()),
             EventKind::Died { kernel: false } => (Tone::Schedule, "died".into()),
             EventKind::Stepped { step, note } => {
-                let phrased = self
+                let text = self
                     .plan
                     .steps
                     .get(*step)
                     .map_or_else(|| format!("step {}", step + 1), phrases::step);
                 (
                     Tone::Schedule,
-                    note.as_ref().map_or(phrased.clone(), |note| format!("{phrased}: {note}")),
+                    note.as_ref().map_or(text.clone(), |note| format!("{text}: {note}")),
                 )
             }
             EventKind::FaultBegan { what, .. } => {
                 (Tone::Schedule, format!("in force: {}", phrases::fault(what)))
             }
             EventKind::FaultEnded { fault } => {
-                let phrased = self
+                let text = self
                     .faults
                     .get(fault)
-                    .map_or_else(|| format!("fault {fault}"), |(_, phrased)| phrased.clone());
-                (Tone::Schedule, format!("over: {}", brief(&phrased)))
+                    .map_or_else(|| format!("fault {fault}"), |(_, text)| text.clone());
+                (Tone::Schedule, format!("over: {}", brief(&text)))
             }
             EventKind::ConnOpened { conn } => {
                 (Tone::Quiet, format!("opens {}", phrases::conn(history, *conn)))
@@ -512,8 +512,8 @@ fn matters(what: &EventKind) -> bool {
 }
 
 /// Returns a fault without its details.
-pub(super) fn brief(phrased: &str) -> &str {
-    phrased.split([':', ',']).next().unwrap_or(phrased)
+pub(super) fn brief(text: &str) -> &str {
+    text.split([':', ',']).next().unwrap_or(text)
 }
 
 fn end(side: Side) -> &'static str {

@@ -90,7 +90,7 @@ mod tests {
         ALONE = "alone": "{subject} is left, {left} {at}";
     }
 
-    fn rendered(
+    fn sentence_of(
         subject: impl Into<About>,
         kind: &'static ViolationKind,
         data: ViolationFields,
@@ -103,21 +103,21 @@ mod tests {
         let after = Phrase::new(&AFTER, fields! { item: 18_u64 });
         let data = fields! { item: 20_u64, place: after };
         assert_eq!(
-            rendered("s1", &MISSING, data.clone()),
+            sentence_of("s1", &MISSING, data.clone()),
             "s1: item 20 was delivered after item 18 (at 4.231 s)"
         );
         let data = data.with("generation", Some(2_u64));
         assert_eq!(
-            rendered(About::Run, &MISSING, data),
+            sentence_of(About::Run, &MISSING, data),
             "item 20 was delivered after item 18 (generation 2, at 4.231 s)"
         );
-        assert_eq!(rendered("p1", &ALONE, fields! { left: "so" }), "p1 is left, so 4.231 s");
+        assert_eq!(sentence_of("p1", &ALONE, fields! { left: "so" }), "p1 is left, so 4.231 s");
     }
 
     #[test]
     #[should_panic(expected = "`alone` has no value for `left`")]
     #[cfg(debug_assertions)]
     fn a_sentence_without_a_value_is_a_mistake() {
-        rendered("p1", &ALONE, ViolationFields::default());
+        sentence_of("p1", &ALONE, ViolationFields::default());
     }
 }

@@ -37,8 +37,11 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
             Tone::Broken,
             format!("BROKE {} in {}", properties.join(", "), phrases::count(*runs, "run")),
         ),
-        ScenarioVerdict::ExpectationUnmet(_) | ScenarioVerdict::DidNotBreak(_) => {
+        ScenarioVerdict::Vacuous(_) => {
             (Tone::Broken, format!("VACUOUS: {}", why(verdict).unwrap_or_default()))
+        }
+        ScenarioVerdict::DidNotBreak(_) => {
+            (Tone::Broken, format!("FAILED: {}", why(verdict).unwrap_or_default()))
         }
         ScenarioVerdict::NotRun(why) => (Tone::Quiet, why.clone()),
     }
@@ -47,7 +50,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
 /// Returns the explanation of a verdict, without the failures.
 pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
-        ScenarioVerdict::ExpectationUnmet(unmet) => Some(sentence(unmet)),
+        ScenarioVerdict::Vacuous(unmet) => Some(sentence(unmet)),
         ScenarioVerdict::DidNotBreak(property) => {
             Some(format!("expected violation not detected: {property} held"))
         }
@@ -101,7 +104,7 @@ fn whole_seconds(time: Duration) -> Duration {
 /// Renders the lines under the table.
 pub fn totals(totals: &RunTotals) -> String {
     let RunTotals { schedules, virtual_time, wall, repeated, inconclusive, unreached } = totals;
-    let mut phrased = format!(
+    let mut text = format!(
         "{}, {} of virtual time in {:.2} s: {} times real time\n",
         phrases::count(*schedules, "schedule"),
         phrases::span(whole_seconds(*virtual_time)),
@@ -109,22 +112,21 @@ pub fn totals(totals: &RunTotals) -> String {
         thousands(totals.speed())
     );
     if *repeated > 0 {
-        phrased += &format!(
+        text += &format!(
             "{} repeated, to check that they are deterministic\n",
             phrases::count(*repeated, "run")
         );
     }
     if *inconclusive > 0 {
-        phrased += &format!(
+        text += &format!(
             "{} inconclusive: either outcome would have been correct\n",
             phrases::count(*inconclusive, "run")
         );
     }
     if !unreached.is_empty() {
-        phrased +=
-            &format!("milestones and points that no run reached: {}\n", unreached.join(", "));
+        text += &format!("milestones and points that no run reached: {}\n", unreached.join(", "));
     }
-    phrased
+    text
 }
 
 /// Renders rows of cells. The first column is aligned left, all others are aligned right.
@@ -148,14 +150,14 @@ pub fn columns(rows: &[Vec<String>]) -> String {
 
 fn thousands(n: u64) -> String {
     let digits = n.to_string();
-    let mut phrased = String::new();
+    let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            phrased.push(',');
+            text.push(',');
         }
-        phrased.push(digit);
+        text.push(digit);
     }
-    phrased
+    text
 }
 
 #[cfg(test)]
@@ -209,7 +211,7 @@ mod tests {
                 300,
                 54_000,
                 12,
-                ScenarioVerdict::ExpectationUnmet(
+                ScenarioVerdict::Vacuous(
                     sample_violation(
                         "expect",
                         About::Run,

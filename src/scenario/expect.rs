@@ -266,7 +266,7 @@ fn count<T>(counters: &mut [u64], what: &[T], seen: impl Fn(&T) -> bool) {
 
 /// Returns the milestone or point that a file names.
 fn of(trigger: &Trigger) -> About {
-    About::Mark(trigger.mark.name().to_owned(), trigger.reported())
+    About::Mark(trigger.mark.name().to_owned(), trigger.text())
 }
 
 /// Returns an unmet expectation of one run.

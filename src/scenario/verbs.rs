@@ -98,7 +98,7 @@ fn written_alone(schema: &Json, root: &Json) -> String {
         (Some(&"string"), Some("duration")) => "a duration: `\"50ms\"`".into(),
         (Some(&"string"), Some("size")) => "a size: `\"64KiB\"`".into(),
         (Some(&"object"), _) => format!("a table of {}", inner()),
-        (Some(of), _) => reported(of).into(),
+        (Some(of), _) => type_name(of).into(),
         (None, _) => "see the subject".into(),
     }
 }
@@ -117,7 +117,7 @@ pub(super) fn types(schema: &Json) -> Vec<&str> {
 }
 
 /// Returns the word for a type in messages.
-pub(super) fn reported(of: &str) -> &'static str {
+pub(super) fn type_name(of: &str) -> &'static str {
     match of {
         "string" => "a string",
         "integer" => "a whole number",

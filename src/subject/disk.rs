@@ -1,6 +1,6 @@
 //! Storage of a host that persists across crashes: [`Disk`].
 //!
-//! It belongs to the simulated outside world, not to product code. The glue of a subject stores
+//! It belongs to the simulated outside world, not to product code. The adapter of a subject stores
 //! here the data that a real server would write to a file, and reads it when the host starts again.
 //! Every write is durable at once and never partial.
 

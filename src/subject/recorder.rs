@@ -1,4 +1,4 @@
-//! The interface through which glue code records events in the history.
+//! The interface through which an adapter records events in the history.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The glue that runs each protocol shipped with reknit in a world.
+//! The adapters that run each protocol shipped with reknit in a world.
 //!
 //! A subject starts the two ends of its protocol, simulates the user of the client and the outside
 //! world of the server, and lists in tables what the protocol has and guarantees. None of this is

@@ -17,7 +17,7 @@ pub struct ResultLog {
 }
 
 impl ResultLog {
-    /// Returns an empty diary for the CI job of the environment.
+    /// Returns an empty log for the CI job of the environment.
     #[allow(clippy::disallowed_methods)] // how long the tests take is real time
     pub fn new(github: Github) -> Self {
         Self { github, started: Instant::now(), ci_report: Mutex::default() }

@@ -20,7 +20,7 @@ use crate::world::Engine;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TestFailure {
     /// The text that the test prints.
-    pub rendered: String,
+    pub text: String,
     /// The same failure for the CI report.
     pub it: Box<CaseFailure>,
 }
@@ -28,16 +28,16 @@ pub struct TestFailure {
 impl From<String> for TestFailure {
     /// Keeps the whole text of a failure that has no story. An error in a file begins with its
     /// position: `scenarios/a.toml:3:1: …`.
-    fn from(rendered: String) -> Self {
-        let mut parts = rendered.splitn(4, ':');
+    fn from(text: String) -> Self {
+        let mut parts = text.splitn(4, ':');
         let place = match (parts.next(), parts.next().map(str::parse), parts.next()) {
             (Some(file), Some(Ok(line)), Some(_)) => {
                 Some(SourceLine { file: file.to_owned(), line })
             }
             _ => None,
         };
-        let sentence = rendered.lines().next().unwrap_or_default().to_owned();
-        let story = if rendered.lines().count() > 1 { rendered.clone() } else { String::new() };
+        let sentence = text.lines().next().unwrap_or_default().to_owned();
+        let story = if text.lines().count() > 1 { text.clone() } else { String::new() };
         Self {
             it: Box::new(CaseFailure {
                 property: "suite".into(),
@@ -46,7 +46,7 @@ impl From<String> for TestFailure {
                 replay: String::new(),
                 place,
             }),
-            rendered,
+            text,
         }
     }
 }
@@ -80,15 +80,15 @@ pub fn unless_good(
         sealed: !std::io::stdout().is_terminal(),
         draw: &draw,
     };
-    let rendered = summarize(scenario, tally, &manner);
+    let summary = summarize(scenario, tally, &manner);
     let failed = tally.failed.first().filter(|_| breaks.is_none());
     let (property, sentence) = main_sentence(tally, breaks);
     let place =
         place(&scenario.path, failed.map_or(&[], |failed| &failed.broken), tally.unmet.first());
     let replay = failed.map_or(String::new(), |failed| replay(scenario, failed, engine).1);
-    let story = plain(rendered.split(envelope::BEGIN).next().unwrap_or_default());
+    let story = plain(summary.split(envelope::BEGIN).next().unwrap_or_default());
     Err(TestFailure {
-        rendered: colours(&rendered),
+        text: colours(&summary),
         it: Box::new(CaseFailure { property, sentence, story, replay, place }),
     })
 }
@@ -238,14 +238,14 @@ mod tests {
             ..ScenarioFile::of_plan(a_gap().0, "A canary")
         };
         let tally = ScenarioTally { runs: 3, ..ScenarioTally::default() };
-        let rendered =
+        let failure =
             unless_good(&crate::subjects::counter(), &scenario, &tally, Engine::Event).unwrap_err();
         assert_eq!(
-            rendered.rendered,
+            failure.text,
             "canary.toml: gap_free held in all 3 runs, but must be violated\n"
         );
         assert_eq!(
-            (rendered.it.property.as_str(), rendered.it.place.map(|place| place.line)),
+            (failure.it.property.as_str(), failure.it.place.map(|place| place.line)),
             ("gap_free", Some(1))
         );
     }
@@ -259,6 +259,6 @@ mod tests {
             (wrong.it.place, wrong.it.sentence.as_str()),
             (None, "no scenario covers these rules:")
         );
-        assert_eq!(wrong.it.story, wrong.rendered);
+        assert_eq!(wrong.it.story, wrong.text);
     }
 }

@@ -49,7 +49,7 @@ fn test(
     TestCase::new(name.clone(), move || {
         let tested = check(&suite);
         suite.diary.enter(suite.subject.name(), name, &tested);
-        tested.map(drop).map_err(|wrong| wrong.rendered)
+        tested.map(drop).map_err(|wrong| wrong.text)
     })
 }
 

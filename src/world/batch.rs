@@ -122,7 +122,7 @@ mod tests {
         last
     }
 
-    fn reported(batch: SegmentBatch) -> Vec<(u32, String, bool)> {
+    fn describe(batch: SegmentBatch) -> Vec<(u32, String, bool)> {
         batch
             .map(|tcp| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned(), tcp.flags.fin))
             .collect()
@@ -133,12 +133,12 @@ mod tests {
         let mut batch = SegmentBatch::cut(last(u32::MAX, "abcde"), 2);
         assert_eq!(batch.len(), 3);
         assert_eq!(
-            reported(batch.clone()),
+            describe(batch.clone()),
             [(u32::MAX, "ab".into(), false), (1, "cd".into(), false), (3, "e".into(), true)]
         );
         batch.next();
         assert_eq!(batch.left().map(|left| left.payload.len()), Some(3));
-        assert_eq!(reported(SegmentBatch::cut(last(5, ""), 2)), [(5, String::new(), true)]);
+        assert_eq!(describe(SegmentBatch::cut(last(5, ""), 2)), [(5, String::new(), true)]);
         assert_eq!(SegmentBatch::alone(last(5, "")).len(), 1);
     }
 
@@ -158,9 +158,9 @@ mod tests {
             alone(segment(103, "")),
         ];
         let sorted = by_sequence(batches, 101).into_iter();
-        let reported: Vec<_> = sorted
+        let segments: Vec<_> = sorted
             .flat_map(|(n, batch)| {
-                reported(batch).into_iter().map(move |(seq, text, _)| (n, seq, text))
+                describe(batch).into_iter().map(move |(seq, text, _)| (n, seq, text))
             })
             .collect();
         let expected = [
@@ -172,6 +172,6 @@ mod tests {
             (None, 106, ""),
             (Some(7), 107, "hi"),
         ];
-        assert_eq!(reported, expected.map(|(n, seq, text)| (n, seq, text.to_owned())));
+        assert_eq!(segments, expected.map(|(n, seq, text)| (n, seq, text.to_owned())));
     }
 }

@@ -133,9 +133,9 @@ mod tests {
     fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
         let mut held = HeldSegments::default();
         segments.into_iter().for_each(|tcp| held.push(tcp));
-        let reported =
+        let describe =
             |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
-        held.take().map(|batch| batch.map(reported).collect()).collect()
+        held.take().map(|batch| batch.map(describe).collect()).collect()
     }
 
     #[test]

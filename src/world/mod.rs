@@ -12,7 +12,7 @@
 //!   advertise. `batch`, `held`: batches of segments, and held segments.
 //! - `ends`, `tap`: how ends die and are answered for; the records of segments and messages.
 //! - `steps`, `faults`, `puppet`: running the schedule.
-//! - `hearing`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
+//! - `tracing_layer`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
 //!   the environment of product code.
 //! - [`process`]: scripted processes.
 //!

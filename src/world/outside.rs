@@ -1,7 +1,7 @@
 //! The world's side of the other inputs of product code, besides connections: processes, the wall
 //! clock, randomness, and the journal.
 //!
-//! [`Processes`] run on a separate host, the outside world, in one root ([`live`]). This host is
+//! [`Processes`] run on a separate host, the outside world, in one root ([`run_processes`]). This host is
 //! not part of the resource counts, and it never dies. Its records about a host ([`GroundTruth`]) are
 //! kept even while that host dies.
 
@@ -38,7 +38,7 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
         net: Arc::new(WorldNet { host }),
         launch,
         clock: Arc::new(Clock(host)),
-        entropy: Arc::new(Dice(host)),
+        entropy: Arc::new(HostEntropy(host)),
         machine: Arc::default(),
     }
 }
@@ -55,9 +55,9 @@ impl WallClock for Clock {
 }
 
 /// The random numbers of a host, from its start on.
-struct Dice(HostIx);
+struct HostEntropy(HostIx);
 
-impl Entropy for Dice {
+impl Entropy for HostEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         // A task that is dropped after its world gets zeros. They have no effect.
         bytes.fill(0);
@@ -71,22 +71,22 @@ pub(super) fn processes<'h>(
     hosts: impl Iterator<Item = &'h mut HostState>,
     scripts: &BTreeMap<String, Script>,
 ) -> Root {
-    let mut lifecycles: Vec<BoxFuture<'static, ()>> = Vec::new();
+    let mut running: Vec<BoxFuture<'static, ()>> = Vec::new();
     for host in hosts.filter(|host| host.role == Role::Server) {
-        let (processes, lifecycle) = Processes::new(
+        let (processes, run) = Processes::new(
             scripts.clone(),
             Recorder::new(host.name.clone(), Arc::new(GroundTruth)),
         );
         host.processes = Some(processes);
-        lifecycles.push(Box::pin(lifecycle));
+        running.push(Box::pin(run));
     }
-    Box::pin(run_processes(lifecycles))
+    Box::pin(run_processes(running))
 }
 
 /// Runs all processes.
-async fn run_processes(lifecycles: Vec<BoxFuture<'static, ()>>) {
-    let mut lifecycles: JoinSet<()> = lifecycles.into_iter().collect();
-    while lifecycles.join_next().await.is_some() {}
+async fn run_processes(running: Vec<BoxFuture<'static, ()>>) {
+    let mut running: JoinSet<()> = running.into_iter().collect();
+    while running.join_next().await.is_some() {}
 }
 
 /// The journal of processes. Its records are ground truth, and are kept even if the tasks of the

@@ -17,7 +17,7 @@
 //! In the history, the script `p1` is the stream `p1`. This stream ends with the process: `exit 7`,
 //! `signal 9`. Its pipes are `p1/stdout`, `p1/stderr` and `p1/stdin`. An output pipe ends with
 //! `closed` when all its holders have closed it. The stream `p1/stdin` contains what the process
-//! read. Later launches are `p1~2`, `p1~3`, … The glue of a subject can give the process another
+//! read. Later launches are `p1~2`, `p1~3`, … The adapter of a subject can give the process another
 //! name. It can also name the call that launched the process, or that wrote a line of its input
 //! ([`calls`]): the launch, or the reading of the line, is then an effect of that call.
 //!
@@ -163,11 +163,11 @@ impl Processes {
             ends: far,
         };
         let registered = Registered { table: self.table.clone(), pid };
-        let lifecycles = Box::pin(async move {
+        let running = Box::pin(async move {
             process.run(ended).await;
             drop(registered);
         });
-        self.births.send(lifecycles).map_err(|_| is_down())?;
+        self.births.send(running).map_err(|_| is_down())?;
         Ok(Box::new(Scripted {
             pid,
             signals,
@@ -205,12 +205,12 @@ fn is_down() -> io::Error {
 
 /// Runs processes until they end, or until this future is dropped.
 async fn host(mut born: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
-    let mut lifecycles = JoinSet::new();
-    while let Some(signals) = born.recv().await {
-        while lifecycles.try_join_next().is_some() {} // discards the results of finished processes
-        lifecycles.spawn(signals);
+    let mut running = JoinSet::new();
+    while let Some(process) = born.recv().await {
+        while running.try_join_next().is_some() {} // discards the results of finished processes
+        running.spawn(process);
     }
-    while lifecycles.join_next().await.is_some() {}
+    while running.join_next().await.is_some() {}
 }
 
 impl Launch for Processes {

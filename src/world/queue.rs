@@ -198,7 +198,7 @@ mod tests {
         OnTheWay { conn: ConnIndex(0), from: Side::Client, first: 5, batch, arrivals }
     }
 
-    fn reported((n, tcp): (u64, TcpSegment)) -> String {
+    fn describe((n, tcp): (u64, TcpSegment)) -> String {
         format!(
             "{n}: {} {}{}",
             tcp.seq,
@@ -210,7 +210,7 @@ mod tests {
     fn popped(queue: &mut Queue, now: u64) -> Vec<String> {
         let all = std::iter::from_fn(|| queue.pop(Time(now)));
         all.map(|due| match due {
-            Due::Packet { n, tcp, .. } => reported((n, tcp)),
+            Due::Packet { n, tcp, .. } => describe((n, tcp)),
             other => format!("{other:?}"),
         })
         .collect()
@@ -238,7 +238,7 @@ mod tests {
         let [(7, batch)] = &queue.take_packets(ConnIndex(0), Side::Client, behind)[..] else {
             panic!("it is one train, from 7 on")
         };
-        let taken: Vec<_> = (7..).zip(batch.clone()).map(reported).collect();
+        let taken: Vec<_> = (7..).zip(batch.clone()).map(describe).collect();
         assert_eq!(taken, ["7: 104 ef", "8: 106 g fin"]);
         assert_eq!(queue.next(), None);
     }

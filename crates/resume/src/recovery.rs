@@ -38,8 +38,8 @@ impl BackOff {
 
     /// Records how long a connection was up. If that is at least the longest pause, the pauses
     /// start from the beginning.
-    pub fn connection_lasted(&mut self, connection_lasted: Duration) {
-        if connection_lasted >= self.max {
+    pub fn connection_lasted(&mut self, lasted: Duration) {
+        if lasted >= self.max {
             self.pause = Duration::ZERO;
         }
     }

@@ -38,12 +38,12 @@ async fn attend(stream: Stream, mut log: watch::Receiver<Log>) -> io::Result<Inf
     }
 }
 
-/// Follows a log until that is no longer possible. Calls `reported` with the number of connections
+/// Follows a log until that is no longer possible. Calls `on_line` with the number of connections
 /// so far and each line.
 pub async fn follow(
     net: &Net,
     server: &Endpoint,
-    mut reported: impl FnMut(u64, &str),
+    mut on_line: impl FnMut(u64, &str),
 ) -> io::Result<Infallible> {
     let (mut log, mut next, mut generation, mut answered) = (None, 0, 0, Instant::now());
     while answered.elapsed() < PATIENCE {
@@ -57,7 +57,7 @@ pub async fn follow(
                 if log.get_or_insert(id.to_owned()) != id {
                     return Err(io::Error::other("the server has another log now"));
                 }
-                line.inspect(|line| reported(generation, line));
+                line.inspect(|line| on_line(generation, line));
                 next += line.iter().count();
                 answered = Instant::now();
             }

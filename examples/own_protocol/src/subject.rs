@@ -77,8 +77,8 @@ async fn follow(host: HostContext, call: Call, first: bool) {
     }
     let log = Stream(format!("{}-log", host.name).into());
     host.record.opened(&log, call);
-    let reported =
+    let on_line =
         |generation, line: &str| host.record.delivered(&log, line.to_owned(), Some(generation));
-    let Err(why) = crate::follow(&host.env.net, &Endpoint::tcp("server", 80), reported).await;
+    let Err(why) = crate::follow(&host.env.net, &Endpoint::tcp("server", 80), on_line).await;
     host.record.failed_stream(&log, why.to_string());
 }

@@ -45,13 +45,13 @@ async fn send_counts(
     }
 }
 
-/// Follows a count until that is no longer possible. Calls `reported` with the name of the count,
+/// Follows a count until that is no longer possible. Calls `on_number` with the name of the count,
 /// the number of connections so far, and each number. A `hasty` client treats a number that was in
 /// flight when a connection broke as received.
 pub async fn follow(
     server: &str,
     hasty: bool,
-    mut reported: impl FnMut(&str, u64, u64),
+    mut on_number: impl FnMut(&str, u64, u64),
 ) -> io::Result<Infallible> {
     let (mut name, mut next, mut connections, mut answered) = (None, 1, 0, Instant::now());
     while answered.elapsed() < PATIENCE {
@@ -64,7 +64,7 @@ pub async fn follow(
                     return Err(io::Error::other("the server has another count now"));
                 }
                 for number in numbers.split_whitespace().map_while(|word| word.parse().ok()) {
-                    reported(its, connections, number);
+                    on_number(its, connections, number);
                     next = number + 1;
                 }
                 answered = Instant::now();

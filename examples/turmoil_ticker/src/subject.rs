@@ -74,9 +74,9 @@ async fn follow(host: HostContext, call: Call, first: bool, hasty: bool) {
     }
     let count = Stream(format!("{}-count", host.name).into());
     host.record.opened(&count, call);
-    let reported = |name: &str, connections, n| {
+    let on_number = |name: &str, connections, n| {
         host.record.delivered(&count, format!("{n} of {name}"), Some(connections))
     };
-    let Err(why) = crate::follow("server", hasty, reported).await;
+    let Err(why) = crate::follow("server", hasty, on_number).await;
     host.record.failed_stream(&count, why.to_string());
 }

@@ -66,16 +66,16 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
         ..ClientConfig::default()
     };
     let client = Client::new(&Env::real(), host, config);
-    accept_websocket(&client).await?;
+    join_chat(&client).await?;
     let mut changes = client.changes();
     let mut lines = BufReader::new(stdin()).lines();
-    let mut reported = Told::default();
+    let mut printed = Printed::default();
     loop {
-        reported.notify(&client);
+        printed.print_new(&client);
         tokio::select! {
             biased;
             line = lines.next_line() => match line {
-                Ok(Some(line)) => sent(&client, line.trim()).await,
+                Ok(Some(line)) => on_line(&client, line.trim()).await,
                 _ => break,
             },
             changed = changes.changed() => if changed.is_err() { break },
@@ -86,7 +86,7 @@ async fn talk(host: Endpoint) -> Result<(), Failure> {
 }
 
 /// Joins the chat, and creates it if it does not exist.
-async fn accept_websocket(client: &Client) -> Result<(), Failure> {
+async fn join_chat(client: &Client) -> Result<(), Failure> {
     // If another client has created them already, these requests fail.
     let _ = client.create_session(SESSION).await;
     let _ = client.create_chat(SESSION, CHAT).await;
@@ -96,7 +96,7 @@ async fn accept_websocket(client: &Client) -> Result<(), Failure> {
 }
 
 /// Handles a typed line: an answer if a question is open, otherwise a new turn.
-async fn sent(client: &Client, line: &str) {
+async fn on_line(client: &Client, line: &str) {
     let asked = seen(client).and_then(|seen| {
         let waiting = chat::calls(&seen)
             .find(|state| matches!(state, ToolCallState::PendingConfirmation(_)))?;
@@ -110,7 +110,7 @@ async fn sent(client: &Client, line: &str) {
                 format!("{}-{}", client.id(), seen(client).map_or(0, |seen| seen.turns.len()));
             match client.start_turn(CHAT, &turn, line).await {
                 // A host that was restarted has forgotten the chat.
-                Err(Failure::Gone) if accept_websocket(client).await.is_ok() => {
+                Err(Failure::Gone) if join_chat(client).await.is_ok() => {
                     client.start_turn(CHAT, &turn, line).await
                 }
                 outcome => outcome,
@@ -131,15 +131,15 @@ fn seen(client: &Client) -> Option<ChatState> {
 
 /// The events that were printed already.
 #[derive(Default)]
-struct Told {
+struct Printed {
     connected: bool,
     turns: usize,
     asked: Vec<String>,
 }
 
-impl Told {
+impl Printed {
     /// Prints the new events.
-    fn notify(&mut self, client: &Client) {
+    fn print_new(&mut self, client: &Client) {
         let connected = client.state() == State::Connected;
         if connected != self.connected {
             println!("{}", if connected { "connected" } else { "not connected" });

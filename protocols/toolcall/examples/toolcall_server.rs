@@ -96,7 +96,7 @@ async fn answer(turn: &Turn) -> Result<(), Refused> {
     };
     let (tool, words) = order.split_once(' ').unwrap_or((order, ""));
     let ended = turn.call(tool, &json!({ "words": words }), true).await?;
-    let sent = match ended {
+    let reply = match ended {
         Ended::Completed(result) if result.success => {
             format!("{tool} ran: {}", json!(result.content))
         }
@@ -105,5 +105,5 @@ async fn answer(turn: &Turn) -> Result<(), Refused> {
         }
         Ended::Cancelled => format!("{tool} was not run"),
     };
-    turn.send(&sent).map(drop)
+    turn.send(&reply).map(drop)
 }

@@ -16,7 +16,7 @@
 //! into the log, and pulls the next actions of the channels that it subscribes to. So every
 //! connection is a complete stream by itself: when the newer of two connections ends, the older one
 //! has missed nothing. The core has no socket and no clock: each input carries the current time,
-//! and [`Core::due`](host::HostCore::due) returns the time of the next timeout.
+//! and [`HostCore::due`](host::HostCore::due) returns the time of the next timeout.
 //!
 //! A client's core owns one replica per channel: the state that the host confirmed, and the actions
 //! that it has not confirmed yet.

@@ -115,8 +115,8 @@ impl Window {
                 biased;
                 () = async { busy.as_mut().expect("it is there").await }, if busy.is_some() => (busy, self.is_in) = (None, self.is_up),
                 event = next_event(&mut events) => self.happened(&event),
-                reported = next_news(&mut news) => {
-                    if let Some(begins) = self.reported(&reported) {
+                event = next_news(&mut news) => {
+                    if let Some(begins) = self.on_host_event(&event) {
                         busy = Some(begins);
                     }
                 }
@@ -198,8 +198,8 @@ impl Window {
     }
 
     /// Handles an event of the client's connection. Returns the work to do on a new connection.
-    fn reported(&mut self, reported: &HostEvent) -> Option<BoxFuture<'static, ()>> {
-        match reported {
+    fn on_host_event(&mut self, event: &HostEvent) -> Option<BoxFuture<'static, ()>> {
+        match event {
             HostEvent::Connected { generation, .. } => {
                 milestone!("toolcall.client.connected", generation = *generation);
                 self.is_up = true;
@@ -369,7 +369,7 @@ async fn next_event(events: &mut HostSubscriptionStream) -> ActionEnvelope {
 
 async fn next_news(news: &mut HostEventStream) -> HostEvent {
     match news.recv().await {
-        Some(reported) => reported,
+        Some(event) => event,
         None => std::future::pending().await,
     }
 }

@@ -5,7 +5,7 @@
 //! memory, the resources behind a server are scripted, and time is paused. Each module lists its
 //! invariants at the top.
 //!
-//! - [`exec`]: a server with a hostile client and an innocent one, and a client with a hostile
+//! - [`exec`]: a server with a hostile client and a well-behaved one, and a client with a hostile
 //!   server.
 //! - [`toolcall`]: the same for an agent host and its client.
 //! - [`script`]: the data of all kinds of peers: noise, malformed messages, pieces of frames.

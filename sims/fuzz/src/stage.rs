@@ -26,10 +26,10 @@ pub fn run(script: impl Future<Output = ()>) {
     static ONCE: Once = Once::new();
     static PANICKED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
-        let reported = panic::take_hook();
+        let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             PANICKED.store(true, Ordering::SeqCst);
-            reported(panic);
+            previous(panic);
         }));
     });
     let runtime =

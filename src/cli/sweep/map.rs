@@ -30,20 +30,20 @@ pub(super) fn draw(
     title: &str,
     again: &str,
 ) -> String {
-    let rendered = rendered(swept);
+    let numbers = trials_with_story(swept);
     let plans: Vec<_> =
-        rendered.iter().map(|number| swept.plan_of(&swept.trials[*number])).collect();
-    let stories = rendered.into_iter().zip(stories(plans, subject));
+        numbers.iter().map(|number| swept.plan_of(&swept.trials[*number])).collect();
+    let stories = numbers.into_iter().zip(stories(plans, subject));
     let stories: BTreeMap<_, _> =
         stories.filter_map(|(number, story)| Some((number, story?))).collect();
     html(&Map { swept, title, again, stories: &stories })
 }
 
 /// Returns the trials that have a story.
-fn rendered(swept: &SweepProgress) -> Vec<usize> {
+fn trials_with_story(swept: &SweepProgress) -> Vec<usize> {
     let of = |outcome| move |number: &usize| swept.trials[*number].outcome == Some(outcome);
     let all = 0..swept.trials.len();
-    let mut rendered: Vec<_> = all.clone().filter(of(FaultOutcome::Broken)).take(BROKEN).collect();
+    let mut numbers: Vec<_> = all.clone().filter(of(FaultOutcome::Broken)).take(BROKEN).collect();
     for outcome in [FaultOutcome::Failed, FaultOutcome::Recovered] {
         let of_fault = FAULTS.iter().map(|fault| {
             let mut these = all
@@ -52,9 +52,9 @@ fn rendered(swept: &SweepProgress) -> Vec<usize> {
                 .filter(|number| swept.trials[*number].fault.name == fault.name);
             these.next()
         });
-        rendered.extend(of_fault.flatten());
+        numbers.extend(of_fault.flatten());
     }
-    rendered
+    numbers
 }
 
 /// Returns the stories of these plans; `None` for a run that got stuck.

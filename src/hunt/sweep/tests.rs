@@ -104,7 +104,7 @@ fn a_correct_subject_survives_every_fault_at_every_position() {
 #[test]
 fn a_sweep_is_the_same_on_any_number_of_threads() {
     let broken = with_defect(numbers(), "resumes-one-too-late");
-    let rendered = |jobs| {
+    let results = |jobs| {
         let (swept, found) = sweep_of(&broken, jobs, 150);
         let outcomes: Vec<_> =
             swept.trials.iter().map(|trial| (trial.outcome, trial.broken.clone())).collect();
@@ -114,9 +114,9 @@ fn a_sweep_is_the_same_on_any_number_of_threads() {
             .collect();
         (swept.tally.digest, swept.broke, outcomes, found)
     };
-    let alone = rendered(1);
+    let alone = results(1);
     assert!(alone.1 > 0, "a broken subject is found out");
-    assert_eq!(alone, rendered(3));
+    assert_eq!(alone, results(3));
 }
 
 #[test]
@@ -213,8 +213,8 @@ fn cut_short() -> (Arc<dyn DynSubject>, Plan) {
     (subject, plan)
 }
 
-fn record(rendered: &ScriptedRun) -> UserView {
-    rendered.with(|cx| UserView::of(cx.history))
+fn record(run: &ScriptedRun) -> UserView {
+    run.with(|cx| UserView::of(cx.history))
 }
 
 #[test]

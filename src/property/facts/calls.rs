@@ -21,7 +21,7 @@ pub struct CallFacts<'a> {
     pub step: Option<usize>,
     /// The incarnation of the host: how often the host had died before the call. Each incarnation
     /// is a different client.
-    pub contact: usize,
+    pub incarnation: usize,
     /// The class of the operation: what the protocol guarantees for it.
     pub class: Class,
     /// The requested operation.

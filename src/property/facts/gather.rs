@@ -64,7 +64,7 @@ impl<'a> Gathering<'a> {
                     at,
                     host,
                     step: self.step,
-                    contact: self.facts.downs.iter().filter(|down| down.host == host).count(),
+                    incarnation: self.facts.downs.iter().filter(|down| down.host == host).count(),
                     class: *class,
                     operation,
                     path: 0,

@@ -46,8 +46,8 @@ fn verdict(verdict: &hunt::ScenarioVerdict) -> VerdictRecord {
         hunt::ScenarioVerdict::Held => VerdictRecord::Held,
         hunt::ScenarioVerdict::BrokeAsItShould(_) => VerdictRecord::BrokeAsItShould,
         hunt::ScenarioVerdict::Broke { .. } => VerdictRecord::Broke,
-        hunt::ScenarioVerdict::ExpectationUnmet(_) | hunt::ScenarioVerdict::DidNotBreak(_) => {
-            VerdictRecord::TooTame
+        hunt::ScenarioVerdict::Vacuous(_) | hunt::ScenarioVerdict::DidNotBreak(_) => {
+            VerdictRecord::Vacuous
         }
         hunt::ScenarioVerdict::NotRun(_) => VerdictRecord::NotRun,
     }

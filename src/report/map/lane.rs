@@ -127,13 +127,10 @@ impl SweepLanes {
 
 /// Renders the legend of the marks.
 pub fn key() -> String {
-    let sample = |phrased: &str, draw: &dyn Fn(&mut Drawing)| {
+    let sample = |text: &str, draw: &dyn Fn(&mut Drawing)| {
         let mut drawing = Drawing::default();
         draw(&mut drawing);
-        format!(
-            "<span><svg width=\"34\" height=\"{HIGH}\">{}</svg>{phrased}</span>",
-            drawing.markup()
-        )
+        format!("<span><svg width=\"34\" height=\"{HIGH}\">{}</svg>{text}</span>", drawing.markup())
     };
     let (y, at) = (HIGH / 2, spot(17, HIGH / 2));
     let samples = [

@@ -139,22 +139,22 @@ impl EntryWriter<'_> {
             EventKind::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
             EventKind::Asked { operation, .. } if self.is_step(n, event, operation) => None,
             EventKind::FaultBegan { fault, step, what, scope, .. } => {
-                let (phrased, placement) = (phrases::fault(what), self.middle(scope));
-                self.faults.insert(*fault, (event.at, phrased.clone(), placement));
+                let (text, placement) = (phrases::fault(what), self.middle(scope));
+                self.faults.insert(*fault, (event.at, text.clone(), placement));
                 let stepped = |other: &&Event| matches!(other.what, EventKind::Stepped { step: of, .. } if of == *step);
-                let rendered = self.moment(n, event.at).find(stepped).is_some();
-                (!rendered).then(|| self.fault(event, format!("in force: {phrased}"), placement))
+                let has_step = self.moment(n, event.at).find(stepped).is_some();
+                (!has_step).then(|| self.fault(event, format!("in force: {text}"), placement))
             }
             EventKind::FaultEnded { fault } => {
-                let (began, phrased, placement) = self.faults.get(fault)?.clone();
+                let (began, text, placement) = self.faults.get(fault)?.clone();
                 (began != event.at).then(|| {
-                    self.fault(event, format!("over: {}", rendering::brief(&phrased)), placement)
+                    self.fault(event, format!("over: {}", rendering::brief(&text)), placement)
                 })
             }
             EventKind::StreamEnded { stream, ending } => {
-                let phrased = phrases::ending(ending);
-                let before = self.endings.insert(stream.to_string(), phrased.clone());
-                (before != Some(phrased)).then(|| self.noted(event)).flatten()
+                let text = phrases::ending(ending);
+                let before = self.endings.insert(stream.to_string(), text.clone());
+                (before != Some(text)).then(|| self.noted(event)).flatten()
             }
             _ => self.noted(event),
         }

@@ -64,8 +64,8 @@ pub fn legend(seen: &LegendSource<'_>) -> String {
             parts.group("ribbon g0", "", |parts| parts.rect(spot(0, 1), spot(5, 15), "bar"));
         }));
     }
-    let arrow = |class: &str, phrased: &str, ends: bool| {
-        sample(phrased, |parts| {
+    let arrow = |class: &str, text: &str, ends: bool| {
+        sample(text, |parts| {
             parts.group(&format!("message g1 {class}"), "", |parts| {
                 parts.path(&[spot(1, 4), spot(if ends { 34 } else { 22 }, 10)], "way");
                 match ends {
@@ -95,15 +95,15 @@ pub fn legend(seen: &LegendSource<'_>) -> String {
         kinds
             .into_iter()
             .filter(|(is, ..)| *is)
-            .map(|(_, class, phrased, ends)| arrow(class, phrased, ends)),
+            .map(|(_, class, text, ends)| arrow(class, text, ends)),
     );
     let natures = [
         (Nature::Kills, "fault that kills connections"),
         (Nature::Slows, "fault that slows or holds"),
         (Nature::Harmless, "other fault"),
     ];
-    for (nature, phrased) in natures.into_iter().filter(|(nature, _)| seen.fault(*nature)) {
-        samples.push(sample(phrased, |parts| {
+    for (nature, text) in natures.into_iter().filter(|(nature, _)| seen.fault(*nature)) {
+        samples.push(sample(text, |parts| {
             parts.group(class(nature), "", |parts| parts.rect(spot(0, 1), spot(40, 15), "area"));
         }));
     }
@@ -132,12 +132,12 @@ pub fn legend(seen: &LegendSource<'_>) -> String {
     format!("<ul class=\"legend\">{}</ul>\n", samples.concat())
 }
 
-fn sample(phrased: &str, draw: impl FnOnce(&mut Drawing)) -> String {
+fn sample(text: &str, draw: impl FnOnce(&mut Drawing)) -> String {
     let mut drawing = Drawing::default();
     draw(&mut drawing);
     format!(
         "<li><svg width=\"40\" height=\"16\" aria-hidden=\"true\">{}</svg>{}</li>",
         drawing.markup(),
-        escaped(phrased)
+        escaped(text)
     )
 }

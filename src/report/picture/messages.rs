@@ -53,7 +53,7 @@ struct Direction {
     /// The sent ranges, with the time at which each was last sent.
     left: Ranges,
     /// The end of the last message, in bytes.
-    rendered: u64,
+    last_end: u64,
 }
 
 /// Returns the journeys of all messages, by the index of their entries.
@@ -80,8 +80,8 @@ pub fn journeys(history: &History) -> BTreeMap<usize, Journey> {
     for (n, event) in history.events.iter().enumerate() {
         let EventKind::Message { conn, from, end, delivered, .. } = &event.what else { continue };
         let direction = directions.entry((*conn, *from)).or_default();
-        let bytes = (direction.rendered, *end);
-        direction.rendered = *end;
+        let bytes = (direction.last_end, *end);
+        direction.last_end = *end;
         let arrival = match delivered {
             Some(at) if is_late(history, &newest, *conn, *at) => Arrival::Late(*at),
             Some(at) => Arrival::InTime(*at),

@@ -81,7 +81,7 @@ pub fn html(picture: &Picture<'_>) -> String {
     let (conn_ribbons, spans) = (ribbons::conn_ribbons(history), spans::faults(history));
 
     let mut drawing = Drawing::default();
-    texts::draw_target(&mut drawing, &lanes, &columns, &sheet);
+    texts::draw_background(&mut drawing, &lanes, &columns, &sheet);
     ribbons::draw(&mut drawing, history, &lanes, &sheet.axis, &conn_ribbons);
     spans::draw(&mut drawing, history, &lanes, &sheet.axis, &spans);
     spans::draw_lanes(&mut drawing, history, &lanes, &sheet.axis);

@@ -16,8 +16,8 @@ const OFTEN: (usize, usize) = (2, 6);
 const STILL_LONG: usize = 500;
 
 /// Whether a run is long enough to be folded.
-pub fn is_long(rendered: usize) -> bool {
-    rendered > SHORT
+pub fn is_long(count: usize) -> bool {
+    count > SHORT
 }
 
 /// Returns which of these entries are routine.

@@ -106,10 +106,10 @@ impl Sheet {
         let times = contents.times();
         let routine = routine(contents.entries);
         let moments: Vec<_> = times.iter().map(|at| contents.moment(*at, &routine)).collect();
-        let rendered = moments.iter().map(|moment| moment.weight).sum();
+        let count = moments.iter().map(|moment| moment.weight).sum();
         let mut sheet = Self { rows: Vec::new(), axis: Axis::default() };
         let (mut top, mut bands) = (PAD, Vec::new());
-        for row in rows(&moments, is_long(rendered)) {
+        for row in rows(&moments, is_long(count)) {
             let placed = contents.place(row, &times, top);
             let (from, to) = placed.span;
             let (_, bottom) = placed.edges;
@@ -140,10 +140,10 @@ impl Sheet {
 impl Contents<'_> {
     /// Returns all times at which something is drawn.
     fn times(&self) -> Vec<Time> {
-        let rendered = self.entries.iter().map(|entry| entry.at);
+        let occurred = self.entries.iter().map(|entry| entry.at);
         let arrived = self.journeys.values().filter_map(|journey| journey.arrival.at());
         let flowed = self.columns.iter().flat_map(|column| column.cells.keys().copied());
-        rendered.chain(arrived).chain(flowed).collect::<BTreeSet<_>>().into_iter().collect()
+        occurred.chain(arrived).chain(flowed).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Returns the range of entries in this time span.
@@ -175,7 +175,7 @@ impl Contents<'_> {
             }
             PictureRow::Moment(n) => {
                 let entries = &self.entries[self.among(times[n], times[n])];
-                self.lined_up(row, (times[n], times[n]), self.rendered(entries), top)
+                self.lined_up(row, (times[n], times[n]), self.notes_of(entries), top)
             }
             PictureRow::Folded(ref range) => {
                 let span = (times[range.start], times[range.end - 1]);
@@ -225,7 +225,7 @@ impl Contents<'_> {
 
     /// Returns the notes of one moment: one per entry, but only one for many similar entries in a
     /// row.
-    fn rendered(&self, mut entries: &[PictureEntry]) -> Vec<SheetNote> {
+    fn notes_of(&self, mut entries: &[PictureEntry]) -> Vec<SheetNote> {
         let mut notes = Vec::new();
         while let Some(first) = entries.first() {
             let alike =
@@ -277,13 +277,13 @@ impl Contents<'_> {
             }
         }
         kinds.sort_by_key(|(_, of)| std::cmp::Reverse(of.len()));
-        let mut rendered: BTreeMap<Placement, usize> = BTreeMap::new();
+        let mut used: BTreeMap<Placement, usize> = BTreeMap::new();
         let mut notes = Vec::new();
         let mut left_out: BTreeMap<Placement, usize> = BTreeMap::new();
         for ((placement, ..), of) in kinds {
-            let rendered = rendered.entry(placement).or_default();
-            *rendered += 1;
-            if *rendered > KINDS {
+            let used = used.entry(placement).or_default();
+            *used += 1;
+            if *used > KINDS {
                 *left_out.entry(placement).or_default() += of.len();
             } else {
                 notes.push(self.one_of(placement, &of));

@@ -14,7 +14,7 @@ use super::markup::{Drawing, spot};
 #[derive(Clone, Debug)]
 pub struct PictureSpan {
     /// The text of the fault.
-    pub phrased: String,
+    pub text: String,
     /// The effect of the fault.
     pub nature: Nature,
     /// The affected area.
@@ -33,9 +33,9 @@ pub fn faults(history: &History) -> Vec<PictureSpan> {
     for event in &history.events {
         match &event.what {
             EventKind::FaultBegan { fault, what, scope, nature, .. } => {
-                let (phrased, scope) = (phrases::fault(what), Scope::clone(scope));
+                let (text, scope) = (phrases::fault(what), Scope::clone(scope));
                 let span = PictureSpan {
-                    phrased,
+                    text,
                     nature: *nature,
                     scope,
                     from: event.at,
@@ -94,7 +94,7 @@ pub fn draw(
         } else {
             "until the end of the run".into()
         };
-        let title = format!("{}: in force from {} {until}", span.phrased, span.from);
+        let title = format!("{}: in force from {} {until}", span.text, span.from);
         let top = axis.y(span.from);
         let bottom = axis.y(span.to).max(top + 16);
         drawing.group(class(span.nature), &title, |parts| {

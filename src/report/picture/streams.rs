@@ -176,36 +176,35 @@ impl Cell {
     /// Returns the delivered items as text, with marks for errors. If there is no space for all
     /// items, returns the first wrong one.
     pub fn delivered_text(&self) -> String {
-        let phrased = |piece: &Piece| match piece {
+        let text = |piece: &Piece| match piece {
             Piece::Items(first, last) => range(*first, *last),
             Piece::Jump(_, item) => format!("{item} ✖"),
             Piece::Bytes(many) => bytes(*many as u64),
         };
         let ending =
             self.ending.as_ref().map(|(_, well)| if *well { "end ✔" } else { "failed" }.to_owned());
-        let all = self.delivered.iter().map(phrased).chain(ending).collect::<Vec<_>>().join(", ");
+        let all = self.delivered.iter().map(text).chain(ending).collect::<Vec<_>>().join(", ");
         let wrong = self.delivered.iter().find(|piece| matches!(piece, Piece::Jump(..)));
         match wrong.or(self.delivered.first()).filter(|_| all.chars().count() > ROOM) {
-            Some(piece) => format!("{} …", phrased(piece)),
+            Some(piece) => format!("{} …", text(piece)),
             None => all,
         }
     }
 
     /// Returns a description of this moment in sentences.
     pub fn title(&self, stream: &Stream) -> String {
-        let mut phrased = Vec::new();
-        phrased
-            .extend(self.produced.map(|(first, last)| format!("produced {}", items(first, last))));
-        phrased.extend((self.bytes > 0).then(|| format!("produced {} bytes", self.bytes)));
-        phrased.extend(self.delivered.iter().map(|piece| match piece {
+        let mut parts = Vec::new();
+        parts.extend(self.produced.map(|(first, last)| format!("produced {}", items(first, last))));
+        parts.extend((self.bytes > 0).then(|| format!("produced {} bytes", self.bytes)));
+        parts.extend(self.delivered.iter().map(|piece| match piece {
             Piece::Items(first, last) => format!("delivered {}", items(*first, *last)),
             Piece::Jump(0, item) => format!("delivered item {item} first"),
             Piece::Jump(before, item) => format!("delivered item {item} after item {before}"),
             Piece::Bytes(bytes) => format!("delivered {bytes} bytes"),
         }));
-        phrased.extend(self.ended.as_ref().map(|outcome| format!("its producer ended, {outcome}")));
-        phrased.extend(self.ending.as_ref().map(|(ending, _)| ending.clone()));
-        format!("{stream}: {}", phrased.join("; "))
+        parts.extend(self.ended.as_ref().map(|outcome| format!("its producer ended, {outcome}")));
+        parts.extend(self.ending.as_ref().map(|(ending, _)| ending.clone()));
+        format!("{stream}: {}", parts.join("; "))
     }
 
     /// Adds the data of a later moment, for several moments that are shown as one.

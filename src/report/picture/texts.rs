@@ -29,7 +29,12 @@ pub fn width(lanes: &HostLanes, columns: &[Column]) -> i32 {
 }
 
 /// Draws the background: idle time, folds, and violations.
-pub fn draw_target(drawing: &mut Drawing, lanes: &HostLanes, columns: &[Column], sheet: &Sheet) {
+pub fn draw_background(
+    drawing: &mut Drawing,
+    lanes: &HostLanes,
+    columns: &[Column],
+    sheet: &Sheet,
+) {
     let right = width(lanes, columns);
     for (n, _) in columns.iter().enumerate() {
         let x = column_x(lanes, n) - COLUMN / 2;

@@ -9,7 +9,7 @@ use crate::scenario::{Expect, ScenarioFile};
 use crate::world::{Detail, Options};
 
 /// Returns the story of a client that resumes one item too late, for a page of this width.
-fn rendered(width: usize) -> String {
+fn known_story(width: usize) -> String {
     let subjects = crate::subjects::built_in();
     let file = "scenarios/counter/return-before-and-after-session-expiry.toml";
     let mut plan = ScenarioFile::load(Path::new(file), &subjects).unwrap().plans().remove(0);
@@ -18,7 +18,8 @@ fn rendered(width: usize) -> String {
     let options = Options { detail: Detail::Full, ..Options::default() };
     let judged = judge(case, &options, |_| true).unwrap();
     let replay = format!("reknit replay {file} --seed 1 --defect resumes-one-too-late");
-    let picture = Some("target/reknit/counter-gap-free-session-expires-just-in-time-1.html");
+    let picture =
+        Some("target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html");
     let (history, broken) = (&judged.history, &judged.broken);
     failure(
         &StoryFailure { plan: &plan, history, broken, origin: None, replay: &replay, picture },
@@ -33,7 +34,7 @@ fn visible(text: &str) -> String {
 
 #[test]
 fn on_a_narrow_page() {
-    insta::assert_snapshot!(plain(&rendered(80)), @r"
+    insta::assert_snapshot!(plain(&known_story(80)), @r"
     FAIL  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       2 operations and 2 faults, seed 1, with defect resumes-one-too-late,
@@ -66,13 +67,13 @@ fn on_a_narrow_page() {
          4.574 s  BROKEN   gap_free of s1 is violated here
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
 #[test]
 fn on_a_wide_page() {
-    insta::assert_snapshot!(plain(&rendered(120)), @r"
+    insta::assert_snapshot!(plain(&known_story(120)), @r"
     FAIL  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       2 operations and 2 faults, seed 1, with defect resumes-one-too-late, client.back-off-max 100ms,
@@ -99,13 +100,13 @@ fn on_a_wide_page() {
          4.574 s  BROKEN   gap_free of s1 is violated here
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
 #[test]
 fn on_a_narrow_page_with_colours() {
-    insta::assert_snapshot!(visible(&rendered(80)), @r"
+    insta::assert_snapshot!(visible(&known_story(80)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       2 operations and 2 faults, seed 1, with defect resumes-one-too-late,
@@ -138,13 +139,13 @@ fn on_a_narrow_page_with_colours() {
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
 #[test]
 fn on_a_wide_page_with_colours() {
-    insta::assert_snapshot!(visible(&rendered(120)), @r"
+    insta::assert_snapshot!(visible(&known_story(120)), @r"
     ␛[1m␛[31mFAIL␛[0m  counter  gap_free
       s1: item 9 was delivered after item 7; 8 never was (generation 2, at 4.574 s)
       2 operations and 2 faults, seed 1, with defect resumes-one-too-late, client.back-off-max 100ms,
@@ -171,15 +172,15 @@ fn on_a_wide_page_with_colours() {
          4.574 s  BROKEN   ␛[1m␛[31mgap_free of s1 is violated here␛[0m
 
       replay   reknit replay scenarios/counter/return-before-and-after-session-expiry.toml --seed 1 --defect resumes-one-too-late
-      picture  target/reknit/counter-gap-free-session-expires-just-in-time-1.html
+      picture  target/reknit/counter-gap-free-return-before-and-after-session-expiry-1.html
     ");
 }
 
 #[test]
 fn only_commands_are_wider_than_the_page() {
     for width in [80, 120] {
-        let rendered = plain(&rendered(width));
-        let lines = rendered
+        let story = plain(&known_story(width));
+        let lines = story
             .lines()
             .filter(|line| !line.starts_with("  replay ") && !line.starts_with("  picture "));
         assert!(lines.clone().count() > 10);

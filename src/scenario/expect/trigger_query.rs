@@ -19,7 +19,7 @@ pub(super) trait TriggerQuery {
     /// Whether the trigger was reached at least `nth` times.
     fn seen(&self, history: &History) -> bool;
     /// Returns the trigger as text for a sentence.
-    fn reported(&self) -> String;
+    fn text(&self) -> String;
 }
 
 impl TriggerQuery for Trigger {
@@ -56,7 +56,7 @@ impl TriggerQuery for Trigger {
             && self.matches(history).nth(self.nth as usize - 1).is_some()
     }
 
-    fn reported(&self) -> String {
+    fn text(&self) -> String {
         let fields = self.fields.iter().map(|(name, value)| format!("{name} {value}"));
         let conn = self.conn.iter().map(|conn| format!("on {conn}"));
         let host = self.host.iter().map(|host| format!("at {host}"));
@@ -71,8 +71,8 @@ impl TriggerQuery for Trigger {
 
 /// Whether a connection name of a schedule refers to the connection whose number a milestone
 /// reported.
-fn names(conn: &Conn, reported: Option<&MilestoneValue>, at: Time, history: &History) -> bool {
-    let Some(MilestoneValue::Number(id)) = reported else { return false };
+fn names(conn: &Conn, number: Option<&MilestoneValue>, at: Time, history: &History) -> bool {
+    let Some(MilestoneValue::Number(id)) = number else { return false };
     let Some(index) = usize::try_from(*id).ok().and_then(|id| id.checked_sub(1)) else {
         return false;
     };

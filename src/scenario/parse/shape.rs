@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
-use crate::scenario::verbs::{alternatives, enumerated, reported, resolved, types};
+use crate::scenario::verbs::{alternatives, enumerated, resolved, type_name, types};
 
 /// Validates a value against a schema. References resolve in `root`. A table may also have the keys
 /// in `besides`.
@@ -28,7 +28,7 @@ pub fn check(node: &Node<'_>, schema: &Json, root: &Json, besides: &[&str]) -> P
         [] => Ok(()),
         types if types.iter().any(|of| is(node, of)) => inside(node, schema, root, besides),
         types => {
-            node.mistyped(&types.iter().map(|of| reported(of)).collect::<Vec<_>>().join(" or "))
+            node.mistyped(&types.iter().map(|of| type_name(of)).collect::<Vec<_>>().join(" or "))
         }
     }
 }
@@ -150,7 +150,7 @@ pub fn required(table: &Table<'_>, schema: &Json) -> Parsed<()> {
             .and_then(|properties| properties.get(name))
             .map(types)
             .unwrap_or_default();
-        table.need(name, of.first().map_or("which is not there", |of| reported(of)))?;
+        table.need(name, of.first().map_or("which is not there", |of| type_name(of)))?;
     }
     Ok(())
 }

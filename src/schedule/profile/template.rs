@@ -60,7 +60,7 @@ impl Template {
             Template::Table(fields) => {
                 let mut table = Map::new();
                 for (name, field) in fields {
-                    // Each field takes exactly one number from the dice of its table, so its draws
+                    // Each field takes exactly one number from the generator of its table, so its draws
                     // do not affect the next field.
                     let mut own = keyed(rng.next_u64(), name, &[]);
                     table.extend(field.draw(&mut own).map(|value| (name.clone(), value)));
@@ -78,10 +78,10 @@ impl Template {
     /// enumeration, default, or the bounds of a number. A property without any of these is left
     /// out, so the subject must check whether the entry is valid.
     pub fn of_schema(schema: &Value) -> Self {
-        Self::reported(schema).unwrap_or_else(Self::empty)
+        Self::try_of_schema(schema).unwrap_or_else(Self::empty)
     }
 
-    fn reported(schema: &Value) -> Option<Self> {
+    fn try_of_schema(schema: &Value) -> Option<Self> {
         let list =
             |key| schema.get(key).and_then(Value::as_array).filter(|values| !values.is_empty());
         if let Some(values) = list("examples").or_else(|| list("enum")) {
@@ -100,7 +100,7 @@ impl Template {
                 let fields = properties.into_iter().flatten().filter(|(name, _)| required(name));
                 Some(Self::Table(
                     fields
-                        .filter_map(|(name, of)| Some((name.clone(), Self::reported(of)?)))
+                        .filter_map(|(name, of)| Some((name.clone(), Self::try_of_schema(of)?)))
                         .collect(),
                 ))
             }

@@ -1,4 +1,4 @@
-//! The subject `counter`: the glue that runs [`reknit_counter`] in a world.
+//! The subject `counter`: the adapter that runs [`reknit_counter`] in a world.
 //!
 //! - [`operations`]: the operations of a user, and the setup of a stream in a scenario:
 //!   `[stream.s1] numbers = 60, every = "1s"`.

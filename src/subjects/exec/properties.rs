@@ -57,7 +57,7 @@ kinds! {
     READS_ARE_TRUE;
     READ_NOTHING = "nothing-new": "{subject:}a long-poll read after event {after} was answered at once, with nothing new {moment}";
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
-    READ_OTHER = "other": "{subject:}it read {stream} {scripted}, but the process printed {stream} {really} {moment}";
+    READ_OTHER = "other": "{subject:}it read {stream} {read}, but the process printed {stream} {really} {moment}";
 }
 
 kinds! {
@@ -304,15 +304,12 @@ fn untrue(
     totals: &StreamTotals,
     truth: &Truth<'_>,
 ) -> Option<(&'static ViolationKind, ViolationFields)> {
-    totals.0.iter().find_map(|(stream, scripted)| {
+    totals.0.iter().find_map(|(stream, read)| {
         let mut printed = Sum::default();
         truth.get(stream).into_iter().flatten().for_each(|piece| printed.put(piece.reading()));
         let really = printed.total();
-        (*scripted != really).then(|| {
-            (
-                &READ_OTHER,
-                fields! { stream, scripted: scripted.to_string(), really: really.to_string() },
-            )
+        (*read != really).then(|| {
+            (&READ_OTHER, fields! { stream, read: read.to_string(), really: really.to_string() })
         })
     })
 }

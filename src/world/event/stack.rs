@@ -149,10 +149,10 @@ impl Stack for EventStack {
     }
 
     fn unowned_resources(&self) -> Vec<String> {
-        let reported = |entry: NetstatEntry| match entry.peer {
+        let describe = |entry: NetstatEntry| match entry.peer {
             Some(peer) => format!("a socket, {} to {peer}", entry.local),
             None => format!("a socket that listens at {}", entry.local),
         };
-        turmoil_net::netstat(self.nobody).entries.into_iter().map(reported).collect()
+        turmoil_net::netstat(self.nobody).entries.into_iter().map(describe).collect()
     }
 }

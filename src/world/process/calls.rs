@@ -1,4 +1,4 @@
-//! Assigns process launches and input lines to calls. The glue of a subject marks them, because
+//! Assigns process launches and input lines to calls. The adapter of a subject marks them, because
 //! only the process itself sees them.
 
 use crate::history::Call;

@@ -112,7 +112,7 @@ impl ProcessInput<'_> {
                     self.record.effect(call, &*self.stream.0);
                 }
                 if let Some(out) = echo {
-                    out.log(bytes).await?;
+                    out.write_item(bytes).await?;
                 }
             }
             if end.is_some() || count == 0 && !self.terminal {
@@ -142,7 +142,7 @@ impl ProcessOutput<'_> {
             if !print.every.is_zero() {
                 sleep(print.every).await;
             }
-            self.log(print.line(&self.source, n)).await?;
+            self.write_item(print.line(&self.source, n)).await?;
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl ProcessOutput<'_> {
     /// Writes bytes as one item, or in pieces if the pipe is full. Each piece is recorded in the
     /// same poll in which the pipe accepts it. So a reader never sees bytes before the history has
     /// them, and a process that is killed midway has recorded exactly what it wrote.
-    pub(super) async fn log(&self, mut bytes: Bytes) -> io::Result<()> {
+    pub(super) async fn write_item(&self, mut bytes: Bytes) -> io::Result<()> {
         let mut pipe = self.to.lock().await;
         while !bytes.is_empty() {
             let taken = pipe.write(&bytes).await?;

@@ -127,5 +127,5 @@ async fn run_script(
 async fn print_late_output(after: std::time::Duration, n: u64, out: &ProcessOutput<'_>) {
     sleep(after).await;
     let line = Print { bytes: None, ..Print::default() }.line(&out.source, n);
-    let _ = out.log(line).await; // a line without a reader is lost
+    let _ = out.write_item(line).await; // a line without a reader is lost
 }

@@ -143,7 +143,7 @@ pub fn broken(
 }
 
 /// Returns the log lines of the hosts as `client 12: text`, without times if `timed` is false.
-pub fn story(history: &History, timed: bool) -> Vec<String> {
+pub fn log_lines(history: &History, timed: bool) -> Vec<String> {
     let line = |event: &Event| match &event.what {
         EventKind::Delivered { bytes, .. } => {
             let (host, text) = (

@@ -11,8 +11,8 @@ use crate::schedule::{Fault, Host, TieOrder};
 fn an_echo_a_second_for_most_of_a_minute() {
     let subject = bare(echo, ask_every_second);
     let history = history(&subject, &plan([]));
-    let story = story(&history, false);
-    assert_eq!(story.iter().filter(|line| *line == "client: hello").count(), 50);
+    let log_lines = log_lines(&history, false);
+    assert_eq!(log_lines.iter().filter(|line| *line == "client: hello").count(), 50);
     assert!(history.packets > 150, "{}", history.packets);
 }
 
@@ -61,7 +61,7 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
         let mut plan = plan([]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(5));
         plan.order = order;
-        story(&history(&subject, &plan), true)
+        log_lines(&history(&subject, &plan), true)
     };
     assert_eq!(run(TieOrder::PacketsFirst), ["server 1005: packet", "server 1005: timer"]);
     assert_eq!(run(TieOrder::TimersFirst), ["server 1005: timer", "server 1005: packet"]);
@@ -73,8 +73,11 @@ fn a_partition_that_heals_loses_nothing() {
     let subject = bare(echo, ask_every_second);
     let hosts = (Host::from("client"), Host::from("server"));
     let fault = Fault::Partition { hosts, toward: None, lasts: Some(Duration::from_secs(7)) };
-    let story = story(&history(&subject, &plan([(3_500, fault)])), false);
-    let (last, before) = story.split_last().unwrap();
-    assert!(before.len() >= 37 && before.iter().all(|line| line == "client: hello"), "{story:?}");
+    let log_lines = log_lines(&history(&subject, &plan([(3_500, fault)])), false);
+    let (last, before) = log_lines.split_last().unwrap();
+    assert!(
+        before.len() >= 37 && before.iter().all(|line| line == "client: hello"),
+        "{log_lines:?}"
+    );
     assert_eq!(last, "server: 1 eof");
 }

@@ -27,9 +27,9 @@ fn on(engine: Engine, subject: &std::sync::Arc<dyn DynSubject>, plan: &Plan) -> 
 
 /// Returns the log lines of each host, in order.
 fn by_host(history: &History) -> Vec<String> {
-    let mut story = story(history, false);
-    story.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
-    story
+    let mut log_lines = log_lines(history, false);
+    log_lines.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
+    log_lines
 }
 
 /// Runs a plan on both engines, and checks that the hosts log the same lines and that the
@@ -43,7 +43,7 @@ fn on_both(
     assert_eq!(by_host(&event), by_host(&ticks));
     assert_eq!(ends(&event), ends(&ticks), "how each end of each connection was over");
     assert_eq!(event.end, ticks.end);
-    (story(&ticks, true), ticks)
+    (log_lines(&ticks, true), ticks)
 }
 
 /// Returns how each end of each connection was closed.
@@ -63,11 +63,11 @@ fn ends(history: &History) -> Vec<Vec<ConnEnd>> {
 }
 
 /// Returns the time of the first line with this ending, in milliseconds.
-fn when(story: &[String], ends: &str) -> u64 {
-    let line = story
+fn when(log_lines: &[String], ends: &str) -> u64 {
+    let line = log_lines
         .iter()
         .find(|line| line.ends_with(ends))
-        .unwrap_or_else(|| panic!("nobody said `{ends}`: {story:?}"));
+        .unwrap_or_else(|| panic!("nobody said `{ends}`: {log_lines:?}"));
     line.split([' ', ':']).nth(1).unwrap().parse().unwrap()
 }
 
@@ -111,8 +111,12 @@ async fn ask_again(host: HostContext) {
 
 #[test]
 fn an_echo_without_a_fault() {
-    let (story, history) = on_both(&bare(echo, ask_ten_times), []);
-    assert_eq!(story.iter().filter(|line| line.ends_with(": hello")).count(), 10, "{story:?}");
+    let (log_lines, history) = on_both(&bare(echo, ask_ten_times), []);
+    assert_eq!(
+        log_lines.iter().filter(|line| line.ends_with(": hello")).count(),
+        10,
+        "{log_lines:?}"
+    );
     assert_eq!(
         history
             .events
@@ -130,9 +134,9 @@ fn a_cut_that_each_end_learns_of_in_its_own_time() {
         ("server".into(), Learns::After(secs(3))),
     ]);
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
-    let (story, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
-    assert!((5_500..7_000).contains(&when(&story, "write: ConnectionReset")), "{story:?}");
-    assert_eq!(when(&story, "1 ConnectionReset"), 8_500);
+    let (log_lines, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
+    assert!((5_500..7_000).contains(&when(&log_lines, "write: ConnectionReset")), "{log_lines:?}");
+    assert_eq!(when(&log_lines, "1 ConnectionReset"), 8_500);
 }
 
 #[test]
@@ -143,30 +147,30 @@ fn a_cut_wakes_a_reader_that_waits() {
         std::future::pending().await
     });
     let cut = Fault::Cut { conn: Conn::number("client", 1), learns: BTreeMap::new() };
-    let (mut story, _) = on_both(&subject, [(1_000, cut)]);
-    story.sort();
-    assert_eq!(story, ["client 1000: ConnectionReset", "server 1000: 1 ConnectionReset"]);
+    let (mut log_lines, _) = on_both(&subject, [(1_000, cut)]);
+    log_lines.sort();
+    assert_eq!(log_lines, ["client 1000: ConnectionReset", "server 1000: 1 ConnectionReset"]);
 }
 
 #[test]
 fn a_partition_that_heals_loses_nothing() {
     let hosts = (Host::from("client"), Host::from("server"));
     let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(7)) };
-    let (story, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
+    let (log_lines, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
     let times: Vec<u64> =
-        story.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
+        log_lines.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
     let pause = times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     // Lost at about 4 s, retransmitted after 200, 600, 1,400, 3,000, 6,200 and 12,600 ms.
-    assert!((6_200..14_000).contains(&pause), "{story:?}");
-    assert_eq!(story.last().unwrap().split(": ").nth(1), Some("1 eof"));
+    assert!((6_200..14_000).contains(&pause), "{log_lines:?}");
+    assert_eq!(log_lines.last().unwrap().split(": ").nth(1), Some("1 eof"));
 }
 
 #[test]
 fn a_crash_and_a_restart() {
     let crash = crash("server", Some(ms(3_500)));
-    let (story, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
-    assert_eq!(story.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{story:?}");
-    assert!(story.iter().any(|line| line.ends_with("ConnectionRefused")), "{story:?}");
+    let (log_lines, history) = on_both(&bare(echo, ask_again), [(4_500, crash)]);
+    assert_eq!(log_lines.iter().filter(|line| line.ends_with(": eof")).count(), 1, "{log_lines:?}");
+    assert!(log_lines.iter().any(|line| line.ends_with("ConnectionRefused")), "{log_lines:?}");
     assert_eq!(
         history.events.iter().filter(|event| matches!(event.what, EventKind::Started)).count(),
         3
@@ -176,24 +180,24 @@ fn a_crash_and_a_restart() {
 #[test]
 fn a_crashing_client_closes_its_connections() {
     let crash = crash("client", Some(secs(2)));
-    let (story, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
-    assert!((5_500..5_600).contains(&when(&story, "1 eof")), "{story:?}");
+    let (log_lines, _) = on_both(&bare(echo, ask_ten_times), [(5_500, crash)]);
+    assert!((5_500..5_600).contains(&when(&log_lines, "1 eof")), "{log_lines:?}");
 }
 
 #[test]
 fn a_power_loss_is_not_detected_until_the_restart() {
     let loss = Fault::PowerLoss { host: "server".into(), lasts: Some(secs(4)) };
-    let (story, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
+    let (log_lines, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
     // Lost at about 4.6 s, retransmitted at 10.8 s.
-    assert!((8_500..12_000).contains(&when(&story, "ConnectionReset")), "{story:?}");
+    assert!((8_500..12_000).contains(&when(&log_lines, "ConnectionReset")), "{log_lines:?}");
 }
 
 #[test]
 fn a_refused_connection_fails_at_once_until_the_fault_ends() {
     let refuse = Fault::Refuse { host: "server".into(), lasts: Some(ms(3_500)) };
-    let (story, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
-    let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
-    assert_eq!(refused, 3, "{story:?}");
+    let (log_lines, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
+    let refused = log_lines.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
+    assert_eq!(refused, 3, "{log_lines:?}");
 }
 
 #[test]
@@ -228,8 +232,11 @@ fn a_cut_within_a_segment_lets_its_first_part_arrive() {
             std::future::pending().await
         },
     );
-    let (story, _) = on_both(&subject, [(0, cut)]);
-    assert!(story[0].ends_with("123456789\n123456789\n12345 Err(ConnectionReset)"), "{story:?}");
+    let (log_lines, _) = on_both(&subject, [(0, cut)]);
+    assert!(
+        log_lines[0].ends_with("123456789\n123456789\n12345 Err(ConnectionReset)"),
+        "{log_lines:?}"
+    );
 }
 
 /// A reply that had arrived but was unread is read before the reset that came after it.
@@ -277,10 +284,11 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
     let place = LinkPlace::Link("client".into(), "server".into());
     let delay =
         Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(ms(800)) };
-    let (story, _) = on_both(&subject, [(4_500, delay)]);
+    let (log_lines, _) = on_both(&subject, [(4_500, delay)]);
     assert!(
-        when(&story, "bye") > 7_000 && when(&story, "ConnectionReset") == when(&story, "bye"),
-        "{story:?}"
+        when(&log_lines, "bye") > 7_000
+            && when(&log_lines, "ConnectionReset") == when(&log_lines, "bye"),
+        "{log_lines:?}"
     );
 }
 
@@ -300,9 +308,9 @@ fn a_cancelled_connection_attempt_opens_no_connection() {
     let wanted =
         ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
     for engine in [Engine::Event, Engine::TURMOIL] {
-        let story = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
-        assert_eq!(story[..5], wanted, "{engine:?}");
-        assert_eq!(story[5..].len(), 3, "the server has seen three connections: {story:?}");
+        let log_lines = by_host(&on(engine, &subject, &short_plan([(0, hang.clone())])));
+        assert_eq!(log_lines[..5], wanted, "{engine:?}");
+        assert_eq!(log_lines[5..].len(), 3, "the server has seen three connections: {log_lines:?}");
     }
 }
 

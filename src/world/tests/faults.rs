@@ -30,8 +30,8 @@ fn learns(client: Learns, server: Learns) -> BTreeMap<Host, Learns> {
 }
 
 /// Returns the time of the first line with this ending, in milliseconds.
-fn when(story: &[String], ends: &str) -> Option<u64> {
-    let line = story.iter().find(|line| line.ends_with(ends))?;
+fn when(log_lines: &[String], ends: &str) -> Option<u64> {
+    let line = log_lines.iter().find(|line| line.ends_with(ends))?;
     line.split([' ', ':']).nth(1)?.parse().ok()
 }
 
@@ -44,7 +44,7 @@ async fn idle(host: HostContext) {
 }
 
 fn fault_on_idle(fault: Fault) -> Vec<String> {
-    story(&history(&bare(echo, idle), &plan([(1_000, fault)])), true)
+    log_lines(&history(&bare(echo, idle), &plan([(1_000, fault)])), true)
 }
 
 /// Returns the number of faults that were over before the clients were closed.
@@ -109,7 +109,7 @@ fn a_cut_loses_segments_in_flight() {
     let mut plan = plan_after(trigger, fault.clone());
     plan.steps[0].when = When::At(ms(1_100));
     plan.latency = (ms(200), ms(200));
-    assert_eq!(story(&history(&subject, &plan), true), [] as [&str; 0]);
+    assert_eq!(log_lines(&history(&subject, &plan), true), [] as [&str; 0]);
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn cut_after_bytes_delivers_exactly_that_many_bytes() {
     let count = TrafficCount::Bytes(25);
     let fault =
         Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
-    let story = story(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
-    assert_eq!(story, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
+    let log_lines = log_lines(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
+    assert_eq!(log_lines, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn cut_after_messages_delivers_nothing_of_the_next_message() {
     let count = TrafficCount::Messages(3);
     let fault =
         Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
-    let story = story(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
-    assert_eq!(story, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
+    let log_lines = log_lines(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
+    assert_eq!(log_lines, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
 }
 
 #[test]
@@ -193,18 +193,22 @@ fn a_held_reset_arrives_before_later_data() {
         }
         std::future::pending::<()>().await;
     });
-    let story = story(&history(&subject, &plan([(1_000, partition), (3_000, reset)])), true);
-    assert!(story.iter().any(|line| line.ends_with("10 bytes, ConnectionReset")), "{story:?}");
+    let log_lines =
+        log_lines(&history(&subject, &plan([(1_000, partition), (3_000, reset)])), true);
+    assert!(
+        log_lines.iter().any(|line| line.ends_with("10 bytes, ConnectionReset")),
+        "{log_lines:?}"
+    );
 }
 
 /// Runs a client that sends a request every second over one connection. Returns its log lines.
 fn asked(fault: Fault) -> Vec<String> {
-    story(&history(&bare(echo, ask_every_second), &plan([(3_500, fault)])), true)
+    log_lines(&history(&bare(echo, ask_every_second), &plan([(3_500, fault)])), true)
 }
 
 /// Returns the longest pause between two lines of the client, in milliseconds.
-fn longest_pause(story: &[String]) -> u64 {
-    let times: Vec<u64> = story
+fn longest_pause(log_lines: &[String]) -> u64 {
+    let times: Vec<u64> = log_lines
         .iter()
         .filter(|line| line.ends_with("hello"))
         .map(|line| line.split([' ', ':']).nth(1).unwrap().parse().unwrap())
@@ -215,21 +219,21 @@ fn longest_pause(story: &[String]) -> u64 {
 #[test]
 fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
     for toward in ["client", "server"] {
-        let story =
+        let log_lines =
             asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
-        let pause = longest_pause(&story);
+        let pause = longest_pause(&log_lines);
         // The segment is lost at about 4 s, so it is retransmitted at 10.4 s at the latest.
         assert!((5_000..=7_600).contains(&pause), "{toward}: {pause}");
-        assert!(!story.iter().any(|line| line.contains("Conn")), "{story:?}");
+        assert!(!log_lines.iter().any(|line| line.contains("Conn")), "{log_lines:?}");
     }
 }
 
 #[test]
 fn partition_one_way_holds_one_way() {
     let hosts = (Host::from("client"), Host::from("server"));
-    let story =
+    let log_lines =
         asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
-    assert!(longest_pause(&story) >= 5_000, "{story:?}");
+    assert!(longest_pause(&log_lines) >= 5_000, "{log_lines:?}");
 }
 
 #[test]
@@ -256,10 +260,10 @@ fn segments_after_a_lost_one_wait_for_its_retransmission() {
         plan.latency = (ms(1), ms(2));
         for seed in 1..=20 {
             plan.seed = seed;
-            let story = story(&history(&subject, &plan), false);
+            let log_lines = log_lines(&history(&subject, &plan), false);
             assert!(
-                story.iter().any(|line| line.contains("abc\nabc\nabc\n")),
-                "{at} ms, {lasts} ms, seed {seed}: {story:?}"
+                log_lines.iter().any(|line| line.contains("abc\nabc\nabc\n")),
+                "{at} ms, {lasts} ms, seed {seed}: {log_lines:?}"
             );
         }
     }
@@ -288,10 +292,10 @@ fn segments_around_a_short_partition_stay_in_order() {
     plan.latency = (ms(100), ms(120));
     for seed in 1..=20 {
         plan.seed = seed;
-        let story = story(&history(&subject, &plan), false);
+        let log_lines = log_lines(&history(&subject, &plan), false);
         assert!(
-            story.iter().any(|line| line.contains("abcdefghijklmnopqrst")),
-            "seed {seed}: {story:?}"
+            log_lines.iter().any(|line| line.contains("abcdefghijklmnopqrst")),
+            "seed {seed}: {log_lines:?}"
         );
     }
 }
@@ -316,10 +320,11 @@ fn a_host_answers_only_a_syn_that_passes_the_link() {
             };
             log(&host, received);
         });
-        let story = story(&history(&subject, &plan([(500, partition()), (500, door)])), true);
+        let log_lines =
+            log_lines(&history(&subject, &plan([(500, partition()), (500, door)])), true);
         // The SYN is lost at 1 s. The next try comes at most 3 s later.
-        let answered = when(&story, seen).unwrap_or_else(|| panic!("{story:?}"));
-        assert!((2_500..=4_200).contains(&answered), "{story:?}");
+        let answered = when(&log_lines, seen).unwrap_or_else(|| panic!("{log_lines:?}"));
+        assert!((2_500..=4_200).contains(&answered), "{log_lines:?}");
     }
 }
 
@@ -336,25 +341,25 @@ async fn receive_some(stream: &mut crate::net::Stream) -> String {
 fn an_endless_blackhole_is_not_detected_until_tcp_gives_up() {
     let mut plan = plan([(3_500, Fault::Blackhole { conn: first(), lasts: None })]);
     plan.horizon = secs(1_000);
-    let story = story(&history(&bare(echo, ask_every_second), &plan), true);
-    let timed_out = when(&story, "TimedOut").unwrap();
-    assert!((928_000..=930_000).contains(&timed_out), "{story:?}");
+    let log_lines = log_lines(&history(&bare(echo, ask_every_second), &plan), true);
+    let timed_out = when(&log_lines, "TimedOut").unwrap();
+    assert!((928_000..=930_000).contains(&timed_out), "{log_lines:?}");
     assert!(
-        !story.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")),
-        "{story:?}"
+        !log_lines.iter().any(|line| line.starts_with("server") && !line.contains(" 1001")),
+        "{log_lines:?}"
     );
 }
 
 #[test]
 fn delay_makes_packets_late() {
     let place = LinkPlace::Link("client".into(), "server".into());
-    let story = asked(Fault::Delay {
+    let log_lines = asked(Fault::Delay {
         place,
         toward: Some("client".into()),
         by: secs(2),
         lasts: Some(secs(10)),
     });
-    assert!((3_000..=3_100).contains(&longest_pause(&story)), "{story:?}");
+    assert!((3_000..=3_100).contains(&longest_pause(&log_lines)), "{log_lines:?}");
 }
 
 #[test]
@@ -384,9 +389,9 @@ fn delay_close_delays_only_the_close_and_not_the_other_direction() {
             std::future::pending::<()>().await;
         },
     );
-    let story = story(&history(&subject, &plan([(0, fault)])), true);
-    assert!(when(&story, "all").unwrap() < 2_000, "{story:?}");
-    assert!((10_000..10_100).contains(&when(&story, "eof").unwrap()), "{story:?}");
+    let log_lines = log_lines(&history(&subject, &plan([(0, fault)])), true);
+    assert!(when(&log_lines, "all").unwrap() < 2_000, "{log_lines:?}");
+    assert!((10_000..10_100).contains(&when(&log_lines, "eof").unwrap()), "{log_lines:?}");
 }
 
 #[test]
@@ -417,10 +422,10 @@ fn slow_limits_bandwidth_segments_and_window() {
         _ => None,
     });
     assert_eq!(longest.max(), Some(100));
-    let story = story(&history, true);
-    let done = when(&story, "100000 bytes, eof").unwrap();
+    let log_lines = log_lines(&history, true);
+    let done = when(&log_lines, "100000 bytes, eof").unwrap();
     // A window of 1,000 bytes per round trip of 7 to 50 ms, and at most 10,000 bytes per second.
-    assert!((10_000..20_000).contains(&done), "{story:?}");
+    assert!((10_000..20_000).contains(&done), "{log_lines:?}");
 }
 
 /// One-byte segments are lost at departure and at arrival, with acknowledgements between them. All
@@ -432,8 +437,8 @@ fn held_small_segments_arrive_in_order() {
         SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
     let slow = Fault::Slow { place, toward: None, by, lasts: None };
     let stall = || Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(1_500)) };
-    let reported: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
-    let expected = reported.clone();
+    let data: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
+    let expected = data.clone();
     let server = move |host: HostContext| {
         let expected = expected.clone();
         async move {
@@ -445,21 +450,21 @@ fn held_small_segments_arrive_in_order() {
         }
     };
     let client = move |host: HostContext| {
-        let reported = reported.clone();
+        let data = data.clone();
         async move {
             let mut stream = connect(&host).await;
-            for piece in reported.chunks(2_000) {
+            for piece in data.chunks(2_000) {
                 stream.write_all(piece).await.unwrap();
                 sleep(ms(300)).await;
             }
             std::future::pending::<()>().await;
         }
     };
-    let story = story(
+    let log_lines = log_lines(
         &history(&bare(server, client), &plan([(10, slow), (600, stall()), (3_000, stall())])),
         true,
     );
-    assert!(when(&story, "all of it").is_some(), "{story:?}");
+    assert!(when(&log_lines, "all of it").is_some(), "{log_lines:?}");
 }
 
 #[test]
@@ -473,28 +478,28 @@ fn segments_that_wait_for_a_slow_link_continue_when_the_link_is_fast_again() {
         drop(stream);
         std::future::pending::<()>().await;
     });
-    let story = story(&history(&subject, &plan([(0, fault)])), true);
-    let done = when(&story, "10000 bytes, eof").unwrap();
-    assert!((2_000..2_100).contains(&done), "{story:?}");
+    let log_lines = log_lines(&history(&subject, &plan([(0, fault)])), true);
+    let done = when(&log_lines, "10000 bytes, eof").unwrap();
+    assert!((2_000..2_100).contains(&done), "{log_lines:?}");
 }
 
 /// Connects once per second, and logs the result.
 async fn connect_now(host: HostContext) {
     for _ in 0..12 {
-        let story = match host.env.net.connect(&server()).await {
+        let outcome = match host.env.net.connect(&server()).await {
             Ok(mut stream) => {
                 let greeted = tokio::time::timeout(ms(500), receive(&mut stream)).await;
                 greeted.map_or("up".to_owned(), |received| format!("up, {received}"))
             }
             Err(error) => format!("{:?}", error.kind()),
         };
-        log(&host, story);
+        log(&host, outcome);
         sleep(secs(1)).await;
     }
 }
 
 fn connected_at(fault: Fault) -> Vec<String> {
-    story(&history(&bare(echo, connect_now), &plan([(3_000, fault)])), true)
+    log_lines(&history(&bare(echo, connect_now), &plan([(3_000, fault)])), true)
         .into_iter()
         .filter(|line| line.starts_with("client"))
         .collect()
@@ -502,22 +507,22 @@ fn connected_at(fault: Fault) -> Vec<String> {
 
 #[test]
 fn a_refused_connection_fails_at_once_until_the_fault_ends() {
-    let story = connected_at(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
-    let refused = story.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
-    assert!((4..=5).contains(&refused), "{story:?}");
-    assert!(story.last().unwrap().ends_with("up"), "{story:?}");
+    let log_lines = connected_at(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
+    let refused = log_lines.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
+    assert!((4..=5).contains(&refused), "{log_lines:?}");
+    assert!(log_lines.last().unwrap().ends_with("up"), "{log_lines:?}");
 }
 
 #[test]
 fn a_hang_lasts_until_the_first_retransmitted_syn_after_it() {
-    let story = connected_at(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
-    let pause = story
+    let log_lines = connected_at(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
+    let pause = log_lines
         .windows(2)
         .map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap())
         .max()
         .unwrap();
     // Lost between 3 and 4.6 s, retransmitted after 1, 3 and 7 s.
-    assert!((7_000..9_100).contains(&pause), "{story:?}");
+    assert!((7_000..9_100).contains(&pause), "{log_lines:?}");
 }
 
 #[test]
@@ -526,9 +531,9 @@ fn accept_then_close_is_an_end_of_stream_that_the_server_does_not_see() {
         &bare(echo, connect_now),
         &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]),
     );
-    let story = story(&history, false);
-    assert_eq!(story.len(), 12);
-    assert!(story.iter().all(|line| line == "client: up, eof"), "{story:?}");
+    let log_lines = log_lines(&history, false);
+    assert_eq!(log_lines.len(), 12);
+    assert!(log_lines.iter().all(|line| line == "client: up, eof"), "{log_lines:?}");
 }
 
 #[test]
@@ -547,7 +552,7 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
         },
     );
     let hold = |end| plan_after(Trigger::point("bare.server.between"), Fault::Hold { end });
-    let past = |end| story(&history(&subject, &hold(end)), true);
+    let past = |end| log_lines(&history(&subject, &hold(end)), true);
     assert_eq!(past(HoldEnd::After(ms(700))), ["server 1700: past"]);
     let until = |at_most| HoldEnd::Until {
         trigger: Box::new(Trigger::milestone("bare.client.there").delay(ms(200))),
@@ -555,7 +560,7 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
     };
     assert_eq!(past(until(secs(10))), ["server 4200: past"]);
     assert_eq!(past(until(secs(2))), ["server 3000: past"]);
-    assert_eq!(story(&history(&subject, &Plan::new("bare")), true), ["server 1000: past"]);
+    assert_eq!(log_lines(&history(&subject, &Plan::new("bare")), true), ["server 1000: past"]);
     assert_eq!(over(&history(&subject, &hold(until(secs(10))))), 1);
 }
 
@@ -579,12 +584,13 @@ fn a_trigger_acts_before_the_data_of_its_turn_leaves_the_host() {
     };
     let mut trigger = Trigger::milestone("bare.client.wrote");
     trigger.conn = Some(first());
-    let story = story(&history(&subject, &plan_after(trigger, fault)), true);
-    let start = when(&story, "client").unwrap_or_else(|| when(&story, "ConnectionReset").unwrap());
-    assert_eq!(story.len(), 2, "{story:?}");
+    let log_lines = log_lines(&history(&subject, &plan_after(trigger, fault)), true);
+    let start =
+        when(&log_lines, "client").unwrap_or_else(|| when(&log_lines, "ConnectionReset").unwrap());
+    assert_eq!(log_lines.len(), 2, "{log_lines:?}");
     assert!(
-        start > 2_000 && story.iter().all(|line| line.ends_with("ConnectionReset")),
-        "{story:?}"
+        start > 2_000 && log_lines.iter().all(|line| line.ends_with("ConnectionReset")),
+        "{log_lines:?}"
     );
 }
 
@@ -592,11 +598,11 @@ fn a_trigger_acts_before_the_data_of_its_turn_leaves_the_host() {
 fn the_data_of_a_turn_leaves_the_host_even_if_the_trigger_does_nothing() {
     let subject = bare(echo, write_after_a_second);
     let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
-    let story = story(
+    let log_lines = log_lines(
         &history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)),
         true,
     );
-    assert!((1_000..1_100).contains(&when(&story, "hello").unwrap()), "{story:?}");
+    assert!((1_000..1_100).contains(&when(&log_lines, "hello").unwrap()), "{log_lines:?}");
 }
 
 #[test]
@@ -628,7 +634,7 @@ fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
     };
     let stall = Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(2_500)) };
     let history = history(&bare(echo, client), &plan([(500, stall)]));
-    let closed = when(&story(&history, true), "eof").unwrap();
+    let closed = when(&log_lines(&history, true), "eof").unwrap();
     let over = history
         .events
         .iter()
@@ -644,10 +650,11 @@ fn the_healed_tail_ends_active_faults_and_starts_none() {
     let crash = crash("server", None);
     let mut plan = plan([(3_500, partition()), (50_000, crash)]);
     plan.heal = secs(50);
-    let story = story(&history(&bare(echo, ask_every_second), &plan), true);
-    assert!((6_500..14_000).contains(&longest_pause(&story)), "{story:?}");
+    let log_lines = log_lines(&history(&bare(echo, ask_every_second), &plan), true);
+    assert!((6_500..14_000).contains(&longest_pause(&log_lines)), "{log_lines:?}");
     assert!(
-        when(&story, "eof").unwrap() > 50_000 && !story.iter().any(|line| line.contains("Conn")),
-        "{story:?}"
+        when(&log_lines, "eof").unwrap() > 50_000
+            && !log_lines.iter().any(|line| line.contains("Conn")),
+        "{log_lines:?}"
     );
 }

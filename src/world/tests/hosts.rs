@@ -48,19 +48,22 @@ fn when(line: &str) -> u64 {
 }
 
 fn after(fault: Fault) -> Vec<String> {
-    story(&history(&bare(echo, come_again), &plan([(5_500, fault)])), false)
+    log_lines(&history(&bare(echo, come_again), &plan([(5_500, fault)])), false)
 }
 
 #[test]
 fn a_crashed_host_closes_sockets_refuses_connections_and_restarts() {
-    let story = after(crash("server", Some(secs(3))));
-    assert_eq!(story[0], "client: up");
-    assert_eq!(story[1], "client: eof", "an idle connection is closed with a FIN: {story:?}");
-    assert!(
-        story[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2,
-        "{story:?}"
+    let log_lines = after(crash("server", Some(secs(3))));
+    assert_eq!(log_lines[0], "client: up");
+    assert_eq!(
+        log_lines[1], "client: eof",
+        "an idle connection is closed with a FIN: {log_lines:?}"
     );
-    assert_eq!(story.iter().filter(|line| *line == "client: up").count(), 2, "{story:?}");
+    assert!(
+        log_lines[2..].iter().filter(|line| *line == "client: ConnectionRefused").count() >= 2,
+        "{log_lines:?}"
+    );
+    assert_eq!(log_lines.iter().filter(|line| *line == "client: up").count(), 2, "{log_lines:?}");
 }
 
 #[test]
@@ -80,7 +83,7 @@ fn records_after_the_milestone_that_crashes_a_host_come_before_its_death() {
         place(|what| matches!(what, EventKind::Delivered { .. }))
             < place(|what| matches!(what, EventKind::Died { .. }))
     );
-    assert_eq!(story(&history, false), ["client: behind it"]);
+    assert_eq!(log_lines(&history, false), ["client: behind it"]);
 }
 
 #[test]
@@ -89,12 +92,12 @@ fn a_power_loss_is_not_detected_until_the_restart() {
         &bare(echo, come_again),
         &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]),
     );
-    let story = story(&history, true);
-    assert!(story[1].ends_with("ConnectionReset"), "{story:?}");
-    let at = when(&story[1]);
+    let log_lines = log_lines(&history, true);
+    assert!(log_lines[1].ends_with("ConnectionReset"), "{log_lines:?}");
+    let at = when(&log_lines[1]);
     // The host restarts at 15.5 s. Data that was lost at about 6 s is retransmitted at 18.6 s.
-    assert!((15_500..19_500).contains(&at), "{story:?}");
-    assert!(story[2].ends_with("up"), "{story:?}");
+    assert!((15_500..19_500).contains(&at), "{log_lines:?}");
+    assert!(log_lines[2].ends_with("up"), "{log_lines:?}");
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn a_restarted_server_listens_again_after_an_abandoned_connection() {
         let mut plan = plan([(3_000, death)]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
         assert_eq!(
-            story(&history(&bare(echo, client), &plan), false)[..2],
+            log_lines(&history(&bare(echo, client), &plan), false)[..2],
             ["client: given up: true", "client: up"]
         );
     }
@@ -133,7 +136,7 @@ fn a_syn_that_arrives_after_a_death_belongs_to_the_next_life_of_the_server() {
         let mut plan = plan([(1_003, death)]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
         let history = history(&bare(echo, client), &plan);
-        assert_eq!(story(&history, false)[0], "client: up");
+        assert_eq!(log_lines(&history, false)[0], "client: up");
         let is_over = |event: &&crate::history::Event| {
             matches!(event.what, EventKind::ConnOver { .. })
                 && event.at.0 < plan.horizon.as_millis() as u64
@@ -148,7 +151,7 @@ fn a_restart_step_ends_a_crash_without_an_end() {
     let down = crash("server", None);
     let up = Fault::Restart { host: "server".into() };
     let history = history(&subject, &plan([(5_500, down), (9_000, up)]));
-    assert_eq!(story(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
+    assert_eq!(log_lines(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
     assert!(
         history
             .events
@@ -161,9 +164,9 @@ fn a_restart_step_ends_a_crash_without_an_end() {
 fn a_client_may_crash_too() {
     let history =
         history(&bare(echo, come_again), &plan([(5_500, crash("client", Some(secs(2))))]));
-    let story = story(&history, false);
-    assert_eq!(story.iter().filter(|line| *line == "client: up").count(), 2, "{story:?}");
-    assert!(story.contains(&"server: 1 eof".to_owned()), "{story:?}");
+    let log_lines = log_lines(&history, false);
+    assert_eq!(log_lines.iter().filter(|line| *line == "client: up").count(), 2, "{log_lines:?}");
+    assert!(log_lines.contains(&"server: 1 eof".to_owned()), "{log_lines:?}");
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn a_clock_jump_moves_only_the_wall_clock() {
     );
     let fault = Fault::ClockJump { host: "client".into(), by_ms: 3_600_000 };
     assert_eq!(
-        story(&history(&subject, &plan([(5_000, fault)])), true),
+        log_lines(&history(&subject, &plan([(5_000, fault)])), true),
         ["client 10000: 3610 and 10"]
     );
 }
@@ -222,7 +225,7 @@ fn a_puppet_plays_a_server() {
         }
     });
     assert_eq!(
-        story(&history(&subject, &plan), false),
+        log_lines(&history(&subject, &plan), false),
         ["client: lie 1 on 1", "client: lie 2 on 1", "client: ConnectionReset"]
     );
 }
@@ -238,7 +241,7 @@ fn a_puppet_plays_a_client() {
     plan.puppets
         .insert("client".into(), Puppet { connections: Some(2), script, ..Puppet::default() });
     assert_eq!(
-        story(&history(&bare(echo, come_again), &plan), false),
+        log_lines(&history(&bare(echo, come_again), &plan), false),
         ["server: 1 eof", "server: 2 eof"]
     );
 }
@@ -261,7 +264,7 @@ fn a_puppet_sends_websocket_messages_and_plays_another_script_on_the_second_conn
             socket.send(Message::text(answer)).await.unwrap();
         }
     });
-    assert_eq!(story(&history(&subject, &plan), false), ["client: one", "client: two on 2"]);
+    assert_eq!(log_lines(&history(&subject, &plan), false), ["client: one", "client: two on 2"]);
 }
 
 #[test]
@@ -292,8 +295,8 @@ fn a_panic_is_an_entry_and_a_spin_is_a_livelock() {
 fn a_host_can_restart_at_once_and_bind_its_port_again() {
     let crash = crash("server", Some(Duration::ZERO));
     let history = history(&bare(echo, come_again), &plan([(5_500, crash)]));
-    let story = story(&history, false);
-    assert_eq!(story[..3], ["client: up", "client: eof", "client: up"], "{story:?}");
+    let log_lines = log_lines(&history, false);
+    assert_eq!(log_lines[..3], ["client: up", "client: eof", "client: up"], "{log_lines:?}");
     assert!(!history.events.iter().any(|event| matches!(
         event.what,
         EventKind::Outlived { .. } | EventKind::Panicked { .. }
@@ -324,8 +327,8 @@ fn only_data_that_left_a_host_before_its_power_loss_arrives() {
     let mut plan =
         plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
     plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
-    let story = story(&history(&subject, &plan), true);
-    let (last, received) = story.split_last().unwrap();
-    assert!(last.ends_with("ConnectionReset") && when(last) > 6_000, "{story:?}");
-    assert!(received.iter().all(|line| when(line) <= 1_050), "{story:?}");
+    let log_lines = log_lines(&history(&subject, &plan), true);
+    let (last, received) = log_lines.split_last().unwrap();
+    assert!(last.ends_with("ConnectionReset") && when(last) > 6_000, "{log_lines:?}");
+    assert!(received.iter().all(|line| when(line) <= 1_050), "{log_lines:?}");
 }

@@ -44,7 +44,7 @@ fn a_late_slow_reader_gets_everything() {
         let mut plan = plan([]);
         plan.horizon = secs(600);
         assert_eq!(
-            story(&history(&subject, &plan), false),
+            log_lines(&history(&subject, &plan), false),
             [format!("server: {total} {sum}")],
             "{at_a_time} at a time"
         );
@@ -69,9 +69,9 @@ fn a_reply_that_comes_with_a_reset_is_read_first() {
         conn: crate::schedule::Conn::number("client", 1),
         toward: Some("client".into()),
     };
-    let story = story(&history(&subject, &plan([(2_000, reset)])), false);
+    let log_lines = log_lines(&history(&subject, &plan([(2_000, reset)])), false);
     assert_eq!(
-        story[..4],
+        log_lines[..4],
         ["client: hello", "client: ConnectionReset", "client: eof", "client: BrokenPipe"]
     );
 }
@@ -96,7 +96,7 @@ fn a_write_to_a_peer_that_closed_is_answered_with_a_reset() {
         }
     });
     assert_eq!(
-        story(&history(&subject, &plan([])), false),
+        log_lines(&history(&subject, &plan([])), false),
         ["client: Ok(())", "client: Err(BrokenPipe)"]
     );
 }
@@ -126,5 +126,5 @@ fn data_to_a_dropped_stream_causes_one_reset() {
     };
     let sent: Vec<_> = history.events.iter().filter_map(|event| sent(&event.what)).collect();
     assert_eq!(sent, [[(Side::Client, "data"); 5].as_slice(), &[(Side::Server, "reset")]].concat());
-    assert_eq!(story(&history, false), ["client: BrokenPipe"]);
+    assert_eq!(log_lines(&history, false), ["client: BrokenPipe"]);
 }

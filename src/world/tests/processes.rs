@@ -106,8 +106,8 @@ fn a_scenario_file_defines_processes() {
     "#;
     let subjects = [bare(reports, absent)];
     let plans = ScenarioFile::parse(file, "a.toml", &subjects).unwrap().plans();
-    let story = story(&history(&subjects[0], &plans[0]), false);
-    assert_eq!(story[0].len(), "server: ".len() + 79, "{story:?}");
+    let log_lines = log_lines(&history(&subjects[0], &plans[0]), false);
+    assert_eq!(log_lines[0].len(), "server: ".len() + 79, "{log_lines:?}");
     let mistake = |from: &str, to: &str| {
         ScenarioFile::parse(&file.replace(from, to), "a.toml", &subjects).unwrap_err().to_string()
     };
@@ -162,7 +162,7 @@ fn process_output_arrives_and_is_recorded_as_ground_truth() {
     for engine in ENGINES {
         let history = on(engine, &bare(reports, absent), &plan);
         let lines = ["server: 1 p1/stdout", "server: 2 p1/stdout", "server: Code(7)"];
-        assert_eq!(story(&history, false), lines, "{engine:?}");
+        assert_eq!(log_lines(&history, false), lines, "{engine:?}");
         let ground_truth: Vec<_> = ground_truth(&history)
             .iter()
             .map(|line| line.split_once(' ').unwrap().1.to_owned())
@@ -182,11 +182,11 @@ fn a_launch_fails_without_a_process_table_or_without_the_script() {
         log(&host, format!("{:?}", launch(&host).await.err().unwrap().kind()))
     };
     let subject = bare(asks, absent);
-    assert_eq!(story(&history(&subject, &plan([])), false), ["server: Unsupported"]);
+    assert_eq!(log_lines(&history(&subject, &plan([])), false), ["server: Unsupported"]);
     let mut other = plan([]);
     other.setup.insert("process".into(), json!({ "p2": {} }));
     let history = history(&subject, &other);
-    assert_eq!(story(&history, false), ["server: NotFound"]);
+    assert_eq!(log_lines(&history, false), ["server: NotFound"]);
 }
 
 #[test]

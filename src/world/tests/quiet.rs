@@ -48,8 +48,8 @@ fn room_is_available_from_the_acknowledgement_on_and_not_before() {
             std::future::pending::<()>().await;
         });
         let plan = Plan { order, ..with_latency() };
-        let story = story(&history(&subject, &plan), false);
-        assert_eq!(story, [format!("client: {room} KiB")], "after {after} ms, {order:?}");
+        let log_lines = log_lines(&history(&subject, &plan), false);
+        assert_eq!(log_lines, [format!("client: {room} KiB")], "after {after} ms, {order:?}");
     }
 }
 
@@ -64,5 +64,5 @@ fn a_writer_that_waits_is_woken_by_the_acknowledgement_itself() {
         log(&host, format!("after {:?}", start.elapsed()));
         std::future::pending::<()>().await;
     });
-    assert_eq!(story(&history(&subject, &with_latency()), false), ["client: after 20ms"]);
+    assert_eq!(log_lines(&history(&subject, &with_latency()), false), ["client: after 20ms"]);
 }

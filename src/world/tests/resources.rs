@@ -73,7 +73,7 @@ fn a_counter_may_use_everything_that_its_host_may_use() {
                 >= 3
         );
         assert!(
-            story(&history, true).contains(&"server 0: asked at one".to_owned()),
+            log_lines(&history, true).contains(&"server 0: asked at one".to_owned()),
             "{engine:?}: heard in the turn in which it is said"
         );
         let highest = |wanted| move |event: &Event| matches!(event.what, EventKind::Gauge { name, value } if (name, value) == wanted);

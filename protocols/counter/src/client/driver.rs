@@ -209,7 +209,7 @@ impl Driver {
         self.requests.pending_calls() < self.limits.pending_calls
     }
 
-    /// Enters a command in the book, and sends the request if there is a link.
+    /// Adds a command to the open requests, and sends the request if there is a link.
     fn take(&mut self, command: Option<Command>, link: Option<&mut Link>) -> Result<(), Closed> {
         let connected = link.is_some();
         let request = match command {

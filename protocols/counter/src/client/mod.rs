@@ -5,7 +5,7 @@
 //! - `requests`: the open streams and calls, and the requests to send, without a clock, a socket or a
 //!   task.
 //! - `driver`: the only task. It establishes connections, keeps them open, and moves lines between
-//!   them and the book.
+//!   them and the open requests.
 //!
 //! A client is [`Connected`](State::Connected), [`Recovering`](State::Recovering) with a deadline,
 //! or [`Failed`](State::Failed). A failed client has ended all streams and calls with a reason, and

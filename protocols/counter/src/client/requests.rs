@@ -1,8 +1,8 @@
 //! The client's open streams and calls, and the requests that it must send, without a clock, a
 //! socket or a task.
 //!
-//! The book works the same in every generation. [`OpenRequests::all_requests`] returns the first requests of
-//! a new connection. The book compares each reply with the numbers that the user has already seen,
+//! the open requests works the same in every generation. [`OpenRequests::all_requests`] returns the first requests of
+//! a new connection. the open requests compares each reply with the numbers that the user has already seen,
 //! independent of the connection that delivered the reply.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ struct Stream {
     /// The index of the last number that the user received.
     seen: u64,
     /// Whether the request was sent, so that a server may know the stream.
-    reported: bool,
+    sent: bool,
 }
 
 struct Call {
@@ -40,7 +40,7 @@ struct Call {
     answer: oneshot::Sender<Result<u64, Failure>>,
     deadline: Instant,
     /// Whether the request was sent, so that a server may know the call.
-    reported: bool,
+    sent: bool,
 }
 
 impl Call {
@@ -49,7 +49,7 @@ impl Call {
     }
 
     fn request(&mut self, id: u64) -> Request {
-        self.reported = true;
+        self.sent = true;
         match self.what.clone() {
             CallKind::Add { counter, amount, memo } => Request::Add { id, counter, amount, memo },
             CallKind::Peek { counter } => Request::Peek { id, counter },
@@ -67,7 +67,7 @@ impl Call {
 
 impl Stream {
     fn request(&mut self, name: &Name) -> Request {
-        self.reported = true;
+        self.sent = true;
         let one_early = defect!(ResumesOneTooEarly) && self.seen > 0;
         if defect!(ResumesOneTooLate) && self.seen > 0 {
             self.seen += 1;
@@ -77,7 +77,7 @@ impl Stream {
     }
 
     fn end(self, ending: Ending) {
-        // The ending is set only once, because the stream leaves the book here.
+        // The ending is set only once, because the stream leaves the open requests here.
         let _ = self.sender.ending.set(ending);
     }
 
@@ -115,7 +115,7 @@ impl OpenRequests {
         sender: WatchSender,
         connected: bool,
     ) -> Option<Request> {
-        let mut stream = Stream { sender, seen: 0, reported: false };
+        let mut stream = Stream { sender, seen: 0, sent: false };
         if self.streams.contains_key(&name) {
             stream.fail(Failure::WatchedAlready);
             return None;
@@ -139,7 +139,7 @@ impl OpenRequests {
         connected: bool,
     ) -> Option<Request> {
         self.last_id += 1;
-        let mut call = Call { what: ask.what, answer: ask.answer, deadline, reported: false };
+        let mut call = Call { what: ask.what, answer: ask.answer, deadline, sent: false };
         let request = connected.then(|| call.request(self.last_id));
         self.calls.insert(self.last_id, call);
         request
@@ -151,8 +151,8 @@ impl OpenRequests {
         if defect!(RetriesUnderNewId) {
             let calls = std::mem::take(&mut self.calls);
             let renamed = calls.into_iter().map(|(id, call)| {
-                self.last_id += u64::from(call.reported);
-                (if call.reported { self.last_id } else { id }, call)
+                self.last_id += u64::from(call.sent);
+                (if call.sent { self.last_id } else { id }, call)
             });
             self.calls = renamed.collect();
         }
@@ -254,9 +254,9 @@ impl OpenRequests {
 
     fn fail_stream(&mut self, name: &Name, failure: Failure) -> Option<Request> {
         let stream = self.streams.remove(name)?;
-        let reported = stream.reported;
+        let sent = stream.sent;
         stream.fail(failure);
-        reported.then(|| {
+        sent.then(|| {
             self.unwanted.insert(name.clone());
             Request::Unwatch { stream: name.clone() }
         })
@@ -264,7 +264,7 @@ impl OpenRequests {
 
     /// Fails the calls that were bound to the lost connection, or in flight on it.
     pub(super) fn connection_lost(&mut self) {
-        let gone = take(&mut self.calls, |call| call.reported && !call.is_durable());
+        let gone = take(&mut self.calls, |call| call.sent && !call.is_durable());
         gone.for_each(|call| call.end(Err(Failure::ConnectionLost)));
     }
 
@@ -272,9 +272,9 @@ impl OpenRequests {
     /// not sent yet.
     pub(super) fn session_lost(&mut self, failure: &Failure) {
         self.unwanted.clear();
-        take(&mut self.streams, |stream| stream.reported)
+        take(&mut self.streams, |stream| stream.sent)
             .for_each(|stream| stream.fail(failure.clone()));
-        take(&mut self.calls, |call| call.reported).for_each(|call| call.end(Err(failure.clone())));
+        take(&mut self.calls, |call| call.sent).for_each(|call| call.end(Err(failure.clone())));
     }
 
     /// Fails all streams and calls.

@@ -144,7 +144,7 @@ impl Shared {
         act(session)
     }
 
-    /// Attaches a connection to a session. Returns its place, whether the session existed before,
+    /// Attaches a connection to a session. Returns its attachment, whether the session existed before,
     /// and the notifier that wakes the connection.
     fn attach(
         &self,

@@ -201,14 +201,14 @@ impl Peer {
         .await;
     }
 
-    /// Answers the catch-up read of a process with `reported` events, none of which the client
-    /// missed.
-    async fn catch_up(&mut self, reported: u64) {
+    /// Answers the catch-up read of a process whose last event has the number `last`. The client
+    /// missed none of its events.
+    async fn catch_up(&mut self, last: u64) {
         let (id, params) = self.expect_request("process/read").await;
-        assert_eq!(params["afterSeq"], reported);
+        assert_eq!(params["afterSeq"], last);
         self.reply(
             id,
-            json!({ "chunks": [], "nextSeq": reported + 1, "exited": false, "closed": false }),
+            json!({ "chunks": [], "nextSeq": last + 1, "exited": false, "closed": false }),
         )
         .await;
     }
@@ -228,9 +228,9 @@ const fn secs(n: u64) -> Duration {
 
 /// Renders all events of a subscription in short form, up to its end.
 async fn render(mut events: Events) -> String {
-    let mut render = Vec::new();
+    let mut parts = Vec::new();
     while let Some(event) = events.next().await {
-        render.push(match event {
+        parts.push(match event {
             Event::Output { seq, stream: OutputStream::Stdout, bytes, .. } => {
                 format!("{seq}={}", String::from_utf8_lossy(&bytes))
             }
@@ -240,7 +240,7 @@ async fn render(mut events: Events) -> String {
             Event::Failed(failure) => format!("failed: {failure}"),
         });
     }
-    render.join(" ")
+    parts.join(" ")
 }
 
 async fn until(client: &Client, state: State) {

@@ -16,7 +16,7 @@
 //!
 //! Where the upstream server of June 2026 has defects, this server improves on it:
 //! - It detects a dead peer by ping within 16 s. Upstream keeps the session of a dead peer "still
-//!   attached" for the client's whole recovery window.
+//!   attached" for the client's whole recovery.
 //! - A long-poll wakes by a stored permit, so it misses no event between its check and its wait. It
 //!   does not delay the requests after it.
 //! - It keeps a closed process long enough for a client that notices a cut late (`session`

@@ -27,7 +27,7 @@
 //! s), counted from the later of its close and the last attempt to attach.
 //!
 //! - A client may notice a cut late (16 s after the server's last sign of life) and use its whole
-//!   recovery window (25 s). It still finds the process: the server notices the cut after 16 s too,
+//!   recovery deadline (25 s). It still finds the process: the server notices the cut after 16 s too,
 //!   and from then on the retention does not run.
 //! - A client that notices the cut before the server is refused for a while. Each of its attempts
 //!   restarts the retention.
@@ -244,7 +244,7 @@ impl Session {
     }
 
     /// Marks a process as having new events to send.
-    fn notifies(&mut self, id: &ProcessId) {
+    fn mark_pending(&mut self, id: &ProcessId) {
         if let Some(owed) = self.attachment.owed_mut() {
             owed.pending.insert(id.clone());
             owed.line.wake.notify_one();

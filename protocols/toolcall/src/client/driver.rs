@@ -108,11 +108,11 @@ impl Driver {
         let changed = shared.core().changed();
         let (wire, tasks, running) = (Wire::None, JoinSet::new(), BTreeMap::new());
         let mut state = DriverState { env, host, shared, tools, answers, wire, tasks, running };
-        let sent = loop {
+        let done = loop {
             state.carry_out();
             tokio::select! {
                 biased;
-                sent = &mut close_request => break sent,
+                done = &mut close_request => break done,
                 () = state.step(&changed) => {}
             }
         };
@@ -120,9 +120,9 @@ impl Driver {
         if let Wire::Open(_, link) = state.wire {
             link.finish(CLOSE_TIMEOUT).await;
         }
-        if let Ok(sent) = sent {
+        if let Ok(done) = done {
             // The caller of `close` may have been dropped.
-            let _ = sent.send(());
+            let _ = done.send(());
         }
     }
 }

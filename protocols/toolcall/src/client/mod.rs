@@ -359,12 +359,12 @@ impl Client {
 
     /// Closes the connection gracefully. Everything that waits ends with [`Failure::Closed`].
     pub async fn close(mut self) {
-        let (sent, heard) = oneshot::channel();
+        let (done, closed) = oneshot::channel();
         if let Some(close_request) = self.close_request.take()
-            && close_request.send(sent).is_ok()
+            && close_request.send(done).is_ok()
         {
             // If the driver has ended, the connection is closed too.
-            let _ = heard.await;
+            let _ = closed.await;
         }
     }
 }

@@ -361,32 +361,32 @@ fn make_ready(state: &mut ToolCallState, ready: &ChatToolCallReadyAction) -> Act
     ActionOutcome::Applied
 }
 
-fn confirm(state: &mut ToolCallState, sent: &ChatToolCallConfirmedAction) -> ActionOutcome {
+fn confirm(state: &mut ToolCallState, action: &ChatToolCallConfirmedAction) -> ActionOutcome {
     let ToolCallState::PendingConfirmation(pending) = state else {
         return ActionOutcome::Ignored("the call does not wait for a confirmation");
     };
     let options = pending.options.iter().flatten();
-    let selected = sent
+    let selected = action
         .selected_option_id
         .as_ref()
         .and_then(|id| options.into_iter().find(|option| option.id == *id).cloned());
     let mut common = Common::of(state);
-    common.meta = sent.meta.clone().or(common.meta);
-    *state = if sent.approved {
+    common.meta = action.meta.clone().or(common.meta);
+    *state = if action.approved {
         if let (Some(edited), Some(ToolInput::Inline(input))) =
-            (&sent.edited_tool_input, &mut common.input)
+            (&action.edited_tool_input, &mut common.input)
         {
             input.clone_from(edited);
         }
         common.running(
-            sent.confirmed.clone().unwrap_or(ToolCallConfirmationReason::NotNeeded),
+            action.confirmed.clone().unwrap_or(ToolCallConfirmationReason::NotNeeded),
             selected,
         )
     } else {
         let mut cancelled =
-            common.cancelled(sent.reason.unwrap_or(ToolCallCancellationReason::Denied));
-        cancelled.reason_message = sent.reason_message.clone();
-        cancelled.user_suggestion = sent.user_suggestion.clone();
+            common.cancelled(action.reason.unwrap_or(ToolCallCancellationReason::Denied));
+        cancelled.reason_message = action.reason_message.clone();
+        cancelled.user_suggestion = action.user_suggestion.clone();
         cancelled.selected_option = selected;
         ToolCallState::Cancelled(cancelled)
     };

@@ -46,14 +46,14 @@ impl Scripted {
         let [(stdin, reads), (stdout, prints), (stderr, complains)] =
             std::array::from_fn(|_| duplex(PIPE));
         let exit = watch::Sender::new(None);
-        let (reported, mut heard) = (exit.clone(), exit.subscribe());
+        let (sender, mut ended) = (exit.clone(), exit.subscribe());
         let program = command.argv[0].clone();
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let end = |exit| end(&reported, exit);
+            let end = |exit| end(&sender, exit);
             tokio::select! {
                 biased;
-                _ = heard.wait_for(Option::is_some) => {}
+                _ = ended.wait_for(Option::is_some) => {}
                 () = play(&program, reads, prints, complains, end) => end(Exit::Code(3)),
             }
         });

@@ -1,6 +1,6 @@
 //! The exec protocol.
 //!
-//! - [`server`]: a real server, a hostile client, and an innocent one. [`client`]: a real client,
+//! - [`server`]: a real server, a hostile client, and a well-behaved one. [`client`]: a real client,
 //!   its user, and a hostile server.
 //! - `machine`: the processes of the server.
 

@@ -1,11 +1,11 @@
-//! A real server, a hostile client, and an innocent one beside it.
+//! A real server, a hostile client, and a well-behaved one beside it.
 //!
 //! These invariants hold for all messages of the hostile client:
 //! - no code panics, and everything that the server sends is a valid message;
 //! - the server stays within its limits at every step;
 //! - at the end, the hostile client gets an answer, or its connection ends, within a minute;
 //! - after the hostile client has disconnected, none of its resources are left after `FORGOTTEN`;
-//! - the process of the innocent client echoes each input at once, over the client's first
+//! - the process of the well-behaved client echoes each input at once, over the client's first
 //!   connection.
 
 use std::sync::Arc;
@@ -237,7 +237,7 @@ fn limits(tight: bool) -> ServerLimits {
     }
 }
 
-/// The server, the innocent client, and the state of the hostile one.
+/// The server, the well-behaved client, and the state of the hostile one.
 struct ServerTest {
     limits: ServerLimits,
     resources: ServerResources,
@@ -275,7 +275,7 @@ impl ServerTest {
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain(resumes, odd) => {
-                let session = peer.reported();
+                let session = peer.latest();
                 drop(peer);
                 let usual = if *resumes { ConnectionStart::Resumes } else { ConnectionStart::Anew };
                 peer = self.enter(session, odd.0.unwrap_or(usual)).await;
@@ -291,7 +291,7 @@ impl ServerTest {
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Asks(ask, manner) => {
-                let message = ask.message(self.next_id(), peer.reported());
+                let message = ask.message(self.next_id(), peer.latest());
                 peer.send(manner, message).await;
             }
         }
@@ -302,7 +302,7 @@ impl ServerTest {
         self.asked
     }
 
-    /// Opens a connection and performs this entrance.
+    /// Opens a connection and starts it in this way.
     async fn enter(&mut self, session: Option<String>, start: ConnectionStart) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
         let mut peer = HostileClient::new(stream, "/result/sessionId", session.clone());
@@ -347,7 +347,7 @@ impl ServerTest {
         );
     }
 
-    /// Checks that only the innocent client's resources are left.
+    /// Checks that only the well-behaved client's resources are left.
     fn has_forgotten(&self) {
         let counts = self.resources.counts();
         let left =
@@ -398,7 +398,7 @@ impl WellBehavedClient {
             pipe_stdin: true,
             ..StartParams::default()
         };
-        let process = must("the innocent's start", SOON, client.launch(spec))
+        let process = must("the well-behaved client's start", SOON, client.launch(spec))
             .await
             .expect("there is room for one");
         let events = process.events();
@@ -409,10 +409,10 @@ impl WellBehavedClient {
     async fn echoes(&mut self) {
         self.echoed += 1;
         let text = format!("word {}", self.echoed);
-        must("the innocent's write", SOON, self.process.write(text.clone()))
+        must("the well-behaved client's write", SOON, self.process.write(text.clone()))
             .await
             .expect("nobody else closes its input");
-        match must("the innocent's echo", SOON, self.events.next()).await {
+        match must("the well-behaved client's echo", SOON, self.events.next()).await {
             Some(Event::Output { seq, bytes, via, .. }) => {
                 assert_eq!((seq, &bytes[..], via.generation), (self.echoed, text.as_bytes(), 1));
             }

@@ -21,7 +21,7 @@ pub const LAST: &str = "the last question";
 #[derive(Default)]
 struct ReceivedState {
     /// The latest value at the place that this client watches.
-    reported: Option<String>,
+    latest: Option<String>,
     /// Whether the last request was answered.
     answered: bool,
     /// Whether the connection is over.
@@ -31,27 +31,26 @@ struct ReceivedState {
 /// One connection of the hostile client. Dropping it ends the connection.
 pub struct HostileClient {
     writer: WriteHalf<DuplexStream>,
-    heard: watch::Receiver<ReceivedState>,
+    state: watch::Receiver<ReceivedState>,
     reads: watch::Sender<bool>,
     _reader: JoinSet<()>,
 }
 
 impl HostileClient {
     /// Creates a client that records the server's value at `place`, a JSON pointer into a message.
-    /// `reported` is the earlier value.
-    pub fn new(stream: DuplexStream, place: &'static str, reported: Option<String>) -> Self {
+    /// `latest` is the earlier value.
+    pub fn new(stream: DuplexStream, place: &'static str, latest: Option<String>) -> Self {
         let (reader, writer) = split(stream);
-        let (reported, heard) =
-            watch::channel(ReceivedState { reported, ..ReceivedState::default() });
+        let (sender, state) = watch::channel(ReceivedState { latest, ..ReceivedState::default() });
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(reader, place, reported, may_read));
-        Self { writer, heard, reads, _reader: tasks }
+        tasks.spawn(listen(reader, place, sender, may_read));
+        Self { writer, state, reads, _reader: tasks }
     }
 
     /// Returns the latest value at that place.
-    pub fn reported(&self) -> Option<String> {
-        self.heard.borrow().reported.clone()
+    pub fn latest(&self) -> Option<String> {
+        self.state.borrow().latest.clone()
     }
 
     /// Stops or resumes reading.
@@ -91,16 +90,16 @@ impl HostileClient {
     /// answer.
     pub async fn is_answered_or_over(&mut self, request: Value, within: Duration) {
         self.read(true);
-        let done = |heard: &ReceivedState| heard.answered || heard.over;
+        let done = |state: &ReceivedState| state.answered || state.over;
         for _ in 0..40 {
             self.send_valid(&request).await;
-            if timeout(within / 40, self.heard.wait_for(done)).await.is_ok() {
+            if timeout(within / 40, self.state.wait_for(done)).await.is_ok() {
                 return;
             }
         }
         // If the last request became part of a long unfinished frame, the connection lives while
         // data arrives. From now on the client is silent, and the server closes the connection.
-        must("an answer, or an end", within, self.heard.wait_for(done))
+        must("an answer, or an end", within, self.state.wait_for(done))
             .await
             .expect("the reader lives");
     }
@@ -110,7 +109,7 @@ impl HostileClient {
 async fn listen(
     mut stream: ReadHalf<DuplexStream>,
     place: &'static str,
-    reported: watch::Sender<ReceivedState>,
+    sender: watch::Sender<ReceivedState>,
     mut may_read: watch::Receiver<bool>,
 ) {
     let mut reader = Reader::default();
@@ -126,21 +125,21 @@ async fn listen(
             is_websocket = head.starts_with("HTTP/1.1 101 ");
         }
         while is_websocket && let Some(message) = reader.message() {
-            record_message(&message, place, &reported);
+            record_message(&message, place, &sender);
         }
     }
-    reported.send_modify(|heard| heard.over = true);
+    sender.send_modify(|state| state.over = true);
 }
 
-fn record_message(message: &[u8], place: &str, reported: &watch::Sender<ReceivedState>) {
+fn record_message(message: &[u8], place: &str, sender: &watch::Sender<ReceivedState>) {
     Message::parse(message).expect("the server says messages");
     let message: Value = serde_json::from_slice(message).expect("a message is JSON");
     let news = message.pointer(place).and_then(Value::as_str);
     let answered = message["id"] == LAST;
     if news.is_some() || answered {
-        reported.send_modify(|heard| {
-            heard.reported = news.map(str::to_owned).or(heard.reported.take());
-            heard.answered |= answered;
+        sender.send_modify(|state| {
+            state.latest = news.map(str::to_owned).or(state.latest.take());
+            state.answered |= answered;
         });
     }
 }

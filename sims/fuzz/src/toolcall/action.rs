@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::script::{Bytes, Name, Rarely};
 
-/// The name that only the innocent client has.
+/// The name that only the well-behaved client has.
 pub const WELL_BEHAVED: &str = "innocent";
 
-/// Returns a name in its encoded form; never one of the innocent client's names.
+/// Returns a name in its encoded form; never one of the well-behaved client's names.
 pub fn text(name: &Name) -> String {
     name.text().replace(WELL_BEHAVED, "")
 }

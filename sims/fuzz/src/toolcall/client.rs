@@ -46,7 +46,7 @@ enum Step {
     /// The host answers one of the open requests: which one, and how; usually correctly.
     Answers(Rarely<u8>, Option<Answer>, SendOptions),
     /// The host sends an action this many times, with rising numbers.
-    Tells(ServerMessage, SendOptions, Times),
+    SendsAction(HostAction, SendOptions, Times),
     /// The host sends a request this many times.
     Asks(Name, SendOptions, Times),
     /// The host stays silent for a while.
@@ -65,7 +65,7 @@ enum Answer {
     /// The states of several channels, as after `reconnect`.
     States(Vec<Name>, Number),
     /// The missed actions, as after `reconnect`.
-    Replay(Vec<ServerMessage>, Vec<Name>),
+    Replay(Vec<HostAction>, Vec<Name>),
     /// An error with this code.
     Error(u8, Name),
     /// The correct answer, with the id of a request that was never sent.
@@ -74,7 +74,7 @@ enum Answer {
 
 /// An action, as a host sends it.
 #[derive(Arbitrary, Debug)]
-struct ServerMessage {
+struct HostAction {
     channel: Name,
     seq: Number,
     /// The number of this client's own action, if it is one.
@@ -99,8 +99,8 @@ impl Answer {
                     channels.iter().map(|channel| snapshot(&text(channel), from.value())).collect();
                 json!({"id": id, "result": {"type": "snapshot", "snapshots": snapshots}})
             }
-            Self::Replay(tales, missing) => {
-                let actions: Vec<_> = tales.iter().map(|tale| tale.envelope(0)).collect();
+            Self::Replay(actions, missing) => {
+                let actions: Vec<_> = actions.iter().map(|action| action.envelope(0)).collect();
                 let missing: Vec<_> = missing.iter().map(text).collect();
                 json!({"id": id, "result": {"type": "replay", "actions": actions, "missing": missing}})
             }
@@ -147,7 +147,7 @@ fn snapshot(channel: &str, from: u64) -> Value {
     json!({"resource": channel, "fromSeq": from, "state": if is_chat { chat } else { session }})
 }
 
-impl ServerMessage {
+impl HostAction {
     fn envelope(&self, n: u64) -> Value {
         let origin = self.own.map(|seq| json!({"clientId": OWN, "clientSeq": seq.value()}));
         json!({
@@ -218,10 +218,10 @@ impl ClientTest {
                     |request: &ClientRequest| answer.as_ref().map(|answer| answer.message(request));
                 self.server.answer(n.0.unwrap_or(0), manner, answer).await;
             }
-            Step::Tells(tale, manner, times) => {
+            Step::SendsAction(action, manner, times) => {
                 for n in 0..times.count() {
                     self.server
-                        .send(manner, json!({"method": "action", "params": tale.envelope(n)}))
+                        .send(manner, json!({"method": "action", "params": action.envelope(n)}))
                         .await;
                 }
             }

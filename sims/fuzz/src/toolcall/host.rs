@@ -1,4 +1,4 @@
-//! A real host, a hostile client, and an innocent one beside it.
+//! A real host, a hostile client, and a well-behaved one beside it.
 //!
 //! These invariants hold for all messages of the hostile client:
 //! - no code panics, and everything that the host sends is a valid message;
@@ -6,7 +6,7 @@
 //! - at the end, the hostile client gets an answer, or its connection ends, within a minute;
 //! - after the hostile client has disconnected, only the sessions and chats that it created are
 //!   left after `FORGOTTEN`, and they are not in use;
-//! - each title that the innocent client sets appears at once, over the client's first connection;
+//! - each title that the well-behaved client sets appears at once, over the client's first connection;
 //!   and at the end, its tool runs in a turn that it starts.
 
 use std::collections::BTreeMap;
@@ -221,7 +221,7 @@ fn limits(tight: bool) -> HostLimits {
     }
 }
 
-/// The host, the innocent client, and the state of the hostile one.
+/// The host, the well-behaved client, and the state of the hostile one.
 struct ServerTest {
     limits: HostLimits,
     resources: HostResources,
@@ -269,7 +269,7 @@ impl ServerTest {
             Step::Pauses(pause) => sleep(pause.duration()).await,
             Step::Reads(reads) => peer.read(*reads),
             Step::ComesAgain { keeps, start } => {
-                let epoch = peer.reported();
+                let epoch = peer.latest();
                 if !keeps || peers.len() > 2 {
                     peers.clear();
                 }
@@ -287,7 +287,7 @@ impl ServerTest {
             }
             Disturbance::Noise(noise) => peer.write(&noise.write(true)).await,
             Disturbance::Enters(start, manner) => {
-                if let Some(message) = start.message(self.next_id(), peer.reported()) {
+                if let Some(message) = start.message(self.next_id(), peer.latest()) {
                     peer.send(manner, message).await;
                 }
             }
@@ -306,7 +306,7 @@ impl ServerTest {
         self.asked
     }
 
-    /// Opens a connection and performs this entrance.
+    /// Opens a connection and starts it in this way.
     async fn enter(&mut self, epoch: Option<String>, start: &ConnectionStart) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
         let mut peer = HostileClient::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
@@ -333,7 +333,7 @@ impl ServerTest {
         at_most("actions", counts.actions, limits.log_actions);
     }
 
-    /// Checks that only the innocent client is left, with its session and its chat.
+    /// Checks that only the well-behaved client is left, with its session and its chat.
     fn has_forgotten(&self) {
         let counts = self.resources.counts();
         let left = [
@@ -392,7 +392,7 @@ struct WellBehavedClient {
     titles: u64,
 }
 
-/// The chat of the innocent client.
+/// The chat of the well-behaved client.
 const CHAT: &str = "innocent/c";
 
 impl WellBehavedClient {
@@ -406,18 +406,20 @@ impl WellBehavedClient {
         };
         let client =
             Client::new(&env(door, Arc::new(Unsupported)), Endpoint::tcp("server", 80), config);
-        must("the innocent's session", SOON, client.create_session(WELL_BEHAVED))
+        must("the well-behaved client's session", SOON, client.create_session(WELL_BEHAVED))
             .await
             .expect("there is room");
-        must("the innocent's chat", SOON, client.create_chat(WELL_BEHAVED, CHAT))
+        must("the well-behaved client's chat", SOON, client.create_chat(WELL_BEHAVED, CHAT))
             .await
             .expect("there is room");
         for channel in [WELL_BEHAVED, CHAT] {
-            must("the innocent's subscription", SOON, client.subscribe(channel))
+            must("the well-behaved client's subscription", SOON, client.subscribe(channel))
                 .await
                 .expect("it is there");
         }
-        must("the innocent's place", SOON, client.join(WELL_BEHAVED)).await.expect("there is room");
+        must("the well-behaved client's place", SOON, client.join(WELL_BEHAVED))
+            .await
+            .expect("there is room");
         Self { client, titles: 0 }
     }
 
@@ -427,7 +429,7 @@ impl WellBehavedClient {
         let title = format!("title {}", self.titles);
         let named = serde_json::from_value(json!({"type": "session/titleChanged", "title": title}))
             .expect("an action");
-        must("the innocent's title", SOON, self.client.dispatch(WELL_BEHAVED, named))
+        must("the well-behaved client's title", SOON, self.client.dispatch(WELL_BEHAVED, named))
             .await
             .expect("nobody else has a say");
         match self.client.confirmed(WELL_BEHAVED) {
@@ -439,7 +441,7 @@ impl WellBehavedClient {
 
     /// Starts a turn and expects it to complete, including its tool.
     async fn is_served(&self) {
-        must("the innocent's turn", SOON, self.client.start_turn(CHAT, "turn", "go"))
+        must("the well-behaved client's turn", SOON, self.client.start_turn(CHAT, "turn", "go"))
             .await
             .expect("there is room for one");
         let over = self.client.until(|client| match client.confirmed(CHAT) {

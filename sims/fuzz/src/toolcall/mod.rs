@@ -1,6 +1,6 @@
 //! The Agent Host Protocol.
 //!
-//! - [`host`]: a real host, a hostile client, and an innocent one. [`client`]: a real client, its
+//! - [`host`]: a real host, a hostile client, and a well-behaved one. [`client`]: a real client, its
 //!   user, and a hostile host.
 //! - `action`: actions that a client dispatches, or that a host reports.
 

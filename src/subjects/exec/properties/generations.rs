@@ -555,10 +555,10 @@ mod tests {
 
     #[test]
     fn processes_catch_up_side_by_side() {
-        let of = |processes: u64, ms: u64, network_fault: u64| {
+        let of = |processes: u64, ms: u64, fault_at: u64| {
             let entry = |at, what| Event { at: Time(at), host: None, what };
             let events = vec![
-                entry(network_fault, EventKind::Died { kernel: false }),
+                entry(fault_at, EventKind::Died { kernel: false }),
                 entry(
                     1_000,
                     milestone(
@@ -590,11 +590,11 @@ mod tests {
     #[test]
     fn a_client_receives_the_answer_of_an_attach() {
         let entry = |at, what| Event { at: Time(at), host: None, what };
-        let of = |what, at, network_fault| {
+        let of = |what, at, fault_at| {
             let mut events = vec![
                 entry(1_000, attached(1, 1)),
                 entry(at, what),
-                entry(network_fault, EventKind::Died { kernel: false }),
+                entry(fault_at, EventKind::Died { kernel: false }),
                 entry(1_200, detached(2)),
             ];
             events.sort_by_key(|event| event.at);

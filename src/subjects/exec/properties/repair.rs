@@ -19,7 +19,7 @@ use reknit_exec::limits::ClientLimits;
 
 kinds! {
     pub(super) REFUSALS_PASS;
-    PASSES = "passes": "{subject:}it failed after {times} temporary refusals ({why}; at {at})";
+    PASSES = "passes": "{subject:}it failed after temporary refusals, {times} in a row ({why}; at {at})";
 }
 
 kinds! {
@@ -138,10 +138,14 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
-/// What a connected client holds back for a number that is missing, it asks for. Not judged is what is held back during a catch-up, which
-/// asks by itself; nor what its user may have given up, then or at the end of the last call on it. Of a process whose start is in flight a
-/// client holds nothing back. It holds back from the answer on, which the user may not have taken yet: a user that gives up such a start
-/// gives up the process. Where there was no room for all of it, it is asked for in that moment.
+/// A connected client that holds events back because an earlier number is missing requests the
+/// missing events.
+///
+/// This property does not judge events that the client holds back during a catch-up, which requests
+/// them anyway, or events of a process that the user may have given up, also at the end of the last
+/// call on it. While a start is in flight, a client holds back nothing. It holds back events from
+/// the answer on, even if the user has not taken the answer yet: a user that gives up such a start
+/// gives up the process. If the events do not fit into the buffer, the client requests them at once.
 pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
     let wait = limits(cx).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();

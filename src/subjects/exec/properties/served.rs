@@ -30,7 +30,7 @@ use crate::world::process::TABLE;
 kinds! {
     pub(super) READS_WAIT;
     TOO_EARLY = "too-early": "{subject:}the read was answered before its wait ended, with no new event ({answer}; at {at})";
-    AFTER_ITS_EVENT = "after-its-event": "{subject:}the read was answered only at {at}, although its user received the event at {scripted}";
+    AFTER_ITS_EVENT = "after-its-event": "{subject:}the read was answered only at {at}, although its user received the event at {received}";
     TOO_LATE = "too-late": "{subject:}the read was answered only at {at}, although a new event existed since {due}";
 }
 
@@ -239,7 +239,7 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
                     *call,
                     event.at,
                     &AFTER_ITS_EVENT,
-                    fields! { scripted: received },
+                    fields! { received },
                 ));
                 continue;
             }

@@ -393,7 +393,7 @@ fn a_refused_read_fails_its_process_only_if_the_refusal_is_permanent() {
     let busy = "the server refused: too busy (-32603)";
     assert_eq!(
         violations(&process_failed(once.clone(), 1_000, busy), refusals_pass),
-        ["p1: it failed after 1 temporary refusals (too busy (-32603); at 1.000 s)"]
+        ["p1: it failed after temporary refusals, 1 in a row (too busy (-32603); at 1.000 s)"]
     );
     let unknown = "the server refused: unknown process p1 (-32600)";
     assert!(violations(&process_failed(once.clone(), 1_000, unknown), refusals_pass).is_empty());

@@ -242,8 +242,8 @@ impl<'a> Story<'a> {
                 *self.windows.entry(host).or_default() += 1;
                 self.fault_periods
                     .iter_mut()
-                    .filter(|fault_near| fault_near.is_down(host))
-                    .for_each(|fault_near| fault_near.to = at);
+                    .filter(|period| period.is_down(host))
+                    .for_each(|period| period.to = at);
             }
             EventKind::FaultBegan { fault, nature, what, scope, .. }
                 if *nature != Nature::Harmless =>
@@ -255,9 +255,8 @@ impl<'a> Story<'a> {
                 self.fault_periods.push(FaultPeriod { number: *fault, from: at, to, holds, only });
             }
             EventKind::FaultEnded { fault } => {
-                let ended =
-                    self.fault_periods.iter_mut().find(|fault_near| fault_near.number == *fault);
-                ended.into_iter().for_each(|fault_near| fault_near.to = fault_near.to.min(at));
+                let ended = self.fault_periods.iter_mut().find(|period| period.number == *fault);
+                ended.into_iter().for_each(|period| period.to = period.to.min(at));
             }
             _ => {}
         }
@@ -427,7 +426,7 @@ impl<'a> Story<'a> {
     }
 
     fn is_down(&self, host: &str) -> bool {
-        self.fault_periods.iter().any(|fault_near| fault_near.is_down(host))
+        self.fault_periods.iter().any(|period| period.is_down(host))
     }
 
     fn look_ends(&mut self, host: &str, channel: &str, at: Time) {
@@ -582,22 +581,20 @@ impl<'a> Story<'a> {
     fn fault_periods_of(&self, window: &str) -> impl Iterator<Item = &FaultPeriod<'a>> {
         self.fault_periods
             .iter()
-            .filter(move |fault_near| fault_near.only.is_none_or(|only| only == window))
+            .filter(move |period| period.only.is_none_or(|only| only == window))
     }
 
     /// Returns whether a window, the host, and the network between them had no fault during an
     /// interval.
     pub(super) fn is_calm(&self, window: &str, from: Time, to: Time) -> bool {
-        !self
-            .fault_periods_of(window)
-            .any(|fault_near| fault_near.from <= to && fault_near.to >= from)
+        !self.fault_periods_of(window).any(|period| period.from <= to && period.to >= from)
     }
 
     /// The end of the last such fault before a moment, or the moment itself if a fault is in force
     /// then.
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
-        let before = self.fault_periods_of(window).filter(|fault_near| fault_near.from <= at);
-        before.map(|fault_near| fault_near.to.min(at)).max().unwrap_or(Time::ZERO)
+        let before = self.fault_periods_of(window).filter(|period| period.from <= at);
+        before.map(|period| period.to.min(at)).max().unwrap_or(Time::ZERO)
     }
 
     /// The moment `from + by`, plus the time for which tasks of the host were held in between.
@@ -606,7 +603,7 @@ impl<'a> Story<'a> {
         let holds = self
             .fault_periods
             .iter()
-            .filter(|fault_near| fault_near.holds.is_some_and(|host| servers.contains(&host)));
+            .filter(|period| period.holds.is_some_and(|host| servers.contains(&host)));
         holds.fold(from + by, |until, hold| {
             if hold.from <= until && hold.to > from { until.max(hold.to + by) } else { until }
         })

@@ -1,6 +1,6 @@
 //! The recovery: from a lost connection to an installed one.
 //!
-//! One time budget, the recovery window, covers the whole recovery. Within it, the client makes
+//! One deadline covers the whole recovery. Before it, the client makes
 //! attempts with pauses between them. Each attempt opens a connection, performs the handshake, and
 //! reads the events of every process that the client missed. A connection is installed only if it
 //! has completed these steps and is still alive.
@@ -30,7 +30,7 @@ use crate::wire::{ErrorBody, Message, code, method, read};
 const CLIENT_NAME: &str = "reknit";
 
 impl Core {
-    /// Begins a recovery. The recovery window starts now, when the loss is known.
+    /// Begins a recovery. The time until the recovery deadline starts now, when the loss is known.
     pub(super) fn recover(&mut self, now: Instant) {
         milestone!("exec.client.recovering", generation = self.installed + 1);
         self.state.send_replace(State::Recovering);
@@ -346,7 +346,7 @@ impl Core {
         call.end(Err(Failure::ConnectionLost));
     }
 
-    /// Fails the client: the recovery window is over.
+    /// Fails the client: the recovery deadline has passed.
     pub(super) fn fail_deadline(&mut self) {
         milestone!("exec.client.failed-deadline", generation = self.installed + 1);
         self.fail(Failure::RecoveryDeadline);

@@ -12,7 +12,7 @@ use crate::wire::Message;
 
 /// The connection state of the core.
 pub(super) enum Phase {
-    /// No connection is available to calls. The client connects within the recovery window or
+    /// No connection is available to calls. The client connects before the recovery deadline or
     /// fails.
     Recovering { recovery: Recovery, step: Step },
     /// A connection is installed.

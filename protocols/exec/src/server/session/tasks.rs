@@ -99,7 +99,7 @@ impl Session {
         if let (Some(gone), false) = (process.produced(stream, bytes), attached) {
             milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
         }
-        self.notifies(&run.id);
+        self.mark_pending(&run.id);
     }
 
     /// Records the end of an output stream of a process.
@@ -139,7 +139,7 @@ impl Session {
                 seq = process.log.next() - 1
             );
         }
-        self.notifies(&run.id);
+        self.mark_pending(&run.id);
     }
 
     /// Returns the next bytes for the standard input of a process.

@@ -47,14 +47,14 @@ impl HostCore {
         now: Instant,
     ) {
         let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
-        let sent = digest(&params);
+        let digest = digest(&params);
         let known = self
             .clients
             .get(client)
             .and_then(|client| client.outcomes.get(&params.client_seq))
             .cloned();
         let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
-        let repeated = known.filter(|known| known.digest == sent && known.after >= counts_after);
+        let repeated = known.filter(|known| known.digest == digest && known.after >= counts_after);
         if let Some(AnsweredAction { done, .. }) =
             repeated.filter(|_| !defect!(RepetitionTakesEffect))
         {
@@ -84,9 +84,7 @@ impl HostCore {
         };
         if let Some(client) = self.clients.get_mut(client) {
             client.outcomes.forget(&seq);
-            client
-                .outcomes
-                .keep(seq, AnsweredAction { digest: sent, after: client.heard_of, done });
+            client.outcomes.keep(seq, AnsweredAction { digest, after: client.heard_of, done });
             client.heard_of += 1;
         }
     }
@@ -103,9 +101,9 @@ impl HostCore {
         match done {
             Done::Rejected(why) => self.notify_rejected(conn, params, origin, &why),
             Done::Applied(number) => {
-                let reported =
+                let is_past =
                     self.transports.get(&conn).is_none_or(|transport| transport.cursor >= number);
-                if reported {
+                if is_past {
                     self.notify(conn, params, origin, number, None);
                 }
             }

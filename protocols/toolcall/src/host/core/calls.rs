@@ -112,7 +112,8 @@ impl HostCore {
         .or_else(|| self.left.get(id))
     }
 
-    /// A chat goes while its turn is under way. Its clients may have seen the end of a call whose agent has not looked yet.
+    /// Keeps the outcomes of the calls of a chat that is removed during a turn. Its clients may have
+    /// seen the end of a call before the agent asked for it.
     pub(super) fn keep_call_outcomes(&mut self, chat: &str, turn: &str, state: &ChatState) {
         let id = |state| CallId {
             chat: chat.to_owned(),

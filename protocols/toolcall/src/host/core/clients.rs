@@ -212,19 +212,19 @@ impl HostCore {
                     .map(|channel| (name.as_str(), channel.as_str())),
             );
         }
-        let sent: BTreeSet<_> = self
+        let previous: BTreeSet<_> = self
             .waits
             .iter()
             .map(|(client, channel)| (client.as_str(), channel.as_str()))
             .collect();
         // This runs for every action, and usually nothing has changed.
-        if waits == sent {
+        if waits == previous {
             return;
         }
-        for (client, channel) in sent.difference(&waits) {
+        for (client, channel) in previous.difference(&waits) {
             milestone!("toolcall.host.waits-no-more", client = *client, channel = *channel);
         }
-        for (client, channel) in waits.difference(&sent) {
+        for (client, channel) in waits.difference(&previous) {
             milestone!("toolcall.host.waits", client = *client, channel = *channel);
         }
         self.waits = waits

@@ -20,7 +20,7 @@ pub struct HostIdentity {
 #[derive(Debug)]
 pub enum HostEffect {
     /// Restores a channel. The driver reports the result to
-    /// [`Core::restored`](super::HostCore::restored), with this number.
+    /// [`HostCore::restored`](super::HostCore::restored), with this number.
     Restore(String, u64),
     /// Saves a channel to the archive.
     Save(String, Box<Stored>),

@@ -34,7 +34,7 @@ fn last(number: u64, seq: u64, text: &'static str) -> BodyDelta {
 }
 
 /// Returns what a reader can read without waiting: the bytes, and the ending if there is one.
-async fn reported(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
+async fn readable(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
     let (mut text, mut ending) = (String::new(), None);
     while ending.is_none() {
         let next = tokio::select! {
@@ -55,9 +55,9 @@ async fn reported(body: &mut Body) -> (String, Option<Result<(), Failure>>) {
 async fn a_body_ends_with_the_bytes_of_its_last_piece() {
     let (mut bodies, mut readers) = bodies(1);
     bodies.on_piece(delta(1, 1, "a")).unwrap();
-    assert_eq!(reported(&mut readers[0]).await, ("a".to_owned(), None));
+    assert_eq!(readable(&mut readers[0]).await, ("a".to_owned(), None));
     bodies.on_piece(last(1, 2, "b")).unwrap();
-    assert_eq!(reported(&mut readers[0]).await, ("b".to_owned(), Some(Ok(()))));
+    assert_eq!(readable(&mut readers[0]).await, ("b".to_owned(), Some(Ok(()))));
     assert_eq!(bodies.len(), 0);
 }
 
@@ -67,8 +67,8 @@ async fn a_piece_that_is_missing_or_repeated_is_a_gap_behind_those_before_it() {
         let (mut bodies, mut readers) = bodies(2);
         bodies.on_piece(delta(1, 1, "a")).unwrap();
         bodies.on_piece(delta(1, seq, "b")).unwrap();
-        assert_eq!(reported(&mut readers[0]).await, ("a".to_owned(), Some(Err(Failure::BodyGap))));
-        assert_eq!(reported(&mut readers[1]).await, (String::new(), None), "the other one goes on");
+        assert_eq!(readable(&mut readers[0]).await, ("a".to_owned(), Some(Err(Failure::BodyGap))));
+        assert_eq!(readable(&mut readers[1]).await, (String::new(), None), "the other one goes on");
     }
 }
 
@@ -78,7 +78,7 @@ async fn a_body_that_the_server_reports_as_broken_keeps_earlier_pieces() {
     bodies.on_piece(delta(1, 1, "a")).unwrap();
     bodies.on_piece(BodyDelta { error: Some("gone".into()), ..last(1, 2, "b") }).unwrap();
     assert_eq!(
-        reported(&mut readers[0]).await,
+        readable(&mut readers[0]).await,
         ("ab".to_owned(), Some(Err(Failure::BodyBroken("gone".into()))))
     );
 }
@@ -90,8 +90,8 @@ async fn a_slow_reader_fails_alone_and_at_once() {
         bodies.on_piece(delta(1, seq, text)).unwrap();
     }
     bodies.on_piece(delta(2, 1, "a")).unwrap();
-    assert_eq!(reported(&mut readers[0]).await, (String::new(), Some(Err(Failure::BodyOverrun))));
-    assert_eq!(reported(&mut readers[1]).await, ("a".to_owned(), None));
+    assert_eq!(readable(&mut readers[0]).await, (String::new(), Some(Err(Failure::BodyOverrun))));
+    assert_eq!(readable(&mut readers[1]).await, ("a".to_owned(), None));
     assert_eq!(bodies.len(), 1);
 }
 
@@ -101,14 +101,14 @@ async fn a_lost_connection_fails_its_bodies_and_no_later_body() {
     bodies.on_piece(delta(1, 1, "a")).unwrap();
     bodies.connection_lost();
     for reader in &mut readers {
-        assert_eq!(reported(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
+        assert_eq!(readable(reader).await, (String::new(), Some(Err(Failure::ConnectionLost))));
     }
     let (commands, _) = mpsc::unbounded_channel();
     let (feed, mut newer) = body::body(3, BodyWindow { pieces: 2, bytes: 99 }, commands);
     bodies.put(feed);
     bodies.on_piece(delta(1, 2, "late")).unwrap();
     bodies.on_piece(delta(3, 1, "new")).unwrap();
-    assert_eq!(reported(&mut newer).await, ("new".to_owned(), None));
+    assert_eq!(readable(&mut newer).await, ("new".to_owned(), None));
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn pieces_of_unknown_and_forgotten_bodies_are_ignored() {
     ] {
         bodies.on_piece(delta).unwrap();
     }
-    assert_eq!(reported(&mut readers[1]).await, (String::new(), None));
+    assert_eq!(readable(&mut readers[1]).await, (String::new(), None));
     assert_eq!(bodies.len(), 1);
 }
 
@@ -134,7 +134,7 @@ async fn pieces_that_come_before_the_answer_are_kept() {
     bodies.put(feed.clone());
     bodies.on_piece(delta(1, 1, "a")).unwrap();
     bodies.answered(&feed, true);
-    assert_eq!(reported(&mut reader).await, ("a".to_owned(), None));
+    assert_eq!(readable(&mut reader).await, ("a".to_owned(), None));
 }
 
 #[tokio::test]

@@ -146,7 +146,7 @@ async fn a_session_taken_by_another_connection_causes_one_recovery() {
     assert_eq!((test.wire, test.state()), (None, State::Recovering));
     test.advance(millis(25_000));
     for process in [p1, p2] {
-        assert_eq!(process.reported(), "failed: no connection within the recovery deadline");
+        assert_eq!(process.events_text(), "failed: no connection within the recovery deadline");
     }
 }
 
@@ -197,7 +197,7 @@ async fn a_call_for_a_failed_process_returns_the_same_failure_and_sends_nothing(
 #[tokio::test(start_paused = true)]
 async fn requests_from_the_server_are_refused_and_unknown_notifications_are_ignored() {
     let mut test = CoreTest::connected();
-    test.on_report(CoreTest::reported("network/policyDecision", &json!({ "any": 1 })));
+    test.on_report(CoreTest::notification("network/policyDecision", &json!({ "any": 1 })));
     test.on_report(Report::Message(Message::request(9, "network/policy", &json!({}))));
     let sent = test.sent.pop_front();
     assert!(
@@ -217,6 +217,9 @@ async fn requests_from_the_server_are_refused_and_unknown_notifications_are_igno
 async fn an_invalid_notification_ends_the_connection_and_the_client_recovers() {
     let mut test = CoreTest::connected();
     test.advance(millis(1000));
-    test.on_report(CoreTest::reported("process/output", &json!({ "processId": "p1", "seq": -1 })));
+    test.on_report(CoreTest::notification(
+        "process/output",
+        &json!({ "processId": "p1", "seq": -1 }),
+    ));
     assert_eq!((test.state(), test.opened), (State::Recovering, 2));
 }

@@ -18,9 +18,9 @@ async fn events_are_published_in_order_whatever_their_order_of_arrival() {
     test.on_report(CoreTest::closed("p1", 4));
     test.on_report(CoreTest::output("p1", 1, "a"));
     test.on_report(CoreTest::exited("p1", 3, 0));
-    assert_eq!(p1.reported(), "1=a");
+    assert_eq!(p1.events_text(), "1=a");
     test.on_report(CoreTest::output("p1", 2, "b"));
-    assert_eq!(p1.reported(), "1=a 2=b 3=exit(0) 4=closed");
+    assert_eq!(p1.events_text(), "1=a 2=b 3=exit(0) 4=closed");
     test.cut();
     test.complete_handshake();
     assert_eq!(test.state(), State::Connected, "what is closed needs no catching up");
@@ -34,7 +34,10 @@ async fn missed_events_are_read_and_published_once() {
     let id = back_to_the_read(&mut test, 1);
     test.on_report(CoreTest::output("p1", 5, "e"));
     test.reply(id, &answer(&[(2, "b"), (3, "c"), (4, "d")], 5, None, false));
-    assert_eq!((p1.reported().as_str(), test.state()), ("1=a 2=b 3=c 4=d 5=e", State::Connected));
+    assert_eq!(
+        (p1.events_text().as_str(), test.state()),
+        ("1=a 2=b 3=c 4=d 5=e", State::Connected)
+    );
     let vias = (0..5).map(|place| match p1.log.at(place) {
         Some(Event::Output { via, .. }) => (via.generation, via.live),
         other => panic!("{other:?}"),
@@ -49,7 +52,7 @@ async fn an_exit_and_a_close_during_an_outage_are_published_in_order() {
     let id = back_to_the_read(&mut test, 1);
     test.reply(id, &answer(&[(2, "b"), (4, "late")], 6, Some(7), true));
     assert_eq!(
-        (p1.reported().as_str(), test.state()),
+        (p1.events_text().as_str(), test.state()),
         ("1=a 2=b 3=exit(7) 4=late 5=closed", State::Connected)
     );
     assert_eq!(test.core.resources().processes, 0);
@@ -63,7 +66,7 @@ async fn several_outages_lose_nothing() {
         test.reply(id, &answer(&[(2 * outage - 1, "r")], 2 * outage, None, false));
         test.on_report(CoreTest::output("p1", 2 * outage, "l"));
     }
-    assert_eq!(p1.reported(), "1=r 2=l 3=r 4=l 5=r 6=l 7=r 8=l 9=r 10=l");
+    assert_eq!(p1.events_text(), "1=r 2=l 3=r 4=l 5=r 6=l 7=r 8=l 9=r 10=l");
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,11 +75,11 @@ async fn a_gap_fails_only_its_process_and_terminates_it_on_the_server() {
     let id = back_to_the_read(&mut test, 0);
     test.reply(id, &answer(&[(3, "c")], 4, None, false));
     let other = test.expect_read("p2", 0);
-    assert_eq!(p1.reported(), "failed: gap: event 1 is no longer retained, but event 3 is");
+    assert_eq!(p1.events_text(), "failed: gap: event 1 is no longer retained, but event 3 is");
     let (terminate, params) = test.expect_request("process/terminate");
     assert_eq!(params, json!({ "processId": "p1" }));
     test.reply(other, &answer(&[(1, "x")], 2, None, false));
-    assert_eq!((p2.reported().as_str(), test.state()), ("1=x", State::Connected));
+    assert_eq!((p2.events_text().as_str(), test.state()), ("1=x", State::Connected));
     let (_, mut again) = test.start("p1");
     assert_eq!(ended(&mut again), Some(Err(Failure::IdTaken)), "until what is left of it is ended");
     test.reply(terminate, &json!({ "running": true }));
@@ -97,7 +100,7 @@ async fn a_read_refused_for_a_transient_reason_is_retried() {
             id = test.expect_read("p1", 0);
         }
         test.reply(id, &answer(&[(1, "a")], 2, None, false));
-        assert_eq!((p1.reported().as_str(), test.state()), ("1=a", State::Connected));
+        assert_eq!((p1.events_text().as_str(), test.state()), ("1=a", State::Connected));
     }
 }
 
@@ -112,7 +115,7 @@ async fn a_read_that_is_refused_repeatedly_fails_its_process() {
     }
     test.refuse(id, code::INTERNAL, "no");
     assert_eq!(
-        (p1.reported().as_str(), test.state()),
+        (p1.events_text().as_str(), test.state()),
         ("failed: the server refused: no (-32603)", State::Connected)
     );
 }
@@ -122,7 +125,7 @@ async fn a_process_unknown_to_the_server_fails_at_once() {
     let (mut test, [p1]) = CoreTest::running(["p1"]);
     let id = back_to_the_read(&mut test, 0);
     test.refuse(id, code::INVALID_REQUEST, "unknown process id p1");
-    assert_eq!(p1.reported(), "failed: the server refused: unknown process id p1 (-32600)");
+    assert_eq!(p1.events_text(), "failed: the server refused: unknown process id p1 (-32600)");
     assert_eq!(test.state(), State::Connected);
 }
 
@@ -141,7 +144,7 @@ async fn events_before_the_server_lost_the_process_are_published() {
     let mut watched = answer(&[(1, "a")], 2, None, false);
     watched["failure"] = json!("the pipe broke");
     test.reply(id, &watched);
-    assert_eq!(p1.reported(), "1=a failed: the server lost the process: the pipe broke");
+    assert_eq!(p1.events_text(), "1=a failed: the server lost the process: the pipe broke");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +158,7 @@ async fn an_event_that_stays_missing_while_connected_is_read() {
     test.advance(millis(5000));
     assert!(test.nothing_sent(), "one read at a time");
     test.reply(id, &answer(&[(1, "a"), (2, "b")], 3, None, false));
-    assert_eq!(p1.reported(), "1=a 2=b");
+    assert_eq!(p1.events_text(), "1=a 2=b");
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +168,7 @@ async fn a_missing_event_that_arrives_in_time_is_not_read() {
     test.advance(millis(999));
     test.on_report(CoreTest::output("p1", 1, "a"));
     test.advance(millis(5000));
-    assert_eq!((test.nothing_sent(), p1.reported().as_str()), (true, "1=a 2=b"));
+    assert_eq!((test.nothing_sent(), p1.events_text().as_str()), (true, "1=a 2=b"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +228,7 @@ async fn events_dropped_while_connected_are_read_at_once() {
     }
     let id = test.expect_read("p1", 0);
     test.reply(id, &answer(&[(1, "x"), (2, "x"), (3, "x"), (4, "x")], 5, None, false));
-    assert_eq!(p1.reported(), "1=x 2=x 3=x 4=x");
+    assert_eq!(p1.events_text(), "1=x 2=x 3=x 4=x");
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,7 +236,7 @@ async fn events_of_unknown_processes_are_ignored() {
     let (mut test, [p1]) = CoreTest::running(["p1"]);
     test.on_report(CoreTest::output("p2", 1, "foreign"));
     test.on_report(CoreTest::closed("p2", 2));
-    assert_eq!((p1.reported().as_str(), test.state()), ("", State::Connected));
+    assert_eq!((p1.events_text().as_str(), test.state()), ("", State::Connected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -241,7 +244,7 @@ async fn a_process_without_handles_is_no_longer_followed() {
     let (mut test, [p1, p2]) = CoreTest::running(["p1", "p2"]);
     test.command(Command::Release(p1.key.clone()));
     test.on_report(CoreTest::output("p1", 1, "a"));
-    assert_eq!((p1.reported().as_str(), test.core.resources().processes), ("", 1));
+    assert_eq!((p1.events_text().as_str(), test.core.resources().processes), ("", 1));
     test.cut();
     test.complete_handshake();
     test.expect_read("p2", 0);

@@ -51,8 +51,8 @@ impl ProcessTest {
         self.process.merge(answer, 2, self.now)
     }
 
-    fn reported(&self) -> String {
-        self.seen.reported()
+    fn events_text(&self) -> String {
+        self.seen.events_text()
     }
 }
 
@@ -69,7 +69,7 @@ async fn exit_and_close_take_the_remaining_numbers() {
     ] {
         let mut test = ProcessTest::new();
         assert_eq!(test.merge(&chunks, 5, Some(7), true), Ok(()));
-        assert_eq!((test.reported().as_str(), test.process.is_closed()), (reported, true));
+        assert_eq!((test.events_text().as_str(), test.process.is_closed()), (reported, true));
     }
 }
 
@@ -77,9 +77,9 @@ async fn exit_and_close_take_the_remaining_numbers() {
 async fn an_exit_without_a_close_takes_the_missing_number() {
     let mut test = ProcessTest::new();
     assert_eq!(test.merge(&[(1, "a")], 3, Some(0), false), Ok(()));
-    assert_eq!(test.reported(), "1=a 2=exit(0)");
+    assert_eq!(test.events_text(), "1=a 2=exit(0)");
     assert_eq!(test.merge(&[(3, "late")], 5, Some(0), true), Ok(()));
-    assert_eq!(test.reported(), "1=a 2=exit(0) 3=late 4=closed");
+    assert_eq!(test.events_text(), "1=a 2=exit(0) 3=late 4=closed");
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn a_missing_chunk_is_a_gap_and_no_later_event_is_published() {
     let mut test = ProcessTest::new();
     test.output(1, "a").unwrap();
     assert_eq!(test.merge(&[(3, "c")], 4, None, false), gap(2, 3));
-    assert_eq!(test.reported(), "1=a");
+    assert_eq!(test.events_text(), "1=a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -95,7 +95,7 @@ async fn two_missing_numbers_are_never_taken_for_an_exit() {
     let mut test = ProcessTest::new();
     // 1 and 3 are missing: one of them was output that the server no longer has.
     assert_eq!(test.merge(&[(2, "b")], 5, Some(0), true), gap(1, 4));
-    assert_eq!(test.reported(), "", "no exit before the output that precedes it");
+    assert_eq!(test.events_text(), "", "no exit before the output that precedes it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,14 +106,14 @@ async fn an_exit_that_arrived_live_fills_no_missing_number() {
     let mut test = ProcessTest::new();
     test.on_event(2, ProcessEvent::Exited(0)).unwrap();
     assert_eq!(test.merge(&[(1, "a")], 4, Some(0), true), Ok(()));
-    assert_eq!(test.reported(), "1=a 2=exit(0) 3=closed");
+    assert_eq!(test.events_text(), "1=a 2=exit(0) 3=closed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_without_a_remaining_number_is_a_contradiction() {
     let mut test = ProcessTest::new();
     assert_eq!(test.merge(&[(1, "a"), (2, "b")], 3, Some(0), false), Err(Failure::Contradiction));
-    assert_eq!(test.reported(), "");
+    assert_eq!(test.events_text(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn an_event_that_arrived_live_and_was_read_is_published_once() {
     test.output(3, "c").unwrap();
     assert_eq!(test.merge(&[(1, "a"), (2, "b"), (3, "c")], 4, None, false), Ok(()));
     assert_eq!(test.output(2, "b"), Ok(InsertOutcome::Known));
-    assert_eq!(test.reported(), "1=a 2=b 3=c");
+    assert_eq!(test.events_text(), "1=a 2=b 3=c");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,11 +131,14 @@ async fn an_event_newer_than_the_answer_waits_for_the_events_before_it() {
     let mut test = ProcessTest::new();
     test.output(5, "e").unwrap();
     assert_eq!(test.merge(&[(1, "a"), (2, "b")], 3, None, false), Ok(()));
-    assert_eq!((test.reported().as_str(), test.process.behind_since), ("1=a 2=b", Some(test.now)));
+    assert_eq!(
+        (test.events_text().as_str(), test.process.behind_since),
+        ("1=a 2=b", Some(test.now))
+    );
     test.output(4, "d").unwrap();
     test.output(3, "c").unwrap();
     assert_eq!(
-        (test.reported().as_str(), test.process.behind_since),
+        (test.events_text().as_str(), test.process.behind_since),
         ("1=a 2=b 3=c 4=d 5=e", None)
     );
 }
@@ -147,7 +150,7 @@ async fn an_answer_older_than_the_published_events_changes_nothing() {
     test.output(2, "b").unwrap();
     assert_eq!(test.merge(&[], 3, None, false), Ok(()));
     assert_eq!(test.merge(&[(9, "x")], 2, None, false), Ok(()), "it is not even looked at");
-    assert_eq!(test.reported(), "1=a 2=b");
+    assert_eq!(test.events_text(), "1=a 2=b");
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,10 +159,10 @@ async fn an_early_close_waits_for_all_events_before_it() {
     test.on_event(4, ProcessEvent::Closed).unwrap();
     test.output(1, "a").unwrap();
     test.on_event(3, ProcessEvent::Exited(0)).unwrap();
-    assert_eq!((test.reported().as_str(), test.process.is_closed()), ("1=a", false));
+    assert_eq!((test.events_text().as_str(), test.process.is_closed()), ("1=a", false));
     test.output(2, "b").unwrap();
     assert_eq!(
-        (test.reported().as_str(), test.process.is_closed()),
+        (test.events_text().as_str(), test.process.is_closed()),
         ("1=a 2=b 3=exit(0) 4=closed", true)
     );
 }
@@ -173,7 +176,7 @@ async fn a_mebibyte_of_tiny_chunks_is_merged_with_a_small_buffer() {
     let chunks: Vec<(u64, &str)> = (2..=50_000).map(|seq| (seq, "x")).collect();
     assert_eq!(test.merge(&chunks, 50_001, Some(3), false), Ok(()));
     assert_eq!(test.process.published(), 50_001);
-    assert!(test.reported().starts_with("1=exit(3) 2=x 3=x"));
+    assert!(test.events_text().starts_with("1=exit(3) 2=x 3=x"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,7 +216,7 @@ async fn inconsistent_events_are_a_contradiction() {
         Err(Failure::Contradiction),
         "output behind the end of the answer"
     );
-    assert_eq!(test.reported(), "1=a");
+    assert_eq!(test.events_text(), "1=a");
     assert_eq!(
         test.on_event(2, ProcessEvent::Closed),
         Err(Failure::Contradiction),
@@ -225,7 +228,7 @@ async fn inconsistent_events_are_a_contradiction() {
         Err(Failure::Contradiction),
         "the same, from a read"
     );
-    assert_eq!(test.reported(), "");
+    assert_eq!(test.events_text(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,10 +253,10 @@ async fn early_events_beyond_the_bounds_are_dropped_highest_number_first() {
     assert_eq!(test.process.held_back(), (2, 2));
     test.output(1, "a").unwrap();
     assert_eq!(
-        (test.reported().as_str(), test.process.behind_since),
+        (test.events_text().as_str(), test.process.behind_since),
         ("1=a 2=b 3=c", Some(test.now)),
         "4 is not forgotten"
     );
     assert_eq!(test.merge(&[(4, "d")], 5, None, false), Ok(()));
-    assert_eq!((test.reported().as_str(), test.process.behind_since), ("1=a 2=b 3=c 4=d", None));
+    assert_eq!((test.events_text().as_str(), test.process.behind_since), ("1=a 2=b 3=c 4=d", None));
 }

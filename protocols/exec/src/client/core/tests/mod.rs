@@ -43,7 +43,7 @@ pub(super) struct ObservedProcess {
 
 impl ObservedProcess {
     /// Renders its events in short form: `1=a 2=exit(7) 3=closed`.
-    pub(super) fn reported(&self) -> String {
+    pub(super) fn events_text(&self) -> String {
         let events = (0..).map_while(|place| self.log.at(place)).map(|event| match event {
             Event::Output { seq, bytes, .. } => {
                 format!("{seq}={}", String::from_utf8_lossy(&bytes))
@@ -194,24 +194,27 @@ impl CoreTest {
         );
     }
 
-    pub(super) fn reported(note: &str, params: &Value) -> Report {
+    pub(super) fn notification(note: &str, params: &Value) -> Report {
         Report::Message(Message::notification(note, params))
     }
 
     pub(super) fn output(id: &str, seq: u64, text: &str) -> Report {
         let chunk = crate::wire::Base64(bytes::Bytes::copy_from_slice(text.as_bytes()));
-        Self::reported(
+        Self::notification(
             "process/output",
             &json!({ "processId": id, "seq": seq, "stream": "stdout", "chunk": chunk }),
         )
     }
 
     pub(super) fn exited(id: &str, seq: u64, code: i32) -> Report {
-        Self::reported("process/exited", &json!({ "processId": id, "seq": seq, "exitCode": code }))
+        Self::notification(
+            "process/exited",
+            &json!({ "processId": id, "seq": seq, "exitCode": code }),
+        )
     }
 
     pub(super) fn closed(id: &str, seq: u64) -> Report {
-        Self::reported("process/closed", &json!({ "processId": id, "seq": seq }))
+        Self::notification("process/closed", &json!({ "processId": id, "seq": seq }))
     }
 
     /// Takes the next sent message, which must be a read of this process after this event.

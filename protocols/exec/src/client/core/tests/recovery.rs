@@ -81,7 +81,7 @@ async fn the_deadline_holds_for_every_stage_of_an_attempt() {
         assert_eq!(test.state(), State::Recovering, "stage {stage}");
         test.advance(millis(1));
         assert_eq!((test.state(), test.wire), (State::Failed, None), "stage {stage}");
-        assert_eq!(seen.reported(), "failed: no connection within the recovery deadline");
+        assert_eq!(seen.events_text(), "failed: no connection within the recovery deadline");
     }
 }
 
@@ -193,7 +193,7 @@ async fn permanent_errors_are_not_retried() {
         assert_eq!((test.state(), test.wire, test.core.due()), (State::Failed, None, None));
         let Some(Err(failure)) = ended(&mut waits) else { panic!("it waits on") };
         assert!(failure.to_string().starts_with(why), "{failure}");
-        assert_eq!(p1.reported(), format!("failed: {failure}"));
+        assert_eq!(p1.events_text(), format!("failed: {failure}"));
     }
 }
 
@@ -210,7 +210,7 @@ async fn after_a_failure_every_call_returns_the_same_failure() {
     for answer in [&mut in_flight, &mut waits, &mut late] {
         assert_eq!(ended(answer), Some(Err(Failure::RecoveryDeadline)));
     }
-    assert_eq!(p1.reported(), "failed: no connection within the recovery deadline", "once");
+    assert_eq!(p1.events_text(), "failed: no connection within the recovery deadline", "once");
     assert_eq!(test.core.resources(), crate::client::ClientResources::default());
 }
 
@@ -228,7 +228,7 @@ async fn reports_of_older_connections_change_nothing() {
         test.on_report_from(old, Report::Message(Message::response(id.clone(), &json!("old"))));
         test.on_report_from(old, Report::Opened { conn: 1 });
         test.on_report_from(old, Report::Over(CloseReason::GivenUp));
-        assert_eq!((p1.reported().as_str(), ended(&mut read)), ("", None));
+        assert_eq!((p1.events_text().as_str(), ended(&mut read)), ("", None));
         if test.state() == State::Recovering {
             test.reply(catch_up.clone(), &answer(&[], 1, None, false));
         }
@@ -266,7 +266,7 @@ async fn a_connection_that_died_before_its_installation_is_not_installed() {
     let dead = test.wire.unwrap();
     test.reply(id, &answer(&[(1, "a")], 2, None, false));
     assert_eq!(
-        (test.state(), p1.reported().as_str()),
+        (test.state(), p1.events_text().as_str()),
         (State::Recovering, "1=a"),
         "what it read is true"
     );
@@ -317,7 +317,7 @@ async fn every_process_catches_up_before_the_connection_is_installed_and_all_at_
     let (first, second) = (test.expect_read("p1", 0), test.expect_read("p2", 0));
     test.reply(second, &answer(&[(1, "b")], 2, None, false));
     assert_eq!(
-        (p2.reported().as_str(), test.state()),
+        (p2.events_text().as_str(), test.state()),
         ("1=b", State::Recovering),
         "the held read of p1 does not hold p2"
     );
@@ -341,7 +341,7 @@ async fn an_unanswered_read_does_not_prevent_the_recovery_of_other_processes() {
     test.on_report(CoreTest::output("p1", 2, "b"));
     test.reply(held, &answer(&[(1, "a")], 2, None, false));
     assert_eq!(
-        (p1.reported().as_str(), p2.reported().as_str()),
+        (p1.events_text().as_str(), p2.events_text().as_str()),
         ("1=a 2=b", ""),
         "it catches up behind"
     );
@@ -356,7 +356,7 @@ async fn an_unanswered_read_fails_only_its_process() {
     test.reply(second, &answer(&[], 1, None, false));
     test.advance(millis(60_000));
     assert_eq!(
-        (p1.reported().as_str(), p2.reported().as_str(), test.state()),
+        (p1.events_text().as_str(), p2.events_text().as_str(), test.state()),
         ("failed: no answer in time", "", State::Connected)
     );
     assert_eq!(test.expect_request("process/terminate").1, json!({ "processId": "p1" }));
@@ -371,7 +371,7 @@ async fn notifications_during_the_handshake_are_published_after_it() {
     for seq in 1..=300 {
         test.on_report(CoreTest::output("p1", seq, "x"));
     }
-    assert_eq!(p1.reported(), "", "whose they are is not known yet");
+    assert_eq!(p1.events_text(), "", "whose they are is not known yet");
     test.reply(id, &json!({ "sessionId": "s" }));
     assert_eq!(
         test.core.processes["p1"].published(),
@@ -391,15 +391,15 @@ async fn an_invalid_early_notification_fails_one_attempt() {
     test.cut();
     test.open();
     let (id, _) = test.expect_request("initialize");
-    test.on_report(CoreTest::reported("process/output", &json!({ "processId": "p1" })));
+    test.on_report(CoreTest::notification("process/output", &json!({ "processId": "p1" })));
     test.on_report(CoreTest::output("p1", 1, "a"));
     test.reply(id, &json!({ "sessionId": "s" }));
-    assert_eq!((p1.reported().as_str(), test.state()), ("", State::Recovering));
+    assert_eq!((p1.events_text().as_str(), test.state()), ("", State::Recovering));
     test.advance(millis(100));
     test.complete_handshake();
     let id = test.expect_read("p1", 0);
     test.reply(id, &answer(&[(1, "a")], 2, None, false));
-    assert_eq!((p1.reported().as_str(), test.state()), ("1=a", State::Connected));
+    assert_eq!((p1.events_text().as_str(), test.state()), ("1=a", State::Connected));
 }
 
 #[tokio::test(start_paused = true)]
@@ -411,5 +411,5 @@ async fn the_catch_up_does_not_wait_for_released_or_closed_processes() {
     assert_eq!(test.state(), State::Recovering);
     test.on_report(CoreTest::exited("p2", 1, 0));
     test.on_report(CoreTest::closed("p2", 2));
-    assert_eq!((test.state(), p2.reported().as_str()), (State::Connected, "1=exit(0) 2=closed"));
+    assert_eq!((test.state(), p2.events_text().as_str()), (State::Connected, "1=exit(0) 2=closed"));
 }

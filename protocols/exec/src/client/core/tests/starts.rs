@@ -13,11 +13,11 @@ async fn events_before_the_answer_are_read_after_it() {
     test.on_report(CoreTest::closed("p1", 3));
     test.reply(id, &json!({ "processId": "p1" }));
     assert!(matches!(ended(&mut started), Some(Ok(_))));
-    assert_eq!((p1.reported().as_str(), test.core.resources().held_back_events), ("", 0));
+    assert_eq!((p1.events_text().as_str(), test.core.resources().held_back_events), ("", 0));
     let id = test.expect_read("p1", 0);
     test.reply(id, &answer(&[(1, "a")], 4, Some(0), true));
     assert_eq!(
-        (p1.reported().as_str(), test.core.resources().processes),
+        (p1.events_text().as_str(), test.core.resources().processes),
         ("1=a 2=exit(0) 3=closed", 0)
     );
 }
@@ -33,10 +33,10 @@ async fn events_of_an_older_process_are_not_published_for_a_newer_one() {
     test.on_report(CoreTest::closed("p1", 3));
     test.reply(id, &json!({ "processId": "p1" }));
     test.on_report(CoreTest::output("p1", 1, "newer"));
-    assert_eq!(newer.reported(), "1=newer");
+    assert_eq!(newer.events_text(), "1=newer");
     let id = test.expect_read("p1", 0);
     test.reply(id, &answer(&[(1, "newer")], 2, None, false));
-    assert_eq!((newer.reported().as_str(), test.core.resources().processes), ("1=newer", 1));
+    assert_eq!((newer.events_text().as_str(), test.core.resources().processes), ("1=newer", 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,11 +64,11 @@ async fn a_start_in_flight_at_a_cut_fails_and_the_process_is_terminated() {
     assert_eq!(params, json!({ "processId": "p1" }));
     test.on_report(CoreTest::output("p1", 1, "orphan"));
     let (_, mut again) = test.start("p1");
-    assert_eq!((ended(&mut again), p1.reported().as_str()), (Some(Err(Failure::IdTaken)), ""));
+    assert_eq!((ended(&mut again), p1.events_text().as_str()), (Some(Err(Failure::IdTaken)), ""));
     test.reply(id, &json!({ "running": true }));
     let newer = test.started("p1");
     test.on_report(CoreTest::output("p1", 1, "newer"));
-    assert_eq!(newer.reported(), "1=newer");
+    assert_eq!(newer.events_text(), "1=newer");
 }
 
 #[tokio::test(start_paused = true)]

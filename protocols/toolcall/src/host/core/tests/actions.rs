@@ -98,7 +98,7 @@ fn an_action_retransmitted_after_a_snapshot_takes_effect_once() {
     let (conn, answer) = host.reconnect("a", seen, &["s", "c"]);
     assert_eq!(answer["result"]["type"], "snapshot");
     host.starts_turn(conn, 1, "t1");
-    assert_eq!(host.reported, ["begin c t1"]);
+    assert_eq!(host.effects, ["begin c t1"]);
     let reported = host.actions(conn);
     assert_eq!(
         (reported.len(), &reported[0]["rejectionReason"]),
@@ -131,7 +131,7 @@ fn a_turn_starts_once_and_never_in_parallel() {
         reasons.contains(&json!("another turn is in progress"))
             && reasons.contains(&json!("a turn with that id already exists"))
     );
-    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.effects, ["begin c t1", "stop c t1"]);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn cancelling_a_turn_stops_its_agent() {
         "c",
         json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 5 }),
     );
-    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.effects, ["begin c t1", "stop c t1"]);
 }
 
 #[test]

@@ -157,13 +157,13 @@ fn a_turn_requires_the_configured_token() {
     assert_eq!(host.ask(conn, "authenticate", token("wrong"))["error"]["code"], -32007);
     assert_eq!(host.ask(conn, "authenticate", token("secret"))["result"], json!({}));
     host.starts_turn(conn, 2, "t1");
-    assert_eq!(host.reported, ["begin c t1"]);
+    assert_eq!(host.effects, ["begin c t1"]);
     // The token belongs to the client, not to the connection.
     host.close(conn);
     let (conn, _) = host.reconnect("a", host.core.seq(), &["s", "c"]);
     host.core.end_turn("c", "t1", true, host.now);
     host.starts_turn(conn, 3, "t2");
-    assert!(host.reported.contains(&"begin c t2".to_owned()));
+    assert!(host.effects.contains(&"begin c t2".to_owned()));
     assert_eq!(
         host.ask(conn, "authenticate", token(""))["result"],
         json!({}),
@@ -171,5 +171,5 @@ fn a_turn_requires_the_configured_token() {
     );
     host.core.end_turn("c", "t2", true, host.now);
     host.starts_turn(conn, 4, "t3");
-    assert!(!host.reported.contains(&"begin c t3".to_owned()));
+    assert!(!host.effects.contains(&"begin c t3".to_owned()));
 }

@@ -124,7 +124,7 @@ fn a_full_channel_still_accepts_the_end_of_its_work() {
     assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
     host.core.end_turn("c", "t1", true, host.now);
     host.carry_out();
-    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.effects, ["begin c t1", "stop c t1"]);
 }
 
 #[test]

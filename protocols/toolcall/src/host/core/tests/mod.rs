@@ -35,7 +35,7 @@ struct Host {
     restores: Option<Vec<String>>,
     /// The number of the newest restore of each channel.
     numbers: BTreeMap<String, u64>,
-    reported: Vec<String>,
+    effects: Vec<String>,
     /// The messages that were pulled and that the test has not read yet.
     inbox: BTreeMap<ConnId, Vec<Value>>,
 }
@@ -52,7 +52,7 @@ impl Host {
     fn of(limits: HostLimits, epoch: &str, tokens: BTreeMap<String, String>) -> Self {
         let identity = HostIdentity { epoch: epoch.into(), provider: "agent".into(), tokens };
         let core = HostCore::new(limits, identity, Env::real().clock);
-        let (reported, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let (effects, inbox, archive) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         Self {
             core,
             now: Instant::now(),
@@ -61,7 +61,7 @@ impl Host {
             archive,
             restores: None,
             numbers: BTreeMap::new(),
-            reported,
+            effects,
             inbox,
         }
     }
@@ -91,11 +91,9 @@ impl Host {
                 HostEffect::Save(channel, stored) => drop(self.archive.insert(channel, *stored)),
                 HostEffect::Forget(channel) => drop(self.archive.remove(&channel)),
                 HostEffect::Begin { chat, turn, .. } => {
-                    self.reported.push(format!("begin {chat} {turn}"))
+                    self.effects.push(format!("begin {chat} {turn}"))
                 }
-                HostEffect::Stop { chat, turn } => {
-                    self.reported.push(format!("stop {chat} {turn}"))
-                }
+                HostEffect::Stop { chat, turn } => self.effects.push(format!("stop {chat} {turn}")),
             }
         }
     }

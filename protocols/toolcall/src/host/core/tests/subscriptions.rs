@@ -197,7 +197,7 @@ fn disposing_a_session_removes_its_chats_and_turns() {
     let watcher = host.initialize("b", &["c"]);
     host.starts_turn(conn, 1, "t1");
     assert_eq!(host.ask(conn, "disposeSession", json!({ "channel": "s" }))["result"], Value::Null);
-    assert_eq!(host.reported, ["begin c t1", "stop c t1"]);
+    assert_eq!(host.effects, ["begin c t1", "stop c t1"]);
     assert_eq!(host.core.channels.keys().collect::<Vec<_>>(), [ROOT]);
     assert!(host.inbox[&conn].iter().any(|sent| sent["method"] == "root/sessionRemoved"));
     assert_eq!(host.received(watcher), ["session/chatRemoved"], "it looks at the chat alone");
