@@ -84,7 +84,7 @@ impl fmt::Display for Items {
             let also = if runs.is_empty() { "" } else { ", and " };
             write!(
                 f,
-                "{also}{} that no producer wrote as such",
+                "{also}{} with other boundaries than the producer used",
                 super::phrases::count(self.unnumbered, "piece")
             )?;
         }
@@ -123,7 +123,7 @@ mod tests {
         );
         assert_eq!(
             items_text(&["a"], &["a", "x"]),
-            "item 1, and 1 piece that no producer wrote as such, until 0.001 s"
+            "item 1, and 1 piece with other boundaries than the producer used, until 0.001 s"
         );
     }
 
