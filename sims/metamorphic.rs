@@ -209,9 +209,9 @@ fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
         };
         let key = (host.as_str().to_owned(), stream.0.to_string());
         match saw.downcast_ref() {
-            Some(OfChannel::Stirs) => drop(known.insert(key, "not at rest".to_owned())),
-            Some(OfChannel::LetGo | OfChannel::Gone) => drop(known.remove(&key)),
-            Some(OfChannel::Settles { second: false, digest }) => {
+            Some(OfChannel::Changed) => drop(known.insert(key, "not at rest".to_owned())),
+            Some(OfChannel::Unsubscribed | OfChannel::Removed) => drop(known.remove(&key)),
+            Some(OfChannel::Stable { second: false, digest }) => {
                 known.extend(digest.split_once('-').map(|(_, plain)| (key, plain.to_owned())));
             }
             _ => {}

@@ -209,41 +209,43 @@ impl OfCall {
 #[serde(rename_all = "kebab-case")]
 pub enum OfChannel {
     /// The state has changed.
-    Stirs,
-    /// Its state has not changed for a while.
-    Settles {
+    Changed,
+    /// The state has not changed for a while.
+    Stable {
         /// Whether this is the state of a second connection.
         second: bool,
         /// The digest of the state; empty if the channel does not exist.
         digest: String,
     },
-    /// Its user begins to watch it, and has its state. The host never records this note.
-    Known,
-    /// Its user stopped watching it.
-    LetGo,
-    /// It no longer exists.
-    Gone,
+    /// A user begins to watch the channel, and has the state. The host never records this note.
+    Received,
+    /// A user stopped watching the channel.
+    Unsubscribed,
+    /// The channel no longer exists.
+    Removed,
     /// The session has this title.
     Title(String),
     /// The session lists this chat.
-    Lists(String),
+    ContainsChat(String),
     /// Whether the user's client is active in the session; recorded when it changes.
-    TakesPart(bool),
+    Joined(bool),
 }
 
 impl fmt::Display for OfChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stirs => f.write_str("stirs"),
-            Self::Settles { second: false, digest } => write!(f, "settles {digest}"),
-            Self::Settles { second: true, digest } => write!(f, "second settles {digest}"),
-            Self::Known => f.write_str("known"),
-            Self::LetGo => f.write_str("let go"),
-            Self::Gone => f.write_str("gone"),
+            Self::Changed => f.write_str("state changed"),
+            Self::Stable { second: false, digest } => write!(f, "state stable: {digest}"),
+            Self::Stable { second: true, digest } => {
+                write!(f, "second connection: state stable: {digest}")
+            }
+            Self::Received => f.write_str("state received"),
+            Self::Unsubscribed => f.write_str("unsubscribed"),
+            Self::Removed => f.write_str("removed"),
             Self::Title(title) => write!(f, "title {title}"),
-            Self::Lists(chat) => write!(f, "lists {chat}"),
-            Self::TakesPart(true) => f.write_str("takes part"),
-            Self::TakesPart(false) => f.write_str("takes part no longer"),
+            Self::ContainsChat(chat) => write!(f, "contains chat {chat}"),
+            Self::Joined(true) => f.write_str("joined"),
+            Self::Joined(false) => f.write_str("left"),
         }
     }
 }
@@ -277,8 +279,11 @@ mod tests {
 
     #[test]
     fn a_note_of_a_channel_is_shown_in_a_line() {
-        let settles = |second| OfChannel::Settles { second, digest: "0f".into() }.to_string();
-        assert_eq!([settles(false), settles(true)], ["settles 0f", "second settles 0f"]);
-        assert_eq!(OfChannel::LetGo.to_string(), "let go");
+        let settles = |second| OfChannel::Stable { second, digest: "0f".into() }.to_string();
+        assert_eq!(
+            [settles(false), settles(true)],
+            ["state stable: 0f", "second connection: state stable: 0f"]
+        );
+        assert_eq!(OfChannel::Unsubscribed.to_string(), "unsubscribed");
     }
 }

@@ -97,7 +97,7 @@ impl Observer {
         let Some(seen) = self.all().remove(channel) else { return };
         self.give_up(&seen, by);
         if seen.state.is_some() {
-            OfChannel::LetGo.note(&self.record, channel);
+            OfChannel::Unsubscribed.note(&self.record, channel);
         }
     }
 
@@ -127,7 +127,7 @@ impl Observer {
                 None => gone.push(channel.clone()),
                 Some(state) => {
                     let note =
-                        if seen.state.is_none() { OfChannel::Known } else { OfChannel::Stirs };
+                        if seen.state.is_none() { OfChannel::Received } else { OfChannel::Changed };
                     if seen.state.is_none() || !seen.is_changed {
                         note.note(&self.record, channel);
                     }
@@ -146,14 +146,14 @@ impl Observer {
         for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_changed) {
             seen.is_changed = false;
             let digest = seen.state.as_ref().map(digest).unwrap_or_default();
-            OfChannel::Settles { second: false, digest }.note(&self.record, channel);
+            OfChannel::Stable { second: false, digest }.note(&self.record, channel);
         }
     }
 
     /// Notes that a channel no longer exists.
     fn remove_channel(&self, channel: &str) {
         let Some(seen) = self.all().remove(channel) else { return };
-        OfChannel::Gone.note(&self.record, channel);
+        OfChannel::Removed.note(&self.record, channel);
         self.give_up(&seen, Call::NONE);
         if seen.asked > 0 {
             self.all().insert(channel.to_owned(), Seen { asked: seen.asked, ..Seen::default() });
@@ -190,12 +190,12 @@ impl Observer {
             session.chats.iter().map(|chat| chat.resource.clone()).collect();
         chats
             .difference(&seen.chats)
-            .for_each(|chat| OfChannel::Lists(chat.clone()).note(&self.record, SESSION));
+            .for_each(|chat| OfChannel::ContainsChat(chat.clone()).note(&self.record, SESSION));
         seen.chats = chats;
         let takes_part =
             session.active_clients.iter().any(|active| active.client_id == self.client);
         if takes_part != seen.takes_part {
-            OfChannel::TakesPart(takes_part).note(&self.record, SESSION);
+            OfChannel::Joined(takes_part).note(&self.record, SESSION);
             seen.takes_part = takes_part;
         }
     }

@@ -133,7 +133,7 @@ impl SecondConnection {
 
     fn remove_channel(&mut self, channel: &str) {
         if self.copies.remove(channel).is_some() {
-            OfChannel::Settles { second: true, digest: String::new() }.note(&self.record, channel);
+            OfChannel::Stable { second: true, digest: String::new() }.note(&self.record, channel);
         }
     }
 
@@ -163,7 +163,7 @@ impl SecondConnection {
         self.settles = None;
         for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_changed) {
             copy.is_changed = false;
-            OfChannel::Settles { second: true, digest: digest(&copy.state) }
+            OfChannel::Stable { second: true, digest: digest(&copy.state) }
                 .note(&self.record, channel);
         }
     }

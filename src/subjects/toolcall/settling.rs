@@ -31,7 +31,7 @@ pub(super) async fn observe(
                     return;
                 }
                 if settles.is_none() {
-                    channels.iter().for_each(|channel| OfChannel::Stirs.note(&record, channel));
+                    channels.iter().for_each(|channel| OfChannel::Changed.note(&record, channel));
                 }
                 settles = Some(Instant::now() + SETTLES);
             }
@@ -40,9 +40,9 @@ pub(super) async fn observe(
                 for channel in &channels {
                     // A channel that is not in memory has its saved state.
                     if let Some(state) = resources.state(channel).or_else(|| archive::kept(&disk, channel)) {
-                        OfChannel::Settles { second: false, digest: digest(&state) }.note(&record, channel);
+                        OfChannel::Stable { second: false, digest: digest(&state) }.note(&record, channel);
                     } else if archive::is_gone(&disk, channel) {
-                        OfChannel::Gone.note(&record, channel);
+                        OfChannel::Removed.note(&record, channel);
                     }
                 }
             }

@@ -283,7 +283,7 @@ impl WindowUser {
                     self.window.observer.let_go(&channel, call);
                     client.unsubscribe(&channel);
                 }
-                self.host.record.answered(call, "let go");
+                self.host.record.answered(call, "unsubscribed");
             }
             ToolcallOperation::NewChat {} => {
                 let name = format!("n{}", call.0);

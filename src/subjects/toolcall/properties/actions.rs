@@ -92,7 +92,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
                         happened.entry(*call).or_insert(event.at);
                     })
                 }
-                Some(OfChannel::LetGo | OfChannel::Gone) => {
+                Some(OfChannel::Unsubscribed | OfChannel::Removed) => {
                     titles.remove(host(event));
                     None
                 }
@@ -166,9 +166,9 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         }
         let EventKind::Observed { saw, .. } = &event.what else { continue };
         let title = match saw.downcast_ref() {
-            Some(OfChannel::Title(title) | OfChannel::Lists(title)) => title,
+            Some(OfChannel::Title(title) | OfChannel::ContainsChat(title)) => title,
             // A user that starts to watch again sees everything at once.
-            Some(OfChannel::LetGo | OfChannel::Gone) => {
+            Some(OfChannel::Unsubscribed | OfChannel::Removed) => {
                 newest.retain(|(user, _), _| *user != host(event));
                 continue;
             }

@@ -64,19 +64,19 @@ impl<'a> ReplicaCheck<'_, 'a> {
     fn pass(&mut self, at: Time, host: &'a str, channel: &'a str, note: &'a OfChannel) {
         let is_server = self.story.cx.servers.contains(&host);
         match note {
-            OfChannel::Stirs | OfChannel::Known if is_server => {
+            OfChannel::Changed | OfChannel::Received if is_server => {
                 self.compare_all(at);
                 self.truth.insert(channel, None);
             }
-            OfChannel::Gone if is_server => drop(self.truth.insert(channel, Some((GONE, at)))),
-            OfChannel::Settles { digest, .. } if is_server => {
+            OfChannel::Removed if is_server => drop(self.truth.insert(channel, Some((GONE, at)))),
+            OfChannel::Stable { digest, .. } if is_server => {
                 self.truth.insert(channel, Some((digest, at)));
             }
-            OfChannel::Stirs | OfChannel::Known => self.rests(host, channel, false, None, at),
-            OfChannel::Settles { digest, second } => {
+            OfChannel::Changed | OfChannel::Received => self.rests(host, channel, false, None, at),
+            OfChannel::Stable { digest, second } => {
                 self.rests(host, channel, *second, Some((digest, at)), at)
             }
-            OfChannel::LetGo | OfChannel::Gone => {
+            OfChannel::Unsubscribed | OfChannel::Removed => {
                 self.compare(host, channel, false, at);
                 self.known.remove(&(host, channel, false));
             }
@@ -219,7 +219,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                 }
             }
             EventKind::Observed { stream, saw }
-                if saw.downcast_ref() == Some(&OfChannel::Known) =>
+                if saw.downcast_ref() == Some(&OfChannel::Received) =>
             {
                 let own = unheard.iter_mut().filter(|(client, _)| window(client) == host(event));
                 own.for_each(|(_, unheard)| _ = unheard.remove(&*stream.0));

@@ -207,7 +207,7 @@ impl<'a> Story<'a> {
             }
             EventKind::Observed { stream, saw } => match (saw.downcast_ref(), saw.downcast_ref()) {
                 (Some(note), _) => self.call_noted(stream, note, at, host, owners),
-                (_, Some(OfChannel::Known)) => {
+                (_, Some(OfChannel::Received)) => {
                     self.look_ends(host, &stream.0, at);
                     self.watch_spans.push(WatchSpan {
                         host,
@@ -216,15 +216,13 @@ impl<'a> Story<'a> {
                         to: NEVER,
                     });
                 }
-                (_, Some(OfChannel::LetGo | OfChannel::Gone)) => {
+                (_, Some(OfChannel::Unsubscribed | OfChannel::Removed)) => {
                     self.look_ends(host, &stream.0, at)
                 }
-                (_, Some(OfChannel::TakesPart(true))) => {
+                (_, Some(OfChannel::Joined(true))) => {
                     self.parts.push(WatchSpan { host, channel: &stream.0, from: at, to: NEVER })
                 }
-                (_, Some(OfChannel::TakesPart(false))) => {
-                    ends(&mut self.parts, host, &stream.0, at)
-                }
+                (_, Some(OfChannel::Joined(false))) => ends(&mut self.parts, host, &stream.0, at),
                 _ => {}
             },
             EventKind::Ended { stream, .. } => {

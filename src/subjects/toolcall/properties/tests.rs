@@ -65,18 +65,18 @@ fn noted(shown: &str) -> Data {
         let what = became().into_iter().find(|became| became.to_string() == what).expect("a note");
         return Data::of(OfCall { by, call: call.to_owned(), what });
     }
-    let (first, rest) = shown.split_once(' ').unwrap_or((shown, ""));
-    Data::of(match first {
-        "settles" => OfChannel::Settles { second: false, digest: rest.to_owned() },
-        "second" => OfChannel::Settles { second: true, digest: rest.replace("settles ", "") },
-        "title" => OfChannel::Title(rest.to_owned()),
-        "lists" => OfChannel::Lists(rest.to_owned()),
-        "takes" => OfChannel::TakesPart(rest == "part"),
-        _ => [OfChannel::Stirs, OfChannel::Known, OfChannel::LetGo, OfChannel::Gone]
+    let rest = |prefix: &str| shown.strip_prefix(prefix).map(str::to_owned);
+    let stable = |second| move |digest| OfChannel::Stable { second, digest };
+    let note = rest("state stable: ").map(stable(false));
+    let note = note.or_else(|| rest("second connection: state stable: ").map(stable(true)));
+    let note = note.or_else(|| rest("title ").map(OfChannel::Title));
+    let note = note.or_else(|| rest("contains chat ").map(OfChannel::ContainsChat));
+    let joined = [true, false].map(OfChannel::Joined);
+    let mut others =
+        [OfChannel::Changed, OfChannel::Received, OfChannel::Unsubscribed, OfChannel::Removed]
             .into_iter()
-            .find(|note| note.to_string() == shown)
-            .expect("a note"),
-    })
+            .chain(joined);
+    Data::of(note.or_else(|| others.find(|note| note.to_string() == shown)).expect("a note"))
 }
 
 fn rejected(why: &str) -> Answer {
@@ -110,11 +110,11 @@ fn accepted(scripted: ScriptedRun, ms: u64, conn: &str) -> ScriptedRun {
 
 fn looks(scripted: ScriptedRun, ms: u64, host: &str) -> ScriptedRun {
     saw(
-        saw(saw(scripted, ms, host, "s1", "known"), ms, host, "c1", "known"),
+        saw(saw(scripted, ms, host, "s1", "state received"), ms, host, "c1", "state received"),
         ms,
         host,
         "s1",
-        "takes part",
+        "joined",
     )
 }
 
@@ -189,8 +189,13 @@ fn an_older_connection_is_a_live_one() {
 
 #[test]
 fn a_connected_client_that_unsubscribed_may_be_failed() {
-    let scripted =
-        saw(calls(here_until(None), 1_000, "call-1", "client"), 5_000, "client", "c1", "let go");
+    let scripted = saw(
+        calls(here_until(None), 1_000, "call-1", "client"),
+        5_000,
+        "client",
+        "c1",
+        "unsubscribed",
+    );
     holds(&failed(scripted, 5_010, "client"), no_live_client_failed);
 }
 
@@ -360,7 +365,7 @@ fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place()
         ]
     );
     holds(&placed(Some(10_000), 10_000 + GRACE), returning_keeps);
-    let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "let go");
+    let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "unsubscribed");
     let released = milestone(
         let_go,
         10_001,
@@ -403,7 +408,7 @@ fn a_connection_without_a_subscription_keeps_no_place() {
 fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_opening() {
     let scripted = |looked: u64| {
         let scripted = accepted(history().conn(1, 10, Some(10_000)), 20, "1");
-        let scripted = saw(scripted, looked, "client", "s1", "known").asked_as(
+        let scripted = saw(scripted, looked, "client", "s1", "state received").asked_as(
             1,
             9_400,
             Class::InFlight,
@@ -428,7 +433,7 @@ fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_op
 fn an_unwatched_channel_is_released_at_once() {
     let asked = calls(here_until(None), 1_000, "call-1", "client");
     let scripted = asked.asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
-    let scripted = saw(scripted, 5_000, "client", "c1", "let go");
+    let scripted = saw(scripted, 5_000, "client", "c1", "unsubscribed");
     holds(&over(scripted.clone(), 5_000 + MOMENT, "failed (released)"), released_at_once);
     assert_eq!(
         violations(&over(scripted.clone(), 5_001 + MOMENT, "failed (released)"), released_at_once),
@@ -446,7 +451,7 @@ fn an_unwatched_channel_is_released_at_once() {
             "unwatch",
             r#"{"channel":"c1"}"#,
         );
-        saw(scripted, 5_000, "client", "c1", "let go")
+        saw(scripted, 5_000, "client", "c1", "unsubscribed")
     };
     holds(&released(here_until(None).died("server", 1_000)), released_at_once);
     assert_eq!(violations(&released(here_until(None)), released_at_once).len(), 1);
@@ -659,8 +664,14 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
             "toolcall.host.initialized",
             &[("conn", "2"), ("client", "client2")],
         );
-        let two = saw(saw(two, 30, "client2", "s1", "known"), 30, "client2", "c1", "known");
-        let two = part.into_iter().fold(two, |two, ms| saw(two, ms, "client2", "s1", "takes part"));
+        let two = saw(
+            saw(two, 30, "client2", "s1", "state received"),
+            30,
+            "client2",
+            "c1",
+            "state received",
+        );
+        let two = part.into_iter().fold(two, |two, ms| saw(two, ms, "client2", "s1", "joined"));
         calls(two, 9_000, "call-1", "client")
     };
     holds(&scripted(None), owner_can_run);
@@ -672,24 +683,24 @@ fn a_window_that_does_not_take_part_offers_no_tools() {
             8_990,
             "client2",
             "s1",
-            "takes part",
+            "joined",
         )
     };
-    assert_eq!(violations(&parted("stirs"), owner_can_run).len(), 1);
-    holds(&parted("takes part no longer"), owner_can_run);
+    assert_eq!(violations(&parted("state changed"), owner_can_run).len(), 1);
+    holds(&parted("left"), owner_can_run);
 }
 
 #[test]
 fn stable_states_are_equal() {
     let scripted = |known: &str| {
         let scripted = saw(
-            saw(here_until(None), 1_000, "server", "c1", "stirs"),
+            saw(here_until(None), 1_000, "server", "c1", "state changed"),
             1_200,
             "server",
             "c1",
-            "settles aa",
+            "state stable: aa",
         );
-        saw(scripted, 1_210, "client", "c1", &format!("settles {known}")).horizon(20_000)
+        saw(scripted, 1_210, "client", "c1", &format!("state stable: {known}")).horizon(20_000)
     };
     holds(&scripted("aa"), replicas_converge);
     assert_eq!(
@@ -699,13 +710,21 @@ fn stable_states_are_equal() {
         ]
     );
     holds(&scripted("bb").kills(1_300, 19_500), replicas_converge);
-    let gone =
-        saw(saw(scripted("aa"), 5_000, "server", "c1", "stirs"), 5_200, "server", "c1", "gone");
+    let gone = saw(
+        saw(scripted("aa"), 5_000, "server", "c1", "state changed"),
+        5_200,
+        "server",
+        "c1",
+        "removed",
+    );
     assert_eq!(violations(&gone, replicas_converge).len(), 1);
-    holds(&saw(gone, 5_100, "client", "c1", "gone"), replicas_converge);
+    holds(&saw(gone, 5_100, "client", "c1", "removed"), replicas_converge);
     assert_eq!(
-        violations(&saw(scripted("bb"), 10_000, "client", "c1", "settles aa"), replicas_converge)
-            .len(),
+        violations(
+            &saw(scripted("bb"), 10_000, "client", "c1", "state stable: aa"),
+            replicas_converge
+        )
+        .len(),
         1
     );
 }
@@ -714,21 +733,21 @@ fn stable_states_are_equal() {
 fn a_dead_client_loses_its_state() {
     let scripted = || {
         let scripted = saw(
-            saw(here_until(None), 1_000, "server", "c1", "stirs"),
+            saw(here_until(None), 1_000, "server", "c1", "state changed"),
             1_200,
             "server",
             "c1",
-            "settles aa",
+            "state stable: aa",
         );
-        saw(scripted, 1_210, "client", "c1", "settles aa").horizon(20_000)
+        saw(scripted, 1_210, "client", "c1", "state stable: aa").horizon(20_000)
     };
     let truth = |scripted, digest: &str| {
         saw(
-            saw(scripted, 3_000, "server", "c1", "stirs"),
+            saw(scripted, 3_000, "server", "c1", "state changed"),
             3_200,
             "server",
             "c1",
-            &format!("settles {digest}"),
+            &format!("state stable: {digest}"),
         )
     };
     assert_eq!(violations(&truth(scripted(), "bb"), replicas_converge).len(), 1);
@@ -736,7 +755,7 @@ fn a_dead_client_loses_its_state() {
         &truth(scripted().died("client", 2_000).started("client", 2_500), "bb"),
         replicas_converge,
     );
-    let known = |scripted| saw(scripted, 4_000, "client", "c1", "settles bb");
+    let known = |scripted| saw(scripted, 4_000, "client", "c1", "state stable: bb");
     assert_eq!(violations(&known(scripted()), replicas_converge).len(), 1);
     holds(&known(scripted().died("server", 2_000).started("server", 2_500)), replicas_converge);
 }
@@ -846,9 +865,9 @@ fn operations_of_one_window_happen_in_order() {
     let seen = |first: &str, then: &str| {
         saw(saw(asked.clone(), 1_000, "client2", "s1", first), 1_010, "client2", "s1", then)
     };
-    holds(&seen("title client 1", "lists n2"), in_order);
+    holds(&seen("title client 1", "contains chat n2"), in_order);
     assert_eq!(
-        violations(&seen("lists n2", "title client 1"), in_order),
+        violations(&seen("contains chat n2", "title client 1"), in_order),
         ["call 1: it took effect after call 2, which client requested later (at 1.010 s)"]
     );
     holds(
@@ -874,7 +893,7 @@ fn operations_of_one_window_happen_in_order() {
     let lost = asked.clone().failed(1, 300, "lost");
     holds(
         &saw(
-            saw(lost, 1_000, "client2", "s1", "lists n2"),
+            saw(lost, 1_000, "client2", "s1", "contains chat n2"),
             1_010,
             "client2",
             "s1",
@@ -893,7 +912,7 @@ fn operations_of_one_window_happen_in_order() {
     let reloaded = reloaded.asked_as(3, 200, Class::InFlight, "new-chat", "{}");
     holds(
         &saw(
-            saw(reloaded, 1_000, "client2", "s1", "lists n3"),
+            saw(reloaded, 1_000, "client2", "s1", "contains chat n3"),
             1_010,
             "client2",
             "s1",
@@ -908,7 +927,7 @@ fn operations_of_one_window_happen_in_order() {
             .started(host, 130);
         let scripted = scripted.asked_as(2, 200, Class::InFlight, "new-chat", "{}");
         saw(
-            saw(scripted, 1_000, "client2", "s1", "lists n2"),
+            saw(scripted, 1_000, "client2", "s1", "contains chat n2"),
             1_010,
             "client2",
             "s1",
@@ -920,7 +939,7 @@ fn operations_of_one_window_happen_in_order() {
     // A host that forgets the outcome of a call may perform it again.
     let scripted = |asked: ScriptedRun| {
         saw(
-            saw(asked, 1_000, "client2", "s1", "lists n2"),
+            saw(asked, 1_000, "client2", "s1", "contains chat n2"),
             1_010,
             "client2",
             "s1",
@@ -991,7 +1010,7 @@ fn a_client_receives_a_refusal() {
     holds(&gone("client", "c1"), rejections_are_handled);
     assert_eq!(violations(&gone("client", "s1"), rejections_are_handled).len(), 1);
     assert_eq!(violations(&gone("client2", "c1"), rejections_are_handled).len(), 1);
-    let let_go = saw(scripted(), 1_005, "client", "c1", "let go");
+    let let_go = saw(scripted(), 1_005, "client", "c1", "unsubscribed");
     assert_eq!(
         violations(&let_go, rejections_are_handled).len(),
         1,

@@ -83,7 +83,8 @@ impl<'a> WaitRecord<'a> {
                     record.joined.push((host(event), event.at, event.at));
                 }
                 EventKind::Observed { stream, saw }
-                    if &*stream.0 == SESSION && saw.downcast_ref() == Some(&OfChannel::Known) =>
+                    if &*stream.0 == SESSION
+                        && saw.downcast_ref() == Some(&OfChannel::Received) =>
                 {
                     record.joined.push((host(event), event.at, event.at));
                 }

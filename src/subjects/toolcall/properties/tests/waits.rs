@@ -39,7 +39,7 @@ fn the_host_does_not_wait_for_a_connected_client_that_watches() {
         1,
         "an older connection is one"
     );
-    let let_go = saw(accepted(back(), 10_000, "2"), 10_100, "client", "c1", "let go");
+    let let_go = saw(accepted(back(), 10_000, "2"), 10_100, "client", "c1", "unsubscribed");
     holds(&waits(let_go, "c1", 5_000, 30_000), waits_have_causes);
 }
 
@@ -109,10 +109,11 @@ fn a_removed_session_has_no_places() {
         4_000,
         "client",
         "s1",
-        "known",
+        "state received",
     );
     holds(
-        &waits(saw(anew, 4_500, "client", "s1", "let go"), "s1", 5_000, 20_000).horizon(60_000),
+        &waits(saw(anew, 4_500, "client", "s1", "unsubscribed"), "s1", 5_000, 20_000)
+            .horizon(60_000),
         waits_have_causes,
     );
 }
