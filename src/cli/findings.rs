@@ -266,17 +266,17 @@ impl Findings {
     pub fn of_hunt(&self) -> json::HuntRecord {
         let properties =
             self.broke.iter().map(|(property, runs)| ((*property).to_owned(), *runs)).collect();
-        let (subject, kept, like) =
+        let (subject, saved, duplicates) =
             (self.subject.name().to_owned(), self.saved.len() as u64, self.duplicates);
-        json::HuntRecord { subject, properties, kept, like, ..json::HuntRecord::default() }
+        json::HuntRecord { subject, properties, saved, duplicates, ..json::HuntRecord::default() }
     }
 
     /// Returns the JSON record of a sweep of a file, with only the fields about findings filled in.
     /// The sweep fills in the rest.
     pub fn of_sweep(&self, file: &Path) -> json::SweepRecord {
-        let (file, kept, like) =
+        let (file, saved, duplicates) =
             (file.display().to_string(), self.saved.len() as u64, self.duplicates);
-        json::SweepRecord { file, kept, like, ..json::SweepRecord::default() }
+        json::SweepRecord { file, saved, duplicates, ..json::SweepRecord::default() }
     }
 
     /// Returns the last lines of the output: the violations, the saved findings, and the findings

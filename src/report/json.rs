@@ -211,9 +211,9 @@ pub struct HuntRecord {
     /// The number of schedules that violated each property, by the property's name.
     pub properties: BTreeMap<String, u64>,
     /// The number of saved findings.
-    pub kept: u64,
+    pub saved: u64,
     /// The number of failed schedules that duplicate a saved finding.
-    pub like: u64,
+    pub duplicates: u64,
     /// The digests of all runs, chained in order.
     pub digest: String,
     /// The coverage of the faults, by fault word.
@@ -291,9 +291,9 @@ pub struct SweepRecord {
     /// made.
     pub broke: u64,
     /// The number of saved findings.
-    pub kept: u64,
+    pub saved: u64,
     /// The number of failed runs that duplicate a saved finding.
-    pub like: u64,
+    pub duplicates: u64,
     /// The digests of all runs, chained in order.
     pub digest: String,
     /// The outcomes of each fault, by its name: the number of runs per outcome.

@@ -53,7 +53,7 @@ fn a_hunt_prints_its_findings_a_summary_and_the_totals() {
     let [finds @ .., RecordKind::Hunt(hunt), RecordKind::Totals(totals)] = &lines[..] else {
         panic!("{lines:?}")
     };
-    assert_eq!((finds.len() as u64, hunt.schedules, totals.schedules), (hunt.kept, 40, 40));
+    assert_eq!((finds.len() as u64, hunt.schedules, totals.schedules), (hunt.saved, 40, 40));
     assert!(hunt.broke > 0 && hunt.properties.contains_key("gap_free"), "{hunt:?}");
     for find in finds {
         let RecordKind::Find(find) = find else { panic!("{find:?}") };
