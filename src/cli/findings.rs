@@ -158,14 +158,11 @@ impl Findings {
             Drawn { subject: &self.subject, plan, broken, engine: Engine::Event, replay: &replay };
         let folder = page.pictures.as_deref();
         let path = folder.map(|folder| folder.join(name).with_extension("html"));
-        // A run that got stuck has no history, and would get stuck again.
-        let stuck = history.events.is_empty();
-        let again =
-            if stuck { Repeated::default() } else { drawn.repeat(history, path.as_deref()) };
-        let picture = again.picture;
+        let first = Some(history).filter(|first| !first.events.is_empty());
+        let Repeated { history: again, picture } = drawn.repeat(first, path.as_deref());
         let failure = StoryFailure {
             plan,
-            history: again.history.as_ref().unwrap_or(history),
+            history: again.as_ref().unwrap_or(history),
             broken,
             origin: Some(origin),
             replay: &replay,

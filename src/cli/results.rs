@@ -1,5 +1,7 @@
 //! The text output of `run`.
 
+use std::collections::BTreeSet;
+
 use crate::frontend::{Drawn, Repeated, picture_file, place, plain};
 use crate::history::History;
 use crate::hunt::{FailedRun, main_problem};
@@ -33,23 +35,18 @@ pub(super) fn summarize(
         .map(|line| line + "\n")
         .collect();
     page.print(&format!("\n{totals}"))?;
-    let mut seen: Vec<(&str, &Violation)> = Vec::new();
-    let mut again = String::new();
+    let (mut seen, mut again) = (BTreeSet::new(), String::new());
     for (ran, story) in ran.iter().zip(stories) {
         let Some(story) = story else { continue };
-        let main = ran.main_violation().map(|(main, _)| (ran.subject.name(), main));
-        let is_like = |(subject, main): &(&str, &Violation)| {
-            let like = |it: &(&str, &Violation)| {
-                (it.0, it.1.property, it.1.kind) == (*subject, main.property, main.kind)
-            };
-            seen.iter().any(like)
-        };
-        if main.as_ref().is_some_and(is_like) {
-            again += &ran.one_line();
-            continue;
+        let main = ran.main_violation();
+        let like = main.map(|(main, _)| (ran.subject.name(), main.property, main.kind.name));
+        match main {
+            Some((main, seed)) if like.is_some_and(|like| !seen.insert(like)) => {
+                let sentence = report::sentence(main);
+                again += &format!("  {} --seed {seed}: {sentence}\n", ran.row.scenario);
+            }
+            _ => page.print(&format!("\n{story}"))?,
         }
-        seen.extend(main);
-        page.print(&format!("\n{story}"))?;
     }
     if !again.is_empty() {
         page.print(&format!(
@@ -65,12 +62,6 @@ impl ScenarioRun {
     fn main_violation(&self) -> Option<(&Violation, u64)> {
         let failed = self.tally.failed.first().filter(|_| self.scenario.expect.breaks.is_none())?;
         Some((main_problem(&failed.broken)?, failed.plan.seed))
-    }
-
-    /// Returns the failure as one line: the file, the seed, and the sentence of its main violation.
-    fn one_line(&self) -> String {
-        let Some((main, seed)) = self.main_violation() else { return String::new() };
-        format!("  {} --seed {seed}: {}\n", self.row.scenario, report::sentence(main))
     }
 }
 
@@ -165,9 +156,7 @@ fn first(
         .as_deref()
         .map(|folder| picture_file(folder, plan, broken, &ran.scenario.path));
     let nothing = History::default();
-    // A run that got stuck has no history, and would get stuck again.
-    let Repeated { history: again, picture } =
-        history.as_ref().map(|first| drawn.repeat(first, path.as_deref())).unwrap_or_default();
+    let Repeated { history: again, picture } = drawn.repeat(history.as_ref(), path.as_deref());
     let history = again.as_ref().or(history.as_ref()).unwrap_or(&nothing);
     story::failure(
         &StoryFailure { plan, history, broken, origin: None, replay, picture: picture.as_deref() },

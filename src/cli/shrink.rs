@@ -55,7 +55,7 @@ pub fn shrink(
     let drawn = Drawn { subject, plan, broken, engine: Engine::Event, replay: &replay };
     let name = Path::new(out.file_name().unwrap_or_default()).with_extension("html");
     let path = page.pictures.as_ref().map(|folder| folder.join(name));
-    let Repeated { history: again, picture } = drawn.repeat(history, path.as_deref());
+    let Repeated { history: again, picture } = drawn.repeat(Some(history), path.as_deref());
     let failure = StoryFailure {
         plan,
         history: again.as_ref().unwrap_or(history),

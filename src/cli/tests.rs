@@ -13,7 +13,7 @@ mod lines;
 /// A subject with a row in each table, whose hosts do nothing.
 struct SilentSubject;
 
-/// What its user can ask for.
+/// The operations of its user.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Ask {

@@ -47,8 +47,10 @@ pub(crate) struct Repeated {
 
 impl Drawn<'_> {
     /// Repeats the run, and draws it into this file if there is one. `first` is the history of the
-    /// first run.
-    pub fn repeat(&self, first: &History, path: Option<&Path>) -> Repeated {
+    /// first run. A run that got stuck has no history; it would get stuck again, so it is not
+    /// repeated.
+    pub fn repeat(&self, first: Option<&History>, path: Option<&Path>) -> Repeated {
+        let Some(first) = first else { return Repeated::default() };
         let history = self.detailed();
         let picture = path.map(|path| {
             let drawn = history.as_ref().map_err(String::clone);
@@ -131,7 +133,7 @@ mod tests {
                 file(&folder, drawn.plan, drawn.broken, Path::new("scenarios/counter/a.b.toml"));
             assert_eq!(path, folder.join("counter-gap-free-a.b-1.html"));
             assert_eq!(
-                drawn.repeat(&History::default(), Some(&path)).picture.unwrap(),
+                drawn.repeat(Some(&History::default()), Some(&path)).picture.unwrap(),
                 path.display().to_string()
             );
             let page = std::fs::read_to_string(&path).unwrap();
@@ -152,7 +154,7 @@ mod tests {
     fn the_reason_for_a_missing_picture_is_one_line() {
         failure(|drawn| {
             let why = drawn
-                .repeat(&History::default(), Some(Path::new("/dev/null/pictures/a.html")))
+                .repeat(Some(&History::default()), Some(Path::new("/dev/null/pictures/a.html")))
                 .picture
                 .unwrap();
             assert!(

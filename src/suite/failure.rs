@@ -69,10 +69,8 @@ pub fn unless_good(
     }
     let draw = |failed: &FailedRun, replay: &str| {
         let FailedRun { plan, broken, history } = failed;
-        // A run that got stuck has no history, and would get stuck again.
-        let Some(first) = history else { return Repeated::default() };
         let path = picture_file(Path::new(PICTURES), plan, broken, &scenario.path);
-        Drawn { subject, plan, broken, engine, replay }.repeat(first, Some(&path))
+        Drawn { subject, plan, broken, engine, replay }.repeat(history.as_ref(), Some(&path))
     };
     let manner = FailureOptions {
         engine,

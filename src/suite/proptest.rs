@@ -66,7 +66,7 @@ pub fn check(subject: impl Subject, plan: &Plan) -> Result<(), TestCaseError> {
     let replay = "reknit replay FILE, with the scenario file below";
     let broken = &run.broken;
     let drawn = Drawn { subject: &subject, plan, broken, engine: Engine::Event, replay };
-    let again = drawn.repeat(&run.history, None);
+    let again = drawn.repeat(Some(&run.history), None);
     let history = again.history.as_ref().unwrap_or(&run.history);
     let story = StoryFailure { plan, history, broken, origin: None, replay, picture: None };
     let file = ScenarioFile::of_plan(plan.clone(), "A plan that a property test drew").to_toml();

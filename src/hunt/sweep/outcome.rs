@@ -55,7 +55,7 @@ impl FaultOutcome {
     }
 }
 
-/// What the users saw in a run.
+/// The results of a run as its users saw them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UserView {
     /// For each host and stream: the bytes delivered to the user, and how the stream ended.

@@ -32,7 +32,7 @@ use crate::wire::{RequestId, method, read, response_text};
 /// The maximum length of an id that a client chooses.
 const LONGEST_ID: usize = 256;
 
-/// The longest wait of a read. No client can tell it from a longer one.
+/// The longest wait of a read. Clients cannot distinguish it from a longer wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 /// The outcome of a request that is not refused.

@@ -153,8 +153,8 @@ fn path_of(rest: &str) -> Result<String, DirectoryError> {
     Ok(if path.starts_with('/') { path.into_owned() } else { format!("/{path}") })
 }
 
-/// Whether a `%` is not followed by two hexadecimal digits. The decoder would keep it as it is, and
-/// the command would run in a directory that nobody named.
+/// Whether a `%` is not followed by two hexadecimal digits. The decoder would keep such a
+/// `%`, and the command would run in a directory that the client did not request.
 fn escapes_are_broken(text: &str) -> bool {
     text.split('%').skip(1).any(|behind| {
         let mut digits = behind.bytes();

@@ -230,7 +230,7 @@ pub struct Exited {
     pub sandbox_denied: bool,
 }
 
-/// The exit code that stands for an unknown one.
+/// The value for an unknown exit code.
 pub const UNKNOWN_EXIT_CODE: i32 = -1;
 
 /// Reads an exit code that may be `null`; it is unknown then.

@@ -11,7 +11,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restrictions {
-    /// What the command may do with files and the network.
+    /// The policy for files and the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Value>,
     /// Whether the command may reach the network only through a proxy of the server.
@@ -39,13 +39,13 @@ pub struct Sandbox {
     _windows_sandbox_level: WindowsLevel,
 }
 
-/// What a sandbox permits.
+/// The rights that a sandbox grants.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum Permissions {
     /// Everything.
     Disabled,
-    /// What the server must enforce.
+    /// Limited rights: the server must enforce the limits.
     Managed {
         /// The permitted files.
         file_system: FileSystem,
