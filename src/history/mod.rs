@@ -498,6 +498,7 @@ mod tests {
             generation,
             opened: Time::ZERO,
             over: (None, None),
+            received: (None, None),
         };
         let conns = [
             ("a#1", Some(1)),

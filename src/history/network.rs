@@ -33,6 +33,8 @@ pub struct Connection {
     /// When the user of each end first dropped it, shut it down or learned of its death: (client,
     /// server).
     pub over: (Option<Time>, Option<Time>),
+    /// When data last arrived at each end: (client, server).
+    pub received: (Option<Time>, Option<Time>),
 }
 
 /// How one end of a connection ended.

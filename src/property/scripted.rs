@@ -324,6 +324,7 @@ impl ScriptedRun {
             generation: Some(n.into()),
             opened,
             over: (over, over),
+            received: (None, None),
         });
         let fields = [
             ("generation", MilestoneValue::Number(n.into())),
@@ -346,6 +347,7 @@ impl ScriptedRun {
             generation: None,
             opened: Time(opened),
             over: (over, over),
+            received: (None, None),
         };
         self.history.conns.push(conn);
         self
@@ -362,8 +364,15 @@ impl ScriptedRun {
             generation: None,
             opened: Time(opened),
             over: (over, over),
+            received: (None, None),
         };
         self.history.conns.push(conn);
+        self
+    }
+
+    /// The server last received data at this time, over the connection that was opened last.
+    pub fn received(mut self, ms: u64) -> Self {
+        self.history.conns.last_mut().expect("a connection").received.1 = Some(Time(ms));
         self
     }
 

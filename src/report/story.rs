@@ -263,6 +263,7 @@ pub(crate) mod tests {
                 generation,
                 opened,
                 over,
+                received: (None, None),
             });
         }
     }

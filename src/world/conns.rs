@@ -368,6 +368,7 @@ impl Conns {
             generation: None,
             opened,
             over: (None, None),
+            received: (None, None),
         }
     }
 }

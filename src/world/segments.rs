@@ -479,6 +479,13 @@ impl World {
         update_overtaken_ack(direction, n, &mut tcp);
         direction.owed = None; // this segment carries that acknowledgement, too
         direction.delivered += len;
+        if len > 0 {
+            let received = &mut self.history.conns[conn.0].received;
+            match to {
+                Side::Client => received.0 = Some(now),
+                Side::Server => received.1 = Some(now),
+            }
+        }
         direction.finished |= tcp.flags.fin;
         let delivered = direction.delivered;
         for message in direction

@@ -43,6 +43,7 @@ impl SweepLanes {
             generation: None,
             opened: *opened,
             over: (None, None),
+            received: (None, None),
         });
         let history = History { conns: conns.collect(), ..History::default() };
         let mut hosts: Vec<_> =

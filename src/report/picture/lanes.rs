@@ -223,6 +223,7 @@ mod tests {
             generation: None,
             opened,
             over,
+            received: (None, None),
         }
     }
 

@@ -164,6 +164,7 @@ mod tests {
             generation: Some(n),
             opened: Time(0),
             over: (over, None),
+            received: (None, None),
         };
         events.push(Event {
             at: Time(500),

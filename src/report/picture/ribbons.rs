@@ -171,6 +171,7 @@ mod tests {
             generation: Some(generation),
             opened: Time(opened),
             over: (over, over),
+            received: (None, None),
         }
     }
 

@@ -51,6 +51,7 @@ impl HistoryBuilder {
             generation: Some(n),
             opened: Time(at),
             over: (None, None),
+            received: (None, None),
         };
         self.history.conns.push(conn);
         *self.history.milestones.entry(CONNECTED).or_default() += 1;

@@ -490,6 +490,7 @@ mod tests {
             generation: None,
             opened: Time(900),
             over: (None, None),
+            received: (None, None),
         };
         let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
         let (plan, guarantees) = (Plan::new("exec"), Guarantees::default());

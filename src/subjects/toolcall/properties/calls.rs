@@ -213,9 +213,11 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
 /// enough time to be notified.
 fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let [heard, quiet] = [1, 2].map(|moments| call.began.before(story.moment() * moments));
-    let lived = || story.of_client(call.owner, call.began).any(|attached| attached.is_live(heard));
-    !story.is_connected(call.owner, call.began.before(MS))
-        || !lived() && story.is_calm(window(call.owner), quiet, call.began)
+    let accepted = story.attached.iter().take(call.accepted);
+    let own: Vec<_> = accepted.filter(|attached| attached.client == call.owner).collect();
+    let is_connected = own.iter().any(|attached| attached.over > call.began.before(MS));
+    let lived = || own.iter().any(|attached| attached.is_live(heard));
+    !is_connected || !lived() && story.is_calm(window(call.owner), quiet, call.began)
 }
 
 /// Another window that has been connected for a while without faults, watches the chat, and offers

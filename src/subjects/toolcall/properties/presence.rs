@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::story::{CallStory, FailedCall, MS, Story, text, window};
+use super::story::{CallStory, FailedCall, HostConnection, MS, Story, text, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
@@ -97,8 +97,11 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
 /// must have received the end of the call.
 fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     let own = || story.attached.iter().filter(|attached| attached.client == call.owner);
+    // A fault may have held the last data of a client that is gone. The host's silence begins when
+    // that data arrives.
+    let silent = |attached: &HostConnection<'_>| attached.gone.max(attached.received);
     let noticed = own()
-        .map(|attached| attached.over.min(story.later(attached.gone, story.host_detection())))
+        .map(|attached| attached.over.min(story.later(silent(attached), story.host_detection())))
         .max()?;
     let gone = own().map(|attached| attached.gone.min(attached.over)).max()?;
     if noticed >= story.until {

@@ -55,6 +55,8 @@ pub(super) struct HostConnection<'a> {
     pub(super) gone: Time,
     /// The time at which the host's end was over.
     pub(super) over: Time,
+    /// When the host last received data over it.
+    pub(super) received: Time,
     /// For a second connection, the time at which its user asked for it: it subscribes to the
     /// channels that the window watched then.
     second: Option<Time>,
@@ -84,6 +86,15 @@ struct HandshakeAttempt<'a> {
     over: Time,
 }
 
+/// What the host decided when an agent began a call.
+#[derive(Clone, Copy, Default)]
+struct Assignment<'a> {
+    owner: &'a str,
+    chat: &'a str,
+    /// The number of connections that the host had accepted by then.
+    accepted: usize,
+}
+
 /// A tool call.
 pub(super) struct CallStory<'a> {
     pub(super) turn: &'a Stream,
@@ -93,6 +104,9 @@ pub(super) struct CallStory<'a> {
     pub(super) owner: &'a str,
     /// Whether the host chose the owner.
     pub(super) chosen: bool,
+    /// The number of connections that the host had accepted before it assigned the call. The host
+    /// may accept another one later in the same millisecond.
+    pub(super) accepted: usize,
     pub(super) tool: Option<&'a str>,
     pub(super) began: Time,
     pub(super) ready: Option<Time>,
@@ -199,7 +213,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    fn read(&mut self, event: &'a Event, owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>) {
+    fn read(&mut self, event: &'a Event, owners: &mut BTreeMap<&'a str, Assignment<'a>>) {
         let (at, host) = (event.at, host(event));
         match &event.what {
             EventKind::Milestone { name, fields } => {
@@ -298,7 +312,7 @@ impl<'a> Story<'a> {
         name: &str,
         fields: &'a [(&'static str, MilestoneValue)],
         (at, host): (Time, &'a str),
-        owners: &mut BTreeMap<&'a str, (&'a str, &'a str)>,
+        owners: &mut BTreeMap<&'a str, Assignment<'a>>,
     ) {
         match name {
             "toolcall.host.initialized" | "toolcall.host.replayed" | "toolcall.host.reseated" => {
@@ -314,12 +328,14 @@ impl<'a> Story<'a> {
                 });
                 let over = arrived.unwrap_or_else(|| self.host_end(index, at));
                 let second = conn.name.contains("/second").then(|| self.second_asked(conn));
+                let received = conn.received.1.unwrap_or(conn.opened);
                 self.attached.push(HostConnection {
                     conn: index,
                     client: text(fields, "client"),
                     at,
                     gone,
                     over,
+                    received,
                     second,
                 });
             }
@@ -345,9 +361,10 @@ impl<'a> Story<'a> {
                     (arriving.to, arriving.over) = (arriving.to.min(at), arriving.over.min(at))
                 });
             }
-            "toolcall.host.call" => drop(
-                owners.insert(text(fields, "call"), (text(fields, "owner"), text(fields, "chat"))),
-            ),
+            "toolcall.host.call" => {
+                let [call, owner, chat] = ["call", "owner", "chat"].map(|name| text(fields, name));
+                owners.insert(call, Assignment { owner, chat, accepted: self.attached.len() });
+            }
             "toolcall.host.forgotten" => self.forgotten.push((text(fields, "client"), at)),
             // A tool may be stopped before it notes its begin, so the client's milestone counts as
             // the begin.
@@ -379,11 +396,12 @@ impl<'a> Story<'a> {
         note: &'a OfCall,
         at: Time,
         host: &'a str,
-        owners: &BTreeMap<&'a str, (&'a str, &'a str)>,
+        owners: &BTreeMap<&'a str, Assignment<'a>>,
     ) {
         let OfCall { by, call: id, what } = note;
         if let (By::Agent, Became::Calls { tool, of_its_choice }) = (by, what) {
-            let (owner, chat) = owners.get(id.as_str()).copied().unwrap_or_default();
+            let Assignment { owner, chat, accepted } =
+                owners.get(id.as_str()).copied().unwrap_or_default();
             let (chosen, tool) = (!of_its_choice, Some(tool.as_str()));
             let (tools, users, seconds) = (Vec::new(), Vec::new(), Vec::new());
             // An agent may still note a call at the moment in which its host dies.
@@ -394,6 +412,7 @@ impl<'a> Story<'a> {
                 chat,
                 owner,
                 chosen,
+                accepted,
                 tool,
                 began: at,
                 ready: None,

@@ -261,6 +261,17 @@ fn a_half_open_connection_is_noticed_first() {
     assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
+/// A fault may hold a client's last message until after the client is gone. The host's silence
+/// begins when that message arrives.
+#[test]
+fn a_late_message_delays_the_detection() {
+    let half = history().conn_half_over(1, 10, 10_000).received(12_000);
+    let scripted = calls(looks(accepted(half, 20, "1"), 30, "client"), 1_000, "call-1", "client");
+    let bound = 12_000 + DETECTION + GRACE + MOMENT;
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
 /// The host gives up a handshake at its deadline, so a longer one is no excuse.
 #[test]
 fn an_endless_handshake_does_not_extend_the_grace_period() {
@@ -608,6 +619,13 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     );
     holds(&calls(two.clone(), 9_000, "call-1", "client2"), owner_can_run);
     holds(&calls(two.clone(), 1_100, "call-1", "client"), owner_can_run);
+    // The owner returns in the millisecond in which the host assigns the call: only the order of the
+    // two shows whether the host knew.
+    let returns = |scripted: ScriptedRun| accepted(scripted.conn(2, 8_990, None), 9_000, "3");
+    let first = calls(returns(two.clone().by("client")), 9_000, "call-1", "client");
+    holds(&first, owner_can_run);
+    let second = returns(calls(two.clone().by("client"), 9_000, "call-1", "client"));
+    assert_eq!(violations(&second, owner_can_run).len(), 1);
     let given = |scripted: ScriptedRun| {
         violations(&calls(scripted, 9_000, "call-1", "client"), owner_can_run).len()
     };
