@@ -194,8 +194,12 @@ impl Tasks {
                 };
                 self.turns.insert(key, self.all.spawn(work));
             }
+            // The agent may run once more before its task ends.
             HostEffect::Stop { chat, turn } => {
-                self.turns.remove(&(chat, turn)).iter().for_each(AbortHandle::abort);
+                match self.turns.get(&(chat.clone(), turn.clone())) {
+                    Some(playing) => playing.abort(),
+                    None => shared.core().agent_stopped(&chat, &turn),
+                }
             }
         }
     }
@@ -211,6 +215,7 @@ impl Tasks {
             }
             Ok(Done::Turn(chat, turn)) => {
                 core.end_turn(&chat, &turn, true, Instant::now());
+                core.agent_stopped(&chat, &turn);
                 self.turns.remove(&(chat, turn));
             }
             Err(error) => {
@@ -220,7 +225,10 @@ impl Tasks {
                     .find(|(_, handle)| handle.id() == error.id())
                     .map(|(key, _)| key.clone());
                 if let Some((chat, turn)) = of {
-                    core.end_turn(&chat, &turn, false, Instant::now());
+                    if error.is_panic() {
+                        core.end_turn(&chat, &turn, false, Instant::now());
+                    }
+                    core.agent_stopped(&chat, &turn);
                     self.turns.remove(&(chat, turn));
                 }
             }

@@ -138,13 +138,13 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
     }
     // Changes that a user sees in one look have no order.
     let mut newest: BTreeMap<(&str, Window<'_>), (Call, Time)> = BTreeMap::new();
-    let mut seen: BTreeSet<(&str, Call)> = BTreeSet::new();
+    let mut seen: BTreeMap<(&str, Call), usize> = BTreeMap::new();
     // An operation that was in flight when its connection was lost may still take effect at any
     // later time.
     let mut lost: BTreeSet<Call> = BTreeSet::new();
-    let mut done: BTreeMap<Window<'_>, Call> = BTreeMap::new();
+    let mut done: BTreeMap<Window<'_>, (Call, usize)> = BTreeMap::new();
     let mut found = Vec::new();
-    for event in judged(story.cx) {
+    for (index, event) in judged(story.cx).enumerate() {
         if let EventKind::Failed { call, .. } = &event.what {
             lost.insert(*call);
         }
@@ -152,8 +152,11 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             && let Some(Did::Named(_) | Did::Made(_)) = answer.done()
             && let Some(window) = story.window_of(*call)
         {
-            let newest = done.entry(window).or_insert(*call);
-            if *newest > *call {
+            let (newest, answered) = done.entry(window).or_insert((*call, index));
+            // If the answer was lost, the client learns it from a repetition, perhaps after a later
+            // operation is answered. The user saw the effect before.
+            let was_seen = seen.get(&(window.0, *call)).is_some_and(|seen| *seen < *answered);
+            if *newest > *call && !was_seen {
                 found.push(Violation::new(
                     "in_order",
                     *call,
@@ -162,7 +165,9 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
                     fields! { newest: *newest },
                 ));
             }
-            *newest = *call.max(newest);
+            if *call > *newest {
+                (*newest, *answered) = (*call, index);
+            }
         }
         let EventKind::Observed { saw, .. } = &event.what else { continue };
         let title = match saw.downcast_ref() {
@@ -180,11 +185,9 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         let died = story.deaths.iter().any(|death| *death <= event.at);
         // A host that has forgotten the outcome of a call performs it again when an older
         // connection repeats it.
-        if !seen.insert((user, call))
-            || died
-            || lost.contains(&call)
-            || !is_remembered(story, call, event.at)
-        {
+        let is_new = !seen.contains_key(&(user, call));
+        seen.entry((user, call)).or_insert(index);
+        if !is_new || died || lost.contains(&call) || !is_remembered(story, call, event.at) {
             continue;
         }
         let (newest, when) = newest.entry((user, window)).or_insert((call, event.at));

@@ -907,6 +907,13 @@ fn operations_of_one_window_happen_in_order() {
         ),
         ["call 1: it was answered after call 2, which was requested later (at 0.500 s)"]
     );
+    // The client learns a lost answer from a repetition. The user saw the effect before.
+    let repeated = |seen_at| {
+        let scripted = asked.clone().answered(2, 500, Did::Made("n2".into()));
+        let scripted = scripted.answered(1, 510, Did::Named("client 1".into()));
+        violations(&saw(scripted, seen_at, "client", "s1", "title client 1"), in_order).len()
+    };
+    assert_eq!((repeated(490), repeated(505)), (0, 1));
     // An operation that was in flight when its connection was lost may take effect at any time.
     let lost = asked.clone().failed(1, 300, "lost");
     holds(

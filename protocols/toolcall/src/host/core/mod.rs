@@ -82,7 +82,7 @@ pub struct HostCore {
     waits: BTreeSet<(String, String)>,
     /// The turns in progress, with their start times.
     turns: BTreeMap<String, Turn>,
-    /// How calls ended whose chats are gone, until the agents of their turns are stopped.
+    /// How calls ended whose chats are gone, until the agents of their turns have stopped.
     left: BTreeMap<CallId, ToolCallState>,
     host_requests: BTreeMap<i64, HostRequest>,
     /// Requests to create sessions that may already exist in the archive.
@@ -187,11 +187,12 @@ impl HostCore {
 
     /// Returns the next effect for the driver.
     pub fn effect(&mut self) -> Option<HostEffect> {
-        let effect = self.effects.pop_front();
-        if let Some(HostEffect::Stop { chat, turn }) = &effect {
-            self.left.retain(|call, _| (&call.chat, &call.turn) != (chat, turn));
-        }
-        effect
+        self.effects.pop_front()
+    }
+
+    /// Handles that the agent of a turn has stopped: no task of it asks for its calls any more.
+    pub fn agent_stopped(&mut self, chat: &str, turn: &str) {
+        self.left.retain(|call, _| (call.chat.as_str(), call.turn.as_str()) != (chat, turn));
     }
 
     fn push_effect(&mut self, effect: HostEffect) {

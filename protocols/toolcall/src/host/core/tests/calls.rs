@@ -120,7 +120,9 @@ fn an_agent_hears_how_a_call_ended_though_its_chat_is_gone() {
     assert!(host.core.state("c").is_none());
     assert_eq!((host.call(&id), host.core.call(&pending)), ("completed", None));
     host.carry_out();
-    assert_eq!(host.core.call(&id), None, "its agent was stopped");
+    assert_eq!(host.call(&id), "completed", "its agent may run once more");
+    host.core.agent_stopped("c", "t1");
+    assert_eq!(host.core.call(&id), None);
 }
 
 #[test]
