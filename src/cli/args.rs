@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::hunt::Pool;
+use crate::scenario::ScenarioFile;
 use crate::schedule::TieOrder;
 use crate::schedule::units::read_duration;
 
@@ -71,7 +72,7 @@ pub struct Run {
     #[command(flatten)]
     pub select: Select,
     /// Number of seeds per file, instead of the file's number
-    #[arg(long, value_name = "N", value_parser = positive)]
+    #[arg(long, value_name = "N", value_parser = seeds)]
     pub seeds: Option<u64>,
     #[command(flatten)]
     pub engine_option: EngineOption,
@@ -247,7 +248,7 @@ pub struct Shrink {
     pub file: PathBuf,
     #[command(flatten)]
     pub select: Select,
-    /// File to write, overwriting an existing one [default: NAME.shrunk.toml next to FILE]
+    /// File to write, overwriting an existing one [default: NAME.shrunk.toml in scenarios/found]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }
@@ -359,6 +360,8 @@ pub enum ListKind {
     Properties,
     /// Operations that the user of a client can request
     Operations,
+    /// JSON schema of scenario files, for editors
+    Schema,
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -367,6 +370,14 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn positive(text: &str) -> Result<u64, String> {
     number(text).ok().filter(|n| *n > 0).ok_or_else(|| "write a whole number from 1".into())
+}
+
+fn seeds(text: &str) -> Result<u64, String> {
+    let most = ScenarioFile::MOST_SEEDS;
+    positive(text)
+        .ok()
+        .filter(|n| *n <= most)
+        .ok_or_else(|| format!("write a whole number from 1 to {most}; a hunt runs more"))
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {

@@ -1,6 +1,6 @@
 //! `check`: validates scenario files. `new`: prints a starter file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::report::phrases;
@@ -25,12 +25,18 @@ pub fn check(
     Ok(true)
 }
 
+/// The schema of scenario files in a crate that has one, and the comment for a crate that has none.
+const SCHEMA: &str = "scenarios/schema.json";
+const NO_SCHEMA: &str = "# To complete names in an editor: `reknit list schema > scenarios/schema.json`, and\n# `#:schema ../schema.json` on the first line.\n";
+
 /// Prints a commented starter file for a subject.
 pub fn new(
     name: &str,
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
 ) -> Result<bool, UserError> {
-    page.print(&scenario::starter(files::named(name, subjects)?))?;
+    let has_schema = Path::new(SCHEMA).exists();
+    let head = if has_schema { "#:schema ../schema.json\n" } else { NO_SCHEMA };
+    page.print(&format!("{head}{}", scenario::starter(files::named(name, subjects)?)))?;
     Ok(true)
 }

@@ -22,12 +22,8 @@ use crate::world::Engine;
 
 use super::args::Format;
 use super::interrupt::Interrupted;
-use super::page::{Page, UserError};
+use super::page::{FOUND, Page, UserError};
 use super::shrink::{progress_text, verify};
-
-/// The folder for saved findings. With a defect enabled, a finding is not a real bug; it is saved
-/// next to the pictures instead.
-const FOUND: &str = "scenarios/found";
 
 /// The maximum number of findings per property that are shrunk, each with a different shape. Any
 /// further violation of the property counts as a duplicate.
@@ -71,6 +67,15 @@ fn case(file: &Path, origin: &str, it: CaseFailure) -> ci_report::CiCase {
     }
 }
 
+/// Returns the head of a failure whose shape is already saved.
+fn again(plan: &Plan, main: &Violation, like: &Path) -> String {
+    let Plan { subject, seed, .. } = plan;
+    let (property, what, like) = (main.property, sentence(main), like.display());
+    format!(
+        "FAIL  {subject}  {property}\n  {what}\n  seed {seed}; a finding of this shape is already saved: {like}\n\n"
+    )
+}
+
 impl Findings {
     /// Creates an empty collection for a subject with these defects enabled. The pool runs the
     /// shrink attempts.
@@ -81,6 +86,7 @@ impl Findings {
         pool: Pool,
         format: Format,
     ) -> Self {
+        // With a defect enabled, a finding is not a real bug; it is saved next to the pictures.
         let folder = if defects.is_empty() { FOUND } else { PICTURES };
         let kept = SavedFindings::open(Path::new(folder), subject);
         Self {
@@ -132,6 +138,9 @@ impl Findings {
                     replay,
                     place,
                 };
+                if self.format == Format::Text {
+                    page.print(&again(&find.plan, &main, like))?;
+                }
                 self.cases.push(case(like, &find.origin, it));
             }
             self.duplicates += 1;

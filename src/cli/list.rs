@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::property;
 use crate::report::line::{Tone, paint, wrap};
+use crate::scenario;
 use crate::schedule::words::{FaultWord, Fidelity, Need, WORDS};
 use crate::subject::DynSubject;
 
@@ -48,6 +49,7 @@ pub fn list(
             page.width,
         ),
         Some(ListKind::Faults) => set(&WORDS.iter().map(word).collect::<Vec<_>>(), page.width),
+        Some(ListKind::Schema) => format!("{:#}\n", scenario::schema(subjects)),
         Some(what) => subjects
             .iter()
             .map(|subject| of_subject(what, subject, subjects.len() > 1, page.width))
@@ -83,7 +85,7 @@ fn of_subject(
 
 fn entries(what: ListKind, subject: &Arc<dyn DynSubject>) -> Vec<Entry> {
     match what {
-        ListKind::Subjects | ListKind::Faults => Vec::new(),
+        ListKind::Subjects | ListKind::Faults | ListKind::Schema => Vec::new(),
         ListKind::Limits => {
             let values = subject.limits().iter();
             let range = values.map(|it| {

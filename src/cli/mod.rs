@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::frontend::{Github, PICTURES, answer, width};
 use crate::hunt::fresh::FreshProcess;
@@ -51,7 +51,7 @@ mod shrink;
 mod sweep;
 
 use args::{Cli, Command};
-use page::{Page, UserError};
+use page::{FOUND, Page, UserError};
 use progress::ProgressLine;
 
 /// Runs the program for these subjects: reads the arguments of the process and prints to its
@@ -71,6 +71,7 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
         progress: ProgressLine::new(std::io::stderr().is_terminal()),
         fresh: FreshProcess::this_program(),
         pictures: Some(PathBuf::from(PICTURES)),
+        found: PathBuf::from(FOUND),
         program: program(&args),
         github: Github::of_this_process(),
         closed: false,
@@ -86,7 +87,10 @@ fn program(args: &[OsString]) -> String {
 
 /// Runs the command that the arguments name. Returns the exit status.
 fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>) -> u8 {
-    let done = match Cli::try_parse_from(args) {
+    // A negative number gets the message of its own option, and no advice to write `--`.
+    let parser = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
+    let parsed = parser.try_get_matches_from(args);
+    let done = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => command(cli.command, subjects, page),
         Err(error)
             if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>

@@ -19,6 +19,9 @@ impl<E: std::error::Error> From<E> for UserError {
     }
 }
 
+/// The folder for saved findings.
+pub const FOUND: &str = "scenarios/found";
+
 /// Standard output, standard error, standard input, and their settings.
 pub struct Page<'a> {
     /// The destination of results. The caller strips colours if the output is not a terminal.
@@ -37,6 +40,8 @@ pub struct Page<'a> {
     pub fresh: Option<FreshProcess>,
     /// The folder for pictures of failures; `None` if there is no such folder.
     pub pictures: Option<PathBuf>,
+    /// The folder for files that `shrink` writes.
+    pub found: PathBuf,
     /// The name of this program, as the user called it.
     pub program: String,
     /// The files and settings of a GitHub Actions job, if this is one.
@@ -58,7 +63,21 @@ impl<'a> Page<'a> {
         let (live, fresh, pictures, closed) = (false, None, None, false);
         let (progress, github, program) =
             (ProgressLine::new(live), Github::default(), "reknit".to_owned());
-        Self { out, err, input, width, live, progress, fresh, pictures, program, github, closed }
+        let found = PathBuf::from(FOUND);
+        Self {
+            out,
+            err,
+            input,
+            width,
+            live,
+            progress,
+            fresh,
+            pictures,
+            found,
+            program,
+            github,
+            closed,
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub fn shrink(
     subjects: &[Arc<dyn DynSubject>],
     page: &mut Page<'_>,
 ) -> Result<bool, UserError> {
-    let out = place(args)?;
+    let out = place(args, &page.found)?;
     let scenario = files::load(&args.file, subjects, page)?;
     let subject = files::subject(&scenario, subjects)?;
     let plans = args.select.plans(&scenario, subject, None)?;
@@ -68,22 +68,29 @@ pub fn shrink(
     Ok(false)
 }
 
-/// Returns the path of the new file: as given on the command line, or a new file next to the
-/// original.
-fn place(args: &Shrink) -> Result<PathBuf, UserError> {
+/// Returns the path of the new file: as given on the command line, or a new file in the folder for
+/// findings. The suite does not run the files of that folder.
+fn place(args: &Shrink, found: &Path) -> Result<PathBuf, UserError> {
     if let Some(out) = &args.out {
+        let real = |path: &Path| path.canonicalize().ok();
+        if real(out).is_some_and(|out| real(&args.file) == Some(out)) {
+            return Err(UserError(format!(
+                "{} is the file to shrink; choose another file with --out",
+                out.display()
+            )));
+        }
         return Ok(out.clone());
     }
     let is_input = args.file == Path::new("-");
-    let beside =
-        if is_input { Path::new("input.toml") } else { &args.file }.with_extension("shrunk.toml");
-    if beside.exists() {
+    let name = if is_input { Path::new("input.toml") } else { &args.file };
+    let new = found.join(name.with_extension("shrunk.toml").file_name().unwrap_or_default());
+    if new.exists() {
         return Err(UserError(format!(
             "{} already exists; remove it, or choose another file with --out",
-            beside.display()
+            new.display()
         )));
     }
-    Ok(beside)
+    Ok(new)
 }
 
 /// Returns the first plan with a violation, and its main violation. Every run that can have a
@@ -207,10 +214,17 @@ mod tests {
         }
     }
 
-    /// Runs a command and returns its output and exit status.
+    /// Runs a command and returns its output and exit status. Findings go to the current folder of
+    /// the tests, which no test here writes to.
     fn command(words: &[&str]) -> (String, String, u8) {
+        command_in(Path::new("."), words)
+    }
+
+    /// As [`command`], with another folder for findings.
+    fn command_in(found: &Path, words: &[&str]) -> (String, String, u8) {
         let (mut out, mut err, mut input) = (Vec::new(), Vec::new(), std::io::empty());
         let mut page = Page::of_test(&mut out, &mut err, &mut input, 100);
+        page.found = found.to_owned();
         let args: Vec<_> = ["reknit"].iter().chain(words).map(Into::into).collect();
         let status = act(&args, &crate::subjects::built_in(), &mut page);
         let text =
@@ -219,17 +233,19 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_run_is_saved_beside_its_file_and_fails_again() {
+    fn a_failing_run_is_saved_in_the_folder_for_findings_and_fails_again() {
         let folder = Folder::new("beside");
         let file = folder.copy("short-cut-while-numbers-flow");
-        let (out, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
+        let found = folder.0.join("found");
+        let shrink = ["shrink", &file, "--defect", "resumes-one-too-late"];
+        let (out, err, status) = command_in(&found, &shrink);
         assert_eq!((err.as_str(), status), ("", 1));
-        let kept = folder.0.join("mine.shrunk.toml").display().to_string();
+        let kept = found.join("mine.shrunk.toml").display().to_string();
         assert!(out.starts_with("FAIL  counter  gap_free") && out.contains("shrunk from"), "{out}");
         assert!(out.ends_with(&format!("  replay   reknit replay {kept}\n")), "{out}");
         let (rendered, _, status) = command(&["replay", &kept]);
         assert!(status == 1 && rendered.contains("FAIL  counter  gap_free"), "{rendered}");
-        let (_, err, status) = command(&["shrink", &file, "--defect", "resumes-one-too-late"]);
+        let (_, err, status) = command_in(&found, &shrink);
         assert!(
             status == 2
                 && err.contains("already exists; remove it, or choose another file with --out"),
@@ -267,6 +283,11 @@ mod tests {
         ]);
         assert_eq!((status, std::fs::read_to_string(&out).unwrap()), (1, kept));
         assert_eq!(command(&["check", &out]).2, 0);
+        let before = std::fs::read_to_string(&file).unwrap();
+        let (_, err, status) =
+            command(&["shrink", &file, "--defect", "resumes-one-too-late", "--out", &file]);
+        assert!(status == 2 && err.contains("is the file to shrink; choose another"), "{err}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     }
 
     #[test]

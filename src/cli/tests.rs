@@ -133,6 +133,9 @@ fn a_command_line_error_is_one_line_with_a_fix() {
         "run --sed 3",
         "run --seeds 0",
         "run --seeds many",
+        "run --seeds -1",
+        "run --seed -1",
+        "run --seeds 18446744073709551615",
         "run --engine steam",
         "run --engine turmoil --tick 0ms",
         "run --engine turmoil --tick 5",
@@ -155,8 +158,11 @@ fn a_command_line_error_is_one_line_with_a_fix() {
                                              reknit: name a command: run, hunt, sweep, replay, shrink, keep, defects, check, new, diff or list; --help says what each does
     ru                                       reknit: unrecognized subcommand 'ru'; a similar subcommand exists: 'run'
     run --sed 3                              reknit: unexpected argument '--sed' found; a similar argument exists: '--seed'
-    run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1
-    run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1
+    run --seeds 0                            reknit: invalid value '0' for '--seeds <N>': write a whole number from 1 to 100000; a hunt runs more
+    run --seeds many                         reknit: invalid value 'many' for '--seeds <N>': write a whole number from 1 to 100000; a hunt runs more
+    run --seeds -1                           reknit: invalid value '-1' for '--seeds <N>': write a whole number from 1 to 100000; a hunt runs more
+    run --seed -1                            reknit: invalid value '-1' for '--seed <S>': write a whole number below 2^64
+    run --seeds 18446744073709551615         reknit: invalid value '18446744073709551615' for '--seeds <N>': write a whole number from 1 to 100000; a hunt runs more
     run --engine steam                       reknit: invalid value 'steam' for '--engine <ENGINE>' [possible values: event, turmoil]
     run --engine turmoil --tick 0ms          reknit: invalid value '0ms' for '--tick <TIME>': a tick must be from `1ms` to `1s` long
     run --engine turmoil --tick 5            reknit: invalid value '5' for '--tick <TIME>': `5` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
@@ -169,7 +175,7 @@ fn a_command_line_error_is_one_line_with_a_fix() {
     diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>
     new mut                                  reknit: `mut` is not a subject; did you mean `mute`?
-    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, variants, rules, properties, operations]; a similar value exists: 'limits'
+    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, variants, rules, properties, operations, schema]; a similar value exists: 'limits'
     list limits muet                         reknit: `muet` is not a subject; did you mean `mute`?
     run no/such/file.toml                    reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     replay no/such/file.toml --until soon    reknit: --until soon: `soon` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
@@ -300,6 +306,21 @@ fn a_starter_passes_its_own_check() {
         (checked.err.as_str(), checked.out.as_str(), checked.status),
         ("", "1 scenario file: no mistake\n", 0)
     );
+}
+
+#[test]
+fn the_schema_of_all_subjects_is_listed() {
+    let Done { out, status, .. } = command("list schema");
+    let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, &schema["title"]), (0, &"A reknit scenario".into()));
+}
+
+#[test]
+fn a_file_cannot_have_more_runs_than_memory_holds() {
+    let file = "format = 1\nsubject = \"mute\"\ntitle = \"t\"\nseeds = 18446744073709551615\n";
+    let checked = command_reading("check -", file);
+    assert_eq!(checked.status, 2);
+    assert!(checked.err.contains("`seeds` must be at most 100000"), "{}", checked.err);
 }
 
 #[test]

@@ -62,6 +62,9 @@ impl ScenarioFile {
             .filter(|_| !self.engines.iter().any(|known| known.is_like(engine)))
     }
 
+    /// The maximum number of runs of a file: all its plans are in memory at once.
+    pub const MOST_SEEDS: u64 = 100_000;
+
     /// Returns the plans of a schedule: one for each seed, or two if both orders are run. Returns
     /// none for a swarm; see [`drawn`](Self::drawn).
     pub fn plans(&self) -> Vec<Plan> {

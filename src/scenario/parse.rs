@@ -26,7 +26,7 @@ use crate::subject::DynSubject;
 use crate::world::Engine;
 use names::Names;
 use steps::ParsedSteps;
-use values::{MOST_CLIENTS, latency, number, one_of, within};
+use values::{MOST_CLIENTS, latency, number, one_of, seeds, within};
 
 mod expect;
 pub mod limits;
@@ -99,7 +99,7 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn DynSubject>]) -> Pa
         source: names.list(top.get("source"), |entry| names.rule(entry))?,
         kills: defects_of("kills", &names)?,
         defects,
-        seeds: number(top, "seeds", 1, 1)?,
+        seeds: seeds(top, "seeds", 1)?,
         first_seed,
         engines: engines(top)?,
         engines_because: top

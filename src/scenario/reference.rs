@@ -14,7 +14,7 @@ pub fn reference(subjects: &[Arc<dyn DynSubject>]) -> String {
     let mut text = String::from(HEAD);
     if let Some(subject) = subjects.first() {
         text += &format!(
-            "\nA starter file, as `reknit new {}` prints it:\n\n```toml\n{}```\n",
+            "\nA starter file, as `reknit new {}` prints it:\n\n```toml\n#:schema ../schema.json\n{}```\n",
             subject.name(),
             starter(subject)
         );
@@ -34,6 +34,7 @@ const HEAD: &str = "# Scenario files
 A scenario is a TOML file. It contains a schedule, or the weights from which schedules are drawn (a swarm), and expectations. Put it into
 the folder of its subject, and the suite runs it. `reknit check FILE` checks it without running it, and `reknit run FILE`
 runs it. With `#:schema ../schema.json` on the first line, an editor that supports TOML schemas completes names.
+`reknit list schema` prints that schema.
 
 The reader is strict. An unknown key, a wrong unit or an unknown name is an error, reported with line, column and the nearest known name.
 ";

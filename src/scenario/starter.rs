@@ -60,10 +60,7 @@ fn commented(file: &str, subject: &dyn DynSubject) -> String {
     let name = subject.name();
     let own: Vec<_> = subject.setup().iter().map(|(key, _)| format!("[{key}.")).collect();
     let mut comments = Vec::new();
-    let mut text = format!(
-        "#:schema ../schema.json\n# {name}: {}.\n# scenarios/README.md lists all keys.\n\n",
-        subject.description()
-    );
+    let mut text = format!("# {name}: {}.\n\n", subject.description());
     for section in file.split("\n\n") {
         let comment = if own.iter().any(|own| section.starts_with(own)) {
             "# The data that the server really has."

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::Names;
-use super::values::{MOST_CLIENTS, latency, number, one_of, read_number, within};
+use super::values::{MOST_CLIENTS, latency, number, one_of, read_number, seeds, within};
 use super::{limits, puppet, template};
 use crate::scenario::keys;
 use crate::scenario::mistake::{MistakeAt, Parsed};
@@ -57,7 +57,7 @@ pub fn profile(
     let (shortest, _) = horizon.ends();
     Ok(Profile {
         subject: without.subject,
-        runs: number(&table, "runs", 1, without.runs)?,
+        runs: seeds(&table, "runs", without.runs)?,
         first_seed: number(&table, "first-seed", 0, without.first_seed)?,
         horizon,
         heal: table

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::scenario::ScenarioFile;
 use crate::scenario::mistake::{Parsed, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::schedule::units;
@@ -11,6 +12,18 @@ pub(super) const MOST_CLIENTS: u32 = 1000;
 
 pub(super) fn number(table: &Table<'_>, key: &str, least: u64, without: u64) -> Parsed<u64> {
     table.get(key).map_or(Ok(without), |node| node.number(least))
+}
+
+/// Returns a number of seeds.
+pub(super) fn seeds(table: &Table<'_>, key: &str, without: u64) -> Parsed<u64> {
+    let seeds = number(table, key, 1, without)?;
+    match table.get(key) {
+        Some(node) if seeds > ScenarioFile::MOST_SEEDS => node.wrong(format!(
+            "`{key}` must be at most {}; `reknit hunt` runs more",
+            ScenarioFile::MOST_SEEDS
+        )),
+        _ => Ok(seeds),
+    }
 }
 
 /// Returns one of the values in a table of names.
