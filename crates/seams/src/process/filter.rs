@@ -1,0 +1,74 @@
+//! The system calls that a confined command cannot make. Each of them fails with `EPERM`.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Length, SeccompCmpOp as Operator,
+    SeccompCondition, SeccompFilter, SeccompRule,
+};
+
+use super::confinement::NetworkScope;
+
+/// Forbidden to every confined command. Requests in an io_uring are not seen by a filter.
+const ALWAYS: &[i64] =
+    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Forbidden to a command without a network. Without an address, a Unix socket reaches nobody but
+/// its pair. The calls that reach into other processes could take over their sockets.
+const WITHOUT_NETWORK: &[i64] = &[
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+];
+
+/// Calls that create sockets: forbidden unless for a family and type that needs a `connect`.
+const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_socketpair];
+
+/// The bits of a socket's type without its flags.
+const TYPE: u64 = 0xf;
+
+/// What is added to the number of a call in the x32 form of the x86-64 kernel.
+#[cfg(target_arch = "x86_64")]
+const X32: &[i64] = &[0, 0x4000_0000];
+#[cfg(not(target_arch = "x86_64"))]
+const X32: &[i64] = &[0];
+
+/// Compiles the filter for a network. Fails on a processor that the library does not know.
+pub(super) fn compile(network: NetworkScope) -> Result<BpfProgram, seccompiler::Error> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for form in X32 {
+        rules.extend(ALWAYS.iter().map(|call| (call + form, Vec::new())));
+        if network == NetworkScope::None {
+            rules.extend(WITHOUT_NETWORK.iter().map(|call| (call + form, Vec::new())));
+            for call in SOCKETS {
+                rules.insert(call + form, forbidden_sockets()?);
+            }
+        }
+    }
+    let forbidden = SeccompAction::Errno(libc::EPERM as u32);
+    let filter =
+        SeccompFilter::new(rules, SeccompAction::Allow, forbidden, std::env::consts::ARCH.try_into()?)?;
+    Ok(filter.try_into()?)
+}
+
+/// All but streams and sequenced packets of the family Unix. A Unix datagram is sent to a path
+/// without a connection.
+fn forbidden_sockets() -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    let family = SeccompCondition::new(0, Length::Dword, Operator::Ne, libc::AF_UNIX as u64)?;
+    let datagram = SeccompCondition::new(
+        1,
+        Length::Dword,
+        Operator::MaskedEq(TYPE),
+        libc::SOCK_DGRAM as u64,
+    )?;
+    let raw =
+        SeccompCondition::new(1, Length::Dword, Operator::MaskedEq(TYPE), libc::SOCK_RAW as u64)?;
+    let rules = [family, datagram, raw].map(|condition| SeccompRule::new(vec![condition]));
+    Ok(rules.into_iter().collect::<Result<_, _>>()?)
+}
