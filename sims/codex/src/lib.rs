@@ -1,0 +1,13 @@
+//! reknit's exec server beside the real one: codex exec-server, version [`VERSION`](install::VERSION).
+//!
+//! - [`install`]: the program `codex`, from npm.
+//! - [`servers`]: either server as a process, or ours in this process.
+//! - [`raw`]: a client that sends frames as they are.
+//!
+//! Everything runs over the loopback interface. Without codex the tests pass, and print why they
+//! compared nothing.
+#![deny(missing_docs, unsafe_code)]
+
+pub mod install;
+pub mod raw;
+pub mod servers;
