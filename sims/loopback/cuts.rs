@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use reknit_exec::client::{Failure, State, Via};
 use reknit_exec::limits::{ClientLimits, WireLimits};
+use reknit_proxy::NetworkState;
 use tokio::time::timeout;
 
-use super::proxy::NetworkState;
 use super::stage::{NEVER, Stage, lives, until};
 
 /// Sets short timeouts, so that both ends notice silence quickly.
@@ -69,10 +69,10 @@ async fn a_short_stall_does_not_close_the_connection() {
     let stage = Stage::new().await;
     let mut shell = stage.shell("shell", "echo $$; await go; echo during; touch printed").await;
     shell.number().await;
-    stage.proxy.turns(NetworkState::Still).await;
+    stage.proxy.turn(NetworkState::Still).await;
     stage.folder.touch("go");
     stage.folder.touched("printed").await;
-    stage.proxy.turns(NetworkState::Fair).await;
+    stage.proxy.turn(NetworkState::Fair).await;
     let (_, _, via) = shell.output().await;
     assert_eq!(via, Via { generation: 1, live: true });
     assert_eq!(shell.line().await, "during");
@@ -155,7 +155,7 @@ async fn an_abandoned_session_ends_with_its_processes() {
     until("the session is over", || stage.resources.counts().sessions == 0).await;
     until("they are dead", || !lives(grandchild) && !lives(child)).await;
 
-    stage.proxy.turns(NetworkState::Fair).await;
+    stage.proxy.turn(NetworkState::Fair).await;
     stage.client_is(State::Failed).await;
     let failure = shell.fails().await;
     assert!(matches!(failure, Failure::SessionLost(_)), "{failure:?}");

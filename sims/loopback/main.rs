@@ -6,7 +6,7 @@
 //! (`sims/exec.rs`), where every run is repeatable. No test here depends on the speed of the
 //! machine, and no test measures time.
 //!
-//! - `proxy`: between client and server. `stage`: both of them, and the steps of a test.
+//! - `stage`: a client, a server, a proxy between them, and the steps of a test.
 //! - `cuts`, `processes`, `stdio`, `door`: the tests. `programs`: tests of the examples, started as
 //!   a user starts them.
 #![cfg(unix)]
@@ -15,6 +15,5 @@ mod cuts;
 mod door;
 mod processes;
 mod programs;
-mod proxy;
 mod stage;
 mod stdio;

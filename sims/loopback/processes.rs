@@ -1,8 +1,8 @@
 //! Real processes behind a real server.
 
 use reknit_exec::wire::process::{OutputStream, Signal};
+use reknit_proxy::NetworkState;
 
-use super::proxy::NetworkState;
 use super::stage::{Stage, lives, until};
 
 /// The process sees a terminal that echoes its input; a reset does not hang it up.

@@ -5,13 +5,12 @@
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
-use reknit_seams::net::Endpoint;
+use reknit_proxy::{NetworkState, Proxy};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::proxy::{NetworkState, Proxy};
 use super::stage::{AWAIT, Folder, NEVER, lives, until};
 
 /// Cargo places examples next to the folder of the tests.
@@ -64,8 +63,8 @@ impl Program {
 async fn server() -> (Program, Proxy) {
     let mut server = Program::start("exec_server", &[]);
     let url = server.prints().await.unwrap();
-    let (host, port) = url.strip_prefix("ws://").unwrap().rsplit_once(':').unwrap();
-    let proxy = Proxy::before(Endpoint::tcp(host, port.parse().unwrap())).await;
+    let address = url.strip_prefix("ws://").unwrap().parse().unwrap();
+    let proxy = Proxy::before(address).await.unwrap();
     (server, proxy)
 }
 
@@ -74,7 +73,7 @@ fn client(proxy: &Proxy, folder: &Folder, script: &str) -> Program {
     let script = format!("cd {}\n{AWAIT}{script}", folder.0.display());
     Program::start(
         "exec_client",
-        &[&format!("ws://{}", proxy.endpoint()), "--", "/bin/sh", "-c", &script],
+        &[&format!("ws://{}", proxy.address()), "--", "/bin/sh", "-c", &script],
     )
 }
 
@@ -85,12 +84,12 @@ async fn a_command_survives_a_reset_and_its_user_is_informed() {
     let script = "echo before; await lost; echo during; touch printed; read word; echo got $word; echo oh >&2; exit 7";
     let mut client = client(&proxy, &folder, script);
     assert_eq!(client.prints().await.as_deref(), Some("before"));
-    proxy.turns(NetworkState::Resets).await;
+    proxy.turn(NetworkState::Resets).await;
     let reported = client.complains().await;
     assert_eq!(reported.as_deref(), Some("exec_client: connection lost; reconnecting"));
     folder.touch("lost");
     folder.touched("printed").await;
-    proxy.turns(NetworkState::Fair).await;
+    proxy.turn(NetworkState::Fair).await;
     assert_eq!(client.complains().await.as_deref(), Some("exec_client: reconnected"));
     assert_eq!(client.prints().await.as_deref(), Some("during"));
     client.stdin.write_all(b"word\n").await.unwrap();
@@ -133,7 +132,7 @@ async fn a_failed_start_of_a_command_is_reported() {
     let (_server, proxy) = server().await;
     let mut client = Program::start(
         "exec_client",
-        &[&format!("ws://{}", proxy.endpoint()), "--", "no-such-program"],
+        &[&format!("ws://{}", proxy.address()), "--", "no-such-program"],
     );
     let reported = client.complains().await.unwrap();
     assert!(reported.contains("no-such-program"), "{reported}");

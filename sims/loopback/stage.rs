@@ -15,13 +15,12 @@ use reknit_exec::client::{Client, Event, Events, Failure, Process, State, Via};
 use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::wire::process::{OutputStream, StartParams};
 use reknit_exec::{Server, ServerResources};
+use reknit_proxy::{NetworkState, Proxy};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
 use rustix::process::{Pid, test_kill_process};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-
-use super::proxy::{NetworkState, Proxy};
 
 /// A time limit that no test reaches, even on a slow machine.
 pub const NEVER: Duration = Duration::from_secs(60);
@@ -110,8 +109,9 @@ impl Stage {
         let resources = exec_server.resources();
         let mut serving = JoinSet::new();
         serving.spawn(exec_server.serve(listener));
-        let proxy = Proxy::before(server.clone()).await;
-        let client = Client::start(&env, proxy.endpoint(), ours);
+        let proxy = Proxy::before(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let entrance = Endpoint::tcp("127.0.0.1", proxy.address().port());
+        let client = Client::start(&env, entrance, ours);
         Self { proxy, client, resources, server, folder: Folder::new(), _server: serving }
     }
 
@@ -150,13 +150,13 @@ impl Stage {
     /// Sets this network state, and waits until the client has noticed the lost connection. The state
     /// stays.
     pub async fn outage(&self, network_state: NetworkState) {
-        self.proxy.turns(network_state).await;
+        self.proxy.turn(network_state).await;
         self.client_is(State::Recovering).await;
     }
 
     /// Makes the network work again, and waits until the client has a connection again.
     pub async fn heals(&self) {
-        self.proxy.turns(NetworkState::Fair).await;
+        self.proxy.turn(NetworkState::Fair).await;
         self.client_is(State::Connected).await;
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use reknit_exec::client::{Failure, State, Stdio};
 use reknit_exec::wire::process::WriteStatus;
+use reknit_proxy::NetworkState;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, split};
 use tokio::time::timeout;
 
-use super::proxy::NetworkState;
 use super::stage::{NEVER, Stage, until};
 
 fn failure(error: &std::io::Error) -> &Failure {
@@ -70,7 +70,7 @@ async fn a_lost_process_fails_both_directions_for_good() {
     let mut stream = Stdio::new(shell.process.clone());
     stage.outage(NetworkState::Resets).await;
     until("the session is over", || stage.resources.counts().sessions == 0).await;
-    stage.proxy.turns(NetworkState::Fair).await;
+    stage.proxy.turn(NetworkState::Fair).await;
     stage.client_is(State::Failed).await;
     stream.write_all(b"anybody?").await.unwrap();
     for _ in 0..2 {

@@ -13,6 +13,7 @@ use reknit_exec::client::{Client, State, Stdio};
 use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::wire::Directory;
 use reknit_exec::wire::process::StartParams;
+use reknit_proxy::{NetworkState, Proxy};
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
 use rmcp::model::CallToolRequestParams;
@@ -21,12 +22,6 @@ use rmcp::{RoleClient, ServiceExt};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-
-#[path = "../../loopback/proxy.rs"]
-#[allow(dead_code)] // what the tests over there do with it besides
-mod proxy;
-
-use proxy::{NetworkState, Proxy};
 
 /// A time limit that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(60);
@@ -59,13 +54,14 @@ async fn count(session: &Session) -> u64 {
 async fn an_mcp_session_survives_three_resets_and_every_call_is_answered() {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
-    let proxy = Proxy::before(listener.endpoint()).await;
+    let server = ([127, 0, 0, 1], listener.endpoint().port()).into();
+    let proxy = Proxy::before(server).await.unwrap();
     let mut serving = JoinSet::new();
     serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));
     // A write in flight at a reset is executed once, and is not lost.
     let client = Client::start(
         &env,
-        proxy.endpoint(),
+        Endpoint::tcp("127.0.0.1", proxy.address().port()),
         ClientLimits { retry_writes: true, ..ClientLimits::default() },
     );
     let argv = vec![env!("CARGO_BIN_EXE_exec_mcp").to_owned()];
@@ -86,14 +82,14 @@ async fn an_mcp_session_survives_three_resets_and_every_call_is_answered() {
     {
         let calls = join_all((0..40).map(|_| count(&session)));
         let cut = async {
-            proxy.turns(network_state).await;
+            proxy.turn(network_state).await;
             client.watch_state().wait_for(|state| *state == State::Recovering).await.unwrap();
             let text = format!("asked in outage {outage}");
             let mut asked = pin!(echo(&session, &text));
             let waits =
                 poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_pending())).await;
             assert!(waits, "there is nobody who could answer");
-            proxy.turns(NetworkState::Fair).await;
+            proxy.turn(NetworkState::Fair).await;
             assert_eq!(asked.await, text);
         };
         let (mut counts, ()) = tokio::join!(calls, cut);
