@@ -38,7 +38,7 @@ compile_error!(
      of your workspace; where the environment sets RUSTFLAGS (most CI does), that replaces the file: add `--cfg tokio_unstable` there, too"
 );
 
-pub use reknit_seams::{Env, defect, env, milestone, net, point, probe, process};
+pub use reknit_seams::{Env, defect, env, files, milestone, net, point, probe, process};
 
 #[cfg(all(feature = "cli", tokio_unstable))]
 pub mod cli;

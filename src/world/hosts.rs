@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use crate::files::Memory;
 use crate::schedule::{Host, Orphans};
 use crate::subject::Disk;
 
@@ -29,7 +30,9 @@ pub(super) struct HostState {
     pub processes: Option<Processes>,
     /// Whether the host's processes survive its death.
     pub orphans: Orphans,
-    /// The storage that survives the host's death.
+    /// The files, as the host's programs see them. They survive the host's death.
+    pub files: Memory,
+    /// The storage of the host's adapter, which survives the host's death.
     pub disk: Disk,
 }
 
@@ -59,6 +62,7 @@ impl HostState {
             sockets: 0,
             processes: None,
             orphans: Orphans::Die,
+            files: Memory::default(),
             disk: Disk::default(),
         }
     }

@@ -72,8 +72,11 @@ impl World {
     /// Creates the root of a host.
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
-        let (name, role, env) =
-            (state.name.clone(), state.role, outside::env(host, state.processes.as_ref()));
+        let (name, role, env) = (
+            state.name.clone(),
+            state.role,
+            outside::env(host, state.processes.as_ref(), &state.files),
+        );
         let disk = state.disk.clone();
         if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
             let port = self.subject.port();

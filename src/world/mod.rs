@@ -14,7 +14,9 @@
 //! - `steps`, `faults`, `puppet`: running the schedule.
 //! - `tracing_layer`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
 //!   the environment of product code.
-//! - [`process`]: scripted processes.
+//! - [`process`]: scripted processes. The files of a host are
+//!   [`files::Memory`](crate::files::Memory): they outlive a crash of the host, and a loss of power,
+//!   even if they were not synced.
 //!
 //! Not supported: datagrams, connections from a host to itself, name resolution beyond the names of
 //! the hosts, real files.

@@ -1,5 +1,5 @@
-//! The world's side of the other inputs of product code, besides connections: processes, the wall
-//! clock, randomness, and the journal.
+//! The world's side of the other inputs of product code, besides connections: processes, files, the
+//! wall clock, randomness, and the journal.
 //!
 //! [`Processes`] run on a separate host, the outside world, in one root ([`run_processes`]). This host is
 //! not part of the resource counts, and it never dies. Its records about a host ([`GroundTruth`]) are
@@ -13,6 +13,7 @@ use rand_chacha::rand_core::RngCore;
 use tokio::task::JoinSet;
 
 use crate::env::{Entropy, Env, WallClock};
+use crate::files::Memory;
 use crate::history::EventKind;
 use crate::net::BoxFuture;
 use crate::process::{Launch, Unsupported};
@@ -28,8 +29,8 @@ use super::stream::WorldNet;
 /// The start of the wall clocks of a world: 2026-01-01 00:00 UTC, in seconds since 1970.
 const START: u64 = 1_767_225_600;
 
-/// Creates the environment of a host. `processes` launches its processes.
-pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
+/// Creates the environment of a host. `processes` launches its processes, and `files` are its files.
+pub(super) fn env(host: HostIx, processes: Option<&Processes>, files: &Memory) -> Env {
     let launch: Arc<dyn Launch> = match processes {
         Some(processes) => Arc::new(processes.clone()),
         None => Arc::new(Unsupported),
@@ -37,6 +38,7 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>) -> Env {
     Env {
         net: Arc::new(WorldNet { host }),
         launch,
+        files: Arc::new(files.with_clock(Arc::new(Clock(host)))),
         clock: Arc::new(Clock(host)),
         entropy: Arc::new(HostEntropy(host)),
         machine: Arc::default(),

@@ -1,5 +1,5 @@
-//! The outside world of product code, except time: connections, processes, the wall clock,
-//! randomness, and the machine.
+//! The outside world of product code, except time: connections, processes, files, the wall
+//! clock, randomness, and the machine.
 //!
 //! Each is a small trait with a real and a simulated implementation, except the machine, which is
 //! plain data; [`Env`] passes all of them to a client or a server at once. Time itself is plain
@@ -7,7 +7,8 @@
 //!
 //! The simulated implementations belong to the world (`world` of the crate `reknit`): sockets of a
 //! simulated kernel; a wall clock that shows virtual time, starts on 1 January 2026, and jumps
-//! where a step says so; randomness from the seed, new for each start of each host; and, on servers
+//! where a step says so; randomness from the seed, new for each start of each host; files in memory,
+//! which outlive a crash of their host; and, on servers
 //! whose plan has a table `process`, scripted processes. On all other hosts, launching a process
 //! fails. The machine is the default one: it has no variables.
 
@@ -17,6 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::files::{self, Files};
 use crate::net::{Net, Tcp};
 use crate::process::{Launch, System};
 
@@ -82,6 +84,8 @@ pub struct Env {
     pub net: Net,
     /// Processes.
     pub launch: Arc<dyn Launch>,
+    /// Files.
+    pub files: Arc<dyn Files>,
     /// The wall clock.
     pub clock: Arc<dyn WallClock>,
     /// Randomness.
@@ -97,12 +101,13 @@ impl fmt::Debug for Env {
 }
 
 impl Env {
-    /// Returns the real world: the operating system's sockets, processes, clock and randomness, and
-    /// the machine that this program runs on.
+    /// Returns the real world: the operating system's sockets, processes, files, clock and
+    /// randomness, and the machine that this program runs on.
     pub fn real() -> Self {
         Self {
             net: Arc::new(Tcp),
             launch: Arc::new(System),
+            files: Arc::new(files::System::default()),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             machine: Arc::new(Machine::of_this_program()),

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use reknit_seams::Env;
 use reknit_seams::env::{Entropy, WallClock};
+use reknit_seams::files;
 use reknit_seams::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 use reknit_seams::process::Launch;
 use tokio::io::{DuplexStream, duplex};
@@ -49,12 +50,13 @@ pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = 
     }
 }
 
-/// Returns the environment of product code: this network, these processes, a fixed time, and a
+/// Returns the environment of product code: this network, these processes, no files, a fixed time, and a
 /// fixed sequence of random numbers.
 pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
     Env {
         net: Arc::new(net),
         launch,
+        files: Arc::new(files::Memory::default()),
         clock: Arc::new(Fixed),
         entropy: Arc::new(Counted::default()),
         machine: Arc::default(),
