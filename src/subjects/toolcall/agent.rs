@@ -41,6 +41,15 @@ impl ScriptedAgent {
         Self { plan, record, questions: Arc::default(), begun: Arc::default(), disk }
     }
 
+    /// Counts a beginning of a turn, in all incarnations of the host. If its client did not receive
+    /// the first answer, a turn that a dead host had begun begins again on the restarted host.
+    fn count(&self, turn: &str) -> u64 {
+        let key = format!("turns {turn}");
+        let times = self.disk.read(&key).and_then(|times| times.parse().ok()).unwrap_or(0u64) + 1;
+        self.disk.write(&key, times.to_string());
+        times
+    }
+
     /// Records that a call's turn began. If the turn of the same call also began in an earlier
     /// incarnation of the host, it is the same effect, and is not recorded again.
     fn begins(&self, call: Call, chat: &str) {
@@ -61,10 +70,14 @@ impl host::Agent for ScriptedAgent {
             player.begins(Call(call), &turn.chat);
         }
         let ends = Ends { record: player.record.clone(), stream: stream.clone() };
+        let speaker = match player.count(&turn.id) {
+            1 => turn.id.clone(),
+            times => format!("{}/{times}", turn.id),
+        };
         Box::pin(async move {
             let _ends = ends;
             let script = setup::turn(&player.plan, records::declared(&turn.id)).script;
-            Part { player, turn, stream }.play(script).await;
+            Part { player, turn, stream, speaker }.play(script).await;
         })
     }
 }
@@ -86,6 +99,9 @@ struct Part {
     player: ScriptedAgent,
     turn: Turn,
     stream: Stream,
+    /// The start of each word. It differs if the turn begins again, so that the words of the second
+    /// beginning do not look like those of the first.
+    speaker: String,
 }
 
 impl Part {
@@ -114,12 +130,12 @@ impl Part {
         while calls.join_next().await.is_some() {}
     }
 
-    /// Says words that are unique to this turn.
+    /// Says words that are unique to this beginning of this turn.
     async fn send_text(&self, saying: Saying) {
         let mut part: Option<String> = None;
         for n in 1..=saying.times {
             sleep(saying.every.0).await;
-            let mut word = format!("{}:{n}", self.stream);
+            let mut word = format!("{}:{n}", self.speaker);
             word.extend(std::iter::repeat_n(
                 '.',
                 (saying.letters as usize).saturating_sub(word.len()),

@@ -240,14 +240,19 @@ impl Observer {
         waits: &mut Vec<WaitingCall>,
     ) {
         let stream = Stream::from(turn);
+        let wording: String = parts.iter().filter_map(wording).collect();
+        let earlier = seen.open.get(turn);
+        if earlier.is_some_and(|read| !wording.starts_with(read.as_str())) {
+            // A restarted host began the turn again. Any other text that does not extend the text
+            // so far is a violation: the host did not die, or no agent said the whole text.
+            self.record.failed_stream(&stream, "the text of the turn began again");
+            seen.open.remove(turn);
+        }
         let read = seen.open.entry(turn.to_owned()).or_insert_with(|| {
             self.record.opened(&stream, Call::NONE);
             String::new()
         });
-        let wording: String = parts.iter().filter_map(wording).collect();
-        // If the text does not extend the text so far, the whole text is recorded as delivered. No
-        // agent said that text, so a property reports it.
-        let news = wording.strip_prefix(read.as_str()).unwrap_or(&wording);
+        let news = &wording[read.len()..];
         if !news.is_empty() {
             self.record.delivered(&stream, news.to_owned(), None);
         }
