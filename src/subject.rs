@@ -15,7 +15,7 @@ use crate::env::Env;
 use crate::history::{Call, Side};
 use crate::net::BoxFuture;
 use crate::property::{CheckContext, Guarantees, Property, Violation};
-use crate::schedule::{Host, Limit, Limits, Operation, Plan};
+use crate::schedule::{Host, Limit, LimitProfile, Limits, Operation, Plan};
 
 pub mod disk;
 pub mod dissect;
@@ -55,6 +55,11 @@ pub trait Subject: Send + Sync + 'static {
 
     /// All sizes, windows, deadlines and budgets of the subject.
     fn limits(&self) -> &'static [Limit] {
+        &[]
+    }
+
+    /// Named sets of values for its limits: `profile = "NAME"` in a scenario file.
+    fn limit_profiles(&self) -> &'static [LimitProfile] {
         &[]
     }
 

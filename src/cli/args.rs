@@ -98,7 +98,7 @@ pub struct HuntArgs {
     pub subject: String,
     /// Swarm file from which schedules are drawn [default: the subject's own]
     #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
+    pub swarm: Option<PathBuf>,
     /// Number of schedules [default: 1000, or unlimited with --for]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub runs: Option<u64>,
@@ -162,7 +162,7 @@ pub struct Defects {
     pub defect: Vec<String>,
     /// Swarm file from which schedules are drawn [default: the subject's own]
     #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
+    pub swarm: Option<PathBuf>,
     /// Also sweep this schedule for each defect; may be given several times
     #[arg(long, value_name = "FILE")]
     pub sweep: Vec<PathBuf>,
@@ -185,7 +185,7 @@ pub struct Changes {
     /// Enable a defect; may be given several times
     #[arg(long, value_name = "NAME")]
     pub defect: Vec<String>,
-    /// Set a limit; may be given several times
+    /// Set a limit, or all limits of a profile (`profile=NAME`); may be given several times
     #[arg(long, value_name = "LIMIT=VALUE")]
     pub set: Vec<String>,
 }
@@ -304,7 +304,7 @@ pub struct Select {
     /// Enable a defect in addition to the file's defects; may be given several times
     #[arg(long, value_name = "NAME")]
     pub defect: Vec<String>,
-    /// Set a limit; may be given several times
+    /// Set a limit, or all limits of a profile (`profile=NAME`); may be given several times
     #[arg(long, value_name = "LIMIT=VALUE")]
     pub set: Vec<String>,
     /// Order of packets and timers within one millisecond, instead of the file's order
@@ -346,6 +346,8 @@ pub enum ListKind {
     Faults,
     /// Sizes, windows, deadlines and budgets, with their defaults
     Limits,
+    /// Profiles: named sets of values for limits
+    Profiles,
     /// Names that triggers and expectations can use
     Milestones,
     /// Places where a task can be held

@@ -26,7 +26,7 @@ pub fn defects(
 ) -> Result<bool, UserError> {
     let subject = files::named(&args.subject, subjects)?;
     args.defect.iter().try_for_each(|name| select::defect(name, subject))?;
-    let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
+    let name = args.swarm.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let target = hunt::target(subject, &name, &Changes::default(), subjects)?;
     let output = OutputFile::if_requested(args.html.as_ref(), "--html")?;
     let plans = plans(args, subject, subjects, page)?;
@@ -91,11 +91,11 @@ fn again(args: &Defects, program: &str) -> String {
     let file =
         |option: &str, path: &PathBuf| format!(" {option} {}", quoted(&path.display().to_string()));
     let defects = args.defect.iter().map(|name| format!(" --defect {name}"));
-    let (profile, sweep) = (
-        args.profile.iter().map(|it| file("--profile", it)),
+    let (swarm, sweep) = (
+        args.swarm.iter().map(|it| file("--swarm", it)),
         args.sweep.iter().map(|it| file("--sweep", it)),
     );
-    let more: String = defects.chain(profile).chain(sweep).collect();
+    let more: String = defects.chain(swarm).chain(sweep).collect();
     format!("{program} defects {}{more} --runs {}", args.subject, args.runs)
 }
 

@@ -33,7 +33,7 @@ pub fn hunt(
     page: &mut Page<'_>,
 ) -> Result<bool, UserError> {
     let subject = files::named(&args.subject, subjects)?;
-    let name = args.profile.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
+    let name = args.swarm.as_ref().map_or(DEFAULT.to_owned(), |path| path.display().to_string());
     let target = target(subject, &name, &args.changes, subjects)?;
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (first, count) = (args.seed.unwrap_or(target.profile.first_seed), args.count());
@@ -110,6 +110,10 @@ pub(super) fn target(
             select::Set::Limit(name, value) => {
                 drop(profile.limits.insert(name, Choice::Fixed(value)))
             }
+            select::Set::Profile(of) => {
+                let values = of.limits().map(|(name, value)| (name, Choice::Fixed(value)));
+                profile.limits.extend(values);
+            }
             select::Set::Variant(variant) => variant.add_to(&mut profile.defects),
         }
     }
@@ -130,12 +134,12 @@ fn profile_of(
     let of = scenario.subject.clone();
     match scenario.into_profile() {
         Some(_) if of != subject.name() => {
-            Err(UserError(format!("{name}: this profile is for {of}, not for {}", subject.name())))
+            Err(UserError(format!("{name}: this swarm is for {of}, not for {}", subject.name())))
         }
         Some(profile) => Ok(profile),
-        None => Err(UserError(format!(
-            "{name}: this file has steps; a profile is a file with a `[swarm]`"
-        ))),
+        None => {
+            Err(UserError(format!("{name}: this file has steps; a swarm file has a `[swarm]`")))
+        }
     }
 }
 

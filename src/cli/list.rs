@@ -89,9 +89,20 @@ fn entries(what: ListKind, subject: &Arc<dyn DynSubject>) -> Vec<Entry> {
         ListKind::Limits => {
             let values = subject.limits().iter();
             let range = values.map(|it| {
-                Entry::new(it.name, [format!("{}, at least {}. {}", it.default, it.least, it.doc)])
+                let profiles = subject.limit_profiles().iter().filter_map(|profile| {
+                    Some(format!("{} in the profile {}", profile.value(it.name)?, profile.name))
+                });
+                let range = format!("{}, at least {}. {}", it.default, it.least, it.doc);
+                Entry::new(it.name, [range].into_iter().chain(profiles))
             });
             range.collect()
+        }
+        ListKind::Profiles => {
+            let row = |it: &crate::schedule::LimitProfile| {
+                let values = it.values.iter().map(|(limit, value)| format!("· {limit}: {value}"));
+                Entry::new(it.name, [it.doc.into()].into_iter().chain(values))
+            };
+            subject.limit_profiles().iter().map(row).collect()
         }
         ListKind::Milestones => {
             let row = |it: &crate::subject::MilestoneDoc| {

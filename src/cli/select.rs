@@ -8,8 +8,8 @@ use clap::ValueEnum;
 use crate::frontend::{quoted, words_for};
 use crate::hunt;
 use crate::scenario::mistake::unknown;
-use crate::scenario::{ScenarioFile, read_limit};
-use crate::schedule::{LimitValue, Plan, TieOrder};
+use crate::scenario::{ScenarioFile, find_profile, read_limit};
+use crate::schedule::{LimitProfile, LimitValue, Plan, TieOrder};
 use crate::subject::{DynSubject, VariantDoc};
 use crate::world::Engine;
 
@@ -83,6 +83,9 @@ impl Select {
                 Set::Limit(name, value) => {
                     plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value))
                 }
+                Set::Profile(profile) => {
+                    plans.iter_mut().for_each(|plan| plan.limits.0.extend(profile.limits()))
+                }
                 Set::Variant(variant) => {
                     plans.iter_mut().for_each(|plan| variant.add_to(&mut plan.defects))
                 }
@@ -106,9 +109,14 @@ pub fn defect(name: &str, subject: &Arc<dyn DynSubject>) -> Result<(), UserError
 pub enum Set {
     /// A limit, with its name.
     Limit(String, LimitValue),
+    /// A profile of limits.
+    Profile(&'static LimitProfile),
     /// A version of the subject.
     Variant(VariantDoc),
 }
+
+/// The name that sets the limits of a profile.
+const PROFILE: &str = "profile";
 
 /// The name that sets the version of a subject.
 const VARIANT: &str = "variant";
@@ -124,7 +132,7 @@ impl VariantDoc {
     }
 }
 
-/// Parses `LIMIT=VALUE`, or `variant=NAME` if the subject has several variants.
+/// Parses `LIMIT=VALUE`, `profile=NAME`, or `variant=NAME` if the subject has several variants.
 pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, UserError> {
     let (name, value) = set
         .split_once('=')
@@ -136,6 +144,9 @@ pub fn read_set(set: &str, subject: &Arc<dyn DynSubject>) -> Result<Set, UserErr
         let missing =
             || UserError(unknown(&format!("a variant of {}", subject.name()), value, names));
         return found.copied().map(Set::Variant).ok_or_else(missing);
+    }
+    if name == PROFILE {
+        return find_profile(value, &**subject).map(Set::Profile).map_err(UserError);
     }
     let known = subject.limits().iter().find(|limit| limit.name == name);
     let limits = subject.limits().iter().map(|limit| limit.name);

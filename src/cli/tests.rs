@@ -3,7 +3,7 @@
 use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
-use crate::schedule::{Limit, LimitValue, Limits, Plan};
+use crate::schedule::{Limit, LimitProfile, LimitValue, Limits, Plan};
 use crate::subject::{
     DefectDoc, HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Rule, Subject,
 };
@@ -56,6 +56,15 @@ impl Subject for SilentSubject {
             doc: "How long it waits.",
         };
         &[PATIENCE]
+    }
+
+    fn limit_profiles(&self) -> &'static [LimitProfile] {
+        const HASTY: LimitProfile = LimitProfile {
+            name: "hasty",
+            doc: "For people in a hurry.",
+            values: &[("client.patience", LimitValue::secs(2))],
+        };
+        &[HASTY]
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {
@@ -150,6 +159,7 @@ fn a_command_line_error_is_one_line_with_a_fix() {
         "new mut",
         "list limit",
         "list limits muet",
+        "hunt mute --set profile=hasti",
         "run no/such/file.toml",
         "replay no/such/file.toml --until soon",
     ]
@@ -175,8 +185,9 @@ fn a_command_line_error_is_one_line_with_a_fix() {
     diff no/such/file.toml                   reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     new                                      reknit: the following required arguments were not provided: <SUBJECT>
     new mut                                  reknit: `mut` is not a subject; did you mean `mute`?
-    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, milestones, points, defects, variants, rules, properties, operations, schema]; a similar value exists: 'limits'
+    list limit                               reknit: invalid value 'limit' for '[WHAT]' [possible values: subjects, faults, limits, profiles, milestones, points, defects, variants, rules, properties, operations, schema]; a similar value exists: 'limits'
     list limits muet                         reknit: `muet` is not a subject; did you mean `mute`?
+    hunt mute --set profile=hasti            reknit: `hasti` is not a profile of limits of mute; did you mean `hasty`?
     run no/such/file.toml                    reknit: no/such/file.toml: there is no such file; `reknit new SUBJECT` writes one to begin with
     replay no/such/file.toml --until soon    reknit: --until soon: `soon` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`
     ");
@@ -202,7 +213,16 @@ fn help_is_not_an_error() {
 
 #[test]
 fn every_list_shows_its_table() {
-    let lists = ["subjects", "limits", "milestones", "points", "defects", "rules", "operations"];
+    let lists = [
+        "subjects",
+        "limits",
+        "profiles",
+        "milestones",
+        "points",
+        "defects",
+        "rules",
+        "operations",
+    ];
     let rendered =
         lists.map(|what| format!("-- {what}\n{}", command(&format!("list {what} mute")).out));
     insta::assert_snapshot!(rendered.concat(), @r"
@@ -210,6 +230,10 @@ fn every_list_shows_its_table() {
     mute  a protocol in which nobody says anything
     -- limits
     client.patience  25s, at least 1ms. How long it waits.
+                     2s in the profile hasty
+    -- profiles
+    hasty  For people in a hurry.
+           · client.patience: 2s
     -- milestones
     mute.client.silent  Nothing was said.
                         fields: generation

@@ -252,9 +252,15 @@ pub const FILE: Section = Section {
         ),
         key("engines-because", Form::Text, Some("none"), "The reason for this choice of engines."),
         key(
+            "profile",
+            Form::Text,
+            Some("none"),
+            "The profile of limits to use: `reknit list profiles SUBJECT`. A profile has other values for some limits; `[limits]` or `[swarm.limits]` may change each of them again.",
+        ),
+        key(
             "limits",
             Form::Table("[limits]"),
-            Some("the defaults"),
+            Some("the defaults, or those of the profile"),
             "Sizes, windows, deadlines and budgets of the subject.",
         ),
         key(

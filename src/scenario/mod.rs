@@ -40,7 +40,7 @@ pub use expect::{
 };
 pub use file::{Body, ScenarioFile};
 pub use mistake::Mistake;
-pub use parse::limits::read_limit;
+pub use parse::limits::{find_profile, read_limit};
 pub use reference::reference;
 pub use schema::schema;
 pub use starter::starter;

@@ -21,7 +21,7 @@ use super::keys;
 use super::mistake::{Mistake, MistakeAt, Parsed, place, unknown};
 use super::reader::{Node, Table};
 use super::vocabulary::{ENGINES, FORMAT, ORDERS};
-use crate::schedule::{Host, Limits, Plan, Puppet, TieOrder};
+use crate::schedule::{Host, LimitProfile, Limits, Plan, Puppet, TieOrder};
 use crate::subject::DynSubject;
 use crate::world::Engine;
 use names::Names;
@@ -191,9 +191,12 @@ fn plan(
     };
     let heal = top.get("heal").map_or(Ok(Duration::ZERO), |node| within(&node, horizon))?;
     let latency = top.get("latency").map_or(Ok(without.latency), |node| latency(&node))?;
+    let profile = limits::profile(top.get("profile"), names.subject)?;
+    let mut values: BTreeMap<_, _> = profile.into_iter().flat_map(LimitProfile::limits).collect();
+    values.extend(limits::limits(top.get("limits"), names.subject, limits::value)?);
     Ok(Plan {
         clients: names.clients,
-        limits: Limits(limits::limits(top.get("limits"), names.subject, limits::value)?),
+        limits: Limits(values),
         setup: own_tables(top, setup)?,
         puppets: puppets(top, names)?,
         latency,

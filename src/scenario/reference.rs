@@ -177,6 +177,16 @@ fn tables(text: &mut String, subject: &dyn DynSubject) {
     );
     names(
         text,
+        "Profiles of limits",
+        ["profile", "values", "meaning"],
+        subject.limit_profiles().iter().map(|profile| {
+            let values =
+                profile.values.iter().map(|(limit, value)| format!("{} {value}", code(limit)));
+            [code(profile.name), values.collect::<Vec<_>>().join(", "), profile.doc.into()]
+        }),
+    );
+    names(
+        text,
         "Milestones",
         ["milestone", "fields", "reached", "reached only"],
         subject.milestones().iter().map(|milestone| {

@@ -60,6 +60,30 @@ impl fmt::Display for LimitValue {
     }
 }
 
+/// A named set of values for some limits of a subject: the rules of another version, for example.
+/// A plan that uses it has these values instead of the defaults, except where it sets its own.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitProfile {
+    /// The name, in kebab-case: `seed`.
+    pub name: &'static str,
+    /// A description: whose values these are.
+    pub doc: &'static str,
+    /// The values, by the names of their limits.
+    pub values: &'static [(&'static str, LimitValue)],
+}
+
+impl LimitProfile {
+    /// Returns the value of a limit, if the profile sets it.
+    pub fn value(&self, limit: &str) -> Option<LimitValue> {
+        self.values.iter().find(|(name, _)| *name == limit).map(|(_, value)| *value)
+    }
+
+    /// Returns the values by name.
+    pub fn limits(&self) -> impl Iterator<Item = (String, LimitValue)> + use<> {
+        self.values.iter().map(|(name, value)| ((*name).to_owned(), *value))
+    }
+}
+
 /// Values of limits, by name. A limit without an entry has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits(pub BTreeMap<String, LimitValue>);

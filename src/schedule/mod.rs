@@ -32,7 +32,7 @@ pub mod units;
 pub mod words;
 
 pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, SlowBy, TrafficCount};
-pub use limits::{Limit, LimitValue, Limits};
+pub use limits::{Limit, LimitProfile, LimitValue, Limits};
 pub use names::{Conn, Host, Side, Which};
 pub use profile::{Choice, Profile};
 pub use puppet::{Puppet, PuppetStep, Speaks};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::history::{Call, Class, Side};
 use crate::property::{CheckContext, Guarantees, Property, Violation};
-use crate::schedule::{Host, Limit, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire};
+use crate::schedule::{
+    Host, Limit, LimitProfile, Limits, MilestoneDoc, Operation, Plan, PointDoc, Repertoire,
+};
 
 use super::{
     DefectDoc, Dissector, HostContext, OperationQueue, Operations, Root, Rule, Subject, VariantDoc,
@@ -15,6 +17,7 @@ use super::{
 #[allow(missing_docs)]
 pub trait DynSubject: Repertoire {
     fn description(&self) -> &'static str;
+    fn limit_profiles(&self) -> &'static [LimitProfile];
     fn defects(&self) -> &'static [DefectDoc];
     fn variants(&self) -> &'static [VariantDoc];
     fn rules(&self) -> &'static [Rule];
@@ -123,6 +126,10 @@ impl<S: Subject> Repertoire for S {
 impl<S: Subject> DynSubject for S {
     fn description(&self) -> &'static str {
         Subject::description(self)
+    }
+
+    fn limit_profiles(&self) -> &'static [LimitProfile] {
+        Subject::limit_profiles(self)
     }
 
     fn defects(&self) -> &'static [DefectDoc] {

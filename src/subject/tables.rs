@@ -11,7 +11,7 @@
 //! ```
 
 use super::{DefectDoc, MilestoneDoc, PointDoc, Rule, VariantDoc};
-use crate::schedule::{Limit, LimitValue};
+use crate::schedule::{Limit, LimitProfile, LimitValue};
 
 /// A limit: its name, default, least value, and a description.
 pub const fn limit(
@@ -21,6 +21,15 @@ pub const fn limit(
     doc: &'static str,
 ) -> Limit {
     Limit { name, default, least, doc }
+}
+
+/// A profile of limits: its name, a description, and the values that it sets.
+pub const fn limit_profile(
+    name: &'static str,
+    doc: &'static str,
+    values: &'static [(&'static str, LimitValue)],
+) -> LimitProfile {
+    LimitProfile { name, doc, values }
 }
 
 /// A number of seconds.

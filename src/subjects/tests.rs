@@ -90,3 +90,16 @@ fn a_point_of_a_defect_names_an_existing_defect() {
         assert!(subject.points().iter().filter_map(|row| row.defect).all(known));
     }
 }
+
+/// A profile sets known limits to values of their kind, not below their minimum.
+#[test]
+fn every_profile_of_limits_fits_the_table() {
+    for subject in built_in() {
+        for profile in subject.limit_profiles() {
+            for (name, value) in profile.values {
+                let limit = subject.limits().iter().find(|limit| limit.name == *name).unwrap();
+                assert!(value.same_kind(&limit.default) && *value >= limit.least, "{name}");
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@
 //! The client prints the command's output, sends typed text to its standard input, and interrupts
 //! it on Ctrl-C. The client exits with the command's exit status, with 255 if that status is
 //! unknown, and with 2 if its own arguments are invalid. It reports a lost connection, and the
-//! reconnect, on standard error. It gives up if it cannot reconnect within 25 s.
+//! reconnect, on standard error. It gives up if it cannot reconnect within 45 s.
 //!
 //! The command starts in `/`, and its environment contains only a `PATH`. The protocol cannot
 //! signal the end of an input: a command that reads to the end of its input runs until it is

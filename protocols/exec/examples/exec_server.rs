@@ -1,4 +1,4 @@
-//! An exec server: it runs commands for its clients, and keeps them running for 30 s after a lost
+//! An exec server: it runs commands for its clients, and keeps them running for 80 s after a lost
 //! connection.
 //!
 //! ```console

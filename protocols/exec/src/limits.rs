@@ -1,4 +1,10 @@
 //! Every size and deadline of the client and the server, with its default.
+//!
+//! The windows are those of codex 0.169.0: a client tries to reconnect for 45 s, and a server keeps
+//! a detached session and a closed process for 80 s. Each side starts its clock when it detects the
+//! loss itself, and the server may detect it earlier than the client. So the client's window must be
+//! shorter than the server's, by more than the difference: a link with the default
+//! [`WireLimits`] is detected as dead after at most 16 s.
 
 use std::time::Duration;
 
@@ -13,7 +19,8 @@ pub struct ClientLimits {
     pub connect_timeout: Duration,
     /// The timeout of the answer to `initialize`.
     pub initialize_timeout: Duration,
-    /// How long the client tries to reconnect, counted from the moment it detects the loss.
+    /// How long the client tries to reconnect, counted from the moment it detects the loss. It must
+    /// be shorter than the server's [`detached_lifetime`](ServerLimits::detached_lifetime).
     pub recovery_deadline: Duration,
     /// The pause after the first failed attempt; it doubles with each further failure.
     pub back_off_min: Duration,
@@ -56,7 +63,7 @@ impl Default for ClientLimits {
             wire: WireLimits::default(),
             connect_timeout: Duration::from_secs(10),
             initialize_timeout: Duration::from_secs(10),
-            recovery_deadline: Duration::from_secs(25),
+            recovery_deadline: Duration::from_secs(45),
             back_off_min: Duration::from_millis(100),
             back_off_max: Duration::from_secs(1),
             retry_writes: false,
@@ -82,7 +89,8 @@ pub struct ServerLimits {
     pub wire: WireLimits,
     /// How long a new connection may take to send `initialize`, including the HTTP handshake.
     pub handshake_deadline: Duration,
-    /// How long the server keeps a session that has no connection.
+    /// How long the server keeps a session that has no connection, counted from the moment it
+    /// detects the loss.
     pub detached_lifetime: Duration,
     /// How long after a resume the server holds earlier output for a client that has not read it
     /// yet.
@@ -116,13 +124,13 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        let thirty = Duration::from_secs(30);
+        let eighty = Duration::from_secs(80);
         Self {
             wire: WireLimits::default(),
             handshake_deadline: Duration::from_secs(10),
-            detached_lifetime: thirty,
+            detached_lifetime: eighty,
             catch_up_grace: Duration::from_secs(5),
-            closed_retention: thirty,
+            closed_retention: eighty,
             retained_bytes: 1 << 20,
             retained_chunks: 50_000,
             outbound_queue: 128,

@@ -105,7 +105,7 @@ pub fn several(table: &str) -> String {
 /// `[swarm.limits]`
 pub const SWARM_LIMITS: Section = Section {
     title: "[swarm.limits]",
-    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. Omitted limits have their defaults.",
+    doc: "Limits as in `[limits]`, each with a choice of values: `\"client.recovery-deadline\" = [\"25s\", \"25s\", \"3s\"]`. Omitted limits have their defaults, or the values of the `profile`.",
     keys: &[],
 };
 

@@ -4,8 +4,29 @@ use std::collections::BTreeMap;
 
 use crate::scenario::mistake::{MistakeAt, Parsed, unknown};
 use crate::scenario::reader::Node;
-use crate::schedule::{Limit, LimitValue, units};
+use crate::schedule::{Limit, LimitProfile, LimitValue, units};
 use crate::subject::DynSubject;
+
+/// Returns the profile of limits that a file uses.
+pub(in crate::scenario) fn profile(
+    node: Option<Node<'_>>,
+    subject: &dyn DynSubject,
+) -> Parsed<Option<&'static LimitProfile>> {
+    let Some(node) = node else { return Ok(None) };
+    find_profile(node.text()?, subject).map(Some).or_else(|message| node.wrong(message))
+}
+
+/// Returns the subject's profile of limits with this name.
+///
+/// # Errors
+/// If the subject has none with this name. The message suggests a known name.
+pub fn find_profile(name: &str, subject: &dyn DynSubject) -> Result<&'static LimitProfile, String> {
+    let profiles = subject.limit_profiles();
+    profiles.iter().find(|profile| profile.name == name).ok_or_else(|| {
+        let what = format!("a profile of limits of {}", subject.name());
+        unknown(&what, name, profiles.iter().map(|profile| profile.name))
+    })
+}
 
 /// Returns the entries of a table of limits. `value` parses one entry: a value, or a choice of
 /// values.

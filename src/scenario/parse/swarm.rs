@@ -17,7 +17,7 @@ use crate::schedule::profile::{
     Aimed, Choice, DrawableFault, Entries, FaultProfile, FaultShape, Profile, PuppetShare,
 };
 use crate::schedule::words::FaultWord;
-use crate::schedule::{Learns, Limit, LimitValue, units};
+use crate::schedule::{Learns, Limit, LimitProfile, LimitValue, units};
 use crate::subject::DynSubject;
 
 /// Top-level keys that a swarm does not allow.
@@ -55,6 +55,14 @@ pub fn profile(
     let without = Profile::default_for(&**subject);
     let horizon = table.get("horizon").map_or(Ok(without.horizon), |node| durations(&node))?;
     let (shortest, _) = horizon.ends();
+    let limit_profile = limits::profile(top.get("profile"), names.subject)?;
+    let mut limits = match table.get("limits") {
+        Some(node) => limits::limits(Some(node), names.subject, limit)?,
+        None => without.limits,
+    };
+    for (name, value) in limit_profile.into_iter().flat_map(LimitProfile::limits) {
+        limits.entry(name).or_insert(Choice::Fixed(value));
+    }
     Ok(Profile {
         subject: without.subject,
         runs: seeds(&table, "runs", without.runs)?,
@@ -65,10 +73,7 @@ pub fn profile(
             .map_or(Ok(without.heal.min(shortest)), |node| within(&node, shortest))?,
         defects: defects.to_vec(),
         clients: clients(node)?.unwrap_or(without.clients),
-        limits: match table.get("limits") {
-            Some(node) => limits::limits(Some(node), names.subject, limit)?,
-            None => without.limits,
-        },
+        limits,
         setup: entries(&table, &setup, without.setup)?,
         asks: numbers(&table, "asks", 0, without.asks)?,
         busy: table.get("busy").map_or(Ok(without.busy), |node| durations(&node))?,

@@ -147,6 +147,34 @@ fn limits_have_the_kinds_of_their_defaults() {
     );
 }
 
+#[test]
+fn a_profile_sets_limits_and_a_table_changes_them() {
+    let scenario =
+        after_head("profile = \"seed\"\n[limits]\n\"client.recovery-deadline\" = \"3s\"\n");
+    let limits = plan(&scenario).limits.0.clone();
+    assert_eq!(
+        Vec::from_iter(limits),
+        [
+            ("client.event-queue".to_owned(), LimitValue::Count(16)),
+            ("client.recovery-deadline".to_owned(), LimitValue::secs(3))
+        ]
+    );
+}
+
+#[test]
+fn a_swarm_may_use_a_profile_of_limits() {
+    let of = |text: &str| {
+        let Body::Swarm(profile) = parse(text).unwrap().body else { panic!("a swarm") };
+        profile.limits
+    };
+    let with = SWARM.replace("\n[swarm]", "profile = \"seed\"\n\n[swarm]");
+    let (limits, before) = (of(&with), of(SWARM));
+    let fixed = Choice::Fixed(LimitValue::Count(16));
+    assert_eq!(limits["client.event-queue"], fixed, "the profile sets it");
+    assert_eq!(limits["client.recovery-deadline"], before["client.recovery-deadline"]);
+    assert_eq!(limits.len(), before.len() + 1);
+}
+
 pub(super) const SWARM: &str = r#"
 format  = 1
 subject = "ferry"

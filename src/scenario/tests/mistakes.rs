@@ -37,6 +37,10 @@ const BROKEN: &[(&str, &str)] = &[
     (r#"heal = "2m""#, "f.toml:4:8: `heal` is past the horizon of 1m; make `horizon` later"),
     // -- limits and the subject's own tables
     (
+        r#"profile = "sed""#,
+        "f.toml:4:11: `sed` is not a profile of limits of ferry; did you mean `seed`?",
+    ),
+    (
         "[limits]\n\"client.recovery-dedline\" = \"3s\"",
         "f.toml:5:1: `client.recovery-dedline` is not a limit of ferry; did you mean `client.recovery-deadline`?",
     ),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::Class;
 use crate::property::{CheckContext, Guarantees, Property};
-use crate::schedule::{Limit, LimitValue, Limits, Plan};
+use crate::schedule::{Limit, LimitProfile, LimitValue, Limits, Plan};
 use crate::subject::{
     DefectDoc, DynSubject, HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Rule,
     Subject,
@@ -144,6 +144,18 @@ impl Subject for Ferry {
             },
         ];
         LIMITS
+    }
+
+    fn limit_profiles(&self) -> &'static [LimitProfile] {
+        const PROFILES: &[LimitProfile] = &[LimitProfile {
+            name: "seed",
+            doc: "The first version.",
+            values: &[
+                ("client.recovery-deadline", LimitValue::secs(9)),
+                ("client.event-queue", LimitValue::Count(16)),
+            ],
+        }];
+        PROFILES
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {

@@ -1,8 +1,8 @@
-//! The limits of `exec`, as a table, and the conversions into the limits of the client and the
+//! The limits of `exec`, as a table, their profiles, and the conversions into the limits of the client and the
 //! server.
 
-use crate::schedule::{Limit, LimitValue, Limits};
-use crate::subject::tables::{limit, millis, secs};
+use crate::schedule::{Limit, LimitProfile, LimitValue, Limits};
+use crate::subject::tables::{limit, limit_profile, millis, secs};
 use crate::subjects::wire::wire;
 use reknit_exec::limits::{ClientLimits, ServerLimits};
 
@@ -18,7 +18,7 @@ pub const LIMITS: &[Limit] = &[
     limit("client.outbox-bytes", Bytes(32 << 20), Bytes(1 << 20), "the maximum number of bytes of messages that the client queues for one connection; the minimum exceeds the largest write of the scenarios"),
     limit("client.connect-timeout", secs(10), millis(100), "the timeout of one connection attempt"),
     limit("client.initialize-timeout", secs(10), millis(100), "the timeout of the response to `initialize`"),
-    limit("client.recovery-deadline", secs(25), millis(0), "how long the client tries to reconnect; 0: it does not try"),
+    limit("client.recovery-deadline", secs(45), millis(0), "how long the client tries to reconnect, counted from its detection of the loss; less than `server.detached-lifetime`, because each side counts from its own detection; 0: it does not try"),
     limit("client.back-off-min", millis(100), millis(1), "the pause after the first failed attempt; it doubles after each further failure"),
     limit("client.back-off-max", secs(1), millis(1), "the maximum pause between two attempts"),
     limit("client.retry-writes", Flag(false), Flag(false), "whether the client sends a write again, with the same id, if the connection was lost while it was in flight; false is the rule of June 2026"),
@@ -39,9 +39,9 @@ pub const LIMITS: &[Limit] = &[
     limit("server.message-bytes", Bytes(16 << 20), Bytes(1 << 20), "the longest message that the server accepts; the minimum exceeds the largest write of the scenarios"),
     limit("server.outbox-bytes", Bytes(32 << 20), Bytes(8 << 20), "the maximum number of bytes of messages that the server queues for one connection; the minimum holds the longest response"),
     limit("server.handshake-deadline", secs(10), millis(100), "how long a new connection may take to send `initialize`"),
-    limit("server.detached-lifetime", secs(30), millis(1), "how long the server keeps a session without a connection; at the minimum, a lost connection ends its session"),
+    limit("server.detached-lifetime", secs(80), millis(1), "how long the server keeps a session without a connection; at the minimum, a lost connection ends its session"),
     limit("server.catch-up-grace", secs(5), millis(0), "how long after a resume the server keeps older output for a client that has not read it yet; 0: not at all"),
-    limit("server.closed-retention", secs(30), millis(1), "how long the server keeps a closed process readable"),
+    limit("server.closed-retention", secs(80), millis(1), "how long the server keeps a closed process readable"),
     limit("server.retained-bytes", Bytes(1 << 20), Bytes(1), "the maximum number of bytes of output that the server retains for a process; 1: only the newest chunk"),
     limit("server.retained-chunks", Count(50_000), Count(1), "the maximum number of chunks of output that the server retains for a process; 1: only the newest"),
     limit("server.outbound-queue", Count(128), Count(1), "the maximum number of unsent events of a process while connected; above it, the server stops reading the output of the process"),
@@ -53,6 +53,17 @@ pub const LIMITS: &[Limit] = &[
     limit("server.waiting-requests", Count(128), Count(1), "the maximum number of requests of a connection that wait for something"),
     limit("server.http-body-bytes", Bytes(8 << 20), Bytes(1), "the maximum number of bytes of an HTTP response that is not streamed"),
 ];
+
+/// The profiles of these limits.
+pub const PROFILES: &[LimitProfile] = &[limit_profile(
+    "seed",
+    "the windows of June 2026, when the original learned to reconnect",
+    &[
+        ("client.recovery-deadline", secs(25)),
+        ("server.detached-lifetime", secs(30)),
+        ("server.closed-retention", secs(30)),
+    ],
+)];
 
 /// Converts the table into the limits of a client.
 pub fn client_limits(limits: &Limits) -> ClientLimits {
@@ -115,5 +126,17 @@ mod tests {
                 .iter()
                 .all(|limit| limit.default.same_kind(&limit.least) && limit.least <= limit.default)
         );
+    }
+
+    /// Each side starts its clock at its own detection, so the client's window is the shorter one.
+    #[test]
+    fn the_windows_of_each_profile_fit_together() {
+        let profiles = PROFILES.iter().map(|profile| profile.limits().collect());
+        for limits in profiles.chain([Limits::default().0]) {
+            let limits = Limits(limits).over(LIMITS);
+            let (client, server) = (client_limits(&limits), server_limits(&limits));
+            assert!(client.recovery_deadline < server.detached_lifetime);
+            assert!(client.recovery_deadline < server.closed_retention);
+        }
     }
 }

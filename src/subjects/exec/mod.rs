@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::history::Side;
 use crate::net::Endpoint;
 use crate::property::{Guarantees, Property, Retention, WorkBounds};
-use crate::schedule::{Limit, Limits};
+use crate::schedule::{Limit, LimitProfile, Limits};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
     WebSocket,
@@ -65,6 +65,10 @@ impl Subject for Exec {
 
     fn limits(&self) -> &'static [Limit] {
         limits::LIMITS
+    }
+
+    fn limit_profiles(&self) -> &'static [LimitProfile] {
+        limits::PROFILES
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {

@@ -318,7 +318,7 @@ async fn a_busy_process_does_not_hold_up_the_handshake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_later() {
+async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_45_s_later() {
     let (test, mut peer) = ClientTest::connected().await;
     let process = test.launch(&mut peer, "p1").await;
     sleep(secs(2)).await;
@@ -333,7 +333,7 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
     until(&test.client, State::Recovering).await;
     assert_eq!(silent.elapsed(), secs(16));
     until(&test.client, State::Failed).await;
-    assert_eq!(silent.elapsed(), secs(16 + 25));
+    assert_eq!(silent.elapsed(), secs(16 + 45));
     assert_eq!(waiting.await.unwrap(), Err(Failure::RecoveryDeadline));
     assert_eq!(
         process.write("late").await,
@@ -344,7 +344,7 @@ async fn a_server_that_falls_silent_is_noticed_after_16_s_and_given_up_25_s_late
         render(process.events()).await,
         "1=last words failed: no connection within the recovery deadline"
     );
-    assert!(test.attempts() < 60, "attempts back off: {}", test.attempts());
+    assert!(test.attempts() < 100, "attempts back off: {}", test.attempts());
     drop(test);
     assert_eq!(
         process.terminate().await,
@@ -515,6 +515,6 @@ async fn a_server_without_websocket_is_retried_until_the_deadline() {
         () = answering => {}
         () = until(&client, State::Failed) => {}
     }
-    assert_eq!(begin.elapsed(), secs(25));
+    assert_eq!(begin.elapsed(), secs(45));
     assert_eq!(client.launch(spec("p1")).await.err(), Some(Failure::RecoveryDeadline));
 }

@@ -23,11 +23,11 @@
 //!
 //! # How long a closed process is kept
 //! A closed process is kept at least until its close was sent. While no connection is attached, it
-//! is kept as long as the session exists. While one is attached, it is kept for the retention (30
+//! is kept as long as the session exists. While one is attached, it is kept for the retention (80
 //! s), counted from the later of its close and the last attempt to attach.
 //!
 //! - A client may notice a cut late (16 s after the server's last sign of life) and use its whole
-//!   recovery deadline (25 s). It still finds the process: the server notices the cut after 16 s too,
+//!   recovery deadline (45 s). It still finds the process: the server notices the cut after 16 s too,
 //!   and from then on the retention does not run.
 //! - A client that notices the cut before the server is refused for a while. Each of its attempts
 //!   restarts the retention.

@@ -172,8 +172,8 @@ impl ServerMessage {
     }
 }
 
-/// The time by which a client without any answer has given up: the recovery deadline is 25 s.
-const PATIENCE: Duration = Duration::from_secs(26);
+/// The time by which a client without any answer has given up: the recovery deadline is 45 s.
+const PATIENCE: Duration = Duration::from_secs(46);
 
 /// How long a server waits for the client to connect.
 const COMING: Duration = Duration::from_secs(2);

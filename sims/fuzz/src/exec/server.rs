@@ -191,8 +191,8 @@ const SOON: Duration = Duration::from_secs(1);
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The time by which a disconnected client has left nothing behind: sessions are kept for 30 s.
-const FORGOTTEN: Duration = Duration::from_secs(45);
+/// The time by which a disconnected client has left nothing behind: sessions are kept for 80 s.
+const FORGOTTEN: Duration = Duration::from_secs(95);
 
 /// Runs the script, and checks all invariants.
 pub fn holds(script: &ExecServerScript) {

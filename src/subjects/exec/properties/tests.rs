@@ -255,13 +255,13 @@ fn a_closed_process_is_forgotten_only_after_its_user_was_attached_long_enough() 
         scripted.entry(ms, None, EventKind::Milestone { name: "exec.process.forgotten", fields })
     };
     assert!(
-        violations(&forgotten(attached(history(), 1_000, 1), 31_000, 1), closed_are_kept)
+        violations(&forgotten(attached(history(), 1_000, 1), 81_000, 1), closed_are_kept)
             .is_empty()
     );
     assert_eq!(
-        violations(&forgotten(attached(history(), 1_000, 1), 30_999, 1), closed_are_kept),
+        violations(&forgotten(attached(history(), 1_000, 1), 80_999, 1), closed_are_kept),
         [
-            "p1: the server forgot the closed process too early: its client was attached only since 1.000 s (at 30.999 s)"
+            "p1: the server forgot the closed process too early: its client was attached only since 1.000 s (at 80.999 s)"
         ]
     );
     assert_eq!(

@@ -33,7 +33,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.consumer-before-handshake", "the client processes notifications during the handshake, so a busy process does not block the response (queue of 128)", RECOVERING),
     rule("exec.catch-up-before-install", "the client catches up on every process by `process/read` before it installs the new connection", RECOVERING),
     // -- Failed
-    rule("exec.recovery-deadline", "a recovery ends after exactly 25 s in total", FAILED),
+    rule("exec.recovery-deadline", "a recovery ends after exactly 45 s in total; 25 s in the profile `seed`", FAILED),
     rule("exec.permanent-error", "a permanent error ends the recovery at once", FAILED),
     rule("exec.stable-error", "all waiting calls fail with the same error, which never changes", FAILED),
     rule("exec.terminal-failure", "every open process gets one terminal failure; no caller hangs", FAILED),
@@ -47,9 +47,9 @@ pub const RULES: &[Rule] = &[
     rule("exec.gap-ends-one", "if retained output does not fill a gap, the client terminates and fails only that process; the others continue", EVENTS),
     rule("exec.gap-leaves-nothing", "a process that fails because of a gap does not keep running at the server", EVENTS),
     rule("exec.full-next-seq", "an unbounded read returns the next number with exit and close counted", EVENTS),
-    rule("exec.closed-readable", "the server keeps a closed process readable for 30 s, counted so that a client that detected a cut late can still read it", EVENTS),
+    rule("exec.closed-readable", "the server keeps a closed process readable for 80 s (30 s in the profile `seed`), counted so that a client that detected a cut late can still read it", EVENTS),
     // -- other details
-    rule("exec.detached-lifetime", "the server keeps a session without a connection for 30 s, and checks this at a resume as well", DETAILS),
+    rule("exec.detached-lifetime", "the server keeps a session without a connection for 80 s (30 s in the profile `seed`), and checks this at a resume as well", DETAILS),
     rule("exec.sender-under-attach-lock", "the server changes attach, detach and the notification sender under one lock", DETAILS),
     rule("exec.detach-own-only", "a connection that ends detaches only itself", DETAILS),
     rule("exec.still-attached-code", "a separate code, -32010, distinguishes an attached session from a permanent error", DETAILS),

@@ -144,7 +144,7 @@ async fn a_session_taken_by_another_connection_causes_one_recovery() {
     let id = test.expect_read("p1", 0);
     test.refuse(id, code::INVALID_REQUEST, "session has been resumed by another connection");
     assert_eq!((test.wire, test.state()), (None, State::Recovering));
-    test.advance(millis(25_000));
+    test.advance(deadline());
     for process in [p1, p2] {
         assert_eq!(process.events_text(), "failed: no connection within the recovery deadline");
     }

@@ -60,6 +60,11 @@ pub(super) fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// The recovery deadline of a core with default limits.
+pub(super) fn deadline() -> Duration {
+    ClientLimits::default().recovery_deadline
+}
+
 impl CoreTest {
     pub(super) fn with(limits: ClientLimits) -> Self {
         let (sender, state) = watch::channel(State::Recovering);

@@ -55,7 +55,7 @@ async fn attempts_pause_longer_each_time_and_end_at_the_deadline_exactly() {
             test.advance(millis(1));
         }
     }
-    assert_eq!((test.state(), test.now - begin), (State::Failed, millis(25_000)));
+    assert_eq!((test.state(), test.now - begin), (State::Failed, deadline()));
     let pauses: Vec<u64> = at.windows(2).map(|two| (two[1] - two[0]).as_millis() as u64).collect();
     let bounds = [(50, 101), (100, 201), (200, 401), (400, 801), (500, 1001)];
     for (n, pause) in pauses.iter().enumerate() {
@@ -93,7 +93,7 @@ async fn an_answer_in_the_millisecond_of_the_deadline_is_too_late() {
         test.cut();
         test.complete_handshake();
         let id = test.expect_read("p1", 0);
-        let (wire, end) = (test.wire.unwrap(), test.now + millis(25_000));
+        let (wire, end) = (test.wire.unwrap(), test.now + deadline());
         test.advance(millis(24_999));
         test.now = end;
         if woken_first {
@@ -204,7 +204,7 @@ async fn after_a_failure_every_call_returns_the_same_failure() {
     test.cut();
     let old = test.wire.unwrap();
     let mut waits = test.request(RetryPolicy::Other, "process/signal", Some(&p1));
-    test.advance(millis(25_000));
+    test.advance(deadline());
     test.on_report_from(old, Report::Over(CloseReason::GivenUp));
     let (_, mut late) = test.start("p2");
     for answer in [&mut in_flight, &mut waits, &mut late] {
