@@ -41,6 +41,7 @@ enum Runs {
 /// A server that is a process.
 struct Program {
     child: Child,
+    path: PathBuf,
     home: TempDir,
     /// Held open, so that the server can print.
     _stdout: Lines<BufReader<ChildStdout>>,
@@ -81,7 +82,8 @@ impl Server {
         let url = line.expect("a line").unwrap_or_else(|| panic!("{}", errors_of(&home)));
         let address = url.strip_prefix("ws://").and_then(|rest| rest.parse().ok());
         let address = address.unwrap_or_else(|| panic!("not a URL: {url}"));
-        let program = Program { child, home, _stdout: stdout };
+        let path = program.canonicalize().expect("it runs");
+        let program = Program { child, path, home, _stdout: stdout };
         Self { address, runs: Runs::Process(Box::new(program)) }
     }
 
@@ -112,6 +114,14 @@ impl Server {
     pub fn home(&self) -> Option<PathBuf> {
         match &self.runs {
             Runs::Process(program) => Some(program.home.path().to_owned()),
+            Runs::Here(_) => None,
+        }
+    }
+
+    /// Returns the path of the program of a server that is a process.
+    pub fn program(&self) -> Option<&Path> {
+        match &self.runs {
+            Runs::Process(program) => Some(&program.path),
             Runs::Here(_) => None,
         }
     }
