@@ -1,7 +1,8 @@
 //! `bounded_work`: connection attempts, frames and polls stay within the subject's bounds, whatever
 //! the network does.
 //!
-//! - attempts: connections opened by one host in any virtual second;
+//! - attempts: connections opened by one host in any virtual second. Connections to the outside world
+//!   do not count: a user asks for each of them, and the subject bounds how many;
 //! - frames: segments with payload sent by one host in any virtual second, in excess of the frames
 //!   needed for the actual data ([`Payload`]). Detailed histories list each frame. Other histories
 //!   hold only the total number of segments, which is compared with the bound for the whole run;
@@ -71,7 +72,11 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
     let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
     for event in &facts.cx.history.events {
         let EventKind::ConnOpened { conn } = event.what else { continue };
-        let host = facts.cx.history.conn(conn).client.as_str();
+        let conn = facts.cx.history.conn(conn);
+        if facts.guarantees().outside.contains(&conn.server.as_str()) {
+            continue;
+        }
+        let host = conn.client.as_str();
         let (at, window) = (event.at, windows.entry(host).or_default());
         window.moments.push_back(at);
         let count = window.count(at);

@@ -9,6 +9,12 @@
 use std::time::Duration;
 
 pub use reknit_jsonrpc::WireLimits;
+use reknit_resume::EVER;
+
+/// For defects: the same limits for an end that sends pings, but needs no answer to them.
+pub(crate) fn without_deadline(limits: WireLimits) -> WireLimits {
+    WireLimits { pong_deadline: EVER, write_deadline: EVER, ..limits }
+}
 
 /// The limits of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

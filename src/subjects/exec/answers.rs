@@ -114,7 +114,7 @@ impl fmt::Display for WrongAnswer {
     }
 }
 
-/// An observation, other than output, of the user of a process or a body.
+/// An observation, other than output, of the user of a process or a body, or of the HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ExecObservation {
@@ -128,6 +128,8 @@ pub(super) enum ExecObservation {
     GapFrom { event: u64, after: u64 },
     /// An item after the end of a body.
     AfterTheEnd(String),
+    /// The HTTP server received credentials that belong to another origin.
+    ForeignCredentials,
 }
 
 impl fmt::Display for ExecObservation {
@@ -140,6 +142,7 @@ impl fmt::Display for ExecObservation {
                 write!(f, "a gap starts at event {event}, but the last event was {after}")
             }
             Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
+            Self::ForeignCredentials => f.write_str("credentials of another origin"),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::schedule::{Operation, Plan};
 use crate::subject::Recorder;
 use crate::subject::dyn_subject::read;
 use reknit_exec::client::{Body, Client, Failure, HttpRequest};
-use reknit_exec::wire::http::TOO_LATE;
+use reknit_exec::wire::http::{RequestHeader, TOO_LATE};
 
 /// One HTTP request of the user.
 pub(super) struct BodyRequest {
@@ -37,7 +37,7 @@ pub(super) struct BodyRequest {
 
 /// Requests the whole body at once. Returns its total: `closed: h7 500 bytes 0f3a…`.
 pub(super) async fn whole(client: &Client, wanted: &BodyRequest) -> Result<Answer, Failure> {
-    let response = client.http(HttpRequest::get(&wanted.url)).await?;
+    let response = client.http(wanted.request()).await?;
     let mut sum = Sum::default();
     sum.put(response.body);
     Ok(StreamTotals(vec![(wanted.stream.clone(), sum.total())]).into())
@@ -78,7 +78,7 @@ pub(super) async fn watch(
 ) -> Result<(), Failure> {
     let timeout = timeout(&wanted.setup);
     let deadline = Instant::now() + timeout;
-    let request = HttpRequest { timeout: Some(timeout), ..HttpRequest::get(&wanted.url) };
+    let request = HttpRequest { timeout: Some(timeout), ..wanted.request() };
     let streaming = client.http_stream(request).await?;
     wanted.record.opened(&wanted.stream, wanted.call);
     wanted.follow(streaming.body, manner, deadline).await;
@@ -86,6 +86,19 @@ pub(super) async fn watch(
 }
 
 impl BodyRequest {
+    /// The request, with credentials for the origin of its URL.
+    fn request(&self) -> HttpRequest {
+        let mut request = HttpRequest::get(&self.url);
+        request
+            .headers
+            .push(RequestHeader::new("authorization", format!("Bearer {}", self.stream)));
+        if self.setup.posts {
+            request.method = "POST".into();
+            request.body = Some(self.stream.0.as_bytes().to_vec().into());
+        }
+        request
+    }
+
     async fn follow(&self, mut body: Body, manner: BodyReadOptions, deadline: Instant) {
         let (mut pieces, mut bytes) = (0, 0);
         loop {

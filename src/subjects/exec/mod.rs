@@ -116,7 +116,7 @@ impl Subject for Exec {
 
     async fn serve(&self, host: HostContext) {
         if host.name.as_str() == web::HOST {
-            return web::serve(host, web::PORT).await;
+            return web::serve(host).await;
         }
         let at = Endpoint::tcp(host.name.as_str(), web::PORT);
         let listener = match host.env.net.listen(&at).await {

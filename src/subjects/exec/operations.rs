@@ -15,6 +15,7 @@ use crate::history::Class;
 use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::subject::Operations;
+use crate::world::process::{Setup, TABLE};
 
 /// An operation that a client's user performs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +73,15 @@ pub enum ExecOperation {
         /// How long the user waits for the process to accept the line; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         patience: Option<WrittenDuration>,
+    },
+    /// Sends many reads of a process at once, before the first of them is answered. Each asks for
+    /// the first chunk of output, and does not wait for one.
+    #[serde(rename_all = "kebab-case")]
+    Pipeline {
+        /// The process.
+        process: String,
+        /// The number of reads.
+        requests: u64,
     },
     /// Interrupts a process.
     #[serde(rename_all = "kebab-case")]
@@ -147,6 +157,7 @@ impl ExecOperation {
             Self::Read { process, .. }
             | Self::ReadAll { process, .. }
             | Self::Write { process, .. }
+            | Self::Pipeline { process, .. }
             | Self::Interrupt { process }
             | Self::Terminate { process }
             | Self::DropHandle { process } => Some(process),
@@ -158,7 +169,10 @@ impl ExecOperation {
 impl Operations for ExecOperation {
     fn class(&self) -> Class {
         match self {
-            Self::Read { .. } | Self::ReadAll { .. } | Self::DropHandle { .. } => Class::Durable,
+            Self::Read { .. }
+            | Self::ReadAll { .. }
+            | Self::Pipeline { .. }
+            | Self::DropHandle { .. } => Class::Durable,
             Self::HttpStream { .. } => Class::Bound,
             _ => Class::InFlight,
         }
@@ -194,6 +208,13 @@ impl Operations for ExecOperation {
             .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
             .map(|(name, _)| name.to_owned())
             .collect();
+        // Many large chunks would take too long.
+        let large: Vec<String> = plan
+            .entries("process")
+            .filter(|(name, _)| longest_line(plan, name) > 500)
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let requests = select(vec![20, 150, 300]);
         // Each strategy is boxed, because the selection moves large strategy trees often.
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }).boxed(),
@@ -205,6 +226,10 @@ impl Operations for ExecOperation {
             1 => (process.clone(), page).prop_map(|(process, page)| {
                 Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
             }).boxed(),
+            1 => (process.clone(), requests).prop_map(move |(process, requests)| {
+                let requests = if large.contains(&process) { 20 } else { requests };
+                Self::Pipeline { process, requests }
+            }).boxed(),
             1 => (process, any::<u8>()).prop_map(|(process, which)| match which % 4 {
                 0 => Self::Interrupt { process },
                 1 | 2 => Self::Terminate { process },
@@ -215,6 +240,13 @@ impl Operations for ExecOperation {
         ]
         .boxed()
     }
+}
+
+/// The length of the longest line that a process prints, or 0 if its lines have no declared length.
+fn longest_line(plan: &Plan, process: &str) -> u64 {
+    let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
+    let lines = [setup.print, setup.stderr].into_iter().flatten();
+    lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max().unwrap_or(0)
 }
 
 /// How long a user waits for a process that never reads its standard input to accept a line.
@@ -243,6 +275,7 @@ mod tests {
             json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),
             json!({ "write": { "process": "p1" } }),
             json!({ "write": { "process": "p1", "bytes": "4KiB", "patience": "8s" } }),
+            json!({ "pipeline": { "process": "p1", "requests": 300 } }),
             json!({ "interrupt": { "process": "p1" } }),
             json!({ "terminate": { "process": "p1" } }),
             json!({ "drop-handle": { "process": "p1" } }),

@@ -13,10 +13,13 @@
 //! | `one_reason` | the reasons of calls to a client that had failed permanently, and the reason of that failure |
 //! | `no_call_before_install` | the messages of calls, and the milestone that a generation is installed |
 //! | `reads_wait` | the event that a read may wait for, when it really happened, and when the read was answered |
+//! | `answers_are_prompt` | the times of requests and answers on a live connection, and the fault intervals |
 //! | `ids_are_own` | the earlier starts of the user whose start was refused |
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session caused it |
 //! | `http_fails_truly` | the reasons of failed requests and bodies, and the ends of their client's connections |
 //! | `response_before_body` | the milestone that a piece arrived before its response |
+//! | `credentials_stay` | the credentials that the HTTP server received at an origin that they do not belong to |
+//! | `redirects_end` | the connections that the server opened, and the requests of its users |
 //! | `http_ends_with_its_connection` | the connections that the server opened, and the ends of the connections that it had accepted |
 //! | `attempts_are_answered` | the milestone of a failed attempt, and the fault intervals |
 //! | `kept_while_healthy` | the milestones that call a peer silent, and the fault intervals |
@@ -43,6 +46,7 @@ use reknit_exec::client::Failure;
 
 mod generations;
 mod http;
+mod prompt;
 mod repair;
 mod served;
 #[cfg(test)]
@@ -144,6 +148,12 @@ pub(super) const OWN: &[Property] = &[
         check: served::reads_wait,
     },
     Property {
+        name: "answers_are_prompt",
+        doc: "the server answers a start, an interrupt, a terminate and a read that does not wait at once, whatever other requests of the client wait for",
+        kinds: prompt::ANSWERS_ARE_PROMPT,
+        check: prompt::answers_are_prompt,
+    },
+    Property {
         name: "ids_are_own",
         doc: "a process id is taken only for the client that started a process with this id",
         kinds: served::IDS_ARE_OWN,
@@ -172,6 +182,18 @@ pub(super) const OWN: &[Property] = &[
         doc: "the server ends an HTTP request when the connection of that request ends",
         kinds: http::HTTP_ENDS_WITH_ITS_CONNECTION,
         check: http::end_with_their_connection,
+    },
+    Property {
+        name: "credentials_stay",
+        doc: "a redirect to another origin does not carry the credentials of the user",
+        kinds: http::CREDENTIALS_STAY,
+        check: http::credentials_stay,
+    },
+    Property {
+        name: "redirects_end",
+        doc: "the server follows at most 10 redirects of an HTTP request",
+        kinds: http::REDIRECTS_END,
+        check: http::redirects_end,
     },
     Property {
         name: "attempts_are_answered",
@@ -233,7 +255,7 @@ fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.process.exited", fields } => {
                 exits.extend(exited(fields))
             }
-            EventKind::Observed { stream, saw } => {
+            EventKind::Observed { stream, saw } if !http::is_foreign(saw) => {
                 let place = match saw.downcast_ref() {
                     Some(ExecObservation::ExitAt(seq)) => Some(*seq),
                     _ => None,

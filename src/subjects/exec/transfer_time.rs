@@ -46,6 +46,12 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
                 .map(printed)
                 .fold(0, u64::saturating_add)
         }
+        ExecOperation::Pipeline { process, requests } => {
+            let setup: Setup = plan.entry(TABLE, &process).unwrap_or_default();
+            let lines = [setup.print, setup.stderr].into_iter().flatten();
+            let line = lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max();
+            requests.saturating_mul(line.unwrap_or(LINE) + AROUND as u64)
+        }
         ExecOperation::Write { bytes, .. } => bytes.map_or(0, |bytes| bytes.0),
         ExecOperation::Interrupt { .. }
         | ExecOperation::Terminate { .. }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -168,6 +169,13 @@ impl ExecUser {
                         Err(_) => Ok(Answer::GivenUp),
                     }
                 });
+            }
+            ExecOperation::Pipeline { process, requests } => {
+                self.with(call, &process, move |process, _| async move {
+                    let read = |_| process.read(0, Some(1), Duration::ZERO);
+                    let answers = try_join_all((0..requests).map(read)).await?;
+                    Ok(format!("{} answers", answers.len()).into())
+                })
             }
             ExecOperation::Interrupt { process } => {
                 self.with(call, &process, |process, _| async move {

@@ -1,6 +1,10 @@
 //! The HTTP server behind a simulated exec server. It answers `GET /b1?as=h7&call=7` with the body
 //! that `[web.b1]` declares. The body that it sends is the stream `h7`, and the receipt of the
 //! request is the effect of call 7.
+//!
+//! If the entry declares redirects, `hop` in the query counts them. A `POST` takes effect where a
+//! redirect answers it that changes it to a `GET`; `done` in the query then marks the page of its
+//! result, and a second `POST` to that page is a second effect.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,18 +13,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream as Pieces;
 use futures_util::stream::unfold;
-use http_body_util::StreamBody;
+use http_body_util::{Either, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::CONTENT_LENGTH;
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::answers::ExecObservation;
 use crate::history::content::PADDING;
 use crate::history::{Call, Stream};
 use crate::net::Endpoint;
@@ -34,6 +39,9 @@ pub(super) const HOST: &str = "web";
 /// The port of both servers: the exec server and this one.
 pub(super) const PORT: u16 = 80;
 
+/// The port of the other origin on the same host.
+const OTHER_PORT: u16 = 81;
+
 /// The key of its table in a scenario: `web`, as in `[web.b1]`.
 pub const TABLE: &str = "web";
 
@@ -42,6 +50,12 @@ pub(super) const COMPLETE: &str = "complete";
 
 /// The ending of a body that its server broke off.
 pub(super) const BROKEN_OFF: &str = "broken off";
+
+/// How many redirects an exec server follows.
+const MAX_REDIRECTS: u64 = 10;
+
+/// The longest time that a redirect takes: two round trips over a long link.
+const HOP: Duration = Duration::from_millis(500);
 
 /// Longer than any run.
 const A_DAY: Duration = Duration::from_secs(24 * 3600);
@@ -52,7 +66,7 @@ pub(super) const EFFECT: &str = "/request";
 /// The response of the HTTP server: an entry of `[web.NAME]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[schemars(example = some(3, 100), example = some(30, 50), example = some(200, 5), example = unsized_(20, 20))]
+#[schemars(example = some(3, 100), example = some(30, 50), example = some(200, 5), example = unsized_(20, 20), example = moved(2))]
 pub struct WebSetup {
     /// The number of pieces of the body.
     pub pieces: u64,
@@ -65,6 +79,57 @@ pub struct WebSetup {
     pub sized: bool,
     /// Whether the server breaks off after the last piece instead of ending the body.
     pub breaks_off: bool,
+    /// Whether users request it with `POST` instead of `GET`.
+    pub posts: bool,
+    /// The pause before each response.
+    pub answers_after: WrittenDuration,
+    /// The number of redirects that precede the body.
+    pub redirects: u64,
+    /// The status of these redirects.
+    pub redirect_status: RedirectStatus,
+    /// Whether the last redirect leads to another port, that is to another origin.
+    pub leaves_origin: bool,
+}
+
+/// The status of a redirect: 301, 302, 303, 307 or 308.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct RedirectStatus(u16);
+
+impl RedirectStatus {
+    const ALL: [u16; 5] = [301, 302, 303, 307, 308];
+
+    /// Returns whether a `POST` that it answers is to be sent again to the target.
+    fn repeats(self) -> bool {
+        self.0 >= 307
+    }
+}
+
+impl TryFrom<u16> for RedirectStatus {
+    type Error = String;
+
+    fn try_from(status: u16) -> Result<Self, String> {
+        let known = Self::ALL.contains(&status);
+        known
+            .then_some(Self(status))
+            .ok_or_else(|| "a redirect has the status 301, 302, 303, 307 or 308".into())
+    }
+}
+
+impl From<RedirectStatus> for u16 {
+    fn from(status: RedirectStatus) -> Self {
+        status.0
+    }
+}
+
+impl JsonSchema for RedirectStatus {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RedirectStatus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "enum": Self::ALL })
+    }
 }
 
 impl Default for WebSetup {
@@ -75,7 +140,22 @@ impl Default for WebSetup {
 
 fn some(pieces: u64, every_ms: u64) -> WebSetup {
     let every = WrittenDuration(Duration::from_millis(every_ms));
-    WebSetup { pieces, every, bytes: Size(100), sized: true, breaks_off: false }
+    WebSetup {
+        pieces,
+        every,
+        bytes: Size(100),
+        sized: true,
+        breaks_off: false,
+        posts: false,
+        answers_after: WrittenDuration(Duration::ZERO),
+        redirects: 0,
+        redirect_status: RedirectStatus(302),
+        leaves_origin: false,
+    }
+}
+
+fn moved(redirects: u64) -> WebSetup {
+    WebSetup { redirects, posts: true, redirect_status: RedirectStatus(303), ..some(5, 100) }
 }
 
 fn unsized_(pieces: u64, every_ms: u64) -> WebSetup {
@@ -93,9 +173,17 @@ impl WebSetup {
         self.pieces.saturating_mul(self.bytes.0)
     }
 
-    /// The time that the server needs to produce the body, at most a day.
+    /// The time that the server needs to respond and to produce the body, at most a day. Redirects
+    /// take time on the network, too.
     pub(super) fn lasts(&self) -> Duration {
-        self.every.0.saturating_mul(u32::try_from(self.pieces).unwrap_or(u32::MAX)).min(A_DAY)
+        let times = |each: Duration, count: u64| {
+            each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+        };
+        let responses = self.redirects.min(MAX_REDIRECTS).saturating_add(1);
+        times(self.every.0, self.pieces)
+            .saturating_add(times(self.answers_after.0, responses))
+            .saturating_add(times(HOP, responses - 1))
+            .min(A_DAY)
     }
 
     fn is_sized(&self) -> bool {
@@ -108,8 +196,12 @@ pub(super) fn url(port: u16, body: &str, record: &Stream, call: Call) -> String 
     format!("http://{HOST}:{port}/{body}?as={record}&call={}", call.0)
 }
 
-/// Serves until dropped.
-pub(super) async fn serve(host: HostContext, port: u16) {
+/// Serves both origins until dropped.
+pub(super) async fn serve(host: HostContext) {
+    tokio::join!(serve_origin(&host, PORT), serve_origin(&host, OTHER_PORT));
+}
+
+async fn serve_origin(host: &HostContext, port: u16) {
     let at = Endpoint::tcp(host.name.as_str(), port);
     let mut listener = match host.env.net.listen(&at).await {
         Ok(listener) => listener,
@@ -122,7 +214,7 @@ pub(super) async fn serve(host: HostContext, port: u16) {
             Some(_) = conns.join_next() => {}
             Ok(stream) = listener.accept() => {
                 let host = host.clone();
-                let answer = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(answer(&host, &request))));
+                let answer = service_fn(move |request| answer(host.clone(), port, request));
                 let mut http = http1::Builder::new();
                 http.auto_date_header(false).header_read_timeout(None).keep_alive(false).max_buf_size(BUFFER);
                 conns.spawn(async move { drop(http.serve_connection(TokioIo::new(stream), answer).await) });
@@ -133,27 +225,88 @@ pub(super) async fn serve(host: HostContext, port: u16) {
 
 type Piece = io::Result<Frame<Bytes>>;
 
-fn answer(
-    host: &HostContext,
-    request: &Request<Incoming>,
-) -> Response<StreamBody<impl Pieces<Item = Piece> + Send + use<>>> {
-    let (body, query) =
-        (request.uri().path().trim_start_matches('/'), request.uri().query().unwrap_or_default());
-    let field =
-        |key: &str| query.split('&').find_map(|field| field.strip_prefix(key)?.strip_prefix('='));
-    let stream = Stream::from(field("as").unwrap_or(body));
-    if let Some(call) = field("call").and_then(|call| call.parse().ok()) {
-        host.record.effect(Call(call), format!("{stream}{EFFECT}"));
+type MovedOrBody<P> = Either<Empty<Bytes>, StreamBody<P>>;
+
+async fn answer(
+    host: HostContext,
+    port: u16,
+    request: Request<Incoming>,
+) -> Result<Response<MovedOrBody<impl Pieces<Item = Piece> + Send>>, Infallible> {
+    let asked = WebRequest::of(&request);
+    let setup = WebSetup::declared(&host.plan, &asked.body);
+    if port != PORT && request.headers().contains_key(AUTHORIZATION) {
+        host.record.observed(&asked.stream, ExecObservation::ForeignCredentials);
     }
-    let setup = WebSetup::declared(&host.plan, body);
+    let posts = request.method() == Method::POST;
+    let target = asked.target(&setup, posts);
+    let takes_effect = match &target {
+        Some(_) => posts && !setup.redirect_status.repeats(),
+        None => posts || !asked.done,
+    };
+    if let Some(call) = asked.call.filter(|_| takes_effect) {
+        host.record.effect(call, format!("{}{EFFECT}", asked.stream));
+    }
+    if !setup.answers_after.0.is_zero() {
+        sleep(setup.answers_after.0).await;
+    }
     let mut response = Response::builder();
+    if let Some(target) = target {
+        response = response.status(setup.redirect_status.0).header(LOCATION, target);
+        return Ok(response.body(Either::Left(Empty::new())).expect("a URL is a header's value"));
+    }
     if setup.is_sized() {
         response = response.header(CONTENT_LENGTH, setup.length());
     }
-    let making = BodyInProgress::new(setup, stream, host.record.clone());
-    response
-        .body(StreamBody::new(unfold(making, BodyInProgress::next)))
-        .expect("a length is a header's value")
+    let making = BodyInProgress::new(setup, asked.stream, host.record.clone());
+    let body = StreamBody::new(unfold(making, BodyInProgress::next));
+    Ok(response.body(Either::Right(body)).expect("a length is a header's value"))
+}
+
+/// A request, from its URL.
+struct WebRequest {
+    /// The name of the body.
+    body: String,
+    stream: Stream,
+    call: Option<Call>,
+    /// The number of redirects that led here.
+    hop: u64,
+    /// Whether the URL is the page of a result: the request has had its effect.
+    done: bool,
+}
+
+impl WebRequest {
+    fn of(request: &Request<Incoming>) -> Self {
+        let body = request.uri().path().trim_start_matches('/');
+        let query = request.uri().query().unwrap_or_default();
+        let field = |key: &str| {
+            query.split('&').find_map(|field| field.strip_prefix(key)?.strip_prefix('='))
+        };
+        let number = |key: &str| field(key).and_then(|number| number.parse().ok());
+        Self {
+            body: body.to_owned(),
+            stream: Stream::from(field("as").unwrap_or(body)),
+            call: number("call").map(Call),
+            hop: number("hop").unwrap_or(0),
+            done: field("done").is_some(),
+        }
+    }
+
+    /// Returns the target to which the server redirects this request, if it does.
+    fn target(&self, setup: &WebSetup, posts: bool) -> Option<String> {
+        if self.hop >= setup.redirects {
+            return None;
+        }
+        let hop = self.hop + 1;
+        let origin = if hop == setup.redirects && setup.leaves_origin {
+            format!("http://{HOST}:{OTHER_PORT}")
+        } else {
+            String::new()
+        };
+        let call = self.call.map_or(String::new(), |Call(call)| format!("&call={call}"));
+        let done = self.done || posts && !setup.redirect_status.repeats();
+        let done = if done { "&done=1" } else { "" };
+        Some(format!("{origin}/{}?as={}{call}&hop={hop}{done}", self.body, self.stream))
+    }
 }
 
 /// The minimum time that a body that breaks off waits after its last piece.

@@ -20,7 +20,7 @@ use reknit_seams::net::Endpoint;
 use reknit_seams::{defect, milestone, point};
 use tokio::sync::mpsc;
 
-use crate::limits::ClientLimits;
+use crate::limits::{ClientLimits, without_deadline};
 use crate::wire::{Message, RequestId, method};
 
 /// Identifies a connection of a client.
@@ -164,7 +164,10 @@ impl Task {
     async fn open(&mut self, env: &Env, server: &Endpoint) -> Result<Link, CloseReason> {
         let opening = async {
             let stream = env.net.connect(server).await.map_err(|_| CloseReason::Unconnected)?;
-            Link::connect(stream, &server.to_string(), self.limits.wire)
+            let wire = self.limits.wire;
+            let wire =
+                if defect!(ClientPingWithoutDeadline) { without_deadline(wire) } else { wire };
+            Link::connect(stream, &server.to_string(), wire)
                 .await
                 .map_err(|_| CloseReason::Unconnected)
         };

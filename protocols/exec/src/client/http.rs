@@ -12,7 +12,7 @@ use reknit_seams::defect;
 use super::body::{Body, BodyWindow, body, request_id};
 use super::command::RetryPolicy;
 use super::{Client, Failure};
-use crate::wire::http::{Header, HttpParams, HttpResult};
+use crate::wire::http::{Header, HttpParams, HttpResult, RedirectPolicy, RequestHeader};
 use crate::wire::method;
 
 /// An HTTP request.
@@ -22,23 +22,26 @@ pub struct HttpRequest {
     pub method: String,
     /// The URL, as the server resolves it: `http://host:port/path`.
     pub url: String,
-    /// Names and values of the headers, in order.
-    pub headers: Vec<(String, String)>,
+    /// The headers, in order.
+    pub headers: Vec<RequestHeader>,
     /// The body of the request, if any.
     pub body: Option<Bytes>,
-    /// How long the server may take to receive the answer, including a streamed body. Without it,
-    /// the usual call timeout applies to the answer, and a streamed body has no timeout.
+    /// What the server does with a redirect.
+    pub redirect_policy: RedirectPolicy,
+    /// How long the server may take to receive the answer, including all redirects and a streamed
+    /// body. Without it, the usual call timeout applies to the answer, and a streamed body has no timeout.
     pub timeout: Option<Duration>,
 }
 
 impl HttpRequest {
-    /// Creates a `GET` request without headers, body or timeout.
+    /// Creates a `GET` request without headers, body or timeout, which follows redirects.
     pub fn get(url: impl Into<String>) -> Self {
         Self {
             method: "GET".into(),
             url: url.into(),
             headers: Vec::new(),
             body: None,
+            redirect_policy: RedirectPolicy::Follow,
             timeout: None,
         }
     }
@@ -47,11 +50,12 @@ impl HttpRequest {
         HttpParams {
             method: self.method,
             url: self.url,
-            headers: self.headers.into_iter().map(|(name, value)| Header { name, value }).collect(),
+            headers: self.headers,
             body_base64: self.body.map(Into::into),
             timeout_ms: self
                 .timeout
                 .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
+            redirect_policy: self.redirect_policy,
             request_id: request_id(number),
             stream_response,
         }

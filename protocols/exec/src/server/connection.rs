@@ -29,6 +29,7 @@ use super::registry::{RetainedSession, Shared};
 use super::request_error::RequestError;
 use super::requests::{RequestOutcome, Waiting};
 use super::session::ClientConnection;
+use crate::limits::without_deadline;
 use crate::wire::process::{Closed, Exited, Output};
 use crate::wire::session::{InitializeParams, InitializeResult};
 use crate::wire::{Message, RequestId, code, method, notification_text, read, response_text};
@@ -94,7 +95,9 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
     let _counted = Counted::new(&shared.connections);
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
-    match timeout_at(deadline, accept_websocket(stream, shared.limits.wire, refused_origin)).await {
+    let wire = shared.limits.wire;
+    let wire = if defect!(ServerPingWithoutDeadline) { without_deadline(wire) } else { wire };
+    match timeout_at(deadline, accept_websocket(stream, wire, refused_origin)).await {
         Ok(HttpOutcome::Link(link)) => {
             let mut conversation = ConnectionTask::new(shared, *link, conn, deadline);
             let over = conversation.run().await;
@@ -138,7 +141,9 @@ impl ConnectionTask {
     async fn step(&mut self) -> Result<(), ConnectionError> {
         let flooded = defect!(FloodBlocksReplies) && !self.send_events()?;
         if !flooded {
-            self.answer_waiting()?;
+            if !self.takes_turns().await? {
+                self.answer_waiting()?;
+            }
             self.handle_backlog().await?;
         }
         self.send_events()?;
@@ -146,7 +151,10 @@ impl ConnectionTask {
         tokio::select! {
             biased;
             received = self.link.next() => match received? {
-                LinkEvent::Frame(frame) => self.queue_frame(frame)?,
+                LinkEvent::Frame(frame) => {
+                    self.queue_frame(frame)?;
+                    self.deadlock().await;
+                }
                 LinkEvent::Room => {}
             },
             () = self.wake.notified() => {}
@@ -181,8 +189,14 @@ impl ConnectionTask {
         }
     }
 
-    async fn handle_backlog(&mut self) -> Result<(), ConnectionError> {
-        while self.link.has_room()
+    /// For a defect: whether more requests than this wait to be handled.
+    pub(super) fn has_backlog(&self, more_than: usize) -> bool {
+        self.backlog.len() > more_than
+    }
+
+    pub(super) async fn handle_backlog(&mut self) -> Result<(), ConnectionError> {
+        while !self.is_blocked()
+            && self.link.has_room()
             && let Some(frame) = self.backlog.pop_front()
         {
             self.backlog_bytes -= frame.len();

@@ -6,20 +6,22 @@
 //! precedes the first piece of its body. While the client does not read, the queue stays full, and
 //! the server does not read the body.
 //!
-//! Not supported: TLS (the server refuses an `https` URL), redirects (the server passes them to the
-//! client), and connection pooling.
+//! A request follows redirects (`hop`) unless the client forbids it. All hops share one deadline, and
+//! the server reads no body but that of the last answer.
+//!
+//! Not supported: TLS (the server refuses an `https` URL, also as the target of a redirect), and
+//! connection pooling.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
+use hyper::Response;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::HOST;
-use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use reknit_resume::Counted;
 use reknit_resume::EVER;
@@ -30,8 +32,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use super::request_error::RequestError;
-use crate::wire::http::{BodyDelta, Header, HttpParams, HttpResult, TOO_LATE};
+use crate::wire::http::{BodyDelta, Header, HttpParams, HttpResult, RedirectPolicy, TOO_LATE};
 use crate::wire::{RequestId, method, notification_text, response_text};
+
+mod hop;
+
+use hop::{Hop, MAX_REDIRECTS, UrlError};
 
 /// How many messages of all HTTP requests of a connection may wait to be sent.
 const QUEUE: usize = 4;
@@ -45,12 +51,16 @@ pub(super) struct Fetches {
     in_progress: BTreeSet<String>,
     sender: mpsc::Sender<Fetched>,
     queue: mpsc::Receiver<Fetched>,
+    /// How many requests have no answer yet. Only a defect uses it.
+    unanswered: usize,
     counter: Arc<AtomicU64>,
 }
 
 /// A message to the client.
 struct Fetched {
     text: String,
+    /// Whether this is the answer to a request, with or without its body.
+    is_answer: bool,
     /// The request that ends with this message, if it is the last one.
     over: Option<String>,
 }
@@ -64,6 +74,7 @@ impl Fetches {
             in_progress: BTreeSet::new(),
             sender,
             queue,
+            unanswered: 0,
             counter: counter.clone(),
         }
     }
@@ -73,10 +84,17 @@ impl Fetches {
         self.in_progress.len()
     }
 
-    /// Sends a request; [`next`](Self::next) returns its answer.
+    /// For a defect: returns how many requests have no answer yet.
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered
+    }
+
+    /// Sends a request; [`next`](Self::next) returns its answer. `variables` is the environment of
+    /// the server.
     pub(super) fn start(
         &mut self,
         net: &Net,
+        variables: &BTreeMap<String, String>,
         id: RequestId,
         params: HttpParams,
         most: usize,
@@ -87,13 +105,14 @@ impl Fetches {
                 params.request_id
             )));
         }
-        let (to, request) = request(&params)?;
+        let hop = Hop::first(&params, variables)?;
         self.in_progress.insert(params.request_id.clone());
+        self.unanswered += 1;
         let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
         let fetch = Fetch {
             net: net.clone(),
-            to,
             id,
+            redirects: params.redirect_policy,
             request_id: params.request_id,
             streams: params.stream_response,
             deadline: Instant::now() + wait,
@@ -102,7 +121,7 @@ impl Fetches {
             _counted: Counted::new(&self.counter),
         };
         while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
-        self.tasks.spawn(fetch.run(request));
+        self.tasks.spawn(fetch.run(hop));
         Ok(())
     }
 
@@ -120,6 +139,7 @@ impl Fetches {
     }
 
     fn taken(&mut self, fetched: Fetched) -> String {
+        self.unanswered -= usize::from(fetched.is_answer);
         if let Some(over) = fetched.over {
             self.in_progress.remove(&over);
         }
@@ -137,9 +157,9 @@ impl Fetches {
 /// One request in progress.
 struct Fetch {
     net: Net,
-    to: Endpoint,
     /// The id of the client's `http/request`.
     id: RequestId,
+    redirects: RedirectPolicy,
     /// The id in the pieces of the body.
     request_id: String,
     streams: bool,
@@ -157,6 +177,10 @@ enum Failed {
     Connect(Endpoint, std::io::Error),
     #[error("{0}")]
     Http(#[from] hyper::Error),
+    #[error("more than {} redirects", MAX_REDIRECTS)]
+    Redirects,
+    #[error("the target of a redirect: {0}")]
+    Redirect(#[from] UrlError),
     #[error("{}", TOO_LATE)]
     Late,
     #[error("the body has more than {0} bytes")]
@@ -164,9 +188,9 @@ enum Failed {
 }
 
 impl Fetch {
-    async fn run(self, request: Request<Full<Bytes>>) {
+    async fn run(self, hop: Hop) {
         let mut driver = JoinSet::new();
-        match self.in_time(self.exchange(request, &mut driver)).await {
+        match self.in_time(self.exchange(hop, &mut driver)).await {
             Ok(response) if self.streams => self.stream(response).await,
             Ok(response) => {
                 let result = self.in_time(self.whole(response)).await;
@@ -180,18 +204,42 @@ impl Fetch {
         timeout_at(self.deadline, act).await.unwrap_or(Err(Failed::Late))
     }
 
-    /// Connects, sends the request, and waits for the head of the answer. The driver task moves the
-    /// bytes while it is alive.
+    /// Sends the request to each hop in turn, and returns the head of the last answer.
     async fn exchange(
         &self,
-        request: Request<Full<Bytes>>,
+        mut hop: Hop,
         driver: &mut JoinSet<()>,
     ) -> Result<Response<Incoming>, Failed> {
-        let connected = self.net.connect(&self.to).await;
-        let stream = connected.map_err(|error| Failed::Connect(self.to.clone(), error))?;
+        let most = if defect!(RedirectsUnbounded) { usize::MAX } else { MAX_REDIRECTS };
+        for _ in 0..=most {
+            let response = self.send_to(&hop, driver).await?;
+            let next = match self.redirects {
+                RedirectPolicy::Follow => hop.after(response.status(), response.headers())?,
+                RedirectPolicy::Stop => None,
+            };
+            match next {
+                Some(next) => hop = next,
+                None => return Ok(response),
+            }
+            milestone!("exec.http.redirected");
+            driver.abort_all(); // closes the connection, whatever its body is
+        }
+        Err(Failed::Redirects)
+    }
+
+    /// Connects, sends the request, and waits for the head of the answer. The driver task moves the
+    /// bytes while it is alive.
+    async fn send_to(
+        &self,
+        hop: &Hop,
+        driver: &mut JoinSet<()>,
+    ) -> Result<Response<Incoming>, Failed> {
+        let to = hop.endpoint();
+        let connected = self.net.connect(&to).await;
+        let stream = connected.map_err(|error| Failed::Connect(to, error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         driver.spawn(async move { drop(connection.await) }); // the answer returns its error
-        Ok(sender.send_request(request).await?)
+        Ok(sender.send_request(hop.request()).await?)
     }
 
     /// Reads the answer with its whole body.
@@ -258,7 +306,7 @@ impl Fetch {
                 done: last,
                 error: error.clone().filter(|_| last),
             };
-            self.send(notification_text(method::HTTP_BODY, &delta), last).await;
+            self.send(notification_text(method::HTTP_BODY, &delta), false, last).await;
             if data.is_empty() {
                 return;
             }
@@ -276,13 +324,13 @@ impl Fetch {
                 RequestError::HttpFailed(failed.to_string()).answer(self.id.clone())
             }
         };
-        self.send(text, over).await;
+        self.send(text, true, over).await;
     }
 
-    async fn send(&self, text: String, over: bool) {
+    async fn send(&self, text: String, is_answer: bool, over: bool) {
         let over = over.then(|| self.request_id.clone());
         // If the connection has ended, this task is about to end too.
-        let _ = self.sender.send(Fetched { text, over }).await;
+        let _ = self.sender.send(Fetched { text, is_answer, over }).await;
     }
 }
 
@@ -295,86 +343,4 @@ fn head(response: &Response<Incoming>) -> HttpResult {
         };
     let headers = response.headers().iter().map(header).collect();
     HttpResult { status: response.status().as_u16(), headers, body_base64: Bytes::new().into() }
-}
-
-/// Returns the target and the request to send.
-fn request(params: &HttpParams) -> Result<(Endpoint, Request<Full<Bytes>>), RequestError> {
-    let bad = |what: &str| {
-        RequestError::Params(format!(
-            "{what}: {}",
-            params.url.chars().take(200).collect::<String>()
-        ))
-    };
-    let uri: Uri = params.url.parse().map_err(|_| bad("not a URL"))?;
-    if uri.scheme_str() == Some("https") {
-        return Err(bad("https is not supported"));
-    }
-    let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        return Err(bad("not an http URL"));
-    };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let to = Endpoint::tcp(host, authority.port_u16().unwrap_or(80)).labelled("http");
-    let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let mut request = Request::builder().method(params.method.as_bytes()).uri(path);
-    for header in &params.headers {
-        request = request.header(&header.name, &header.value);
-    }
-    let body = params.body_base64.as_ref().map(|body| body.0.clone()).unwrap_or_default();
-    let request = request.body(Full::new(body));
-    let mut request = request.map_err(|error| RequestError::Params(error.to_string()))?;
-    if !request.headers().contains_key(HOST) {
-        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
-        request.headers_mut().insert(HOST, host.parse().map_err(|_| bad("no host"))?);
-    }
-    Ok((to, request))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn asked(
-        url: &str,
-        headers: &[(&str, &str)],
-    ) -> Result<(String, String, String), RequestError> {
-        let header = |(name, value): &(&str, &str)| Header {
-            name: (*name).to_owned(),
-            value: (*value).to_owned(),
-        };
-        let params = HttpParams {
-            method: "GET".into(),
-            url: url.into(),
-            headers: headers.iter().map(header).collect(),
-            body_base64: None,
-            timeout_ms: None,
-            request_id: "http-1".into(),
-            stream_response: false,
-        };
-        let (to, request) = request(&params)?;
-        Ok((
-            to.to_string(),
-            request.uri().to_string(),
-            request.headers()[HOST].to_str().unwrap().to_owned(),
-        ))
-    }
-
-    #[test]
-    fn a_url_determines_endpoint_path_and_host() {
-        let of = |to: &str, path: &str, host: &str| {
-            Ok((to.to_owned(), path.to_owned(), host.to_owned()))
-        };
-        assert_eq!(asked("http://a", &[]), of("a:80", "/", "a"));
-        assert_eq!(asked("http://a:8080/b/c?d=e", &[]), of("a:8080", "/b/c?d=e", "a:8080"));
-        assert_eq!(asked("http://user:word@[::1]:81/x", &[]), of("::1:81", "/x", "[::1]:81"));
-        assert_eq!(asked("http://a/", &[("Host", "b")]), of("a:80", "/", "b"));
-    }
-
-    #[test]
-    fn invalid_http_requests_are_refused() {
-        for url in ["", "a", "/a", "https://a/", "ftp://a/", "http://", "http://a b/"] {
-            assert!(asked(url, &[]).is_err(), "{url}");
-        }
-        assert!(asked("http://a/", &[("a b", "c")]).is_err());
-        assert!(asked("http://a/", &[("a", "b\r\nc: d")]).is_err());
-    }
 }

@@ -4,7 +4,8 @@
 //!   actions of its task. `session`: the attached connection, and all state that must change
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
-//! - `connection`: one connection, one task. `requests`: the requests of clients; `start`: what a client asks to start; `variables`:
+//! - `connection`: one connection, one task. `requests`: the requests of clients; `blocking`: defects of
+//!   their order; `start`: what a client asks to start; `variables`:
 //!   its environment; `restrictions`: what it may not do.
 //!   `description`: the machine, as clients see it. `fetch`: the HTTP
 //!   requests that the server sends for its clients.
@@ -40,6 +41,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::limits::ServerLimits;
 
+mod blocking;
 mod connection;
 mod description;
 mod fetch;

@@ -171,9 +171,7 @@ impl ConnectionTask {
         if write.as_ref().is_some_and(|write| write.is_empty() || write.len() > LONGEST_ID) {
             return Err(RequestError::Params(format!("a writeId has 1 to {LONGEST_ID} bytes")));
         }
-        let behind_another =
-            self.waiting.iter().any(|(_, waiting)| waiting.writes_to() == Some(&process));
-        if !behind_another
+        if !self.write_waits(&process)
             && let Some(status) =
                 kept.core().write(self.conn, &process, write.as_deref(), &bytes)?
         {
@@ -218,7 +216,8 @@ impl ConnectionTask {
         }
         self.may_wait()?;
         let most = self.shared.limits.http_body_bytes;
-        self.fetches.start(&self.shared.env.net, id.clone(), params, most)?;
+        let env = &self.shared.env;
+        self.fetches.start(&env.net, &env.machine.variables, id.clone(), params, most)?;
         Ok(RequestOutcome::Fetched)
     }
 

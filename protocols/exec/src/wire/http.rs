@@ -1,5 +1,5 @@
 //! The HTTP family: a request that the server sends from its machine, and the body of its response
-//! in pieces.
+//! in pieces. The fields and their defaults are those of codex 0.169.0.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +15,16 @@ pub struct HttpParams {
     pub url: String,
     /// The headers, in order.
     #[serde(default)]
-    pub headers: Vec<Header>,
+    pub headers: Vec<RequestHeader>,
     /// The body of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body_base64: Option<Base64>,
     /// How long the response may take, in milliseconds; without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// What the server does with a redirect.
+    #[serde(default)]
+    pub redirect_policy: RedirectPolicy,
     /// Identifies the pieces of the body. It must be unique among the open requests of the
     /// connection.
     pub request_id: String,
@@ -30,7 +33,45 @@ pub struct HttpParams {
     pub stream_response: bool,
 }
 
-/// A header.
+/// What the server does with the answers 301, 302, 303, 307 and 308.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RedirectPolicy {
+    /// The server sends the request to the target, through at most 10 redirects.
+    #[default]
+    Follow,
+    /// The server returns the redirect as the answer.
+    Stop,
+}
+
+/// A header of a request. Its value may end with a secret that only the server knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestHeader {
+    /// The name.
+    pub name: String,
+    /// The value, or its beginning.
+    pub value: String,
+    /// The environment variable of the server whose value follows `value`. The server refuses the
+    /// request if the variable is missing or empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value_env_var: Option<String>,
+}
+
+impl RequestHeader {
+    /// Creates a header with this value.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into(), value_env_var: None }
+    }
+
+    /// Appends the value of an environment variable of the server.
+    #[must_use]
+    pub fn then_variable(self, variable: impl Into<String>) -> Self {
+        Self { value_env_var: Some(variable.into()), ..self }
+    }
+}
+
+/// A header of an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The name.

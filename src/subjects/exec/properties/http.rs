@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Data, Ending, Event, EventKind, Stream, Time};
+use crate::history::{Call, ConnIndex, Connection, Data, Ending, Event, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields, ViolationKind};
 use crate::schedule::{Fault, Host};
-use crate::subjects::exec::answers::ExecFailure;
+use crate::subjects::exec::answers::{ExecFailure, ExecObservation};
 use crate::subjects::judging::{has_puppet, host, judged};
 
 kinds! {
@@ -19,6 +19,16 @@ kinds! {
 kinds! {
     pub(super) HTTP_ENDS_WITH_ITS_CONNECTION;
     STILL_THERE = "still-there": "{subject} still exists, although every connection that could own it ended by {over}";
+}
+
+kinds! {
+    pub(super) REDIRECTS_END;
+    TOO_MANY = "too-many": "{subject} is one connection too many for {requests} HTTP requests: more than {most} (at {at})";
+}
+
+kinds! {
+    pub(super) CREDENTIALS_STAY;
+    FOREIGN = "foreign": "{subject:}another origin received the credentials of the request {moment}";
 }
 
 kinds! {
@@ -159,4 +169,40 @@ pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
         )
     });
     early.take(5).collect()
+}
+
+/// Returns whether the HTTP server observed credentials of another origin.
+pub(super) fn is_foreign(saw: &Data) -> bool {
+    saw.downcast_ref() == Some(&ExecObservation::ForeignCredentials)
+}
+
+pub(super) fn credentials_stay(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let seen = judged(cx).filter_map(|event| match &event.what {
+        EventKind::Observed { stream, saw } if is_foreign(saw) => Some((stream, event.at)),
+        _ => None,
+    });
+    let found = seen.map(|(stream, at)| {
+        Violation::new("credentials_stay", stream, at, &FOREIGN, ViolationFields::default())
+    });
+    found.take(5).collect()
+}
+
+/// How many connections the server may open for one request: the first, and one for each redirect.
+const HOPS: usize = 11;
+
+/// Each connection that a server opens is a hop of a request.
+pub(super) fn redirects_end(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let is_request = |event: &&Event| matches!(&event.what, EventKind::Asked { operation, .. } if operation.verb.starts_with("http"));
+    let requests = judged(cx).filter(is_request).count();
+    let most = requests * HOPS;
+    let is_upstream = |conn: &&Connection| cx.servers.contains(&conn.client.as_str());
+    let mut beyond = cx.history.conns.iter().filter(is_upstream).skip(most);
+    let violation = |conn: &Connection| {
+        let (subject, at) = (conn.name.as_str(), conn.opened);
+        Violation::new("redirects_end", subject, at, &TOO_MANY, fields! { requests, most, at })
+    };
+    beyond.next().map(violation).into_iter().collect()
 }

@@ -57,19 +57,19 @@ kinds! {
 
 /// An operation, with its host and its time.
 #[derive(Clone, Copy)]
-struct UserOperation<'a> {
-    at: Time,
-    host: &'a str,
-    operation: &'a Operation,
+pub(super) struct UserOperation<'a> {
+    pub(super) at: Time,
+    pub(super) host: &'a str,
+    pub(super) operation: &'a Operation,
 }
 
 impl<'a> UserOperation<'a> {
-    fn of(event: &'a Event) -> Option<(Call, Self)> {
+    pub(super) fn of(event: &'a Event) -> Option<(Call, Self)> {
         let EventKind::Asked { call, operation, .. } = &event.what else { return None };
         Some((*call, Self { at: event.at, host: event.host.as_ref()?.as_str(), operation }))
     }
 
-    fn verb(&self) -> &'a str {
+    pub(super) fn verb(&self) -> &'a str {
         &self.operation.verb
     }
 
@@ -77,12 +77,21 @@ impl<'a> UserOperation<'a> {
         self.operation.fields.get("process")?.as_str()
     }
 
-    /// Returns whether the answer to this operation contains output.
-    fn is_read(&self) -> bool {
-        matches!(self.verb(), "read" | "read-all")
+    /// Returns how many answers to this operation contain output.
+    pub(super) fn reads(&self) -> usize {
+        match self.verb() {
+            "read" | "read-all" => 1,
+            "pipeline" => self.requests() as usize,
+            _ => 0,
+        }
     }
 
-    fn wait(&self) -> Duration {
+    /// The number of requests that the operation sends at once.
+    pub(super) fn requests(&self) -> u64 {
+        self.operation.fields.get("requests").and_then(|requests| requests.as_u64()).unwrap_or(1)
+    }
+
+    pub(super) fn wait(&self) -> Duration {
         self.operation.wait()
     }
 
@@ -91,10 +100,21 @@ impl<'a> UserOperation<'a> {
         self.operation.fields.get("after").and_then(|after| after.as_u64()).unwrap_or(0)
     }
 
+    /// The number of bytes that the operation writes.
+    pub(super) fn bytes(&self) -> usize {
+        bytes(self.operation)
+    }
+
     /// Returns whether both operations refer to the same process name on the same host.
-    fn is_about_the_process_of(&self, other: &Self) -> bool {
+    pub(super) fn is_about_the_process_of(&self, other: &Self) -> bool {
         self.host == other.host && self.process() == other.process()
     }
+}
+
+/// The number of bytes that an operation writes.
+fn bytes(operation: &Operation) -> usize {
+    let bytes = operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
+    bytes.unwrap_or_default() as usize
 }
 
 /// The state of the processes at a moment.
@@ -127,9 +147,7 @@ impl<'a> ProcessFacts<'a> {
         match &event.what {
             EventKind::Asked { operation, .. } => {
                 self.asked.extend(UserOperation::of(event));
-                let bytes =
-                    operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
-                self.output += bytes.unwrap_or_default() as usize;
+                self.output += bytes(operation);
             }
             EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
                 self.over.insert(*call, event.at);
@@ -175,8 +193,9 @@ impl<'a> ProcessFacts<'a> {
         let reads = self
             .asked
             .iter()
-            .filter(|(call, asked)| asked.host == host && asked.is_read() && !is_over(call))
-            .count();
+            .filter(|(call, asked)| asked.host == host && !is_over(call))
+            .map(|(_, asked)| asked.reads())
+            .sum::<usize>();
         self.output.saturating_mul(reads.max(1)) <= LITTLE
     }
 

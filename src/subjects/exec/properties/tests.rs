@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::generations::{attempts_are_answered, kept_while_healthy};
-use super::http::{end_with_their_connection, fail_truly};
+use super::http::{credentials_stay, end_with_their_connection, fail_truly, redirects_end};
+use super::prompt::answers_are_prompt;
 use super::repair::{gaps_are_requested, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
 use crate::history::{Answer, Call, Class, Data, EventKind, ProcessOutcome};
@@ -11,7 +12,7 @@ use crate::property::scripted::{ScriptedRun, history};
 use crate::property::{CheckContext, Violation};
 use crate::report::sentence;
 use crate::schedule::MilestoneValue;
-use crate::subjects::exec::answers::{ExecFailure, Read};
+use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use reknit_exec::client::Failure;
 
 /// Twice the detection time, the recovery window, an attempt and 1 s, under the guarantees of these
@@ -648,4 +649,59 @@ fn a_process_fails_for_a_reason_that_is_true() {
     let refused =
         process_failed(started(), 2_000, "the server refused: unknown process p1 (-32600)");
     assert!(violations(&refused, processes_fail_truly).is_empty());
+}
+
+/// A connected client whose user wants to end its process at 2 s.
+fn terminating() -> ScriptedRun {
+    milestone(started(), 300, "exec.client.connected", &[]).asked_as(
+        2,
+        2_000,
+        Class::InFlight,
+        "terminate",
+        r#"{"process":"p1"}"#,
+    )
+}
+
+#[test]
+fn a_request_is_answered_at_once() {
+    let late = [
+        "call 2: the request of 2.000 s was not answered by 3.080 s, although no fault and no other data delayed it",
+    ];
+    let answered = |ms| terminating().answered(2, ms, Answer::from("running: true"));
+    assert!(violations(&answered(3_000), answers_are_prompt).is_empty());
+    assert_eq!(violations(&answered(6_000), answers_are_prompt), late);
+    assert_eq!(violations(&terminating(), answers_are_prompt), late, "it never is");
+    let lost = milestone(terminating(), 2_100, "exec.client.lost", &[]);
+    assert!(violations(&lost, answers_are_prompt).is_empty());
+    let unconnected =
+        started().asked_as(2, 2_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
+    assert!(violations(&unconnected, answers_are_prompt).is_empty());
+}
+
+#[test]
+fn credentials_belong_to_one_origin() {
+    let saw = EventKind::Observed {
+        stream: "h1".into(),
+        saw: ExecObservation::ForeignCredentials.into(),
+    };
+    let leaked = history().user(1_000, saw);
+    assert_eq!(
+        violations(&leaked, credentials_stay),
+        ["h1: another origin received the credentials of the request (at 1.000 s)"]
+    );
+    assert!(violations(&leaked, super::in_sequence).is_empty());
+    assert!(violations(&history(), credentials_stay).is_empty());
+}
+
+#[test]
+fn a_request_is_redirected_at_most_ten_times() {
+    let asked = history().asked_as(1, 0, Class::InFlight, "http", r#"{"body":"b1"}"#);
+    let hops = |count: u64| {
+        (0..count).fold(asked.clone(), |run, n| run.by("server").upstream(1_000 + n, None))
+    };
+    assert!(violations(&hops(11), redirects_end).is_empty());
+    assert_eq!(
+        violations(&hops(12), redirects_end),
+        ["server#1 is one connection too many for 1 HTTP requests: more than 11 (at 1.011 s)"]
+    );
 }

@@ -50,6 +50,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.process.closed", &["process", "seq"], "a process closed: it exited, and its output ended"),
     milestone("exec.process.forgotten", &["process", "conn"], "the server forgot a closed process; `conn` is the attached connection, or 0 if none was attached"),
     milestone("exec.http.responded", &["status"], "the server received the response to an HTTP request that it sent for the client"),
+    milestone("exec.http.redirected", &[], "the server followed a redirect of an HTTP request"),
     milestone("exec.http.failed", &[], "an HTTP request that the server sent for the client failed"),
     milestone("exec.http.cut", &["seq"], "the body of an HTTP response was truncated"),
     only("a puppet", milestone("exec.server.malformed", &["conn"], "a client sent an invalid message")),

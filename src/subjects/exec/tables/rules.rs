@@ -63,6 +63,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.retried-write-once", "with the limit `client.retry-writes`, the client repeats writes in flight with their ids, in order; each is written once", "facts, 15"),
     rule("exec.stdin-in-order", "accepted standard input arrives in order and exactly once", "facts, I3"),
     rule("exec.transient-read-error", "the client repeats a read after a temporary error; other processes are not affected", "facts, 41"),
+    rule("exec.requests-beside-each-other", "a request that has to wait delays no other request, except later writes to the same process", "codex 0.169.0, bugs 1, 5 and 6"),
     rule("exec.reads-beside-each-other", "a blocked read does not block other reads", "facts, 24"),
     rule("exec.dead-peer", "each side sends a ping after 8 s without inbound data, and closes the connection after 8 s more", "facts, 27 and 36"),
     rule("exec.back-off", "attempts back off from 100 ms to 1 s, with jitter", "facts, 17"),
@@ -96,5 +97,8 @@ pub const RULES: &[Rule] = &[
     rule("exec.body-honest-end", "a truncated body is distinguishable from a complete one", "facts, 59"),
     rule("exec.response-before-body", "the response to an HTTP request precedes the first piece of its body", "facts, 30"),
     rule("exec.slow-body-fails-alone", "a body fails if more than 256 pieces or 16 MiB wait for its reader; only that body fails", "facts, 30"),
+    rule("exec.redirects-followed", "the server follows up to 10 redirects within the deadline of the request, unless the client wants the redirect as its answer", "codex 0.169.0"),
+    rule("exec.redirect-method", "after a 301, 302 or 303 a POST becomes a GET without a body; after a 307 or 308 the request stays as it is", "RFC 9110, 15.4"),
+    rule("exec.redirect-credentials", "a redirect to another origin does not carry credentials", "RFC 9110, 15.4"),
     rule("exec.http-not-replayed", "an HTTP request that was in flight at a cut fails; the client does not repeat it", DETAILS),
 ];

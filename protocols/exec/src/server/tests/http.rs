@@ -43,7 +43,7 @@ async fn an_answer_that_is_not_streamed_arrives_complete() {
     assert_eq!((to.to_string().as_str(), to.label()), ("a:81", Some("http")));
     assert_eq!(
         head(&mut site).await,
-        "POST /b?c HTTP/1.1\r\nhost: a:81\r\ncontent-length: 2\r\n\r\n"
+        "POST /b?c HTTP/1.1\r\naccept: */*\r\nhost: a:81\r\ncontent-length: 2\r\n\r\n"
     );
     site.write_all(b"HTTP/1.1 404 Not Found\r\nX-B: c\r\nContent-Length: 4\r\n\r\nnone")
         .await
@@ -61,7 +61,7 @@ async fn a_streamed_body_arrives_in_pieces_after_the_answer() {
     let (mut peer, _) = server.client().await;
     let id = ask(&mut peer, get("http-1", "http://a/", true)).await;
     let (_, mut site) = server.network.accept().await;
-    assert_eq!(head(&mut site).await, "GET / HTTP/1.1\r\nx-a: b\r\nhost: a\r\n\r\n");
+    assert_eq!(head(&mut site).await, "GET / HTTP/1.1\r\nx-a: b\r\naccept: */*\r\nhost: a\r\n\r\n");
     site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\none").await.unwrap();
     assert!(peer.receive().await);
     assert!(peer.reported.is_empty(), "the answer comes first");
@@ -191,4 +191,106 @@ async fn a_body_is_not_read_while_the_client_does_not_read() {
         (total, done) = (total + bytes.len(), last);
     }
     assert_eq!(total, 4_000_000);
+}
+
+/// Answers the next request with a redirect; returns its target and its first line.
+async fn redirect(server: &TestServer, status: u16, to: &str) -> String {
+    let (from, mut site) = server.network.accept().await;
+    let first = head(&mut site).await.lines().next().unwrap().to_owned();
+    let answer = format!(
+        "HTTP/1.1 {status} -\r\nLocation: {to}\r\nContent-Length: 999\r\n\r\npart of a body"
+    );
+    site.write_all(answer.as_bytes()).await.unwrap();
+    site.read_to_end(&mut Vec::new()).await.unwrap(); // the server closes it, with the body unread
+    format!("{from} {first}")
+}
+
+#[tokio::test(start_paused = true)]
+async fn redirects_are_followed_to_the_last_answer() {
+    for streams in [false, true] {
+        let mut server = TestServer::new();
+        let (mut peer, _) = server.client().await;
+        let mut post = get("http-1", "http://a/form", streams);
+        (post["method"], post["bodyBase64"]) = (json!("POST"), json!("aGk="));
+        let id = ask(&mut peer, post).await;
+        assert_eq!(redirect(&server, 307, "http://b:81/form").await, "a:80 POST /form HTTP/1.1");
+        assert_eq!(redirect(&server, 303, "/done").await, "b:81 POST /form HTTP/1.1");
+        let (to, mut site) = server.network.accept().await;
+        assert_eq!(to.to_string(), "b:81");
+        assert_eq!(
+            head(&mut site).await,
+            "GET /done HTTP/1.1\r\nx-a: b\r\nreferer: http://b:81/form\r\naccept: */*\r\nhost: b:81\r\n\r\n"
+        );
+        site.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
+        let answer = peer.answer(id).await.unwrap();
+        let headers = json!([{"name": "content-length", "value": "2"}]);
+        let body = if streams { "" } else { "b2s=" };
+        assert_eq!(answer, json!({"status": 200, "headers": headers, "bodyBase64": body}));
+        if streams {
+            assert_eq!(piece(&mut peer).await, (1, "ok".to_owned(), true));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redirect_is_the_answer_if_the_client_wants_to_stop() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    let mut stop = get("http-1", "http://a/", false);
+    stop["redirectPolicy"] = json!("stop");
+    let id = ask(&mut peer, stop).await;
+    let (_, mut site) = server.network.accept().await;
+    head(&mut site).await;
+    site.write_all(b"HTTP/1.1 302 -\r\nLocation: /b\r\nContent-Length: 2\r\n\r\nok").await.unwrap();
+    let answer = peer.answer(id).await.unwrap();
+    assert_eq!((&answer["status"], &answer["bodyBase64"]), (&json!(302), &json!("b2s=")));
+    for policy in [json!("manual"), json!(null), json!({})] {
+        let mut bad = get("http-1", "http://a/", false);
+        bad["redirectPolicy"] = policy;
+        assert_eq!(peer.call("http/request", bad).await.unwrap_err().0, -32602);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_redirects_and_their_time_are_bounded() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    let id = ask(&mut peer, get("http-1", "http://a/", true)).await;
+    for _ in 0..=10 {
+        redirect(&server, 302, "/").await;
+    }
+    let why = "the request failed: more than 10 redirects";
+    assert_eq!(peer.answer(id).await, Err((-32603, why.into())));
+
+    let mut late = get("http-1", "http://a/", true);
+    late["timeoutMs"] = json!(500);
+    let (began, id) = (Instant::now(), ask(&mut peer, late).await);
+    sleep(ms(300)).await;
+    redirect(&server, 302, "/").await;
+    let why = "the request failed: it took too long";
+    assert_eq!(peer.answer(id).await, Err((-32603, why.into())));
+    assert_eq!(began.elapsed(), ms(500), "all hops share one deadline");
+    server.network.accept().await;
+
+    let id = ask(&mut peer, get("http-1", "http://a/", true)).await;
+    redirect(&server, 302, "https://b/").await;
+    let why = "the request failed: the target of a redirect: https is not supported";
+    assert_eq!(peer.answer(id).await, Err((-32603, why.into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_takes_its_value_from_the_server_s_environment() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    let with = |variable: &str| {
+        let mut params = get("http-1", "http://a/", false);
+        params["headers"] =
+            json!([{"name": "Authorization", "value": "Bearer ", "valueEnvVar": variable}]);
+        params
+    };
+    let refused = peer.call("http/request", with("NO_TOKEN")).await.unwrap_err();
+    assert_eq!(refused, (-32602, "invalid parameters: header Authorization: the server has no environment variable NO_TOKEN".into()));
+    ask(&mut peer, with("A_TOKEN")).await;
+    let (_, mut site) = server.network.accept().await;
+    assert!(head(&mut site).await.contains("authorization: Bearer t\r\n"));
 }
