@@ -8,6 +8,7 @@
 //! | a denied path in a readable one | an empty, inaccessible mount in its place |
 //! | to read, execute or list a path | Landlock; it also enforces what the mounts do, except the places above |
 //! | device files | Landlock: only [`DEVICES`] |
+//! | shared memory | a private directory in the place of `/dev/shm` |
 //! | to change a mount, to trace or signal other processes, abstract Unix sockets | Landlock forbids all of them |
 //! | the network, io_uring | seccomp ([`super::filter`]) |
 //! | privileges | a user namespace without capabilities, and no new privileges |
@@ -17,15 +18,15 @@
 //!
 //! Not restricted: to see that a path exists, and its size, mode and times; to read the names and
 //! command lines of other processes in `/proc`; without a network restriction, to connect to a Unix
-//! socket in the file system. A new file directly in `/` is never writable.
+//! socket in the file system. A new file directly in `/` is never writable. [`super::placeholders`] has
+//! the limits of protected paths that do not exist.
 
-use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt::Display;
+use std::io::PipeReader;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -35,7 +36,7 @@ use rustix::process::{getgid, getuid};
 use seccompiler::BpfProgram;
 
 use super::confinement::{Confinement, FilesScope, PathAccess, PathRules};
-use super::filter;
+use super::{filter, placeholders};
 
 /// The device files that every confined command may use.
 pub(super) const DEVICES: &[&str] = &[
@@ -56,6 +57,9 @@ const LEAST_ABI: ABI = ABI::V3;
 /// The directory of device files. Reading the root does not include it.
 const DEVICE_DIRECTORY: &str = "/dev";
 
+/// Where programs share memory. A confined command has its own, unless a rule names it.
+const SHARED_MEMORY: &str = "/dev/shm";
+
 /// What a new process needs to confine itself.
 pub(super) struct Confined {
     pub(super) mounts: Option<Mounts>,
@@ -75,6 +79,8 @@ pub(super) struct Mounts {
     pub(super) copies: Vec<Option<OwnedFd>>,
     /// The working directory, which is entered again: the old one is in the old view.
     pub(super) directory: CString,
+    /// Where the process reports the number of its namespace.
+    pub(super) report: OwnedFd,
 }
 
 /// A mount that replaces what is at its path.
@@ -94,6 +100,9 @@ pub(super) enum Source {
     Other(CString),
     /// A directory that the process cannot open.
     EmptyDirectory,
+    /// A directory in memory that only the process and its descendants see, with these rights of
+    /// Landlock.
+    Private(u64),
 }
 
 /// The flags of every mount. A device file in it cannot be opened.
@@ -108,6 +117,8 @@ pub(super) struct Plan {
     /// The directories that must be created before the start, so that something can be mounted
     /// there.
     pub(super) missing: Vec<PathBuf>,
+    /// The other end of [`Mounts::report`].
+    pub(super) namespace: Option<PipeReader>,
 }
 
 /// Compiles a confinement for a command in this directory.
@@ -116,18 +127,25 @@ pub(super) struct Plan {
 /// A message if the kernel cannot enforce it.
 pub(super) fn compile(confinement: &Confinement, directory: &Path) -> Result<Plan, String> {
     let filter = filter::compile(confinement.network).map_err(text)?;
-    let ruleset = ruleset().map_err(|error| format!("the kernel has no suitable Landlock: {error}"))?;
-    let (mounts, missing, ruleset) = match &confinement.files {
-        FilesScope::All => (None, Vec::new(), permit_all(ruleset).map_err(text)?),
+    let ruleset =
+        ruleset().map_err(|error| format!("the kernel has no suitable Landlock: {error}"))?;
+    let (mut mounts, mut namespace, mut missing) = (None, None, Vec::new());
+    let ruleset = match &confinement.files {
+        FilesScope::All => permit_all(ruleset),
         FilesScope::Rules(rules) => {
             let resolved = Resolved::of(rules)?;
-            let mounts = resolved.mounts(directory)?;
-            (Some(mounts), resolved.missing, permit(ruleset, &resolved.rules).map_err(text)?)
+            let (reader, report) = std::io::pipe().map_err(text)?;
+            mounts = Some(resolved.mounts(directory, report.into())?);
+            namespace = Some(reader);
+            let ruleset = permit(ruleset, &resolved.rules);
+            missing = resolved.missing;
+            ruleset
         }
-    };
+    }
+    .map_err(text)?;
     let ruleset: Option<OwnedFd> = ruleset.into();
     let ruleset = ruleset.ok_or("the kernel has no Landlock")?;
-    Ok(Plan { confined: Confined { mounts, ruleset, filter }, missing })
+    Ok(Plan { confined: Confined { mounts, ruleset, filter }, missing, namespace })
 }
 
 fn text(error: impl Display) -> String {
@@ -158,7 +176,7 @@ impl Resolved {
             match path.canonicalize() {
                 Ok(real) => {
                     resolved.check_links(path)?;
-                    if Placeholders::exist_at(&real) {
+                    if placeholders::exist_at(&real) {
                         resolved.missing.push(real);
                     }
                 }
@@ -187,9 +205,11 @@ impl Resolved {
     /// Protects a path that does not exist, if the command could create it: the first directory of
     /// the path that is missing.
     fn protect_missing(&mut self, path: &Path, access: PathAccess) -> Result<(), String> {
-        let Some((parent, first)) = path.ancestors().zip(path.ancestors().skip(1)).find_map(
-            |(missing, parent)| Some((parent.canonicalize().ok()?, missing.file_name()?)),
-        ) else {
+        let Some((parent, first)) =
+            path.ancestors().zip(path.ancestors().skip(1)).find_map(|(missing, parent)| {
+                Some((parent.canonicalize().ok()?, missing.file_name()?))
+            })
+        else {
             return Ok(());
         };
         self.check_links(path)?;
@@ -204,12 +224,20 @@ impl Resolved {
         Ok(())
     }
 
-    fn mounts(&self, directory: &Path) -> Result<Mounts, String> {
+    fn mounts(&self, directory: &Path, report: OwnedFd) -> Result<Mounts, String> {
         let mut places = vec![Mount {
             path: c_string(Path::new(DEVICE_DIRECTORY))?,
             source: Source::Itself,
             flags: OF_DEVICES,
         }];
+        let shared = Path::new(SHARED_MEMORY);
+        if shared.is_dir() && !self.rules.iter().any(|(path, _)| path.starts_with(shared)) {
+            places.push(Mount {
+                path: c_string(shared)?,
+                source: Source::Private(writable().bits()),
+                flags: CONFINED,
+            });
+        }
         for (path, access) in self.rules.iter().filter(|(path, _)| *path != Path::new("/")) {
             places.extend(self.mount(path, access)?);
         }
@@ -225,6 +253,7 @@ impl Resolved {
             copies: places.iter().map(|_| None).collect(),
             places,
             directory: c_string(directory)?,
+            report,
         })
     }
 
@@ -253,7 +282,8 @@ impl Resolved {
     /// Whether an inaccessible mount hides the path.
     fn is_hidden(&self, path: &Path) -> bool {
         path.ancestors().skip(1).any(|above| {
-            self.rules.access(above) == PathAccess::Nothing && self.rules.access_around(above).reads()
+            self.rules.access(above) == PathAccess::Nothing
+                && self.rules.access_around(above).reads()
         })
     }
 }
@@ -274,14 +304,17 @@ fn permit_all(ruleset: RulesetCreated) -> Result<RulesetCreated, RulesetError> {
     allow(ruleset, Path::new("/"), everything)
 }
 
+/// The rights to a writable path: all but to create device files.
+fn writable() -> BitFlags<AccessFs> {
+    AccessFs::from_all(LEAST_ABI) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
+}
+
 fn permit(mut ruleset: RulesetCreated, rules: &PathRules) -> Result<RulesetCreated, RulesetError> {
     for (path, access) in rules.iter() {
         let rights = match access {
             PathAccess::Nothing => continue,
             PathAccess::Read => AccessFs::from_read(LEAST_ABI),
-            PathAccess::Write => {
-                AccessFs::from_all(LEAST_ABI) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
-            }
+            PathAccess::Write => writable(),
         };
         if path != Path::new("/") {
             ruleset = allow(ruleset, path, rights)?;
@@ -315,65 +348,4 @@ fn allow(
     let Ok(opened) = PathFd::new(path) else { return Ok(ruleset) };
     let rights = if path.is_dir() { rights } else { rights & AccessFs::from_file(ABI::V5) };
     ruleset.add_rule(PathBeneath::new(opened, rights))
-}
-
-/// How many commands of this program need each directory that was created for them.
-static PLACEHOLDERS: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
-
-/// Directories that exist only so that a command cannot create them. Dropping it removes them if
-/// they are empty and no other command needs them.
-#[derive(Debug, Default)]
-pub(super) struct Placeholders(Vec<PathBuf>);
-
-impl Placeholders {
-    /// Creates the directories.
-    pub(super) fn create(paths: &[PathBuf]) -> std::io::Result<Self> {
-        let mut created = Self::default();
-        let mut needed = PLACEHOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
-        for path in paths {
-            match std::fs::create_dir(path) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                    drop(needed);
-                    return Err(error);
-                }
-                Err(_) if !needed.contains_key(path) => {} // somebody else has just created it
-                _ => {
-                    *needed.entry(path.clone()).or_default() += 1;
-                    created.0.push(path.clone());
-                }
-            }
-        }
-        drop(needed);
-        Ok(created)
-    }
-
-    /// Whether this is a directory of another command.
-    fn exist_at(path: &Path) -> bool {
-        PLACEHOLDERS.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path)
-    }
-
-    /// Leaves the directories in place.
-    pub(super) fn keep(mut self) {
-        self.forget(false);
-    }
-
-    fn forget(&mut self, remove: bool) {
-        let mut needed = PLACEHOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
-        for path in self.0.drain(..) {
-            let Some(count) = needed.get_mut(&path) else { continue };
-            *count -= 1;
-            if *count == 0 {
-                needed.remove(&path);
-                if remove {
-                    let _ = std::fs::remove_dir(&path); // fails if it is not empty
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Placeholders {
-    fn drop(&mut self) {
-        self.forget(true);
-    }
 }

@@ -107,9 +107,12 @@ mod tests {
 
     #[test]
     fn of_two_rules_for_one_path_the_greater_access_decides_and_a_denial_precedes_both() {
-        for (one, other, decides) in
-            [(Read, Write, Write), (Write, Read, Write), (Write, Nothing, Nothing), (Nothing, Read, Nothing)]
-        {
+        for (one, other, decides) in [
+            (Read, Write, Write),
+            (Write, Read, Write),
+            (Write, Nothing, Nothing),
+            (Nothing, Read, Nothing),
+        ] {
             let mut rules = PathRules::default();
             rules.add("/w", one);
             rules.add("/w", other);

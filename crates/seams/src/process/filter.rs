@@ -27,7 +27,7 @@ const WITHOUT_NETWORK: &[i64] = &[
     libc::SYS_pidfd_getfd,
 ];
 
-/// Calls that create sockets: forbidden unless for a family and type that needs a `connect`.
+/// Calls that create sockets. Some of their arguments are forbidden.
 const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_socketpair];
 
 /// The bits of a socket's type without its flags.
@@ -46,27 +46,31 @@ pub(super) fn compile(network: NetworkScope) -> Result<BpfProgram, seccompiler::
         rules.extend(ALWAYS.iter().map(|call| (call + form, Vec::new())));
         if network == NetworkScope::None {
             rules.extend(WITHOUT_NETWORK.iter().map(|call| (call + form, Vec::new())));
-            for call in SOCKETS {
-                rules.insert(call + form, forbidden_sockets()?);
-            }
+        }
+        for call in SOCKETS {
+            rules.insert(call + form, forbidden_sockets(network)?);
         }
     }
     let forbidden = SeccompAction::Errno(libc::EPERM as u32);
-    let filter =
-        SeccompFilter::new(rules, SeccompAction::Allow, forbidden, std::env::consts::ARCH.try_into()?)?;
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        forbidden,
+        std::env::consts::ARCH.try_into()?,
+    )?;
     Ok(filter.try_into()?)
 }
 
-/// All but streams and sequenced packets of the family Unix. A Unix datagram is sent to a path
-/// without a connection.
-fn forbidden_sockets() -> Result<Vec<SeccompRule>, seccompiler::Error> {
+/// With a network: those to the machine's own host, if it is virtual. Without: all but streams and
+/// sequenced packets of the family Unix. (A Unix datagram is sent to a path without a connection.)
+fn forbidden_sockets(network: NetworkScope) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+    if network == NetworkScope::All {
+        let host = SeccompCondition::new(0, Length::Dword, Operator::Eq, libc::AF_VSOCK as u64)?;
+        return Ok(vec![SeccompRule::new(vec![host])?]);
+    }
     let family = SeccompCondition::new(0, Length::Dword, Operator::Ne, libc::AF_UNIX as u64)?;
-    let datagram = SeccompCondition::new(
-        1,
-        Length::Dword,
-        Operator::MaskedEq(TYPE),
-        libc::SOCK_DGRAM as u64,
-    )?;
+    let datagram =
+        SeccompCondition::new(1, Length::Dword, Operator::MaskedEq(TYPE), libc::SOCK_DGRAM as u64)?;
     let raw =
         SeccompCondition::new(1, Length::Dword, Operator::MaskedEq(TYPE), libc::SOCK_RAW as u64)?;
     let rules = [family, datagram, raw].map(|condition| SeccompRule::new(vec![condition]));

@@ -16,6 +16,8 @@
 //!    executes a set-user-id program or changes its credentials.
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, getppid, ioctl_tiocsctty, setsid};
@@ -150,7 +152,7 @@ impl Confined {
     /// Confines the calling process. What it starts is confined, too.
     fn enter(&mut self) -> io::Result<()> {
         if let Some(mounts) = &mut self.mounts {
-            mounts.enter()?;
+            mounts.enter(&self.ruleset)?;
             at(Step::Capabilities, drop_capabilities())?;
         }
         at(Step::Capabilities, rustix::thread::set_no_new_privs(true))?;
@@ -164,7 +166,7 @@ impl Confined {
 #[cfg(target_os = "linux")]
 impl Mounts {
     /// Gives the process a view of the file system of its own.
-    fn enter(&mut self) -> io::Result<()> {
+    fn enter(&mut self, ruleset: &OwnedFd) -> io::Result<()> {
         use rustix::thread::UnshareFlags;
         let namespaces = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
         // SAFETY: descriptors stay shared with nobody: the process has one thread.
@@ -172,17 +174,27 @@ impl Mounts {
         for (file, content) in &self.users {
             at(Step::Users, write_whole(file, content))?;
         }
-        at(Step::Mounts, self.mount())?;
+        at(Step::Mounts, self.mount(ruleset))?;
+        at(Step::Mounts, self.report_namespace())?;
         at(Step::Directory, rustix::process::chdir(&*self.directory))
+    }
+
+    fn report_namespace(&self) -> Result<(), Errno> {
+        let number: u64 = rustix::fs::stat(c"/proc/self/ns/mnt")?.st_ino;
+        rustix::io::write(&self.report, &number.to_ne_bytes()).map(drop)
     }
 
     /// Copies the mounts that keep other rights, restricts all mounts, and puts the copies in
     /// place.
-    fn mount(&mut self) -> Result<(), Errno> {
+    fn mount(&mut self, ruleset: &OwnedFd) -> Result<(), Errno> {
         use rustix::fs::CWD;
         use rustix::mount::{MoveMountFlags, move_mount};
         for (place, copy) in self.places.iter().zip(&mut self.copies) {
-            *copy = Some(copy_mount(place)?);
+            let made = copy_mount(place)?;
+            if let Source::Private(rights) = place.source {
+                permit(ruleset, &made, rights)?;
+            }
+            *copy = Some(made);
         }
         set_mount(CWD, c"/", self.flags, libc::MS_PRIVATE)?;
         for (place, copy) in self.places.iter().zip(&mut self.copies) {
@@ -197,7 +209,7 @@ impl Mounts {
 
 /// Returns a mount that is not in place yet.
 #[cfg(target_os = "linux")]
-fn copy_mount(place: &Mount) -> Result<std::os::fd::OwnedFd, Errno> {
+fn copy_mount(place: &Mount) -> Result<OwnedFd, Errno> {
     use rustix::mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create,
         fsconfig_set_string, fsmount, fsopen, open_tree,
@@ -205,10 +217,10 @@ fn copy_mount(place: &Mount) -> Result<std::os::fd::OwnedFd, Errno> {
     let path = match &place.source {
         Source::Itself => &place.path,
         Source::Other(path) => path,
-        Source::EmptyDirectory => {
+        Source::EmptyDirectory | Source::Private(_) => {
+            let mode = if place.source == Source::EmptyDirectory { c"0000" } else { c"1777" };
             let made = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-            fsconfig_set_string(&made, c"mode", c"0000")?;
-            fsconfig_set_string(&made, c"nr_inodes", c"1")?;
+            fsconfig_set_string(&made, c"mode", mode)?;
             fsconfig_create(&made)?;
             return fsmount(&made, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
         }
@@ -227,7 +239,6 @@ fn set_mount(
     flags: u64,
     propagation: u64,
 ) -> Result<(), Errno> {
-    use std::os::fd::AsRawFd;
     let attributes = libc::mount_attr { attr_set: flags, attr_clr: 0, propagation, userns_fd: 0 };
     let how = libc::AT_RECURSIVE | libc::AT_EMPTY_PATH;
     // SAFETY: both pointers are valid during the call, and the size is that of the structure.
@@ -267,9 +278,32 @@ fn drop_capabilities() -> Result<(), Errno> {
     rustix::thread::set_capabilities(None, sets)
 }
 
+/// Adds rights to what is in a directory.
 #[cfg(target_os = "linux")]
-fn restrict_files(ruleset: &std::os::fd::OwnedFd) -> Result<(), Errno> {
-    use std::os::fd::AsRawFd;
+fn permit(ruleset: &OwnedFd, directory: &OwnedFd, rights: u64) -> Result<(), Errno> {
+    /// `struct landlock_path_beneath_attr`, of `linux/landlock.h`.
+    #[repr(C, packed)]
+    struct PathBeneath {
+        rights: u64,
+        directory: i32,
+    }
+    /// `LANDLOCK_RULE_PATH_BENEATH`
+    const PATH_BENEATH: libc::c_int = 1;
+    let rule = PathBeneath { rights, directory: directory.as_raw_fd() };
+    // SAFETY: the pointer is valid during the call, and the rule's kind is that of the structure.
+    answer(unsafe {
+        libc::syscall(
+            libc::SYS_landlock_add_rule,
+            ruleset.as_raw_fd(),
+            PATH_BENEATH,
+            &raw const rule,
+            0,
+        )
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn restrict_files(ruleset: &OwnedFd) -> Result<(), Errno> {
     // SAFETY: the call takes a descriptor and flags.
     answer(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })
 }

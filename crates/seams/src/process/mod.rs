@@ -9,7 +9,10 @@
 //! - The simulated implementation runs scripted processes whose every byte is known
 //!   (`world::process` of the crate `reknit`).
 //!
-//! Not supported: resource limits, other users, sandboxes, resizing a terminal.
+//! A [`Confinement`] limits what a command may do. On Linux, [`System`] enforces it; no other launcher
+//! does, and a launcher that cannot enforce a confinement refuses to launch.
+//!
+//! Not supported: resource limits, other users, resizing a terminal.
 
 use std::io;
 use std::time::Duration;
@@ -19,6 +22,18 @@ use tokio::time::timeout;
 
 use crate::net::BoxFuture;
 
+#[cfg(target_os = "linux")]
+mod confine;
+mod confinement;
+#[cfg(target_os = "linux")]
+mod filter;
+#[cfg(unix)]
+#[allow(unsafe_code)] // what runs between fork and exec has no safe form
+mod launcher;
+#[cfg(unix)]
+mod pipes;
+#[cfg(target_os = "linux")]
+mod placeholders;
 #[cfg(unix)]
 mod system;
 #[cfg(unix)]
@@ -29,6 +44,7 @@ mod tests;
 
 #[cfg(not(unix))]
 pub use Unsupported as System;
+pub use confinement::{Confinement, FilesScope, NetworkScope, PathAccess, PathRules};
 #[cfg(unix)]
 pub use system::System;
 
@@ -53,6 +69,8 @@ pub struct Command {
     pub env: Vec<(String, String)>,
     /// The standard input, output and error.
     pub stdio: Stdio,
+    /// What it may do; by default all that the launcher may do.
+    pub confinement: Option<Confinement>,
 }
 
 /// The standard streams of a process.
@@ -119,16 +137,30 @@ pub trait Launch: Send + Sync {
     /// Starts `command`.
     ///
     /// # Errors
-    /// `InvalidInput` if `argv` is empty, `NotFound` if there is no such program or directory, and
-    /// every other error of the operating system.
+    /// `InvalidInput` if `argv` is empty, `NotFound` if there is no such program or directory,
+    /// `Unsupported` if the launcher cannot enforce the confinement, and every other error of the
+    /// operating system.
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>>;
+
+    /// Checks whether this launcher can enforce the confinement of this command. By default, it can
+    /// enforce none.
+    ///
+    /// # Errors
+    /// A message if it cannot. (A launch can still fail, because the machine may have changed.)
+    fn can_confine(&self, command: &Command) -> Result<(), String> {
+        match command.confinement {
+            None => Ok(()),
+            Some(_) => Err("commands cannot be confined on this machine".to_owned()),
+        }
+    }
 }
 
 /// A launched process. Dropping it kills the process and its descendants, and leaves nothing
-/// behind.
+/// behind. A launcher that wants descendants to live on after the exit keeps the handle.
 ///
 /// "Its descendants" means its process group. A process that left the group on purpose (a daemon, a
-/// job of an interactive shell) is not reached.
+/// job of an interactive shell) is not reached. If the launcher's program is killed, the operating
+/// system kills the process, but not its descendants (Linux only).
 pub trait Child: Send {
     /// Returns the process id. The operating system does not reuse it while this handle exists.
     fn pid(&self) -> u32;
@@ -165,6 +197,9 @@ pub trait Child: Send {
     ///
     /// # Errors
     /// If the system, or the runtime, has shut down.
+    ///
+    /// When it returns, everything that the process wrote to its pipes can be read without waiting:
+    /// the first pending read proves that the rest comes from other processes.
     fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>>;
 }
 

@@ -1,8 +1,7 @@
 //! The operating system's implementation of [`process`](super): real processes, on Unix.
 //!
-//! **Groups.** Each process leads its own process group (a process with a terminal also leads a
-//! session), so a signal reaches its descendants and no other process. Without a terminal, it stays
-//! in the launcher's session.
+//! **Sessions.** Each process leads its own session and process group, so a signal reaches its
+//! descendants and no other process, and it shares no terminal with the launcher.
 //!
 //! **No other process is hit.** The system may reuse the id of an ended process as soon as the
 //! process is reaped. The group may get a signal long after its leader ended, while grandchildren
@@ -10,9 +9,8 @@
 //! not reap: the process stays a zombie, and its id stays reserved, until the handle is dropped.
 //! Then tokio reaps it.
 //!
-//! **One start at a time.** A new terminal is marked close-on-exec only a moment after it was
-//! opened. A process started in that moment by another thread would inherit it, and the terminal
-//! would not be hung up.
+//! **One thread starts all processes.** The kernel kills a process when the thread that started it
+//! ends. So this thread never ends before the program does.
 //!
 //! **Interrupts arrive.** A shell starts its background jobs with `SIGINT` ignored, and programs
 //! inherit that. A shell that inherits it cannot even trap the signal. A signal with a handler is
@@ -23,37 +21,93 @@
 //! program ignores `SIGCHLD` or reaps processes that it did not start.
 
 use std::io;
-use std::process::Stdio as Std;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{
-    Pid, Signal as Number, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group,
-    waitid,
+    Pid, Signal as Number, WaitId, WaitIdOptions, getpid, kill_process, kill_process_group,
+    test_kill_process_group, waitid,
 };
 use tokio::process as os;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
 
+#[cfg(target_os = "linux")]
+use super::confine;
+use super::launcher::{Steps, before_exec, failed_step};
+use super::pipes::End;
+#[cfg(target_os = "linux")]
+use super::placeholders::Placeholders;
 use super::{Child, Command, Exit, Input, KILL, Launch, Output, Stdio, Streams, terminal};
 use crate::net::BoxFuture;
 
-/// Processes of the operating system. They need a runtime with IO.
+/// Processes of the operating system. They need a runtime with IO and time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
 impl Launch for System {
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
-        Box::pin(async { start(command) })
+        Box::pin(async {
+            let (command, runtime) = (command.clone(), Handle::current());
+            let started = on_launcher_thread(move || {
+                let _runtime = runtime.enter();
+                start(&command)
+            });
+            Ok(Box::new(started.await??) as Box<dyn Child>)
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn can_confine(&self, command: &Command) -> Result<(), String> {
+        let Some(confinement) = &command.confinement else { return Ok(()) };
+        let directory = directory(command).map_err(|error| error.to_string())?;
+        confine::compile(confinement, &directory).map(drop)
     }
 }
 
-/// Held while a process is started: one start at a time.
-static TURN: Mutex<()> = Mutex::new(());
+/// A start.
+type Job = Box<dyn FnOnce() + Send>;
 
-fn start(command: &Command) -> io::Result<Box<dyn Child>> {
+/// Runs a start on the thread that starts all processes.
+async fn on_launcher_thread<T: Send + 'static>(
+    start: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (done, started) = oneshot::channel();
+    // If the caller has gone, the process is dropped and so killed.
+    hand_over(Box::new(move || drop(done.send(start()))))?;
+    started.await.map_err(|_| io::Error::other("the start of the process panicked"))
+}
+
+fn hand_over(job: Job) -> io::Result<()> {
+    static LAUNCHER: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+    let mut launcher = LAUNCHER.lock().unwrap_or_else(PoisonError::into_inner);
+    let unsent = match &*launcher {
+        None => job,
+        Some(thread) => match thread.send(job) {
+            Ok(()) => return Ok(()),
+            Err(unsent) => unsent.0,
+        },
+    };
+    let (jobs, queue) = channel::<Job>();
+    std::thread::Builder::new().name("launcher".into()).spawn(move || {
+        for job in queue {
+            // A panic ends this start only. The end of this thread would kill all processes.
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        }
+    })?;
+    let _ = jobs.send(unsent); // the thread waits for it
+    *launcher = Some(jobs);
+    Ok(())
+}
+
+fn start(command: &Command) -> io::Result<Launched> {
     let (program, arguments) = command.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut builder = os::Command::new(program);
     builder.args(arguments).env_clear().envs(command.env.iter().cloned());
-    builder.kill_on_drop(true); // a leader who moved to another group does not escape
     if let Some(arg0) = &command.arg0 {
         builder.arg0(arg0);
     }
@@ -64,18 +118,37 @@ fn start(command: &Command) -> io::Result<Box<dyn Child>> {
     if ignores_interrupts() {
         drop(signal(SignalKind::interrupt())?); // the handler stays
     }
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let started = match command.stdio {
-        Stdio::Pipes { stdin } => with_pipes(builder, stdin),
-        Stdio::Terminal(size) => terminal::start(builder, size),
+    let terminal = matches!(command.stdio, Stdio::Terminal(_));
+    let streams = streams(&mut builder, command.stdio)?;
+    #[allow(unused_mut)] // on other systems
+    let mut confinement = Confining::of(command)?;
+    let steps = Steps {
+        parent: getpid(),
+        terminal,
+        #[cfg(target_os = "linux")]
+        confined: confinement.confined,
     };
-    drop(turn);
-    let (held, streams) = started.map_err(|error| explained(program, command, &error))?;
+    before_exec(&mut builder, steps);
+    let held = builder.spawn().map_err(|error| explained(program, command, error))?;
+    drop(builder); // and with it, this program's copies of the ends of the process
+    #[cfg(target_os = "linux")]
+    if let Some(report) = confinement.namespace {
+        confinement.placeholders.started(report)?;
+    }
     let pid = held
         .id()
         .and_then(|id| Pid::from_raw(id as i32))
         .expect("nobody has taken note of its end");
-    Ok(Box::new(Launched { pid, streams, exit: None, somebody_ended, _held: held }))
+    Ok(Launched {
+        pid,
+        terminal,
+        streams,
+        exit: None,
+        somebody_ended,
+        _held: held,
+        #[cfg(target_os = "linux")]
+        placeholders: confinement.placeholders,
+    })
 }
 
 /// Whether this program ignores `SIGINT`; `false` if the system does not show it.
@@ -86,31 +159,89 @@ fn ignores_interrupts() -> bool {
     ignored & 1 << (super::INTERRUPT - 1) != 0
 }
 
-fn with_pipes(mut builder: os::Command, stdin: bool) -> io::Result<(os::Child, Streams)> {
-    builder.process_group(0);
-    builder
-        .stdin(if stdin { Std::piped() } else { Std::null() })
-        .stdout(Std::piped())
-        .stderr(Std::piped());
-    let mut held = builder.spawn()?;
-    let streams = Streams {
-        stdin: held.stdin.take().map(|pipe| Box::new(pipe) as Input),
-        stdout: held.stdout.take().map(|pipe| Box::new(pipe) as Output),
-        stderr: held.stderr.take().map(|pipe| Box::new(pipe) as Output),
+/// Gives the process its ends of the standard streams; returns the launcher's ends.
+fn streams(builder: &mut os::Command, stdio: Stdio) -> io::Result<Streams> {
+    let output = |fd: OwnedFd| io::Result::Ok(Some(Box::new(End::new(fd)?) as Output));
+    let with_stdin = match stdio {
+        Stdio::Terminal(size) => {
+            let (near, far) = terminal::open_terminal(size)?;
+            builder.stdin(far.try_clone()?).stdout(far.try_clone()?).stderr(far);
+            let near = End::new(near)?;
+            return Ok(Streams {
+                stdin: Some(Box::new(near.clone())),
+                stdout: Some(Box::new(near)),
+                stderr: None,
+            });
+        }
+        Stdio::Pipes { stdin } => stdin,
     };
-    Ok((held, streams))
+    let (stdout, stdout_far) = io::pipe()?;
+    let (stderr, stderr_far) = io::pipe()?;
+    builder.stdin(std::process::Stdio::null()).stdout(stdout_far).stderr(stderr_far);
+    let mut stdin: Option<Input> = None;
+    if with_stdin {
+        let (far, near) = io::pipe()?;
+        builder.stdin(far);
+        stdin = Some(Box::new(End::new(near.into())?));
+    }
+    Ok(Streams { stdin, stdout: output(stdout.into())?, stderr: output(stderr.into())? })
+}
+
+/// Returns the working directory of a command.
+#[cfg(target_os = "linux")]
+fn directory(command: &Command) -> io::Result<std::path::PathBuf> {
+    match &command.cwd {
+        Some(cwd) => Ok(cwd.into()),
+        None => std::env::current_dir(),
+    }
+}
+
+/// The confinement of a start.
+#[derive(Default)]
+struct Confining {
+    #[cfg(target_os = "linux")]
+    confined: Option<confine::Confined>,
+    #[cfg(target_os = "linux")]
+    placeholders: Placeholders,
+    #[cfg(target_os = "linux")]
+    namespace: Option<io::PipeReader>,
+}
+
+impl Confining {
+    #[cfg(target_os = "linux")]
+    fn of(command: &Command) -> io::Result<Self> {
+        let Some(confinement) = &command.confinement else { return Ok(Self::default()) };
+        let plan = confine::compile(confinement, &directory(command)?)
+            .map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
+        let placeholders = Placeholders::create(plan.missing)?;
+        Ok(Self { confined: Some(plan.confined), placeholders, namespace: plan.namespace })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(command: &Command) -> io::Result<Self> {
+        match command.confinement {
+            None => Ok(Self::default()),
+            Some(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
 }
 
 /// Adds the program and directory to an error of the system, which names neither.
-fn explained(program: &str, command: &Command, error: &io::Error) -> io::Error {
+fn explained(program: &str, command: &Command, error: io::Error) -> io::Error {
     let place = command.cwd.as_ref().map(|cwd| format!(" in `{cwd}`")).unwrap_or_default();
-    io::Error::new(error.kind(), format!("cannot start `{program}`{place}: {error}"))
+    let (step, error) = match failed_step(&error) {
+        Some((step, error)) => (format!("{step}: "), error),
+        None => (String::new(), error),
+    };
+    io::Error::new(error.kind(), format!("cannot start `{program}`{place}: {step}{error}"))
 }
 
 /// The launcher's handle of a process.
 struct Launched {
     /// The id of the process and of its group.
     pid: Pid,
+    /// Whether its output is a terminal.
+    terminal: bool,
     streams: Streams,
     /// Its exit, once it was observed.
     exit: Option<Exit>,
@@ -118,7 +249,13 @@ struct Launched {
     somebody_ended: Signal,
     /// Reaps the process when dropped: at once, or as soon as it has ended.
     _held: os::Child,
+    #[cfg(target_os = "linux")]
+    placeholders: Placeholders,
 }
+
+/// How long the output of a process can take to pass through a terminal: the kernel moves it in the
+/// background.
+const TERMINAL_LAG: Duration = Duration::from_millis(5);
 
 impl Launched {
     /// Checks whether it has ended.
@@ -162,18 +299,20 @@ impl Child for Launched {
 
     fn wait(&mut self) -> BoxFuture<'_, io::Result<Exit>> {
         Box::pin(async {
-            loop {
-                if self.exit.is_none() {
-                    self.exit = self.look()?;
+            while self.exit.is_none() {
+                if let Some(exit) = self.look()? {
+                    if self.terminal {
+                        sleep(TERMINAL_LAG).await;
+                    }
+                    #[cfg(target_os = "linux")]
+                    self.placeholders.remove_unused();
+                    self.exit = Some(exit);
+                    break;
                 }
-                if let Some(exit) = self.exit {
-                    return Ok(exit);
-                }
-                self.somebody_ended
-                    .recv()
-                    .await
-                    .ok_or_else(|| io::Error::other("the runtime is down"))?;
+                let down = || io::Error::other("the runtime is down");
+                self.somebody_ended.recv().await.ok_or_else(down)?;
             }
+            Ok(self.exit.expect("it was waited for"))
         })
     }
 }
@@ -181,5 +320,6 @@ impl Child for Launched {
 impl Drop for Launched {
     fn drop(&mut self) {
         let _ = self.signal(KILL); // where nobody is left, that is as well
+        let _ = kill_process(self.pid, Number::KILL); // a leader who moved to another group
     }
 }

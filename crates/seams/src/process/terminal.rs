@@ -1,60 +1,26 @@
-//! Processes with a terminal (a pty): all three standard streams are one, and the process leads the
-//! session that the terminal controls.
+//! Terminals (ptys) for processes: all three standard streams are one.
 //!
-//! The terminal comes from `pty-process`, a wrapper around tokio's own command on tokio's IO. The
-//! better known `portable-pty` blocks, and would need a thread per direction; its advantage would
-//! be Windows.
+//! `portable-pty` is better known than a dozen lines with rustix, but it blocks, and would need a
+//! thread per direction; its advantage would be Windows.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::os::fd::OwnedFd;
 
-use pty_process::OwnedReadPty;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::process as os;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::{Size, Streams};
+use super::Size;
 
-/// Starts the command with a terminal of this size.
-pub(super) fn start(builder: os::Command, size: Size) -> io::Result<(os::Child, Streams)> {
-    let (pty, pts) = pty_process::open().map_err(plain)?;
-    pty.resize(pty_process::Size::new(size.rows, size.columns)).map_err(plain)?;
-    let held = pty_process::Command::from(builder).spawn(pts).map_err(plain)?;
-    let (screen, keyboard) = pty.into_split();
-    Ok((
-        held,
-        Streams {
-            stdin: Some(Box::new(keyboard)),
-            stdout: Some(Box::new(Screen(screen))),
-            stderr: None,
-        },
-    ))
-}
-
-/// Extracts the IO error from the library's error.
-fn plain(error: pty_process::Error) -> io::Error {
-    match error {
-        pty_process::Error::Io(error) => error,
-        pty_process::Error::Rustix(error) => error.into(),
-        other => io::Error::other(other),
-    }
-}
-
-/// The output of a terminal. Linux reports its end as an error, which this type turns into an end
-/// of file.
-struct Screen(OwnedReadPty);
-
-impl AsyncRead for Screen {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let hung_up =
-            |error: &io::Error| error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-        Poll::Ready(match ready!(Pin::new(&mut self.0).poll_read(cx, buffer)) {
-            Err(error) if hung_up(&error) => Ok(()),
-            read => read,
-        })
-    }
+/// Opens a terminal of this size: the launcher's end, and the end of the process. No process that
+/// starts meanwhile inherits an end.
+pub(super) fn open_terminal(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+    let near = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&near)?;
+    unlockpt(&near)?;
+    let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&near, size)?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let far = open(ptsname(&near, Vec::new())?, flags, Mode::empty())?;
+    Ok((near, far))
 }

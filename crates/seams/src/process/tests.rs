@@ -8,6 +8,9 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
+#[cfg(target_os = "linux")]
+mod confined;
+
 /// A time limit that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(60);
 
@@ -202,6 +205,103 @@ async fn a_grandchild_can_print_after_the_exit() {
     assert_eq!(end(&mut child).await, Exit::Code(5));
     stdin.write_all(b"word\n").await.unwrap();
     assert_eq!(all(child.stdout()).await, "late word\n");
+}
+
+#[tokio::test]
+async fn it_leads_a_session_without_a_terminal() {
+    let script = "read x </dev/tty && echo opened; set -- $(cat /proc/$$/stat); echo $$ $5 $6 $7";
+    let (printed, _) = run(sh(script)).await;
+    let fields: Vec<_> = printed.split_whitespace().collect();
+    let [pid, group, session, terminal] = fields[..] else { panic!("{printed}") };
+    assert_eq!((group, session, terminal), (pid, pid, "0"));
+}
+
+/// This program may have opened a descriptor without the flag that closes it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn it_inherits_three_descriptors_only() {
+    let (leak, _other) = std::io::pipe().unwrap();
+    rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
+    for command in [sh("ls /proc/self/fd"), on_terminal(sh("ls /proc/self/fd"))] {
+        let (printed, _) = run(command).await;
+        // The fourth is the directory that `ls` reads.
+        assert_eq!(printed.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
+    }
+}
+
+/// This program starts itself again, and that program is killed.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn it_dies_when_its_launcher_is_killed() {
+    const AGAIN: &str = "REKNIT_IS_KILLED";
+    if std::env::var_os(AGAIN).is_some() {
+        let _runtime_thread_ends_first = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.unwrap();
+            runtime.block_on(async {
+                let pipes = launch(program(&["sleep", "1000"])).await;
+                let terminal = launch(on_terminal(sh("trap '' HUP; sleep 1000"))).await;
+                let mut last = program(&["sleep", "1000"]);
+                if confined::possible().await {
+                    last = confined::reading_everything(last);
+                }
+                let children = [pipes, terminal, launch(last).await];
+                let pids = children.each_ref().map(|child| child.pid().to_string());
+                std::fs::write(std::env::var_os(AGAIN).unwrap(), pids.join(" ")).unwrap();
+                let _ = children.map(std::mem::forget);
+            });
+            std::mem::forget(runtime);
+        });
+        return std::future::pending().await;
+    }
+    let file = std::env::temp_dir().join(format!("reknit-killed-{}", std::process::id()));
+    let test = "process::tests::it_dies_when_its_launcher_is_killed";
+    let again = std::env::current_exe().unwrap();
+    let mut again = program(&[again.to_str().unwrap(), "--exact", test, "--nocapture"]);
+    again.env.push((AGAIN.to_owned(), file.to_str().unwrap().to_owned()));
+    let launcher = launch(again).await;
+    let read = || std::fs::read_to_string(&file).unwrap_or_default();
+    let pids = timeout(NEVER, async {
+        while read().split(' ').count() < 3 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        read().split(' ').map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()
+    });
+    let pids = pids.await.unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(pids.iter().all(|pid| is_alive(*pid)), "they outlive the thread that launched them");
+    let pid = Pid::from_raw(launcher.pid() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    for pid in pids {
+        wait_until_dead(pid).await;
+    }
+}
+
+/// A read without a waker: `None` if it would wait.
+async fn read_now(pipe: &mut Output) -> Option<Vec<u8>> {
+    let mut buffer = vec![0; 64];
+    let read = std::pin::pin!(pipe.read(&mut buffer));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match read.poll(&mut context) {
+        std::task::Poll::Ready(count) => {
+            let count = count.unwrap();
+            buffer.truncate(count);
+            Some(buffer)
+        }
+        std::task::Poll::Pending => None,
+    }
+}
+
+/// The grandchild holds the pipe, so the end of the pipe does not show it.
+#[tokio::test]
+async fn all_output_is_there_at_the_exit() {
+    for _ in 0..50 {
+        let mut child = launch(sh("sleep 1000 & echo hi; exit 3")).await;
+        let mut stdout = child.stdout().unwrap();
+        assert_eq!(end(&mut child).await, Exit::Code(3));
+        assert_eq!(read_now(&mut stdout).await.unwrap(), b"hi\n");
+        assert_eq!(read_now(&mut stdout).await, None);
+    }
 }
 
 /// Starts a shell whose grandchild sleeps; returns the grandchild's process id too.
