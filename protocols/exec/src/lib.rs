@@ -3,8 +3,8 @@
 //!
 //! The protocol is JSON-RPC over WebSocket. Client and server follow the wire of the codex
 //! exec-server of June 2026, and that of version 0.169.0 in the session family, `process/*`,
-//! `environment/info` and `environment/status`. The server confines no command: it refuses to start
-//! one that a client wants to be confined. It answers `fs/*` and the other later methods as unknown.
+//! `environment/info` and `environment/status`. The server confines a command to the sandbox
+//! that the client wants (on Linux), or refuses to start it. It answers `fs/*` and the other later methods as unknown.
 //! Relays and their encryption are not implemented.
 //!
 //! - [`wire`]: the messages between client and server.

@@ -430,8 +430,9 @@ fn notification(process: &ProcessId, event: LogEntry) -> String {
             method::OUTPUT,
             &Output { process_id, seq, stream, chunk: bytes.into() },
         ),
-        EntryKind::Exited(exit_code) => {
-            let exited = Exited { process_id, seq, exit_code, sandbox_denied: false };
+        EntryKind::Exited(exit) => {
+            let (exit_code, sandbox_denied) = (exit.code, exit.denied);
+            let exited = Exited { process_id, seq, exit_code, sandbox_denied };
             notification_text(method::EXITED, &exited)
         }
         EntryKind::Closed => notification_text(method::CLOSED, &Closed { process_id, seq }),

@@ -1,5 +1,7 @@
 //! The description of the server's machine, for `initialize` and `environment/info`.
 
+use std::collections::BTreeMap;
+
 use reknit_seams::env::Machine;
 
 use crate::wire::environment::{CAPABILITIES, EnvironmentInfo, Shell};
@@ -13,7 +15,7 @@ const DEFAULT_TEMP_DIR: &str = "/tmp";
 /// for each.
 pub(super) fn describe(machine: &Machine) -> EnvironmentInfo {
     let variable = |name: &str| machine.variables.get(name).map(String::as_str);
-    let shell = variable("SHELL").filter(|shell| shell.starts_with('/')).unwrap_or(DEFAULT_SHELL);
+    let shell = shell(&machine.variables);
     let temp_dir = variable("TMPDIR").and_then(uri).or_else(|| uri(DEFAULT_TEMP_DIR));
     EnvironmentInfo {
         shell: Shell {
@@ -30,6 +32,12 @@ pub(super) fn describe(machine: &Machine) -> EnvironmentInfo {
         temp_dir,
         capabilities: CAPABILITIES.iter().map(|name| ((*name).to_owned(), false)).collect(),
     }
+}
+
+/// Returns the shell of a machine with these variables.
+pub(super) fn shell(variables: &BTreeMap<String, String>) -> &str {
+    let named = variables.get("SHELL").filter(|shell| shell.starts_with('/'));
+    named.map_or(DEFAULT_SHELL, String::as_str)
 }
 
 /// Returns an absolute path as a URI.

@@ -5,6 +5,17 @@
 //! during a launch changes nothing. The task does not keep the session alive. It finds its process
 //! by [`Run`], that is by id and start. If the session has removed the process meanwhile, the task
 //! drops the child, which kills it.
+//!
+//! # What a process leaves behind
+//! As with codex 0.169.0, a process that was started in the background lives on after its command
+//! exits, with or without the command's pipes. If it holds a pipe, the close waits for it. It ends
+//! when the server forgets the closed process, or with the session. A terminated process closes at
+//! its exit, even if a process that left its group holds a pipe.
+//!
+//! # The exit follows the output
+//! When the exit is known, the task first reads what is in the pipes, and then reports the exit. A
+//! process in the background may print for ever, so it reads at most [`PIPE`] bytes of each stream.
+//! (Codex 0.169.0 reports some exits before the last output.)
 
 use std::future::pending;
 use std::io;
@@ -24,6 +35,9 @@ use super::process::Run;
 use super::registry::RetainedSession;
 use super::session::{Room, Session};
 use crate::wire::process::OutputStream;
+
+/// How many bytes the system keeps in a pipe.
+const PIPE: usize = 64 * 1024;
 
 /// A process to launch.
 pub(super) struct ProcessTask {
@@ -69,13 +83,15 @@ impl ProcessTask {
             return; // drops the child, which kills it
         };
         let out = if self.tty { OutputStream::Pty } else { OutputStream::Stdout };
+        let drain = Drain::new(streams);
         tokio::join!(
             biased;
-            self.read(out, stdout, wake.clone()),
-            self.read(OutputStream::Stderr, stderr, wake.clone()),
+            self.read(out, stdout, wake.clone(), &drain),
+            self.read(OutputStream::Stderr, stderr, wake.clone(), &drain),
             self.write(stdin, wake.clone()),
-            self.supervise(&mut *child, wake),
+            self.supervise(&mut *child, wake, &drain),
         );
+        self.with(|session, run| session.keep(run, child));
     }
 
     /// Runs an action on the session; returns `None` if the session has ended.
@@ -99,8 +115,10 @@ impl ProcessTask {
         stream: OutputStream,
         pipe: Option<impl AsyncRead + Unpin>,
         mut wake: WakeReceiver,
+        drain: &Drain,
     ) {
         let Some(mut pipe) = pipe else { return };
+        let mut drained = drain.stream();
         let mut buffer = BytesMut::with_capacity(CHUNK);
         loop {
             wake.mark_unchanged();
@@ -119,7 +137,21 @@ impl ProcessTask {
             buffer.clear();
             // Some systems report the end of a terminal as an error; in both cases no output
             // follows.
-            let count = (&mut pipe).take(CHUNK as u64).read_buf(&mut buffer).await.unwrap_or(0);
+            let mut chunk = (&mut pipe).take(CHUNK as u64);
+            let count = tokio::select! {
+                biased;
+                read = chunk.read_buf(&mut buffer) => read.unwrap_or(0),
+                () = drained.at_exit() => {
+                    drained.finish(); // the read is pending, so the pipe is empty
+                    continue;
+                }
+                // A terminated process closes while another process holds its pipe.
+                changed = wake.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return,
+                },
+            };
+            drained.advance(count);
             point!("exec.server.read-output").await;
             if count == 0 {
                 return self.notify(|session, run| session.stream_ended(run, Instant::now()));
@@ -170,8 +202,8 @@ impl ProcessTask {
 
     /// Sends signals to the process and waits for its exit. After the exit, signals go to the
     /// processes that hold its output open.
-    async fn supervise(&self, child: &mut dyn Child, mut wake: WakeReceiver) {
-        let mut exited = false;
+    async fn supervise(&self, child: &mut dyn Child, mut wake: WakeReceiver, drain: &Drain) {
+        let (mut exited, mut ended) = (false, None);
         loop {
             wake.mark_unchanged();
             while let Some(signal) = self.with(|session, run| session.next_signal(run)).flatten() {
@@ -185,12 +217,88 @@ impl ProcessTask {
                 biased;
                 changed = wake.changed() => if changed.is_err() { return },
                 exit = child.wait(), if !exited => {
-                    exited = true;
+                    (exited, ended) = (true, Some(exit));
                     point!("exec.server.exit-known").await;
-                    self.notify(|session, run| session.exited(run, exit, Instant::now()));
+                    drain.begin();
+                }
+                () = drain.finished(), if ended.is_some() => {
+                    if let Some(exit) = ended.take() {
+                        self.notify(|session, run| session.exited(run, exit, Instant::now()));
+                    }
                 }
             }
         }
+    }
+}
+
+/// What separates the exit of a process from its report: the output in its pipes.
+struct Drain {
+    exited: watch::Sender<bool>,
+    /// How many streams were not read empty since the exit.
+    full: watch::Sender<usize>,
+}
+
+impl Drain {
+    fn new(streams: usize) -> Self {
+        Self { exited: watch::Sender::new(false), full: watch::Sender::new(streams) }
+    }
+
+    fn stream(&self) -> DrainingStream<'_> {
+        DrainingStream { drain: self, exited: self.exited.subscribe(), left: Some(PIPE) }
+    }
+
+    /// The process has exited.
+    fn begin(&self) {
+        self.exited.send_replace(true);
+    }
+
+    /// Waits until every stream was read empty.
+    async fn finished(&self) {
+        let _ = self.full.subscribe().wait_for(|full| *full == 0).await;
+    }
+}
+
+/// A stream of a process that may have exited.
+struct DrainingStream<'a> {
+    drain: &'a Drain,
+    exited: watch::Receiver<bool>,
+    /// How many bytes are still read before the report, until the stream was read empty.
+    left: Option<usize>,
+}
+
+impl DrainingStream<'_> {
+    /// Waits for the exit, once.
+    async fn at_exit(&mut self) {
+        if self.left.is_none() || self.exited.wait_for(|exited| *exited).await.is_err() {
+            pending().await
+        }
+    }
+
+    /// Counts bytes that were read; 0 is the end of the stream.
+    fn advance(&mut self, count: usize) {
+        if count == 0 {
+            return self.finish();
+        }
+        if *self.exited.borrow() {
+            self.left = self.left.map(|left| left.saturating_sub(count));
+            if self.left == Some(0) {
+                self.finish();
+            }
+        }
+    }
+
+    /// The stream holds no output from before the exit.
+    fn finish(&mut self) {
+        if self.left.take().is_some() {
+            self.drain.full.send_modify(|full| *full -= 1);
+        }
+    }
+}
+
+/// A stream that is no longer read delays no exit.
+impl Drop for DrainingStream<'_> {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

@@ -21,12 +21,20 @@ pub(super) struct ServerLog {
     /// The number of the next event.
     next: u64,
     output: Retention<(OutputStream, Bytes)>,
-    /// The number of the exit, and its code.
-    exit: Option<(u64, i32)>,
+    /// The number of the exit, and the exit.
+    exit: Option<(u64, LoggedExit)>,
     /// The number of the close.
     close: Option<u64>,
     /// Why the server could not observe the process to its end.
     failure: Option<String>,
+}
+
+/// How a process exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LoggedExit {
+    pub code: i32,
+    /// Whether its sandbox seems to be the reason.
+    pub denied: bool,
 }
 
 /// One event.
@@ -41,8 +49,8 @@ pub(super) struct LogEntry {
 pub(super) enum EntryKind {
     /// The process printed output.
     Output(OutputStream, Bytes),
-    /// The process exited with this code.
-    Exited(i32),
+    /// The process exited.
+    Exited(LoggedExit),
     /// The process has exited, and no event follows.
     Closed,
 }
@@ -66,8 +74,8 @@ impl ServerLog {
     }
 
     /// Appends the exit.
-    pub(super) fn exit(&mut self, code: i32, failure: Option<String>) {
-        self.exit = Some((self.number(), code));
+    pub(super) fn exit(&mut self, exit: LoggedExit, failure: Option<String>) {
+        self.exit = Some((self.number(), exit));
         self.failure = failure;
     }
 
@@ -101,7 +109,7 @@ impl ServerLog {
             seq,
             what: EntryKind::Output(*stream, bytes.clone()),
         });
-        let exit = self.exit.map(|(seq, code)| LogEntry { seq, what: EntryKind::Exited(code) });
+        let exit = self.exit.map(|(seq, exit)| LogEntry { seq, what: EntryKind::Exited(exit) });
         let close = self.close.map(|seq| LogEntry { seq, what: EntryKind::Closed });
         [output, exit, close]
             .into_iter()
@@ -148,10 +156,10 @@ impl ServerLog {
             chunks,
             next_seq,
             exited: exit.is_some(),
-            exit_code: exit.map(|(_, code)| code),
+            exit_code: exit.map(|(_, exit)| exit.code),
             closed: self.closed() && all,
             failure: self.failure.clone().filter(|_| exit.is_some()),
-            sandbox_denied: false,
+            sandbox_denied: exit.is_some_and(|(_, exit)| exit.denied),
         }
     }
 
@@ -161,6 +169,11 @@ impl ServerLog {
             return self.next;
         }
         behind_the_last.unwrap_or_else(|| after.saturating_add(1).min(self.next))
+    }
+
+    /// Returns the kept output of all streams, in the order of its numbers.
+    pub(super) fn kept_output(&self) -> Vec<u8> {
+        self.output.since(0).flat_map(|(_, (_, bytes))| bytes.iter().copied()).collect()
     }
 
     /// Returns how many chunks are kept.
@@ -188,7 +201,7 @@ mod tests {
         let mut log = log(1000);
         log.output(Stdout, "aa".into());
         log.output(Stderr, "bbb".into());
-        log.exit(7, None);
+        log.exit(LoggedExit { code: 7, denied: false }, None);
         log.output(Stdout, "c".into());
         log.close();
         log
@@ -205,7 +218,7 @@ mod tests {
         let entry_kinds = [
             EntryKind::Output(Stdout, "aa".into()),
             EntryKind::Output(Stderr, "bbb".into()),
-            EntryKind::Exited(7),
+            EntryKind::Exited(LoggedExit { code: 7, denied: false }),
             EntryKind::Output(Stdout, "c".into()),
             EntryKind::Closed,
         ];
@@ -255,7 +268,7 @@ mod tests {
     #[test]
     fn a_bounded_read_reports_an_exit_before_later_output() {
         let mut log = log(1000);
-        log.exit(7, None);
+        log.exit(LoggedExit { code: 7, denied: false }, None);
         log.output(Stdout, "aa".into());
         log.output(Stdout, "bb".into());
         log.close();
@@ -285,7 +298,7 @@ mod tests {
         assert!(!log.has_answer(0));
         log.output(Stdout, "a".into());
         assert!(log.has_answer(0) && !log.has_answer(1));
-        log.exit(0, None);
+        log.exit(LoggedExit { code: 0, denied: false }, None);
         assert!(log.has_answer(1) && !log.has_answer(2));
         log.close();
         assert!(log.has_answer(2) && log.has_answer(3) && log.has_answer(99));
@@ -296,7 +309,7 @@ mod tests {
         let mut log = log(3);
         log.output(Stdout, "aaa".into());
         log.output(Stdout, "bbb".into());
-        log.exit(0, None);
+        log.exit(LoggedExit { code: 0, denied: false }, None);
         let read = log.read(0, None);
         assert_eq!((seqs(&read), read.next_seq), (vec![2], 4));
         assert_eq!((log.chunks(), log.bytes()), (1, 3));

@@ -5,8 +5,8 @@
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
 //! - `connection`: one connection, one task. `requests`: the requests of clients; `blocking`: defects of
-//!   their order; `start`: what a client asks to start; `variables`:
-//!   its environment; `restrictions`: what it may not do.
+//!   their order; `start`: what a client asks to start; `variables`: its environment; `restrictions` and
+//!   `policy`: what it may not do; `denial`: whether that made it fail.
 //!   `description`: the machine, as clients see it. `fetch`: the HTTP
 //!   requests that the server sends for its clients.
 //!
@@ -28,8 +28,8 @@
 //! - A flood of output does not delay answers or other processes.
 //!
 //! The server does not authenticate clients (the 122 random bits of a session id are the only
-//! secret), does not encrypt, and does not limit what processes may do. It refuses to start a
-//! process that a client wants to be limited.
+//! secret) and does not encrypt. It limits what a process may do only as far as its client asks for it,
+//! and refuses to start a process that it cannot limit so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,10 +43,12 @@ use super::limits::ServerLimits;
 
 mod blocking;
 mod connection;
+mod denial;
 mod description;
 mod fetch;
 mod lifecycle;
 mod log;
+mod policy;
 mod process;
 mod registry;
 mod request_error;

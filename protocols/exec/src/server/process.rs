@@ -8,13 +8,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use reknit_resume::Bounds;
 use reknit_seams::defect;
+use reknit_seams::process::{Child, KILL};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::log::ServerLog;
+use super::denial;
+use super::log::{LoggedExit, ServerLog};
 use super::stdin::Stdin;
 use crate::limits::ServerLimits;
 use crate::wire::process::OutputStream;
+use crate::wire::sandbox::SandboxType;
 
 /// The id of a process, chosen by the client.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,12 +56,17 @@ pub(super) struct Run {
 pub(super) struct RetainedProcess {
     pub(super) start: StartId,
     pub(super) stage: ProcessStage,
+    sandbox: SandboxType,
     pub(super) log: ServerLog,
     pub(super) stdin: Stdin,
     /// The number of output streams that have not ended.
     open: usize,
     /// The signals to send to the process.
     signals: VecDeque<i32>,
+    /// Whether a client has terminated it before its exit was known.
+    terminated: bool,
+    /// The process, after its close. Dropping it kills what it left behind.
+    ended: Option<Box<dyn Child>>,
     /// Whether the server has paused reading the output of the process.
     pub(super) paused: bool,
     /// Wakes the task of the process.
@@ -86,7 +94,7 @@ pub(super) enum ProcessStage {
 const MAX_SIGNALS: usize = 16;
 
 impl RetainedProcess {
-    pub(super) fn new(start: StartId, limits: &ServerLimits) -> Self {
+    pub(super) fn new(start: StartId, sandbox: SandboxType, limits: &ServerLimits) -> Self {
         let items =
             if defect!(RetainedChunksUnbounded) { usize::MAX } else { limits.retained_chunks };
         let log = ServerLog::new(Bounds { items, weight: limits.retained_bytes });
@@ -94,10 +102,13 @@ impl RetainedProcess {
         Self {
             start,
             stage: ProcessStage::Starting,
+            sandbox,
             log,
             stdin,
             open: 0,
             signals: VecDeque::new(),
+            terminated: false,
+            ended: None,
             paused: false,
             wake: watch::Sender::new(()),
             exited_at: None,
@@ -129,11 +140,13 @@ impl RetainedProcess {
         self.close_if_over(now);
     }
 
-    /// Records the exit.
+    /// Records the exit. The output of a terminated process ends with it, although a process that
+    /// left the group may hold a pipe.
     pub(super) fn exited(&mut self, code: i32, failure: Option<String>, now: Instant) {
-        self.log.exit(code, failure);
+        let denied = self.sandbox != SandboxType::None && denial::is_likely(code, &self.log);
+        self.log.exit(LoggedExit { code, denied }, failure);
         self.exited_at = Some(now);
-        if defect!(ClosesAtExit) {
+        if self.terminated || defect!(ClosesAtExit) {
             self.open = 0;
         }
         self.close_if_over(now);
@@ -174,6 +187,18 @@ impl RetainedProcess {
         }
     }
 
+    /// Kills the process and its group.
+    pub(super) fn terminate(&mut self) {
+        self.terminated = true;
+        self.queue_signal(KILL);
+    }
+
+    /// Keeps the process after its close, so that what it left in the background lives as long as
+    /// this state.
+    pub(super) fn keep(&mut self, ended: Box<dyn Child>) {
+        self.ended = Some(ended);
+    }
+
     /// Queues a signal for the process.
     pub(super) fn queue_signal(&mut self, signal: i32) {
         if self.signals.len() < MAX_SIGNALS {
@@ -196,7 +221,7 @@ mod tests {
 
     fn running() -> RetainedProcess {
         let limits = ServerLimits::default();
-        let mut process = RetainedProcess::new(StartId(1), &limits);
+        let mut process = RetainedProcess::new(StartId(1), SandboxType::None, &limits);
         assert_eq!(process.stage, ProcessStage::Starting);
         process.launched(2, true, &limits);
         process
@@ -221,7 +246,11 @@ mod tests {
         assert_eq!(process.closed_at(), Some(now));
         assert_eq!(
             entry_kinds(&process),
-            [EntryKind::Exited(7), EntryKind::Output(Stderr, "late".into()), EntryKind::Closed]
+            [
+                EntryKind::Exited(LoggedExit { code: 7, denied: false }),
+                EntryKind::Output(Stderr, "late".into()),
+                EntryKind::Closed
+            ]
         );
         assert!(!process.stdin.open());
     }
@@ -237,8 +266,22 @@ mod tests {
         process.exited(0, None, now);
         assert_eq!(
             entry_kinds(&process),
-            [EntryKind::Output(Stdout, "a".into()), EntryKind::Exited(0), EntryKind::Closed]
+            [
+                EntryKind::Output(Stdout, "a".into()),
+                EntryKind::Exited(LoggedExit { code: 0, denied: false }),
+                EntryKind::Closed
+            ]
         );
+    }
+
+    #[test]
+    fn the_exit_of_a_terminated_process_closes_it() {
+        let now = Instant::now();
+        let mut process = running();
+        process.terminate();
+        assert_eq!((process.take_signal(), process.closed()), (Some(KILL), false));
+        process.exited(137, None, now);
+        assert_eq!(process.closed_at(), Some(now));
     }
 
     #[test]
@@ -252,7 +295,7 @@ mod tests {
     #[tokio::test]
     async fn resume_wakes_only_a_paused_process() {
         let limits = ServerLimits::default();
-        let mut process = RetainedProcess::new(StartId(1), &limits);
+        let mut process = RetainedProcess::new(StartId(1), SandboxType::None, &limits);
         let wake = process.launched(2, true, &limits);
         process.resume();
         assert!(!wake.has_changed().unwrap());

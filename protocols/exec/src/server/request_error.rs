@@ -39,6 +39,8 @@ pub(super) enum RequestError {
     Params(String),
     #[error("this server cannot enforce `{0}`, so the process was not started")]
     CannotEnforce(&'static str),
+    #[error("this server cannot enforce `sandbox`, so the process was not started: {0}")]
+    CannotConfine(String),
     #[error("too many {0}")]
     TooMany(&'static str),
 }
@@ -56,7 +58,9 @@ impl RequestError {
             | Self::Duplicate(_)
             | Self::StartCancelled => code::INVALID_REQUEST,
             Self::UnknownMethod(_) => code::UNKNOWN_METHOD,
-            Self::Params(_) | Self::CannotEnforce(_) => code::INVALID_PARAMS,
+            Self::Params(_) | Self::CannotEnforce(_) | Self::CannotConfine(_) => {
+                code::INVALID_PARAMS
+            }
             Self::StartFailed(_) | Self::HttpFailed(_) | Self::TooMany(_) => code::INTERNAL,
         }
     }

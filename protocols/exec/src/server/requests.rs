@@ -111,7 +111,8 @@ impl ConnectionTask {
         params: StartParams,
     ) -> Result<RequestOutcome, RequestError> {
         let process = process_id(&params.process_id)?;
-        let sandbox = restrictions::check(&params.restrictions)?;
+        let policy = restrictions::check(&params.restrictions)?;
+        let sandbox = SandboxType::of(policy.as_ref());
         self.may_wait()?;
         if kept.alive() >= self.shared.limits.processes {
             return Err(RequestError::TooMany("processes"));
@@ -120,9 +121,11 @@ impl ConnectionTask {
             return Err(RequestError::Duplicate(process));
         }
         let tty = params.tty;
-        let command = start::command(&self.shared.env.machine.variables, params)?;
-        let run = kept.core().start(self.conn, &process, Instant::now())?;
+        let variables = &self.shared.env.machine.variables;
+        let command = start::command(variables, policy.as_ref(), params)?;
         let launch = self.shared.env.launch.clone();
+        launch.can_confine(&command).map_err(RequestError::CannotConfine)?;
+        let run = kept.core().start(self.conn, &process, sandbox, Instant::now())?;
         let task = ProcessTask {
             session: Arc::downgrade(kept),
             run: run.clone(),

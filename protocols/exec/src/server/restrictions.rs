@@ -1,22 +1,22 @@
-//! The restrictions that a client puts on a command. This server enforces none of them yet, so it
-//! refuses every start with a restriction. It never runs a command with more rights than the client
-//! wants to give it.
+//! The restrictions that a client puts on a command. The server enforces them, or refuses the start.
+//! It never runs a command with more rights than the client wants to give it.
 //!
-//! Codex 0.169.0 ignores `enforceManagedNetwork` and `managedNetwork` without a `sandbox`; this
-//! server refuses them.
+//! `policy` says which sandboxes can be enforced. The server has no proxy, so it refuses the fields that
+//! ask for one. (Codex 0.169.0 ignores `enforceManagedNetwork` and `managedNetwork` without a
+//! `sandbox`.)
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::request_error::RequestError;
-use crate::wire::sandbox::{Restrictions, Sandbox, SandboxType};
+use crate::wire::sandbox::{Restrictions, Sandbox};
 
-/// Returns the sandbox of a command without restrictions.
+/// Returns the sandbox of a command, if it has one.
 ///
 /// # Errors
-/// [`RequestError::CannotEnforce`] with the first restriction, and [`RequestError::Params`] if the
-/// sandbox is malformed.
-pub(super) fn check(restrictions: &Restrictions) -> Result<SandboxType, RequestError> {
+/// [`RequestError::CannotEnforce`] with the first restriction that is no sandbox, and
+/// [`RequestError::Params`] if the sandbox is malformed.
+pub(super) fn check(restrictions: &Restrictions) -> Result<Option<Sandbox>, RequestError> {
     let Restrictions {
         sandbox,
         enforce_managed_network,
@@ -36,21 +36,17 @@ pub(super) fn check(restrictions: &Restrictions) -> Result<SandboxType, RequestE
             return Err(RequestError::CannotEnforce(field));
         }
     }
-    let Some(sandbox) = sandbox else { return Ok(SandboxType::None) };
-    let sandbox = Sandbox::deserialize(sandbox)
-        .map_err(|error| RequestError::Params(format!("sandbox: {error}")))?;
-    if sandbox.permissions.permit_everything() {
-        Ok(SandboxType::LinuxSeccomp)
-    } else {
-        Err(RequestError::CannotEnforce("sandbox"))
-    }
+    let Some(sandbox) = sandbox else { return Ok(None) };
+    let sandbox = Sandbox::deserialize(sandbox);
+    sandbox.map(Some).map_err(|error| RequestError::Params(format!("sandbox: {error}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::sandbox::Permissions;
 
-    fn checked(fields: Value) -> Result<SandboxType, RequestError> {
+    fn checked(fields: Value) -> Result<Option<Sandbox>, RequestError> {
         check(&serde_json::from_value(fields).unwrap())
     }
 
@@ -67,32 +63,14 @@ mod tests {
             json!({"credentialProviders": []}),
             json!({"credentialProviders": {}}),
         ] {
-            assert_eq!(checked(fields), Ok(SandboxType::None));
+            assert_eq!(checked(fields), Ok(None));
         }
-        for everything in [
-            json!({"type": "disabled"}),
-            json!({"type": "managed", "file_system": {"type": "unrestricted"}, "network": "enabled"}),
-            json!({"type": "external", "network": "enabled"}),
-        ] {
-            assert_eq!(checked(permissions(everything)), Ok(SandboxType::LinuxSeccomp));
-        }
+        let sandbox = checked(permissions(json!({"type": "disabled"}))).unwrap().unwrap();
+        assert_eq!(sandbox.permissions, Permissions::Disabled);
     }
 
     #[test]
-    fn every_restriction_is_refused() {
-        let entries =
-            json!([{"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"}]);
-        for restricted in [
-            json!({"type": "managed", "file_system": {"type": "restricted", "entries": entries}, "network": "enabled"}),
-            json!({"type": "managed", "file_system": {"type": "restricted", "entries": []}, "network": "restricted"}),
-            json!({"type": "managed", "file_system": {"type": "unrestricted"}, "network": "restricted"}),
-            json!({"type": "external", "network": "restricted"}),
-        ] {
-            assert_eq!(
-                checked(permissions(restricted)),
-                Err(RequestError::CannotEnforce("sandbox"))
-            );
-        }
+    fn every_other_restriction_is_refused() {
         for (field, value) in [
             ("enforceManagedNetwork", json!(true)),
             ("managedNetwork", json!({})),

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 
 use super::request_error::RequestError;
 use super::variables;
+use super::{description, policy};
 use crate::wire::process::StartParams;
+use crate::wire::sandbox::Sandbox;
 use crate::wire::{DirectoryForm, read};
 
 /// Fields that codex 0.169.0 requires. Clients of June 2026 may omit them.
@@ -34,9 +36,10 @@ pub(super) fn read_params(params: Option<&RawValue>) -> Result<StartParams, Requ
     Ok(start)
 }
 
-/// Returns the command to launch. `own` are the server's variables.
+/// Returns the command to launch, confined to a sandbox. `own` are the server's variables.
 pub(super) fn command(
     own: &BTreeMap<String, String>,
+    sandbox: Option<&Sandbox>,
     params: StartParams,
 ) -> Result<Command, RequestError> {
     let stdio = if params.tty {
@@ -44,12 +47,23 @@ pub(super) fn command(
     } else {
         Stdio::Pipes { stdin: params.pipe_stdin }
     };
-    let env = variables::build(own, params.env_policy, params.env)?;
+    let mut env = variables::build(own, params.env_policy, params.env)?;
+    if params.tty {
+        // As with codex 0.169.0, a command with a terminal knows its shell.
+        env.entry("SHELL".to_owned()).or_insert_with(|| description::shell(own).to_owned());
+    }
+    let around = policy::Surroundings {
+        directory: params.cwd.path(),
+        temporary: env.get("TMPDIR").map(String::as_str),
+    };
+    let confinement = sandbox.map(|sandbox| policy::confinement(sandbox, around)).transpose();
+    let confinement = confinement.map_err(RequestError::CannotConfine)?.flatten();
     Ok(Command {
         argv: params.argv,
         arg0: params.arg0,
         cwd: Some(params.cwd.path().to_owned()),
         env: env.into_iter().collect(),
         stdio,
+        confinement,
     })
 }

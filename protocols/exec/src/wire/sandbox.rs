@@ -231,6 +231,13 @@ pub enum SandboxType {
     Unknown,
 }
 
+impl SandboxType {
+    /// Returns the kind for a policy.
+    pub fn of(policy: Option<&Sandbox>) -> Self {
+        if policy.is_some() { Self::LinuxSeccomp } else { Self::None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use reknit_seams::defect;
 use reknit_seams::net::ConnId;
-use reknit_seams::process::KILL;
 use tokio::time::Instant;
 
 use super::Session;
@@ -13,6 +12,7 @@ use crate::server::log::LogEntry;
 use crate::server::process::{ProcessId, ProcessStage, RetainedProcess, Run, StartId};
 use crate::server::request_error::RequestError;
 use crate::wire::process::{ReadResult, WriteStatus};
+use crate::wire::sandbox::SandboxType;
 
 impl Session {
     /// Registers the start of a process; its id is taken from now on.
@@ -20,6 +20,7 @@ impl Session {
         &mut self,
         by: ConnId,
         id: &ProcessId,
+        sandbox: SandboxType,
         now: Instant,
     ) -> Result<Run, RequestError> {
         self.check(by)?;
@@ -31,7 +32,7 @@ impl Session {
         }
         self.starts += 1;
         let start = StartId(self.starts);
-        self.processes.insert(id.clone(), RetainedProcess::new(start, &self.limits));
+        self.processes.insert(id.clone(), RetainedProcess::new(start, sandbox, &self.limits));
         if let Some(owed) = self.attachment.owed_mut() {
             owed.cursors.insert(id.clone(), 1);
             owed.unread.remove(id); // an older process with this id may have unread output
@@ -121,8 +122,8 @@ impl Session {
         Ok(())
     }
 
-    /// Kills a process and all its child processes; returns whether it was starting or running. The
-    /// start of a process that is being launched is cancelled: its id is free at once, and its task
+    /// Kills a process and its group; returns whether it was starting or running. What a process left
+    /// in the background at its exit lives on, as with codex 0.169.0. The start of a process that is being launched is cancelled: its id is free at once, and its task
     /// kills the child after the launch.
     pub(in super::super) fn terminate(
         &mut self,
@@ -140,10 +141,11 @@ impl Session {
             self.settle(&Run { id: id.clone(), start }, Err(RequestError::StartCancelled));
             return Ok(true);
         }
-        if !process.closed() {
-            process.queue_signal(KILL); // also after the exit: a child process may hold its output open
+        let running = !process.log.exited();
+        if running {
+            process.terminate();
         }
-        Ok(!process.log.exited())
+        Ok(running)
     }
 
     /// Returns the next event to send, alternating between processes, or `None` if there is none.

@@ -1,7 +1,7 @@
 //! The reports and queries of the tasks of processes.
 
 use bytes::Bytes;
-use reknit_seams::process::Exit;
+use reknit_seams::process::{Child, Exit};
 use reknit_seams::{defect, milestone};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -19,7 +19,7 @@ pub(in super::super) enum Room {
     Yes,
     /// The task must wait until it is woken, or until this time.
     NotYet(Option<Instant>),
-    /// The process was removed.
+    /// The process was removed, or is closed.
     Gone,
 }
 
@@ -61,6 +61,9 @@ impl Session {
         else {
             return Room::Gone;
         };
+        if process.closed() {
+            return Room::Gone;
+        }
         let (paused, next) = (process.paused, process.log.next());
         let (room, until) = match self.attachment.owed() {
             None => (!(paused && defect!(PausedForever)), None),
@@ -167,6 +170,13 @@ impl Session {
     /// Removes and returns the next signal for a process.
     pub(in super::super) fn next_signal(&mut self, run: &Run) -> Option<i32> {
         self.of(run)?.take_signal()
+    }
+
+    /// Keeps a closed process until the session forgets it. A removed one is dropped.
+    pub(in super::super) fn keep(&mut self, run: &Run, ended: Box<dyn Child>) {
+        if let Some(process) = self.of(run) {
+            process.keep(ended);
+        }
     }
 
     /// Whether the process is closed or removed, so that its task can end.

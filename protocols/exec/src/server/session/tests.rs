@@ -10,6 +10,7 @@ use super::super::log::{EntryKind, LogEntry};
 use super::super::process::Run;
 use super::*;
 use crate::wire::process::{OutputStream, ReadResult, WriteStatus};
+use crate::wire::sandbox::SandboxType;
 use OutputStream::{Stderr, Stdout};
 
 const ONE: ConnId = ConnId(1);
@@ -40,7 +41,7 @@ impl Scene {
     /// Starts a process with both output pipes and an input.
     fn running(&mut self, id: &str) -> Run {
         let by = self.session.attached_by().unwrap();
-        let run = self.session.start(by, &id.into(), self.now).unwrap();
+        let run = self.session.start(by, &id.into(), SandboxType::None, self.now).unwrap();
         self.session.started(&run, 2, true).unwrap();
         assert_eq!(self.session.outcome(&run), Some(Ok(())));
         run
@@ -187,7 +188,7 @@ fn an_unsent_event_is_not_evicted() {
 #[test]
 fn a_detach_resumes_a_paused_process() {
     let mut scene = Scene::with(ServerLimits { outbound_queue: 1, ..ServerLimits::default() });
-    let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
+    let run = scene.session.start(ONE, &"p1".into(), SandboxType::None, scene.now).unwrap();
     let mut wake = scene.session.started(&run, 2, true).unwrap();
     scene.prints(&run, "x");
     assert_eq!(scene.room(&run), Room::NotYet(None));
@@ -236,7 +237,10 @@ fn requests_of_an_older_connection_are_refused_after_a_resume() {
     assert_eq!(scene.session.read(ONE, &p1, ALL), Err(RequestError::Resumed));
     assert_eq!(scene.session.terminate(ONE, &p1), Err(RequestError::Resumed));
     assert_eq!(scene.session.signal(ONE, &p1, 2), Err(RequestError::Resumed));
-    assert_eq!(scene.session.start(ONE, &"p2".into(), scene.now), Err(RequestError::Resumed));
+    assert_eq!(
+        scene.session.start(ONE, &"p2".into(), SandboxType::None, scene.now),
+        Err(RequestError::Resumed)
+    );
     assert_eq!(scene.session.pull(ONE), Err(RequestError::Resumed));
     assert!(!scene.session.detach(ONE, scene.now));
     assert_eq!(scene.session.attached_by(), Some(TWO));
@@ -265,8 +269,11 @@ fn a_session_expires_after_its_detached_lifetime_and_not_before() {
 fn an_id_is_taken_from_the_moment_of_the_start() {
     let mut scene = Scene::new();
     let p1 = ProcessId::from("p1");
-    let run = scene.session.start(ONE, &p1, scene.now).unwrap();
-    assert_eq!(scene.session.start(ONE, &p1, scene.now), Err(RequestError::Duplicate(p1.clone())));
+    let run = scene.session.start(ONE, &p1, SandboxType::None, scene.now).unwrap();
+    assert_eq!(
+        scene.session.start(ONE, &p1, SandboxType::None, scene.now),
+        Err(RequestError::Duplicate(p1.clone()))
+    );
     assert_eq!(scene.session.outcome(&run), None);
     assert_eq!(scene.read("p1"), Err(RequestError::Starting(p1.clone())));
     assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Ok(Some(WriteStatus::Starting)));
@@ -283,7 +290,7 @@ fn an_id_is_taken_from_the_moment_of_the_start() {
 fn a_cancelled_start_does_not_affect_a_newer_process_with_the_same_id() {
     let mut scene = Scene::new();
     let p1 = ProcessId::from("p1");
-    let first = scene.session.start(ONE, &p1, scene.now).unwrap();
+    let first = scene.session.start(ONE, &p1, SandboxType::None, scene.now).unwrap();
     assert_eq!(scene.session.terminate(ONE, &p1), Ok(true));
     assert_eq!(scene.session.outcome(&first), Some(Err(RequestError::StartCancelled)));
     let second = scene.running("p1");
@@ -300,7 +307,7 @@ fn a_cancelled_start_does_not_affect_a_newer_process_with_the_same_id() {
 #[test]
 fn a_launch_continues_without_a_connection() {
     let mut scene = Scene::new();
-    let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
+    let run = scene.session.start(ONE, &"p1".into(), SandboxType::None, scene.now).unwrap();
     scene.detach();
     scene.session.started(&run, 2, false).unwrap();
     scene.attach(TWO);
@@ -312,7 +319,7 @@ fn a_launch_continues_without_a_connection() {
 #[test]
 fn events_of_a_process_are_sent_after_the_answer_to_its_start() {
     let mut scene = Scene::new();
-    let run = scene.session.start(ONE, &"p1".into(), scene.now).unwrap();
+    let run = scene.session.start(ONE, &"p1".into(), SandboxType::None, scene.now).unwrap();
     scene.session.started(&run, 2, true).unwrap();
     scene.prints(&run, "x");
     scene.end(&run);
@@ -327,15 +334,18 @@ fn a_start_in_a_full_session_replaces_only_a_process_past_its_retention() {
     scene.closed("p1");
     scene.running("p2");
     let p3 = ProcessId::from("p3");
-    assert_eq!(scene.session.start(ONE, &p3, scene.now), Err(RequestError::TooMany("processes")));
+    assert_eq!(
+        scene.session.start(ONE, &p3, SandboxType::None, scene.now),
+        Err(RequestError::TooMany("processes"))
+    );
     scene.later(ServerLimits::default().closed_retention);
     assert_eq!(
-        scene.session.start(ONE, &p3, scene.now),
+        scene.session.start(ONE, &p3, SandboxType::None, scene.now),
         Err(RequestError::TooMany("processes")),
         "its close was not sent"
     );
     scene.sent();
-    scene.session.start(ONE, &p3, scene.now).unwrap();
+    scene.session.start(ONE, &p3, SandboxType::None, scene.now).unwrap();
     assert_eq!(scene.read("p1"), Err(RequestError::UnknownProcess("p1".into())));
 }
 
@@ -373,14 +383,7 @@ fn terminate_returns_whether_the_process_was_running() {
     assert_eq!(scene.session.next_signal(&run), Some(KILL));
     scene.session.exited(&run, Ok(Exit::Signal(KILL)), scene.now);
     assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
-    assert_eq!(
-        scene.session.next_signal(&run),
-        Some(KILL),
-        "somebody whom it started holds its output"
-    );
-    scene.session.stream_ended(&run, scene.now);
-    scene.session.stream_ended(&run, scene.now);
-    assert_eq!(scene.session.terminate(ONE, &run.id), Ok(false));
+    assert_eq!(scene.session.next_signal(&run), None);
     assert!(scene.session.over(&run));
     assert_eq!(scene.read("p1").unwrap().exit_code, Some(128 + KILL));
 }

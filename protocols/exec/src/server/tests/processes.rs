@@ -17,7 +17,14 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
     let env = vec![("A".to_owned(), "1".to_owned())];
     assert_eq!(
         process.command,
-        Command { argv, arg0: Some("shell".into()), cwd: Some("/tmp".into()), env, stdio }
+        Command {
+            argv,
+            arg0: Some("shell".into()),
+            cwd: Some("/tmp".into()),
+            env,
+            stdio,
+            confinement: None
+        }
     );
 
     process.prints("one").await;
@@ -33,7 +40,80 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
         (printed(&read).as_str(), &read["nextSeq"], &read["exitCode"]),
         ("onelate", &json!(5), &json!(7))
     );
-    assert_eq!(server.launcher.alive(), 0);
+    assert_eq!(server.launcher.alive(), 1, "what it left in the background lives on");
+    drop(peer);
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(server.launcher.alive(), 0, "but not longer than the session");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminated_process_closes_although_its_pipe_is_held() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
+        .await
+        .unwrap();
+    let process = server.launcher.process("sh");
+    let held = process.body().pipes[1].take();
+    let terminated = peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
+    assert_eq!(terminated, json!({"running": true}));
+    assert_eq!(peer.line().await, "exited p1:1 137");
+    assert_eq!(peer.line().await, "closed p1:2");
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_in_the_background_is_not_terminated() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
+        .await
+        .unwrap();
+    let process = server.launcher.process("sh");
+    process.exits(0);
+    assert_eq!(peer.line().await, "exited p1:1 0");
+    let terminated = peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
+    assert_eq!((terminated, process.signals()), (json!({"running": false}), vec![]));
+    process.prints("still here").await;
+    assert_eq!(peer.line().await, "output p1:2 still here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_exit_follows_the_output_in_the_pipes() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
+        .await
+        .unwrap();
+    let process = server.launcher.process("sh");
+    process.exits(3); // before the server runs again
+    process.prints("out").await;
+    process.with_pipe(2, b"err").await;
+    assert_eq!(peer.line().await, "output p1:1 out");
+    assert_eq!(peer.line().await, "output p1:2 err");
+    assert_eq!(peer.line().await, "exited p1:3 3");
+}
+
+/// A background process that prints for ever does not delay the exit.
+#[tokio::test(start_paused = true)]
+async fn a_flood_does_not_delay_the_exit() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
+        .await
+        .unwrap();
+    let process = server.launcher.process("sh");
+    process.floods();
+    process.exits(3);
+    let mut bytes = 0;
+    loop {
+        let line = peer.line().await;
+        if line.starts_with("exited p1:") {
+            break;
+        }
+        bytes += line.len();
+    }
+    assert!(bytes < 200_000, "{bytes}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -346,10 +426,8 @@ async fn a_command_is_never_run_without_the_sandbox_that_was_requested() {
     let files = json!({"type": "restricted", "entries": [entry]});
     let read_only = json!({"type": "managed", "file_system": files, "network": "restricted"});
     let (code, text) = peer.call("process/start", with(read_only)).await.unwrap_err();
-    assert_eq!(
-        (code, text.as_str()),
-        (-32602, "this server cannot enforce `sandbox`, so the process was not started")
-    );
+    let refused = "this server cannot enforce `sandbox`, so the process was not started: commands cannot be confined on this machine";
+    assert_eq!((code, text.as_str()), (-32602, refused));
     let twice =
         r#"{"processId":"p1","argv":["sh"],"cwd":"/","sandbox":{"permissions":{}},"sandbox":null}"#;
     peer.link.send_text(format!(r#"{{"id":99,"method":"process/start","params":{twice}}}"#));

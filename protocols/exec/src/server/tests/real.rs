@@ -93,3 +93,61 @@ async fn terminate_kills_all_children_of_a_shell() {
         "nobody holds its pipes any more"
     );
 }
+
+#[tokio::test]
+async fn a_process_in_the_background_outlives_its_command() {
+    let (env, at, _, serving) = serve().await;
+    let (mut peer, _) = connect(&env, &at, None).await;
+    let script = "sleep 1000 >/dev/null 2>&1 & echo $!; exit 3";
+    peer.call("process/start", shell("p1", script)).await.unwrap();
+    let read = all(&mut peer, "p1").await;
+    let stat = format!("/proc/{}/stat", printed(&read).trim());
+    let is_alive = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
+    sleep(ms(50)).await;
+    assert!(is_alive());
+    serving.abort();
+    let ended = async {
+        while is_alive() {
+            sleep(ms(5)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), ended).await.expect("it ends with the server");
+}
+
+/// Starts a script in a sandbox that can read everything, and write to this directory.
+fn sandboxed(script: &str, directory: &std::path::Path) -> Value {
+    let special = json!({"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"});
+    let own =
+        json!({"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"});
+    let files = json!({"type": "restricted", "entries": [special, own]});
+    let mut asked = shell("p1", script);
+    asked["sandbox"] = json!({
+        "permissions": {"type": "managed", "file_system": files, "network": "restricted"},
+        "workspaceRoots": [format!("file://{}", directory.display())],
+        "windowsSandboxLevel": "disabled",
+    });
+    asked["cwd"] = json!(directory);
+    asked
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_sandbox_is_enforced_and_its_denial_is_reported() {
+    let (env, at, _, _serving) = serve().await;
+    let (mut peer, _) = connect(&env, &at, None).await;
+    let outside = std::env::temp_dir().join(format!("reknit-sandbox-{}", std::process::id()));
+    let inside = outside.join("inside");
+    std::fs::create_dir_all(&inside).unwrap();
+    let script = "touch in && echo wrote; mkdir .git || echo protected; touch ../out";
+    match peer.call("process/start", sandboxed(script, &inside)).await {
+        Ok(started) => assert_eq!(started["sandboxType"], "linuxSeccomp"),
+        Err((_, why)) => return eprintln!("SKIPPED: this machine cannot confine a process: {why}"),
+    }
+    let read = all(&mut peer, "p1").await;
+    assert!(printed(&read).starts_with("wrote\n"), "{}", printed(&read));
+    assert!(printed(&read).contains("protected"), "{}", printed(&read));
+    assert_eq!((&read["exitCode"], &read["sandboxDenied"]), (&json!(1), &json!(true)));
+    assert!(inside.join("in").exists() && !outside.join("out").exists());
+    assert!(!inside.join(".git").exists(), "nothing is left behind");
+    std::fs::remove_dir_all(&outside).unwrap();
+}
