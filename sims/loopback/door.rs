@@ -90,7 +90,7 @@ async fn a_connection_survives_invalid_messages() {
         .await
         .unwrap();
     let refused = raw
-        .ask(json!({ "id": 2, "method": "fs/readFile", "params": { "path": "/etc/passwd" } }))
+        .ask(json!({ "id": 2, "method": "fs/nothing", "params": { "path": "/etc/passwd" } }))
         .await;
     assert_eq!(
         (&refused["id"], &refused["error"]["code"]),

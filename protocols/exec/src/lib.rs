@@ -2,9 +2,10 @@
 //! neither the commands nor their output.
 //!
 //! The protocol is JSON-RPC over WebSocket. Client and server follow the wire of the codex
-//! exec-server of June 2026, and that of version 0.169.0 in the session family, `process/*`,
+//! exec-server of June 2026, and that of version 0.169.0 in the session family, `process/*`, `fs/*`,
 //! `environment/info` and `environment/status`. The server confines a command to the sandbox
-//! that the client wants (on Linux), or refuses to start it. It answers `fs/*` and the other later methods as unknown.
+//! that the client wants (on Linux), or refuses to start it. It confines requests for files in the
+//! same way. It answers the other later methods as unknown.
 //! Relays and their encryption are not implemented.
 //!
 //! - [`wire`]: the messages between client and server.

@@ -126,6 +126,13 @@ pub struct ServerLimits {
     pub waiting_requests: usize,
     /// How many bytes of one HTTP response the server reads if the response is not streamed.
     pub http_body_bytes: usize,
+    /// The maximum number of open files of one connection.
+    pub file_handles: usize,
+    /// How many bytes of a file the server reads for one answer. In base64 it must fit into a
+    /// message of the client.
+    pub file_bytes: usize,
+    /// How many entries of a directory the server lists for one answer.
+    pub directory_entries: usize,
 }
 
 impl Default for ServerLimits {
@@ -147,6 +154,9 @@ impl Default for ServerLimits {
             processes: 1024,
             waiting_requests: 128,
             http_body_bytes: 8 << 20,
+            file_handles: 128,
+            file_bytes: 11 << 20,
+            directory_entries: 50_000,
         }
     }
 }

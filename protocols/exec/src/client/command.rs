@@ -31,6 +31,13 @@ pub(super) enum Command {
     Abandon(Key),
     /// The reader of the HTTP body with this number was dropped.
     Forget(u64),
+    /// Registers a watch for files, before its request.
+    Watch {
+        /// Its number.
+        number: u64,
+        /// Completed when the server reports a change; dropped with the connection.
+        changed: oneshot::Sender<()>,
+    },
     /// Closes the client.
     Close {
         /// Completed when the client is closed.

@@ -35,6 +35,7 @@ struct Shared {
     writes: AtomicU64,
     serials: AtomicU64,
     http: AtomicU64,
+    files: AtomicU64,
 }
 
 impl CommandChannel {
@@ -43,8 +44,8 @@ impl CommandChannel {
         entropy.fill(&mut random);
         let prefix = format!("{:032x}", u128::from_le_bytes(random));
         let permits = Semaphore::new(limits.calls.clamp(1, Semaphore::MAX_PERMITS));
-        let (writes, serials, http) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        let shared = Shared { permits, prefix, writes, serials, http };
+        let [writes, serials, http, files] = [0; 4].map(AtomicU64::new);
+        let shared = Shared { permits, prefix, writes, serials, http, files };
         Self { commands, limits, shared: Arc::new(shared) }
     }
 
@@ -58,6 +59,16 @@ impl CommandChannel {
     /// connection.
     pub(super) fn http_number(&self) -> u64 {
         self.shared.http.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Returns a new id for an open file. Ids are never reused, not even on another connection.
+    pub(super) fn handle_id(&self) -> String {
+        format!("file-{}", self.watch_number())
+    }
+
+    /// Returns a new number for a watch for files.
+    pub(super) fn watch_number(&self) -> u64 {
+        self.shared.files.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Creates a new process with this id, and its log.

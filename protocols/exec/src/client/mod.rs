@@ -7,6 +7,8 @@
 //! - [`Stdio`]: its input and output as a byte stream.
 //! - [`Client::http`]: requests that the server sends from its machine; [`Body`]: a response body,
 //!   valid while its connection lives.
+//! - [`Client::files`]: the files on the server's machine; [`RemoteFile`]: an open one, valid while
+//!   its connection lives.
 //! - `core`: all decisions, without clock, socket or task. `driver`: the task that runs the core.
 //! - `generation`: one connection, with its own task.
 //! - `line`, `command`: the path from the handles to the driver. `log`: the events of a process.
@@ -26,6 +28,10 @@
 //! | `signal`, `terminate` | wait | fail |
 //! | `http`, `http_stream` | wait | fail |
 //! | a body | | fails at once |
+//! | `read_file`, `metadata`, `canonicalize`, `read_directory`, `walk` | wait | are resent |
+//! | `write_file`, `create_directory`, `remove`, `copy`, `open` | wait | fail |
+//! | `read_block`, `write_block`, `close` of an open file | wait, then are refused: the file is closed | fail |
+//! | a watch for files | | fails at once |
 //!
 //! # Improvements over the upstream client
 //!
@@ -60,6 +66,7 @@ mod command;
 mod core;
 mod driver;
 mod failure;
+mod files;
 mod generation;
 mod http;
 mod line;
@@ -73,6 +80,7 @@ mod tests;
 
 pub use body::Body;
 pub use failure::Failure;
+pub use files::{MissingWatch, RemoteFile, RemoteFiles};
 pub use http::{HttpRequest, Response, Streaming};
 pub use log::{Event, Events, Via};
 pub use process::Process;

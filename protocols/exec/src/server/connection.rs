@@ -2,7 +2,7 @@
 //! answers and events.
 //!
 //! The server handles requests in order. A request that has to wait (for output, for room, for a
-//! launch) is set aside. Later requests do not wait behind it, except later writes to the same
+//! launch, for a file) is set aside. Later requests do not wait behind it, except later writes to the same
 //! process. When the connection ends, its waiting requests end too. While the client does not read
 //! its answers, the server does not handle its next requests.
 //!
@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::fetch::Fetches;
+use super::files::FileRequests;
 use super::log::{EntryKind, LogEntry};
 use super::process::ProcessId;
 use super::registry::{RetainedSession, Shared};
@@ -88,6 +89,8 @@ pub(super) struct ConnectionTask {
     pub(super) waiting: Vec<(RequestId, Waiting)>,
     /// The HTTP requests of this connection.
     pub(super) fetches: Fetches,
+    /// The requests for files of this connection, and its open files.
+    pub(super) files: FileRequests,
 }
 
 /// Serves one connection until it ends.
@@ -115,6 +118,7 @@ fn refused_origin(conn: ConnId) {
 impl ConnectionTask {
     fn new(shared: Arc<Shared>, link: Link, conn: ConnId, deadline: Instant) -> Self {
         let fetches = Fetches::new(&shared.http_requests);
+        let files = FileRequests::new(&shared);
         Self {
             shared,
             link,
@@ -126,6 +130,7 @@ impl ConnectionTask {
             backlog_bytes: 0,
             waiting: Vec::new(),
             fetches,
+            files,
         }
     }
 
@@ -159,6 +164,7 @@ impl ConnectionTask {
             },
             () = self.wake.notified() => {}
             text = self.fetches.next(), if room => self.link.send_text(text),
+            text = self.files.next(), if room => self.link.send_text(text),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
         }
         let late =
@@ -265,7 +271,7 @@ impl ConnectionTask {
         match asked {
             Ok(RequestOutcome::Answered(text)) => self.link.send_text(text),
             Ok(RequestOutcome::Waits(waiting)) => self.waiting.push((id, waiting)),
-            Ok(RequestOutcome::Fetched) => {}
+            Ok(RequestOutcome::Started) => {}
             Err(refusal) => self.link.send_text(refusal.answer(id)),
         }
         Ok(())
@@ -290,6 +296,7 @@ impl ConnectionTask {
                 return Ok(Err(refusal));
             }
         };
+        self.files.attach(&kept.files);
         self.stage = HandshakeStage::Attached(kept.clone());
         point!("exec.server.attach.unlocked", conn = self.conn.0).await;
         milestone!("exec.server.attached", conn = self.conn.0, resumed);
@@ -338,7 +345,7 @@ impl ConnectionTask {
         kept.core().check(self.conn).map_err(|_| ConnectionError::Resumed)
     }
 
-    /// Sends events and answers of HTTP requests, alternating between both, while there is room.
+    /// Sends events, and answers of requests for HTTP and files, in turns, while there is room.
     /// Returns whether all were sent.
     fn send_events(&mut self) -> Result<bool, ConnectionError> {
         let (HandshakeStage::Attached(kept) | HandshakeStage::Ready(kept)) = &self.stage else {
@@ -348,7 +355,8 @@ impl ConnectionTask {
         while self.link.has_room() {
             let pulled = kept.core().pull(self.conn).map_err(|_| ConnectionError::Resumed)?;
             let fetched = self.fetches.try_next();
-            if pulled.is_none() && fetched.is_none() {
+            let filed = self.files.try_next();
+            if pulled.is_none() && fetched.is_none() && filed.is_none() {
                 return Ok(true);
             }
             if let Some((process, event)) = pulled {
@@ -357,7 +365,7 @@ impl ConnectionTask {
                 }
                 self.link.send_text(notification(&process, event));
             }
-            fetched.into_iter().for_each(|text| self.link.send_text(text));
+            fetched.into_iter().chain(filed).for_each(|text| self.link.send_text(text));
         }
         Ok(false)
     }
@@ -390,7 +398,8 @@ impl ConnectionTask {
     }
 
     async fn end(self, over: ConnectionError) {
-        let Self { shared, link, conn, stage, fetches, .. } = self;
+        let Self { shared, link, conn, stage, fetches, files, .. } = self;
+        files.end();
         fetches.end(); // HTTP requests end with the connection, even if the session lives on
         tracing::debug!(?over, conn = conn.0, "connection over");
         match over {

@@ -11,8 +11,11 @@ use crate::wire::{Directory, DirectoryForm};
 const DEFAULT_SHELL: &str = "/bin/sh";
 const DEFAULT_TEMP_DIR: &str = "/tmp";
 
-/// Describes a machine. The server supports none of the optional parts of the protocol, and says so
-/// for each.
+/// The optional parts of the protocol that the server supports.
+const SUPPORTED: [&str; 3] = ["fsWatchMissing", "sandboxedFileStreaming", "fileWriteStreaming"];
+
+/// Describes a machine. The server says of each optional part of the protocol whether it supports
+/// it.
 pub(super) fn describe(machine: &Machine) -> EnvironmentInfo {
     let variable = |name: &str| machine.variables.get(name).map(String::as_str);
     let shell = shell(&machine.variables);
@@ -30,7 +33,10 @@ pub(super) fn describe(machine: &Machine) -> EnvironmentInfo {
         prepend_path_dirs: Vec::new(),
         temporary_directories: temp_dir.clone().into_iter().collect(),
         temp_dir,
-        capabilities: CAPABILITIES.iter().map(|name| ((*name).to_owned(), false)).collect(),
+        capabilities: CAPABILITIES
+            .iter()
+            .map(|name| ((*name).to_owned(), SUPPORTED.contains(name)))
+            .collect(),
     }
 }
 
@@ -68,6 +74,7 @@ mod tests {
         assert_eq!(info["temporaryDirectories"], json!(["file:///var/tmp"]));
         assert_eq!(info["shell"], json!({"name": "zsh", "path": "/bin/zsh"}));
         assert_eq!(info["capabilities"]["shellSnapshotV2"], false);
+        assert_eq!(info["capabilities"]["fsWatchMissing"], true);
     }
 
     #[test]

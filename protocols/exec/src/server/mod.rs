@@ -8,7 +8,7 @@
 //!   their order; `start`: what a client asks to start; `variables`: its environment; `restrictions` and
 //!   `policy`: what it may not do; `denial`: whether that made it fail.
 //!   `description`: the machine, as clients see it. `fetch`: the HTTP
-//!   requests that the server sends for its clients.
+//!   requests that the server sends for its clients. `files`: the requests for files.
 //!
 //! A connection pulls its events from its session, with one cursor per process. So a client that
 //! reads slowly blocks only its own processes. Every task has an owner: [`Server::serve`] owns the
@@ -46,6 +46,7 @@ mod connection;
 mod denial;
 mod description;
 mod fetch;
+mod files;
 mod lifecycle;
 mod log;
 mod policy;

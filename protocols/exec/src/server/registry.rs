@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::description::describe;
+use super::files::RunningRequests;
 use super::process::ProcessId;
 use super::request_error::RequestError;
 use super::session::{ClientConnection, Session};
@@ -33,6 +34,10 @@ pub(super) struct Shared {
     pub(super) changed: Arc<Notify>,
     pub(super) connections: Arc<AtomicU64>,
     pub(super) http_requests: Arc<AtomicU64>,
+    pub(super) file_handles: Arc<AtomicU64>,
+    pub(super) file_requests: Arc<AtomicU64>,
+    /// The requests for files that are being performed, over all connections.
+    file_tasks: Mutex<JoinSet<()>>,
     /// Sessions that a defect never drops.
     leaked: Mutex<Vec<Arc<RetainedSession>>>,
 }
@@ -45,6 +50,8 @@ pub(super) struct RetainedSession {
     /// Dropping them kills the processes.
     tasks: Mutex<JoinSet<()>>,
     changed: Arc<Notify>,
+    /// The requests for files that are being performed.
+    pub(super) files: Arc<RunningRequests>,
 }
 
 impl RetainedSession {
@@ -95,8 +102,18 @@ impl Shared {
             changed: Arc::default(),
             connections: Arc::default(),
             http_requests: Arc::default(),
+            file_handles: Arc::default(),
+            file_requests: Arc::default(),
+            file_tasks: Mutex::default(),
             leaked: Mutex::default(),
         }
+    }
+
+    /// Spawns the task of a request for files, which may outlive its connection.
+    pub(super) fn spawn_file_task(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.file_tasks.lock().expect("nothing panics under the lock");
+        while tasks.try_join_next().is_some() {} // discard the results of finished tasks
+        tasks.spawn(task);
     }
 
     pub(super) fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<RetainedSession>>> {
@@ -134,6 +151,7 @@ impl Shared {
             core,
             tasks: Mutex::default(),
             changed: self.changed.clone(),
+            files: Arc::default(),
         });
         sessions.insert(id, kept.clone());
         Ok(kept)
@@ -214,6 +232,7 @@ impl Shared {
     pub(super) fn shut_down(&self) {
         let sessions = std::mem::take(&mut *self.sessions());
         sessions.values().for_each(|kept| kept.shut_down());
+        self.file_tasks.lock().expect("nothing panics under the lock").abort_all();
     }
 
     /// The defect `ProcessIdsGlobal`: whether any session has a process with this id.

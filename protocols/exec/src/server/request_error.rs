@@ -43,6 +43,9 @@ pub(super) enum RequestError {
     CannotConfine(String),
     #[error("too many {0}")]
     TooMany(&'static str),
+    /// A request for files failed: the code, and the message.
+    #[error("{1}")]
+    File(i64, String),
 }
 
 impl RequestError {
@@ -61,8 +64,14 @@ impl RequestError {
             Self::Params(_) | Self::CannotEnforce(_) | Self::CannotConfine(_) => {
                 code::INVALID_PARAMS
             }
+            Self::File(code, _) => *code,
             Self::StartFailed(_) | Self::HttpFailed(_) | Self::TooMany(_) => code::INTERNAL,
         }
+    }
+
+    /// Returns the error of a request for files that is not valid.
+    pub(super) fn invalid_file_request(why: impl Into<String>) -> Self {
+        Self::File(code::INVALID_REQUEST, why.into())
     }
 
     /// Renders the answer to the request with this id.
@@ -74,5 +83,18 @@ impl RequestError {
 impl From<serde_json::Error> for RequestError {
     fn from(error: serde_json::Error) -> Self {
         Self::Params(error.to_string())
+    }
+}
+
+/// An error of the operating system's files, with the codes of codex 0.169.0.
+impl From<std::io::Error> for RequestError {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind::{InvalidInput, NotFound, PermissionDenied};
+        let code = match error.kind() {
+            NotFound => code::NOT_FOUND,
+            InvalidInput | PermissionDenied => code::INVALID_REQUEST,
+            _ => code::INTERNAL,
+        };
+        Self::File(code, error.to_string())
     }
 }

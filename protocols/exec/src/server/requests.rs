@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::connection::{ConnectionError, ConnectionTask};
+use super::files::FileRequest;
 use super::lifecycle::ProcessTask;
 use super::process::{ProcessId, Run};
 use super::registry::RetainedSession;
@@ -41,8 +42,8 @@ pub(super) enum RequestOutcome {
     Answered(String),
     /// The request is set aside.
     Waits(Waiting),
-    /// The HTTP request was sent; the fetch delivers the answer.
-    Fetched,
+    /// The request was started; its task delivers the answer.
+    Started,
 }
 
 /// The condition that a request waits for. A waiting request ends with its connection.
@@ -101,7 +102,7 @@ impl ConnectionTask {
             method::SIGNAL => self.signal(kept, id, read(params)?),
             method::TERMINATE => self.terminate(kept, id, read(params)?),
             method::HTTP_REQUEST => self.fetch(id, read(params)?),
-            _ => Err(RequestError::UnknownMethod(method.chars().take(LONGEST_ID).collect())),
+            _ => self.use_files(id, method, params),
         }
     }
 
@@ -221,12 +222,32 @@ impl ConnectionTask {
         let most = self.shared.limits.http_body_bytes;
         let env = &self.shared.env;
         self.fetches.start(&env.net, &env.machine.variables, id.clone(), params, most)?;
-        Ok(RequestOutcome::Fetched)
+        Ok(RequestOutcome::Started)
+    }
+
+    fn use_files(
+        &mut self,
+        id: &RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<RequestOutcome, RequestError> {
+        let Some(request) = FileRequest::read(method, params)? else {
+            let method = method.chars().take(LONGEST_ID).collect();
+            return Err(RequestError::UnknownMethod(method));
+        };
+        self.may_wait()?;
+        let bytes = params.map_or(0, |params| params.get().len());
+        if self.files.bytes() > self.shared.limits.wire.message_bytes {
+            return Err(RequestError::TooMany("bytes of requests that wait"));
+        }
+        self.files.queue(id.clone(), request, bytes)?;
+        Ok(RequestOutcome::Started)
     }
 
     /// Whether one more request may be set aside.
     fn may_wait(&self) -> Result<(), RequestError> {
-        let full = self.waiting.len() + self.fetches.len() >= self.shared.limits.waiting_requests;
+        let waiting = self.waiting.len() + self.fetches.len() + self.files.len();
+        let full = waiting >= self.shared.limits.waiting_requests;
         if full { Err(RequestError::TooMany("requests that wait")) } else { Ok(()) }
     }
 

@@ -22,6 +22,10 @@ pub struct Counts {
     pub connections: u64,
     /// HTTP requests in progress.
     pub http_requests: u64,
+    /// Requests for files in progress.
+    pub file_requests: u64,
+    /// Open files.
+    pub file_handles: u64,
     /// Processes that the server keeps, including closed ones.
     pub processes: u64,
     /// Processes that are not closed.
@@ -47,6 +51,8 @@ impl ServerResources {
         let mut counts = Counts {
             connections: shared.connections.load(Ordering::Relaxed),
             http_requests: shared.http_requests.load(Ordering::Relaxed),
+            file_requests: shared.file_requests.load(Ordering::Relaxed),
+            file_handles: shared.file_handles.load(Ordering::Relaxed),
             ..Counts::default()
         };
         let kept: Vec<_> = shared.sessions().values().cloned().collect();

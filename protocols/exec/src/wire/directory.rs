@@ -13,7 +13,7 @@ use serde::ser::{Serialize, Serializer};
 
 /// The bytes of a path that a URI escapes: all but the unreserved ones (RFC 3986, section 2.3) and
 /// the separator.
-const ESCAPED: &AsciiSet =
+pub(super) const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How a directory is written on the wire.

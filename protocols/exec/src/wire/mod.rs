@@ -3,19 +3,22 @@
 //!
 //! - [`Message`]: a request, a response, an error, or a notification. Its payload stays raw until
 //!   the receiver knows its type ([`Message::parse`], [`read`]).
-//! - [`session`], [`process`], [`http`]: parameters and results of the families of methods.
+//! - [`session`], [`process`], [`files`], [`http`]: parameters and results of the families of methods.
 //!   [`environment`]: the server's machine, and the variables of a process; [`sandbox`]: what a
 //!   process may not do.
 //! - [`code`]: the error codes. [`method`]: the names of methods.
 //! - [`Base64`]: the encoding of bytes in JSON. [`Directory`]: a path or a `file:` URI.
+//!   [`FilePath`]: a `file:` URI.
 //!
 //! The names on the wire are those of the codex exec-server of June 2026, and those that 0.169.0
 //! added. Unknown fields are skipped, as that server does, because later versions of it add fields.
 
 mod base64;
 mod directory;
+mod file_path;
 
 pub mod environment;
+pub mod files;
 pub mod http;
 pub mod process;
 pub mod sandbox;
@@ -23,6 +26,7 @@ pub mod session;
 
 pub use base64::Base64;
 pub use directory::{Directory, DirectoryError, DirectoryForm};
+pub use file_path::{FilePath, FilePathError};
 pub use reknit_jsonrpc::{
     ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
 };
@@ -32,6 +36,8 @@ pub mod code {
     /// The transport behind the peer is closed. A client treats this like the end of its own
     /// connection.
     pub const TRANSPORT_CLOSED: i64 = -32000;
+    /// There is no such file or handle.
+    pub const NOT_FOUND: i64 = -32004;
     /// The session is attached to another connection. The error is transient.
     pub const STILL_ATTACHED: i64 = -32010;
     /// The request is not valid now: before the handshake, for an unknown process or session, or
@@ -71,6 +77,36 @@ pub mod method {
     pub const EXITED: &str = "process/exited";
     /// A process exited, and its output has ended (a notification from the server).
     pub const CLOSED: &str = "process/closed";
+    /// Reads a whole file.
+    pub const READ_FILE: &str = "fs/readFile";
+    /// Writes a whole file.
+    pub const WRITE_FILE: &str = "fs/writeFile";
+    /// Creates a directory.
+    pub const CREATE_DIRECTORY: &str = "fs/createDirectory";
+    /// Describes a file.
+    pub const GET_METADATA: &str = "fs/getMetadata";
+    /// Removes the links from a path.
+    pub const CANONICALIZE: &str = "fs/canonicalize";
+    /// Lists a directory.
+    pub const READ_DIRECTORY: &str = "fs/readDirectory";
+    /// Lists a directory and the directories in it.
+    pub const WALK: &str = "fs/walk";
+    /// Removes a file or a directory.
+    pub const REMOVE: &str = "fs/remove";
+    /// Copies a file or a directory.
+    pub const COPY: &str = "fs/copy";
+    /// Opens a file.
+    pub const OPEN: &str = "fs/open";
+    /// Reads a block of an open file.
+    pub const READ_BLOCK: &str = "fs/readBlock";
+    /// Writes a block of an open file.
+    pub const WRITE_BLOCK: &str = "fs/writeBlock";
+    /// Closes a file.
+    pub const CLOSE: &str = "fs/close";
+    /// Watches for files to appear.
+    pub const WATCH_MISSING: &str = "fs/watchMissing";
+    /// A watched file appeared (a notification from the server).
+    pub const MISSING_CHANGED: &str = "fs/missingChanged";
     /// Sends an HTTP request from the server's machine.
     pub const HTTP_REQUEST: &str = "http/request";
     /// A piece of the body of an HTTP response (a notification from the server).

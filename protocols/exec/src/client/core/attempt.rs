@@ -307,6 +307,7 @@ impl Core {
         self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
         self.bodies.connection_lost();
+        self.watches.clear();
         for (id, in_flight) in in_flight {
             let InFlight::Call(ticket, call) = in_flight else { continue };
             milestone!("exec.client.cut-off", conn, id, method = call.method);

@@ -16,6 +16,7 @@ use crate::client::Failure;
 use crate::client::command::{Call, Key, RetryPolicy};
 use crate::client::generation::CloseReason;
 use crate::client::log::Via;
+use crate::wire::files::MissingChanged;
 use crate::wire::http::BodyDelta;
 use crate::wire::process::{Closed, Exited, Output, TerminateParams};
 use crate::wire::{ErrorBody, Message, code, method, read};
@@ -293,6 +294,13 @@ impl Core {
                 self.process_reported(&process_id, seq, ProcessEvent::Closed, now);
             }
             method::HTTP_BODY => self.body_reported(read(params)?, now),
+            method::MISSING_CHANGED => {
+                let MissingChanged { watch_id } = read(params)?;
+                if let Some(changed) = self.watches.remove(&watch_id) {
+                    // The caller may have dropped the watch.
+                    let _ = changed.send(());
+                }
+            }
             // Later servers send other notifications.
             _ => {}
         }

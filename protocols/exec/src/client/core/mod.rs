@@ -20,7 +20,7 @@ use std::time::Duration;
 use reknit_resume::{BackOff, Bounds, Recovery};
 use reknit_seams::env::Entropy;
 use reknit_seams::{defect, milestone};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use self::bodies::Bodies;
@@ -81,6 +81,8 @@ pub(super) struct Core {
     newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
     endings: Endings,
     bodies: Bodies,
+    /// The watches for files of the current connection.
+    watches: BTreeMap<u64, oneshot::Sender<()>>,
     effects: VecDeque<Effect>,
     leaked: Leaked,
 }
@@ -125,6 +127,7 @@ impl Core {
             newest: BTreeMap::new(),
             endings: Endings::default(),
             bodies: Bodies::default(),
+            watches: BTreeMap::new(),
             effects: VecDeque::new(),
             leaked: Leaked::default(),
         };
@@ -191,6 +194,10 @@ impl Core {
             Command::Release(key) => self.release(&key, now),
             Command::Abandon(key) => self.abandon(&key, now),
             Command::Forget(body) => self.bodies.forget(body),
+            Command::Watch { number, changed } => {
+                self.watches.retain(|_, watch| !watch.is_closed());
+                self.watches.insert(number, changed);
+            }
             Command::Close { done } => {
                 self.fail(Failure::Closed);
                 return Some(done);
@@ -317,6 +324,7 @@ impl Core {
         }
         self.calls.fail_all(&failure);
         self.bodies.fail_all(&failure);
+        self.watches.clear();
         std::mem::take(&mut self.processes)
             .into_values()
             .for_each(|mut process| process.fail(failure.clone()));

@@ -1,7 +1,7 @@
 //! Tests of the server over in-memory connections, on paused time, with processes that the test
 //! scripts.
 //!
-//! - this module: helpers. `handshake`, `processes`, `resume`, `http`: tests with these helpers.
+//! - this module: helpers. `handshake`, `processes`, `resume`, `http`, `files`: tests with these helpers.
 //!   `real`: tests with real sockets and processes.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use reknit_jsonrpc::{Link, LinkEvent};
 use reknit_seams::env::Machine;
+use reknit_seams::files::{Files, Memory};
 use reknit_seams::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
 use reknit_seams::process::{Child, Command, Exit, Input, KILL, Launch, Output};
 use serde_json::{Value, json};
@@ -23,11 +24,14 @@ use super::*;
 use crate::limits::WireLimits;
 use crate::wire::{Message, RequestId};
 
+mod files;
 mod handshake;
 mod http;
 mod processes;
 #[cfg(unix)]
 mod real;
+#[cfg(target_os = "linux")]
+mod real_files;
 mod resume;
 
 fn ms(n: u64) -> Duration {
@@ -283,6 +287,7 @@ fn machine() -> Machine {
 struct TestServer {
     launcher: FakeLauncher,
     network: FakeNetwork,
+    files: Memory,
     resources: ServerResources,
     incoming: mpsc::UnboundedSender<Stream>,
     connections: u64,
@@ -310,7 +315,9 @@ impl TestServer {
     fn with(limits: ServerLimits) -> Self {
         let launcher = FakeLauncher::default();
         let network = FakeNetwork::default();
+        let files = Memory::default();
         let env = Env {
+            files: Arc::new(files.clone()),
             launch: Arc::new(launcher.clone()),
             net: Arc::new(network.clone()),
             machine: Arc::new(machine()),
@@ -320,7 +327,7 @@ impl TestServer {
         let resources = server.resources();
         let (incoming, accepted) = mpsc::unbounded_channel();
         let serving = tokio::spawn(server.serve(Box::new(Listening(accepted)) as Listener));
-        Self { launcher, network, resources, incoming, connections: 0, serving }
+        Self { launcher, network, files, resources, incoming, connections: 0, serving }
     }
 
     fn new() -> Self {

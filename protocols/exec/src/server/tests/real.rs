@@ -4,7 +4,7 @@
 use super::*;
 
 /// Starts a server on loopback; returns its endpoint.
-async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
+pub(super) async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
     let at = listener.endpoint();
@@ -13,7 +13,7 @@ async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
     (env, at, resources, tokio::spawn(server.serve(listener)))
 }
 
-async fn connect(env: &Env, at: &Endpoint, session: Option<&str>) -> (Peer, String) {
+pub(super) async fn connect(env: &Env, at: &Endpoint, session: Option<&str>) -> (Peer, String) {
     let stream = env.net.connect(at).await.unwrap();
     let link = Link::connect(stream, "server", WireLimits::default()).await.unwrap();
     let mut peer = Peer { link, asked: 0, answers: BTreeMap::new(), reported: VecDeque::new() };

@@ -1,0 +1,91 @@
+//! The open files of one connection.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use reknit_resume::Counted;
+use reknit_seams::files::File;
+
+use super::super::request_error::RequestError;
+use crate::wire::code;
+use crate::wire::files::{LONGEST_HANDLE_ID, OpenMode};
+
+/// The open files of one connection, by the ids that the client chose.
+pub(super) struct Handles {
+    open: Mutex<BTreeMap<String, Arc<Handle>>>,
+    most: usize,
+    /// Counts the handles of all connections.
+    counter: Arc<AtomicU64>,
+}
+
+/// An open file.
+pub(super) struct Handle {
+    pub(super) file: Box<dyn File>,
+    mode: OpenMode,
+    _counted: Counted,
+}
+
+impl Handles {
+    pub(super) fn new(most: usize, counter: &Arc<AtomicU64>) -> Self {
+        Self { open: Mutex::default(), most, counter: counter.clone() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Handle>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks that a handle may be opened under an id.
+    pub(super) fn check_new(&self, id: &str) -> Result<(), RequestError> {
+        let refused = if id.len() > LONGEST_HANDLE_ID {
+            format!("file handle ID must not exceed {LONGEST_HANDLE_ID} bytes")
+        } else if self.open().contains_key(id) {
+            format!("file handle `{id}` already exists")
+        } else if self.open().len() >= self.most {
+            format!("at most {} file handles may be open per connection", self.most)
+        } else {
+            return Ok(());
+        };
+        Err(RequestError::invalid_file_request(refused))
+    }
+
+    /// Adds an open file.
+    pub(super) fn insert(
+        &self,
+        id: &str,
+        file: Box<dyn File>,
+        mode: OpenMode,
+    ) -> Result<(), RequestError> {
+        self.check_new(id)?; // others may have been opened meanwhile
+        let handle = Handle { file, mode, _counted: Counted::new(&self.counter) };
+        self.open().insert(id.to_owned(), Arc::new(handle));
+        Ok(())
+    }
+
+    /// Returns the handle with an id, to use it as `mode` says. A handle for the other use is closed,
+    /// as in codex 0.169.0.
+    pub(super) fn get(&self, id: &str, mode: OpenMode) -> Result<Arc<Handle>, RequestError> {
+        let id = id.chars().take(LONGEST_HANDLE_ID).collect::<String>();
+        let found = self.open().get(&id).cloned();
+        match found {
+            None => Err(RequestError::File(code::NOT_FOUND, format!("unknown file handle `{id}`"))),
+            Some(handle) if handle.mode == mode => Ok(handle),
+            Some(_) => {
+                self.close(&id);
+                let why = format!("file handle `{id}` is not open for this");
+                Err(RequestError::File(code::INTERNAL, why))
+            }
+        }
+    }
+
+    /// Closes a handle, if there is one with this id.
+    pub(super) fn close(&self, id: &str) {
+        self.open().remove(id);
+    }
+
+    /// Closes all handles.
+    pub(super) fn close_all(&self) {
+        let all = std::mem::take(&mut *self.open());
+        drop(all);
+    }
+}
