@@ -220,7 +220,8 @@ impl Accept for Listening {
                 let (conn, _) = found.expect("who connects has sent a SYN");
                 (conn, world.conns.get(conn).end(Side::Server).clone())
             });
-            Poll::Ready(Ok(WorldStream::attach(host, conn, Side::Server, end, socket)))
+            let stream = WorldStream::attach(host, conn, Side::Server, end, socket);
+            Poll::Ready(Ok(stream.opened_by(peer.ip())))
         }))
     }
 

@@ -15,6 +15,7 @@
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -138,12 +139,24 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 pub struct Stream {
     io: Box<dyn Io>,
     id: ConnId,
+    peer: Option<IpAddr>,
 }
 
 impl Stream {
     /// Creates a stream from `io`, with the number `id`.
     pub fn new(io: impl Io + 'static, id: ConnId) -> Self {
-        Self { io: Box::new(io), id }
+        Self { io: Box::new(io), id, peer: None }
+    }
+
+    /// Sets the address of the host that opened the connection.
+    pub fn opened_by(self, peer: IpAddr) -> Self {
+        Self { peer: Some(peer), ..self }
+    }
+
+    /// Returns the address of the host that opened the connection, at the end that accepted it;
+    /// `None` at the other end, and if the network has no addresses.
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// Returns the connection's number in milestones and logs.

@@ -40,7 +40,10 @@ struct Listening {
 
 impl Accept for Listening {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<Stream>> {
-        Box::pin(async { stream(self.socket.accept().await?.0) })
+        Box::pin(async {
+            let (socket, from) = self.socket.accept().await?;
+            Ok(stream(socket)?.opened_by(from.ip()))
+        })
     }
 
     fn endpoint(&self) -> Endpoint {
@@ -65,6 +68,7 @@ mod tests {
         let (near, far) = tokio::join!(Tcp.connect(&at), listener.accept());
         let (mut near, mut far) = (near.unwrap(), far.unwrap());
         assert_ne!(near.id(), far.id());
+        assert_eq!((near.peer(), far.peer()), (None, Some([127, 0, 0, 1].into())));
         near.write_all(b"hello").await.unwrap();
         let mut received = [0; 5];
         far.read_exact(&mut received).await.unwrap();
