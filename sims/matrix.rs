@@ -13,6 +13,8 @@ type BySweep = (&'static str, &'static str);
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
     ("duplicates-delivered", "scenarios/exec/read-overtakes-events.toml"),
+    ("write-ids-forgotten", "scenarios/exec/more-writes-than-remembered-ids.toml"),
+    ("sessions-first-come", "scenarios/exec/a-host-opens-many-sessions.toml"),
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
 ];
 

@@ -51,6 +51,8 @@ pub struct Link {
     unwritten: Option<Instant>,
     next_ping: Instant,
     wants_room: bool,
+    /// Whether frames are read.
+    reads: bool,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -61,6 +63,9 @@ pub enum LinkEvent {
     Frame(Bytes),
     /// There is room again, after [`Link::has_room`] had returned `false`.
     Room,
+    /// The peer has read everything that was sent before the mark with this number
+    /// ([`Link::mark`]).
+    Reached(u64),
 }
 
 /// The reason why a link is over.
@@ -130,6 +135,7 @@ impl Link {
             unwritten,
             next_ping,
             wants_room: false,
+            reads: true,
             timer,
         }
     }
@@ -159,6 +165,19 @@ impl Link {
     pub fn has_room(&mut self) -> bool {
         self.wants_room = self.outbox_bytes >= FULL_ENOUGH;
         !self.wants_room
+    }
+
+    /// Sets whether frames are read. A link that does not read cannot see that its peer is alive, so
+    /// do this only while the outbox has no room: a peer that reads the outbox counts as alive, and
+    /// a peer that does not read it is stuck at the write deadline.
+    pub fn set_reading(&mut self, reads: bool) {
+        self.reads = reads;
+    }
+
+    /// Sends a numbered ping. Its pong ([`LinkEvent::Reached`]) proves that the peer has read all
+    /// earlier messages: both travel in order, and the peer answers a ping when it reads it.
+    pub fn mark(&mut self, number: u64) {
+        self.push(Frame::Ping(Bytes::copy_from_slice(&number.to_be_bytes())));
     }
 
     /// Waits for the next frame; meanwhile it writes, and maintains the keepalive. Cancellation
@@ -212,7 +231,9 @@ impl Link {
                 self.wants_room = false;
                 return Poll::Ready(Ok(LinkEvent::Room));
             }
-            match Pin::new(&mut self.socket).poll_next(cx) {
+            let received =
+                if self.reads { Pin::new(&mut self.socket).poll_next(cx) } else { Poll::Pending };
+            match received {
                 Poll::Ready(Some(Ok(Frame::Text(text)))) => {
                     return Poll::Ready(Ok(LinkEvent::Frame(text.into())));
                 }
@@ -222,6 +243,12 @@ impl Link {
                 // The pong is in the socket's buffer; the next iteration writes it first.
                 Poll::Ready(Some(Ok(Frame::Ping(_)))) => {
                     self.unwritten = self.unwritten.or_else(|| Some(Instant::now()))
+                }
+                Poll::Ready(Some(Ok(Frame::Pong(payload)))) => {
+                    // The keepalive's own pings have no number.
+                    if let Ok(number) = <[u8; 8]>::try_from(&payload[..]) {
+                        return Poll::Ready(Ok(LinkEvent::Reached(u64::from_be_bytes(number))));
+                    }
                 }
                 Poll::Ready(Some(Ok(_))) => {}
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(lost(&error))),

@@ -113,17 +113,30 @@ pub struct ServerLimits {
     pub outbound_queue: usize,
     /// How many bytes may wait for the standard input of one process. Beyond that, writes wait.
     pub stdin_bytes: usize,
-    /// How many write ids each process remembers.
+    /// How many ids of accepted writes each process remembers, because their client may repeat
+    /// them. Beyond that, writes wait.
     pub write_ids: usize,
-    /// The maximum number of connections.
+    /// How long a connection must last until its client no longer repeats writes of earlier
+    /// connections: longer than a client waits for the answer to a call.
+    pub write_repetition: Duration,
+    /// The maximum number of connections. Beyond it, a new connection takes the place of one that is
+    /// not initialized yet.
     pub connections: usize,
-    /// The maximum number of sessions.
+    /// The maximum number of sessions. Beyond it, a new session takes the place of a detached one of
+    /// a host that has more than its share.
     pub sessions: usize,
+    /// The maximum number of sessions of one host.
+    pub peer_sessions: usize,
     /// The maximum number of processes in one session, including closed ones that are still
     /// readable.
     pub processes: usize,
-    /// How many requests of one connection may wait.
+    /// How many requests of one connection may wait. The server refuses further requests that have
+    /// to wait; it still answers all others.
     pub waiting_requests: usize,
+    /// How many bytes these requests may hold, if they are more than one.
+    pub waiting_bytes: usize,
+    /// How many HTTP requests of one connection are in progress at a time; further ones wait.
+    pub http_requests: usize,
     /// How many bytes of one HTTP response the server reads if the response is not streamed.
     pub http_body_bytes: usize,
     /// The maximum number of open files of one connection.
@@ -149,10 +162,14 @@ impl Default for ServerLimits {
             outbound_queue: 128,
             stdin_bytes: 256 << 10,
             write_ids: 4096,
+            write_repetition: Duration::from_secs(60),
             connections: 4096,
-            sessions: 1024,
+            sessions: 2048,
+            peer_sessions: 1024,
             processes: 1024,
-            waiting_requests: 128,
+            waiting_requests: 4096,
+            waiting_bytes: 32 << 20,
+            http_requests: 128,
             http_body_bytes: 8 << 20,
             file_handles: 128,
             file_bytes: 11 << 20,

@@ -29,6 +29,8 @@
 //! | `closed_are_kept` | the milestones of forgotten processes, and the connections that were attached then |
 //! | `gaps_are_requested` | the events that a client holds back, and the milestone that it asks for missing ones |
 //! | `write_ids_are_own` | the milestone with the id of a write |
+//! | `writes_have_a_reader` | the exits that users received, and their later writes |
+//! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,6 +51,7 @@ mod http;
 mod prompt;
 mod repair;
 mod served;
+mod shares;
 #[cfg(test)]
 mod tests;
 
@@ -242,6 +245,18 @@ pub(super) const OWN: &[Property] = &[
         doc: "no two clients use the same write id",
         kinds: repair::WRITE_IDS_ARE_OWN,
         check: repair::write_ids_are_own,
+    },
+    Property {
+        name: "writes_have_a_reader",
+        doc: "a write that is requested after its user received the exit of the process is not accepted",
+        kinds: shares::WRITES_HAVE_A_READER,
+        check: shares::writes_have_a_reader,
+    },
+    Property {
+        name: "sessions_are_shared",
+        doc: "the server refuses a session for lack of room only to a host that has its share of the sessions",
+        kinds: shares::SESSIONS_ARE_SHARED,
+        check: shares::sessions_are_shared,
     },
 ];
 

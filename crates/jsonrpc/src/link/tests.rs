@@ -213,3 +213,41 @@ async fn the_final_messages_arrive() {
     let (received, ()) = tokio::join!(received, server.finish(Duration::from_secs(1)));
     assert_eq!(received, (Ok(frame("sorry")), Err(LinkError::Closed)));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_mark_is_reached_after_everything_before_it_was_read() {
+    let (mut client, mut server) = pair().await;
+    server.send(&note("one"));
+    server.mark(7);
+    server.send(&note("two"));
+    let reached = async { server.next().await };
+    let read = async {
+        assert_eq!(client.next().await, Ok(frame("one")));
+        assert_eq!(client.next().await, Ok(frame("two")));
+        client.next().await
+    };
+    tokio::select! {
+        biased;
+        reached = reached => assert_eq!(reached, Ok(LinkEvent::Reached(7))),
+        read = read => panic!("{read:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_link_that_does_not_read_still_writes() {
+    let (mut client, mut server) = pair().await;
+    server.set_reading(false);
+    client.send(&note("later"));
+    server.send(&note("now"));
+    tokio::select! {
+        biased;
+        read = server.next() => panic!("{read:?}"),
+        read = client.next() => assert_eq!(read, Ok(frame("now"))),
+    }
+    server.set_reading(true);
+    tokio::select! {
+        biased;
+        read = server.next() => assert_eq!(read, Ok(frame("later"))),
+        read = client.next() => panic!("{read:?}"),
+    }
+}

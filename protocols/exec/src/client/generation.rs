@@ -195,7 +195,7 @@ impl Task {
                     None => return CloseReason::GivenUp,
                 },
                 received = link.next(), if !self.is_stuck() => match received {
-                    Ok(LinkEvent::Room) => {}
+                    Ok(LinkEvent::Room | LinkEvent::Reached(_)) => {}
                     Ok(LinkEvent::Frame(frame)) => match Message::parse(&frame) {
                         Ok(message) => {
                             self.notify(&message, link.id());

@@ -2,9 +2,17 @@
 //! answers and events.
 //!
 //! The server handles requests in order. A request that has to wait (for output, for room, for a
-//! launch, for a file) is set aside. Later requests do not wait behind it, except later writes to the same
-//! process. When the connection ends, its waiting requests end too. While the client does not read
-//! its answers, the server does not handle its next requests.
+//! launch, for a file, for an HTTP server) is set aside. Later requests do not wait behind it, except
+//! later writes to the same process. So a `terminate` passes any number of long-polls, and nothing
+//! waits for a request of another process. When the connection ends, its waiting requests end too.
+//!
+//! The number of waiting requests and their bytes are bounded. Beyond the bound the server refuses
+//! further requests that have to wait. It does not stop reading instead: then it would see neither a
+//! `terminate`, which makes the others end, nor the end of the connection.
+//!
+//! While the client does not read its answers, the server does not handle its next requests, and
+//! after a bounded number of them it stops reading the socket. Meanwhile it still writes, so a
+//! client that reads again continues, and a dead client is noticed at the write deadline.
 //!
 //! The server sends answers first. Then it sends one event at a time, alternating between
 //! processes, and interleaves the answers of HTTP requests.
@@ -24,7 +32,9 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::fetch::Fetches;
 use super::files::FileRequests;
+use super::lobby::LobbyPlace;
 use super::log::{EntryKind, LogEntry};
+use super::peer::Peer;
 use super::process::ProcessId;
 use super::registry::{RetainedSession, Shared};
 use super::request_error::RequestError;
@@ -41,8 +51,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum length of a request id that is a string.
 const LONGEST_ID: usize = 256;
 
-/// How many received requests may wait to be handled while the client does not read.
-const BACKLOG: usize = 4096;
+/// How many received frames may wait to be handled while the client does not read its answers.
+const BACKLOG: usize = 1024;
 
 /// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub(super) enum ConnectionError {
     Lost(LinkError),
     /// The client did not complete the handshake in time.
     NoHandshake,
+    /// Another connection needs its place.
+    Crowded,
     /// Another connection has the session.
     Resumed,
     /// The client broke the protocol.
@@ -64,12 +76,23 @@ impl From<LinkError> for ConnectionError {
 
 /// The progress of the handshake.
 pub(super) enum HandshakeStage {
-    /// The client has not initialized the connection yet.
-    Fresh,
+    /// The client has not initialized the connection yet. The connection has a place in the lobby,
+    /// and may be closed to make room for another one.
+    Fresh(LobbyPlace),
     /// The server has accepted `initialize`.
     Attached(Arc<RetainedSession>),
     /// The client has sent `initialized`.
     Ready(Arc<RetainedSession>),
+}
+
+impl HandshakeStage {
+    /// Completes when another connection takes the place of this one in the lobby.
+    async fn taken(&self) {
+        match self {
+            Self::Fresh(place) => place.taken().await,
+            Self::Attached(_) | Self::Ready(_) => std::future::pending().await,
+        }
+    }
 }
 
 /// A connection after its WebSocket handshake.
@@ -94,19 +117,25 @@ pub(super) struct ConnectionTask {
 }
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(shared: Arc<Shared>, stream: Stream) {
+pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, place: LobbyPlace) {
     let _counted = Counted::new(&shared.connections);
     let conn = stream.id();
     let deadline = Instant::now() + shared.limits.handshake_deadline;
     let wire = shared.limits.wire;
     let wire = if defect!(ServerPingWithoutDeadline) { without_deadline(wire) } else { wire };
-    match timeout_at(deadline, accept_websocket(stream, wire, refused_origin)).await {
-        Ok(HttpOutcome::Link(link)) => {
-            let mut conversation = ConnectionTask::new(shared, *link, conn, deadline);
+    let upgrade = timeout_at(deadline, accept_websocket(stream, wire, refused_origin));
+    let upgraded = tokio::select! {
+        biased;
+        upgraded = upgrade => upgraded.ok(),
+        () = place.taken() => None,
+    };
+    match upgraded {
+        Some(HttpOutcome::Link(link)) => {
+            let mut conversation = ConnectionTask::new(shared, *link, conn, place, deadline);
             let over = conversation.run().await;
             conversation.end(over).await;
         }
-        Ok(HttpOutcome::Over { answered }) if answered > 0 => {}
+        Some(HttpOutcome::Over { answered }) if answered > 0 => {}
         _ => milestone!("exec.server.no-handshake", conn = conn.0),
     }
 }
@@ -116,14 +145,20 @@ fn refused_origin(conn: ConnId) {
 }
 
 impl ConnectionTask {
-    fn new(shared: Arc<Shared>, link: Link, conn: ConnId, deadline: Instant) -> Self {
-        let fetches = Fetches::new(&shared.http_requests);
+    fn new(
+        shared: Arc<Shared>,
+        link: Link,
+        conn: ConnId,
+        place: LobbyPlace,
+        deadline: Instant,
+    ) -> Self {
+        let fetches = Fetches::new(&shared.http_requests, shared.limits.http_requests);
         let files = FileRequests::new(&shared);
         Self {
             shared,
             link,
             conn,
-            stage: HandshakeStage::Fresh,
+            stage: HandshakeStage::Fresh(place),
             deadline,
             wake: Arc::default(),
             backlog: VecDeque::new(),
@@ -150,6 +185,7 @@ impl ConnectionTask {
                 self.answer_waiting()?;
             }
             self.handle_backlog().await?;
+            self.mark_answers();
         }
         self.send_events()?;
         let (due, room) = (self.due(), self.link.has_room());
@@ -157,15 +193,17 @@ impl ConnectionTask {
             biased;
             received = self.link.next() => match received? {
                 LinkEvent::Frame(frame) => {
-                    self.queue_frame(frame)?;
+                    self.queue_frame(frame);
                     self.deadlock().await;
                 }
                 LinkEvent::Room => {}
+                LinkEvent::Reached(number) => self.answers_reached(number),
             },
             () = self.wake.notified() => {}
             text = self.fetches.next(), if room => self.link.send_text(text),
             text = self.files.next(), if room => self.link.send_text(text),
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            () = self.stage.taken() => return Err(ConnectionError::Crowded),
         }
         let late =
             !matches!(self.stage, HandshakeStage::Ready(_)) && self.deadline <= Instant::now();
@@ -174,25 +212,48 @@ impl ConnectionTask {
 
     /// Returns when the connection must act without an input.
     fn due(&mut self) -> Option<Instant> {
-        match self.stage {
-            HandshakeStage::Ready(_) if self.link.has_room() => {
-                self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min()
+        match &self.stage {
+            HandshakeStage::Ready(kept) if self.link.has_room() => {
+                let waits = self.waiting.iter().filter_map(|(_, waiting)| waiting.until()).min();
+                waits.into_iter().chain(self.repetition_ends(kept)).min()
             }
             HandshakeStage::Ready(_) => None, // there is no room for an answer
             _ => Some(self.deadline),
         }
     }
 
-    /// Queues a received frame.
-    fn queue_frame(&mut self, frame: Bytes) -> Result<(), ConnectionError> {
+    /// Returns when ids of earlier connections are forgotten, so that a waiting write may have room.
+    fn repetition_ends(&self, kept: &RetainedSession) -> Option<Instant> {
+        let writes = self.waiting.iter().any(|(_, waiting)| waiting.writes_to().is_some());
+        let end = if writes { kept.core().repetition_ends() } else { None };
+        end.filter(|end| *end > Instant::now())
+    }
+
+    /// Marks the answers to writes in the outbox, if it is time to know which of them have reached
+    /// the client.
+    fn mark_answers(&mut self) {
+        let HandshakeStage::Ready(kept) = &self.stage else { return };
+        let mark = kept.core().answers_to_mark();
+        mark.into_iter().for_each(|number| self.link.mark(number));
+    }
+
+    fn answers_reached(&mut self, number: u64) {
+        if let HandshakeStage::Ready(kept) = &self.stage {
+            kept.core().answers_reached(self.conn, number);
+        }
+    }
+
+    /// Queues a received frame. Frames stay in the queue only while there is no room for answers.
+    fn queue_frame(&mut self, frame: Bytes) {
         self.backlog_bytes += frame.len();
         self.backlog.push_back(frame);
-        let most = self.shared.limits.wire.message_bytes.saturating_mul(2);
-        if self.backlog.len() > BACKLOG || self.backlog_bytes > most {
-            Err(LinkError::Stuck.into())
-        } else {
-            Ok(())
-        }
+        self.read_if_backlog_has_room();
+    }
+
+    fn read_if_backlog_has_room(&mut self) {
+        let full = self.backlog.len() >= BACKLOG
+            || self.backlog_bytes >= self.shared.limits.wire.message_bytes;
+        self.link.set_reading(!full);
     }
 
     /// For a defect: whether more requests than this wait to be handled.
@@ -206,6 +267,7 @@ impl ConnectionTask {
             && let Some(frame) = self.backlog.pop_front()
         {
             self.backlog_bytes -= frame.len();
+            self.read_if_backlog_has_room();
             self.handle_frame(&frame).await?;
         }
         Ok(())
@@ -242,7 +304,7 @@ impl ConnectionTask {
             }
             // Codex 0.169.0 ignores a repetition, too.
             HandshakeStage::Ready(_) if method == method::INITIALIZED => Ok(()),
-            HandshakeStage::Fresh if method == method::INITIALIZED => {
+            HandshakeStage::Fresh(_) if method == method::INITIALIZED => {
                 Err(ConnectionError::Broke("initialized before initialize"))
             }
             _ => Err(ConnectionError::Broke("an unknown notification")),
@@ -256,10 +318,11 @@ impl ConnectionTask {
         params: Option<&RawValue>,
     ) -> Result<(), ConnectionError> {
         let asked = match &self.stage {
-            HandshakeStage::Fresh if method == method::INITIALIZE => {
-                self.initialize(&id, params).await?
+            HandshakeStage::Fresh(place) if method == method::INITIALIZE => {
+                let peer = place.peer();
+                self.initialize(&id, params, peer).await?
             }
-            HandshakeStage::Fresh => Err(RequestError::NotInitialized),
+            HandshakeStage::Fresh(_) => Err(RequestError::NotInitialized),
             _ if method == method::INITIALIZE => Err(RequestError::InitializedTwice),
             HandshakeStage::Attached(_) => Err(RequestError::NotReady),
             HandshakeStage::Ready(kept) => {
@@ -282,6 +345,7 @@ impl ConnectionTask {
         &mut self,
         id: &RequestId,
         params: Option<&RawValue>,
+        peer: Peer,
     ) -> Result<Result<RequestOutcome, RequestError>, ConnectionError> {
         let params: InitializeParams = match read(params) {
             Ok(params) => params,
@@ -289,7 +353,7 @@ impl ConnectionTask {
         };
         let resumed = params.resume_session_id.is_some();
         let line = ClientConnection { wake: self.wake.clone(), signs: self.link.signs() };
-        let kept = match self.shared.attach(params.resume_session_id, self.conn, line) {
+        let kept = match self.shared.attach(params.resume_session_id, self.conn, peer, line) {
             Ok(kept) => kept,
             Err(refusal) => {
                 self.refused(&refusal);
@@ -380,7 +444,11 @@ impl ConnectionTask {
             tokio::select! {
                 biased;
                 () = &mut until => return Ok(()),
-                received = self.link.next() => if let LinkEvent::Frame(frame) = received? { self.queue_frame(frame)? },
+                received = self.link.next() => match received? {
+                    LinkEvent::Frame(frame) => self.queue_frame(frame),
+                    LinkEvent::Room => {}
+                    LinkEvent::Reached(number) => self.answers_reached(number),
+                },
             }
         }
     }
@@ -409,14 +477,16 @@ impl ConnectionTask {
             ConnectionError::Lost(LinkError::Stuck) => {
                 milestone!("exec.server.stuck", conn = conn.0)
             }
-            ConnectionError::NoHandshake => milestone!("exec.server.no-handshake", conn = conn.0),
+            ConnectionError::NoHandshake | ConnectionError::Crowded => {
+                milestone!("exec.server.no-handshake", conn = conn.0)
+            }
             ConnectionError::Broke(_) | ConnectionError::Lost(LinkError::Malformed) => {
                 milestone!("exec.server.broke-protocol", conn = conn.0)
             }
             ConnectionError::Lost(_) | ConnectionError::Resumed => {}
         }
         let last_words = match over {
-            ConnectionError::Lost(_) => {
+            ConnectionError::Lost(_) | ConnectionError::Crowded => {
                 drop(link);
                 None
             }

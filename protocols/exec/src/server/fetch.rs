@@ -9,10 +9,13 @@
 //! A request follows redirects (`hop`) unless the client forbids it. All hops share one deadline, and
 //! the server reads no body but that of the last answer.
 //!
+//! A bounded number of the requests of a connection is in progress. Further ones wait, up to their
+//! own timeouts.
+//!
 //! Not supported: TLS (the server refuses an `https` URL, also as the target of a redirect), and
 //! connection pooling.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -27,7 +30,7 @@ use reknit_resume::Counted;
 use reknit_resume::EVER;
 use reknit_seams::net::{Endpoint, Net};
 use reknit_seams::{defect, milestone};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -48,12 +51,15 @@ const PIECE: usize = 64 * 1024;
 /// The HTTP requests of one connection. Dropping it ends all of them.
 pub(super) struct Fetches {
     tasks: JoinSet<()>,
-    in_progress: BTreeSet<String>,
+    /// The requests that are in progress or wait, with the sizes of their bodies in bytes.
+    in_progress: BTreeMap<String, usize>,
     sender: mpsc::Sender<Fetched>,
     queue: mpsc::Receiver<Fetched>,
     /// How many requests have no answer yet. Only a defect uses it.
     unanswered: usize,
     counter: Arc<AtomicU64>,
+    /// How many more requests may be in progress.
+    permits: Arc<Semaphore>,
 }
 
 /// A message to the client.
@@ -66,22 +72,29 @@ struct Fetched {
 }
 
 impl Fetches {
-    /// Creates an empty set. `counter` counts the requests of all connections.
-    pub(super) fn new(counter: &Arc<AtomicU64>) -> Self {
+    /// Creates an empty set, of which at most `most` requests are in progress. `counter` counts the
+    /// requests of all connections.
+    pub(super) fn new(counter: &Arc<AtomicU64>, most: usize) -> Self {
         let (sender, queue) = mpsc::channel(QUEUE);
         Self {
             tasks: JoinSet::new(),
-            in_progress: BTreeSet::new(),
+            in_progress: BTreeMap::new(),
             sender,
             queue,
             unanswered: 0,
             counter: counter.clone(),
+            permits: Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))),
         }
     }
 
-    /// Returns how many requests are in progress.
+    /// Returns how many requests are in progress or wait.
     pub(super) fn len(&self) -> usize {
         self.in_progress.len()
+    }
+
+    /// Returns the bytes of their bodies.
+    pub(super) fn bytes(&self) -> usize {
+        self.in_progress.values().sum()
     }
 
     /// For a defect: returns how many requests have no answer yet.
@@ -99,14 +112,15 @@ impl Fetches {
         params: HttpParams,
         most: usize,
     ) -> Result<(), RequestError> {
-        if self.in_progress.contains(&params.request_id) {
+        if self.in_progress.contains_key(&params.request_id) {
             return Err(RequestError::Params(format!(
                 "request id {} is already in use",
                 params.request_id
             )));
         }
         let hop = Hop::first(&params, variables)?;
-        self.in_progress.insert(params.request_id.clone());
+        let bytes = params.body_base64.as_ref().map_or(0, |body| body.0.len());
+        self.in_progress.insert(params.request_id.clone(), bytes);
         self.unanswered += 1;
         let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
         let fetch = Fetch {
@@ -118,6 +132,7 @@ impl Fetches {
             deadline: Instant::now() + wait,
             most,
             sender: self.sender.clone(),
+            permits: self.permits.clone(),
             _counted: Counted::new(&self.counter),
         };
         while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
@@ -167,6 +182,7 @@ struct Fetch {
     /// The maximum size of a body that is not streamed.
     most: usize,
     sender: mpsc::Sender<Fetched>,
+    permits: Arc<Semaphore>,
     _counted: Counted,
 }
 
@@ -190,6 +206,8 @@ enum Failed {
 impl Fetch {
     async fn run(self, hop: Hop) {
         let mut driver = JoinSet::new();
+        let turn = self.in_time(async { Ok(self.permits.acquire().await.ok()) }).await;
+        let Ok(_permit) = turn else { return self.answer(Err(Failed::Late), true).await };
         match self.in_time(self.exchange(hop, &mut driver)).await {
             Ok(response) if self.streams => self.stream(response).await,
             Ok(response) => {

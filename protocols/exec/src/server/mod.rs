@@ -1,6 +1,7 @@
 //! The server: it keeps sessions and their processes, and attaches connections to them.
 //!
-//! - `log`, `stdin`: the output and the input of one process. `process`: both, and the pending
+//! - `log`, `stdin`: the output and the input of one process. `write_ids`: the writes that its
+//!   client may repeat. `process`: both, and the pending
 //!   actions of its task. `session`: the attached connection, and all state that must change
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
@@ -9,6 +10,9 @@
 //!   `policy`: what it may not do; `denial`: whether that made it fail.
 //!   `description`: the machine, as clients see it. `fetch`: the HTTP
 //!   requests that the server sends for its clients. `files`: the requests for files.
+//!
+//! - `peer`: the host of a client. `admission`, `lobby`: the share of each host in the sessions and
+//!   in the connections, so that no host uses up what the others need.
 //!
 //! A connection pulls its events from its session, with one cursor per process. So a client that
 //! reads slowly blocks only its own processes. Every task has an owner: [`Server::serve`] owns the
@@ -41,6 +45,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::limits::ServerLimits;
 
+mod admission;
 mod blocking;
 mod connection;
 mod denial;
@@ -48,7 +53,9 @@ mod description;
 mod fetch;
 mod files;
 mod lifecycle;
+mod lobby;
 mod log;
+mod peer;
 mod policy;
 mod process;
 mod registry;
@@ -62,11 +69,13 @@ mod stdin;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod write_ids;
 
 pub use log::CHUNK;
 pub use resources::{Counts, ServerResources};
 pub use session::exit_code;
 
+use peer::Peer;
 use registry::Shared;
 
 /// How long the server pauses after it failed to accept a connection. The missing resource (file
@@ -97,8 +106,10 @@ impl Server {
             let due = shared.sweep(Instant::now());
             tokio::select! {
                 biased;
-                accepted = listener.accept(), if connections.len() < shared.limits.connections => match accepted {
-                    Ok(stream) => drop(connections.spawn(connection::serve(shared.clone(), stream))),
+                accepted = listener.accept() => match accepted {
+                    Ok(stream) => if let Some(place) = shared.lobby.enter(Peer::of(&stream), connections.len()) {
+                        connections.spawn(connection::serve(shared.clone(), stream, place));
+                    },
                     Err(error) => {
                         tracing::warn!(%error, "accept");
                         sleep(ACCEPT_PAUSE).await;

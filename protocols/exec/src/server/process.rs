@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::denial;
 use super::log::{LoggedExit, ServerLog};
 use super::stdin::Stdin;
+use super::write_ids::WriteAnswer;
 use crate::limits::ServerLimits;
 use crate::wire::process::OutputStream;
 use crate::wire::sandbox::SandboxType;
@@ -145,6 +146,7 @@ impl RetainedProcess {
     pub(super) fn exited(&mut self, code: i32, failure: Option<String>, now: Instant) {
         let denied = self.sandbox != SandboxType::None && denial::is_likely(code, &self.log);
         self.log.exit(LoggedExit { code, denied }, failure);
+        self.stdin.end();
         self.exited_at = Some(now);
         if self.terminated || defect!(ClosesAtExit) {
             self.open = 0;
@@ -161,6 +163,11 @@ impl RetainedProcess {
             self.stdin.close();
             self.wake();
         }
+    }
+
+    /// Forgets the ids of writes whose answers have reached the client, up to this one.
+    pub(super) fn answers_reached(&mut self, last: WriteAnswer) {
+        self.stdin.ids_mut().reached(last);
     }
 
     pub(super) fn closed(&self) -> bool {

@@ -13,8 +13,11 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::admission::{self, Candidate};
 use super::description::describe;
 use super::files::RunningRequests;
+use super::lobby::Lobby;
+use super::peer::Peer;
 use super::process::ProcessId;
 use super::request_error::RequestError;
 use super::session::{ClientConnection, Session};
@@ -33,6 +36,8 @@ pub(super) struct Shared {
     /// Notified when a timer may be due earlier than before.
     pub(super) changed: Arc<Notify>,
     pub(super) connections: Arc<AtomicU64>,
+    /// The connections that are not initialized yet.
+    pub(super) lobby: Arc<Lobby>,
     pub(super) http_requests: Arc<AtomicU64>,
     pub(super) file_handles: Arc<AtomicU64>,
     pub(super) file_requests: Arc<AtomicU64>,
@@ -46,6 +51,8 @@ pub(super) struct Shared {
 pub(super) struct RetainedSession {
     /// The id on the wire.
     pub(super) id: String,
+    /// The host whose client opened it.
+    peer: Peer,
     core: Mutex<Session>,
     /// Dropping them kills the processes.
     tasks: Mutex<JoinSet<()>>,
@@ -76,6 +83,13 @@ impl RetainedSession {
         tasks.len()
     }
 
+    /// Describes the session for the choice of the session to end.
+    fn candidate<'a>(&self, id: &'a str) -> Candidate<'a> {
+        let core = self.core();
+        let runs = core.processes().any(|(_, process)| !process.closed());
+        Candidate { id, peer: self.peer, detached: core.detached_since(), runs }
+    }
+
     /// Spawns the task of a process.
     pub(super) fn spawn(&self, lifecycle: impl Future<Output = ()> + Send + 'static) {
         self.tasks().spawn(lifecycle);
@@ -101,6 +115,7 @@ impl Shared {
             sessions: Mutex::default(),
             changed: Arc::default(),
             connections: Arc::default(),
+            lobby: Arc::new(Lobby::new(limits.connections)),
             http_requests: Arc::default(),
             file_handles: Arc::default(),
             file_requests: Arc::default(),
@@ -125,11 +140,12 @@ impl Shared {
         &self,
         resume: Option<String>,
         by: ConnId,
+        peer: Peer,
         line: ClientConnection,
     ) -> Result<Arc<RetainedSession>, RequestError> {
         let attached = match resume {
             Some(id) => self.resume(id, by, line),
-            None => self.open(by, line),
+            None => self.open(by, peer, line),
         };
         self.changed.notify_one();
         attached
@@ -138,16 +154,16 @@ impl Shared {
     fn open(
         &self,
         by: ConnId,
+        peer: Peer,
         line: ClientConnection,
     ) -> Result<Arc<RetainedSession>, RequestError> {
         let mut sessions = self.sessions();
-        if sessions.len() >= self.limits.sessions {
-            return Err(RequestError::TooMany("sessions"));
-        }
+        self.make_room(&mut sessions, peer)?;
         let core = Mutex::new(Session::new(by, line, self.limits, Instant::now()));
         let id = self.new_id();
         let kept = Arc::new(RetainedSession {
             id: id.clone(),
+            peer,
             core,
             tasks: Mutex::default(),
             changed: self.changed.clone(),
@@ -155,6 +171,34 @@ impl Shared {
         });
         sessions.insert(id, kept.clone());
         Ok(kept)
+    }
+
+    /// Makes room for one more session of a peer; ends another session if it has to.
+    fn make_room(
+        &self,
+        sessions: &mut BTreeMap<String, Arc<RetainedSession>>,
+        peer: Peer,
+    ) -> Result<(), RequestError> {
+        let limits = &self.limits;
+        let own = sessions.values().filter(|kept| kept.peer == peer).count();
+        if defect!(SessionsFirstCome) && sessions.len() < limits.sessions {
+            return Ok(());
+        }
+        if sessions.len() < limits.sessions && own < limits.peer_sessions {
+            return Ok(()); // the usual case, without a look at each session
+        }
+        let all: Vec<_> = sessions.iter().map(|(id, kept)| kept.candidate(id)).collect();
+        let ended = if own >= limits.peer_sessions {
+            admission::own_to_end(&all, peer)
+        } else {
+            admission::to_end(&all, peer, limits.sessions)
+        };
+        let ended = ended.filter(|_| !defect!(SessionsFirstCome)).map(str::to_owned);
+        let Some(kept) = ended.and_then(|id| sessions.remove(&id)) else {
+            return Err(RequestError::TooMany("sessions"));
+        };
+        self.expire(&kept);
+        Ok(())
     }
 
     /// Holds the lock of all sessions throughout, so that no other connection can attach to a

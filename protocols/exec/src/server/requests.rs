@@ -65,6 +65,14 @@ impl Waiting {
         }
     }
 
+    /// Returns how many bytes the request holds.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Write { bytes, .. } => bytes.len(),
+            Self::Read { .. } | Self::Start { .. } => 0,
+        }
+    }
+
     /// Returns the process that the request writes to, if it is a write.
     pub(super) fn writes_to(&self) -> Option<&ProcessId> {
         match self {
@@ -114,7 +122,7 @@ impl ConnectionTask {
         let process = process_id(&params.process_id)?;
         let policy = restrictions::check(&params.restrictions)?;
         let sandbox = SandboxType::of(policy.as_ref());
-        self.may_wait()?;
+        self.may_wait(0)?;
         if kept.alive() >= self.shared.limits.processes {
             return Err(RequestError::TooMany("processes"));
         }
@@ -154,7 +162,7 @@ impl ConnectionTask {
         {
             return Ok(answered(id, &result));
         }
-        self.may_wait()?;
+        self.may_wait(0)?;
         Ok(RequestOutcome::Waits(Waiting::Read {
             process,
             after,
@@ -177,11 +185,11 @@ impl ConnectionTask {
         }
         if !self.write_waits(&process)
             && let Some(status) =
-                kept.core().write(self.conn, &process, write.as_deref(), &bytes)?
+                kept.core().write(self.conn, &process, write.as_deref(), &bytes, Instant::now())?
         {
             return Ok(answered(id, &WriteResult { status }));
         }
-        self.may_wait()?;
+        self.may_wait(bytes.len())?;
         Ok(RequestOutcome::Waits(Waiting::Write { process, write, bytes }))
     }
 
@@ -218,7 +226,7 @@ impl ConnectionTask {
                 "a requestId has at most {LONGEST_ID} bytes"
             )));
         }
-        self.may_wait()?;
+        self.may_wait(params.body_base64.as_ref().map_or(0, |body| body.0.len()))?;
         let most = self.shared.limits.http_body_bytes;
         let env = &self.shared.env;
         self.fetches.start(&env.net, &env.machine.variables, id.clone(), params, most)?;
@@ -235,8 +243,8 @@ impl ConnectionTask {
             let method = method.chars().take(LONGEST_ID).collect();
             return Err(RequestError::UnknownMethod(method));
         };
-        self.may_wait()?;
         let bytes = params.map_or(0, |params| params.get().len());
+        self.may_wait(bytes)?;
         if self.files.bytes() > self.shared.limits.wire.message_bytes {
             return Err(RequestError::TooMany("bytes of requests that wait"));
         }
@@ -244,11 +252,17 @@ impl ConnectionTask {
         Ok(RequestOutcome::Started)
     }
 
-    /// Whether one more request may be set aside.
-    fn may_wait(&self) -> Result<(), RequestError> {
-        let waiting = self.waiting.len() + self.fetches.len() + self.files.len();
-        let full = waiting >= self.shared.limits.waiting_requests;
-        if full { Err(RequestError::TooMany("requests that wait")) } else { Ok(()) }
+    /// Checks that one more request, which holds this many bytes, may be set aside. There is always
+    /// room for one request, of any length.
+    fn may_wait(&self, bytes: usize) -> Result<(), RequestError> {
+        let limits = &self.shared.limits;
+        let count = self.waiting.len() + self.fetches.len() + self.files.len();
+        let waiting: usize = self.waiting.iter().map(|(_, waiting)| waiting.bytes()).sum();
+        let held = waiting + self.fetches.bytes() + self.files.bytes();
+        if count >= limits.waiting_requests || held > 0 && held + bytes > limits.waiting_bytes {
+            return Err(RequestError::TooMany("requests that wait"));
+        }
+        Ok(())
     }
 
     /// Answers a waiting request if that is possible now. A write to a process in `writes` still
@@ -278,7 +292,8 @@ impl ConnectionTask {
                     return None;
                 }
                 let written =
-                    core.write(self.conn, process, write.as_deref(), bytes).transpose()?;
+                    core.write(self.conn, process, write.as_deref(), bytes, Instant::now());
+                let written = written.transpose()?;
                 Some(written.map(|status| response_text(id, &WriteResult { status })))
             }
             Waiting::Start { run, sandbox } => {
@@ -306,7 +321,7 @@ impl ConnectionTask {
             // The bytes are queued, but their id is not remembered yet. A disconnect at this point
             // drops the handler.
             self.busy(point!("exec.server.write.queued", conn = self.conn.0)).await?;
-            kept.core().remember_write(&process_id.as_str().into(), write_id.as_deref());
+            kept.core().remember_write(self.conn, &process_id.as_str().into(), write_id.as_deref());
         }
         if defect!(LongPollLostWakeUp)
             && let Ok(RequestOutcome::Waits(Waiting::Read { process, seen, .. })) = &mut outcome

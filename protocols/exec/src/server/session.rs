@@ -102,6 +102,16 @@ struct Outgoing {
     grace: Instant,
     /// The starts that this connection requested, with their outcomes.
     starts: BTreeMap<StartId, Option<Result<(), RequestError>>>,
+    /// When the connection was attached.
+    since: Instant,
+    /// How many accepted writes with an id were answered.
+    write_answers: u64,
+    /// The number of the last of these answers that the server has asked the connection to mark.
+    marked: u64,
+    /// The number of the last of these answers that has reached the client.
+    reached: u64,
+    /// Whether a write waits because too many ids are remembered.
+    ids_full: bool,
     /// Set by a defect: nothing is sent.
     muted: bool,
 }
@@ -116,6 +126,11 @@ impl Outgoing {
             unread: BTreeMap::new(),
             grace: now,
             starts: BTreeMap::new(),
+            since: now,
+            write_answers: 0,
+            marked: 0,
+            reached: 0,
+            ids_full: false,
             muted: false,
         }
     }
@@ -212,6 +227,14 @@ impl Session {
     /// Returns the attached connection.
     pub(super) fn attached_by(&self) -> Option<ConnId> {
         self.attachment.by()
+    }
+
+    /// Returns since when no connection is attached, if none is.
+    pub(super) fn detached_since(&self) -> Option<Instant> {
+        match &self.attachment {
+            Attachment::Detached { lease, .. } => Some(lease.since()),
+            Attachment::Attached { .. } => None,
+        }
     }
 
     fn attached(&self) -> bool {

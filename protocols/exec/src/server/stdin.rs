@@ -1,5 +1,5 @@
 //! The standard input of one process: the accepted bytes that the process has not taken yet, and
-//! the ids of accepted writes.
+//! the ids of accepted writes ([`WriteIds`]).
 //!
 //! Queueing the bytes and remembering the id is one step. So a repeated write always finds both or
 //! neither.
@@ -7,9 +7,9 @@
 use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
-use reknit_resume::SeenIds;
 use reknit_seams::defect;
 
+use super::write_ids::{WriteAnswer, WriteIds};
 use crate::wire::process::WriteStatus;
 
 /// The bytes that wait for one process to read them.
@@ -19,20 +19,28 @@ pub(super) struct Stdin {
     queue: VecDeque<Bytes>,
     bytes: usize,
     most: usize,
-    seen: SeenIds<String>,
+    ids: WriteIds,
 }
 
 impl Stdin {
-    /// Creates an empty queue. `open`: the process has a standard input. The queue
-    /// holds at most `most` bytes, and detects repeated writes by the last `ids` write ids.
+    /// Creates an empty queue. `open`: the process has a standard input. The queue holds at most
+    /// `most` bytes, and at most `ids` write ids that may be repeated.
     pub(super) fn new(open: bool, most: usize, ids: usize) -> Self {
-        Self { open, queue: VecDeque::new(), bytes: 0, most, seen: SeenIds::new(ids) }
+        Self { open, queue: VecDeque::new(), bytes: 0, most, ids: WriteIds::new(ids) }
     }
 
-    /// Queues bytes under an id, unless the id is known. Returns `None` and changes nothing if
-    /// there is no room. A write longer than the limit is accepted if the queue is empty.
-    pub(super) fn write(&mut self, id: Option<&str>, bytes: &Bytes) -> Option<WriteStatus> {
-        if id.is_some_and(|id| self.seen.contains(&id.to_owned())) && !defect!(NoWriteDedupe) {
+    /// Queues bytes under an id, unless the id is known. `answer` is the answer that an accepted
+    /// write will get. Returns `None` and changes nothing if there is no room for the bytes or for
+    /// the id. A write longer than the limit is accepted if the queue is empty.
+    pub(super) fn write(
+        &mut self,
+        id: Option<&str>,
+        bytes: &Bytes,
+        answer: WriteAnswer,
+    ) -> Option<WriteStatus> {
+        let is_repeated = id.is_some_and(|id| self.ids.contains(id));
+        if is_repeated && !defect!(NoWriteDedupe) {
+            self.remember(id, answer);
             return Some(WriteStatus::Accepted);
         }
         if !self.open {
@@ -41,8 +49,11 @@ impl Stdin {
         if !self.queue.is_empty() && self.bytes + bytes.len() > self.most {
             return None;
         }
+        if id.is_some() && !is_repeated && !self.ids.has_room() {
+            return None;
+        }
         if !defect!(WriteRememberedLate) {
-            self.remember(id);
+            self.remember(id, answer);
         }
         if !bytes.is_empty() {
             self.bytes += bytes.len();
@@ -51,9 +62,21 @@ impl Stdin {
         Some(WriteStatus::Accepted)
     }
 
-    /// Remembers the id of a write.
-    pub(super) fn remember(&mut self, id: Option<&str>) {
-        id.map(|id| self.seen.insert(id.to_owned()));
+    /// Remembers the id of a write and its answer.
+    pub(super) fn remember(&mut self, id: Option<&str>, answer: WriteAnswer) {
+        if let Some(id) = id {
+            self.ids.insert(id, answer);
+        }
+    }
+
+    /// Returns the ids of accepted writes that may be repeated.
+    pub(super) fn ids(&self) -> &WriteIds {
+        &self.ids
+    }
+
+    /// Returns the ids of accepted writes that may be repeated, mutably.
+    pub(super) fn ids_mut(&mut self) -> &mut WriteIds {
+        &mut self.ids
     }
 
     /// Returns the next bytes for the process.
@@ -69,6 +92,12 @@ impl Stdin {
         if front.is_empty() {
             self.queue.pop_front();
         }
+    }
+
+    /// Accepts no new bytes, because the process has exited. A child process may still read the
+    /// waiting ones.
+    pub(super) fn end(&mut self) {
+        self.open = self.open && defect!(WriteAcceptedAfterExit);
     }
 
     /// Closes the input because the process no longer reads it: waiting bytes are lost, and no new
@@ -95,6 +124,16 @@ impl Stdin {
 mod tests {
     use super::*;
     use WriteStatus::{Accepted, StdinClosed};
+    use reknit_seams::net::ConnId;
+
+    /// The answer with this number, over the same connection.
+    fn answer(number: u64) -> WriteAnswer {
+        WriteAnswer { conn: ConnId(1), number }
+    }
+
+    fn write(stdin: &mut Stdin, id: Option<&str>, bytes: &'static str) -> Option<WriteStatus> {
+        stdin.write(id, &bytes.into(), answer(1))
+    }
 
     fn taken(stdin: &mut Stdin) -> Vec<u8> {
         let mut all = Vec::new();
@@ -110,7 +149,7 @@ mod tests {
     fn accepted_bytes_are_taken_once_and_in_order() {
         let mut stdin = Stdin::new(true, 100, 10);
         for (id, bytes) in [("1", "one,"), ("2", "two,"), ("1", "one,"), ("3", ""), ("4", "four")] {
-            assert_eq!(stdin.write(Some(id), &bytes.into()), Some(Accepted));
+            assert_eq!(write(&mut stdin, Some(id), bytes), Some(Accepted));
         }
         assert_eq!(stdin.waiting(), 12);
         assert_eq!(taken(&mut stdin), b"one,two,four");
@@ -120,53 +159,68 @@ mod tests {
     #[test]
     fn writes_without_an_id_are_all_new() {
         let mut stdin = Stdin::new(true, 100, 10);
-        stdin.write(None, &"a".into());
-        stdin.write(None, &"a".into());
+        write(&mut stdin, None, "a");
+        write(&mut stdin, None, "a");
         assert_eq!(taken(&mut stdin), b"aa");
     }
 
     #[test]
     fn a_write_without_room_changes_nothing_and_may_be_retried() {
         let mut stdin = Stdin::new(true, 4, 10);
-        assert_eq!(stdin.write(Some("1"), &"abc".into()), Some(Accepted));
-        assert_eq!(stdin.write(Some("2"), &"de".into()), None);
+        assert_eq!(write(&mut stdin, Some("1"), "abc"), Some(Accepted));
+        assert_eq!(write(&mut stdin, Some("2"), "de"), None);
         assert_eq!(
-            stdin.write(Some("3"), &"d".into()),
+            write(&mut stdin, Some("3"), "d"),
             Some(Accepted),
             "as much as there is room for"
         );
         stdin.took(3);
-        assert_eq!(stdin.write(Some("2"), &"efg".into()), Some(Accepted));
+        assert_eq!(write(&mut stdin, Some("2"), "efg"), Some(Accepted));
         assert_eq!(taken(&mut stdin), b"defg");
     }
 
     #[test]
     fn a_write_longer_than_the_limit_needs_an_empty_queue() {
         let mut stdin = Stdin::new(true, 4, 10);
-        assert_eq!(stdin.write(None, &"longer than that".into()), Some(Accepted));
-        assert_eq!(stdin.write(None, &"x".into()), None);
+        assert_eq!(write(&mut stdin, None, "longer than that"), Some(Accepted));
+        assert_eq!(write(&mut stdin, None, "x"), None);
         assert_eq!(taken(&mut stdin).len(), 16);
-        assert_eq!(stdin.write(None, &"x".into()), Some(Accepted));
+        assert_eq!(write(&mut stdin, None, "x"), Some(Accepted));
     }
 
     #[test]
     fn a_closed_input_accepts_only_repeated_writes() {
         let mut stdin = Stdin::new(true, 4, 10);
-        stdin.write(Some("1"), &"abc".into());
+        write(&mut stdin, Some("1"), "abc");
         stdin.close();
         assert_eq!((stdin.next(), stdin.waiting(), stdin.open()), (None, 0, false));
-        assert_eq!(stdin.write(Some("1"), &"abc".into()), Some(Accepted));
-        assert_eq!(stdin.write(Some("2"), &"abc".into()), Some(StdinClosed));
+        assert_eq!(write(&mut stdin, Some("1"), "abc"), Some(Accepted));
+        assert_eq!(write(&mut stdin, Some("2"), "abc"), Some(StdinClosed));
         stdin.took(0);
-        assert_eq!(Stdin::new(false, 4, 10).write(None, &"a".into()), Some(StdinClosed));
+        assert_eq!(write(&mut Stdin::new(false, 4, 10), None, "a"), Some(StdinClosed));
     }
 
     #[test]
-    fn the_oldest_id_is_forgotten_beyond_the_limit() {
+    fn a_new_write_waits_while_too_many_ids_may_be_repeated() {
         let mut stdin = Stdin::new(true, 100, 2);
-        for id in ["1", "2", "3", "1"] {
-            stdin.write(Some(id), &"x".into());
+        for (id, number) in [("1", 1), ("2", 2)] {
+            assert_eq!(stdin.write(Some(id), &"x".into(), answer(number)), Some(Accepted));
         }
-        assert_eq!(taken(&mut stdin), b"xxxx");
+        assert_eq!(write(&mut stdin, Some("3"), "x"), None);
+        assert_eq!(stdin.write(Some("1"), &"x".into(), answer(3)), Some(Accepted), "repeated");
+        assert_eq!(write(&mut stdin, None, "y"), Some(Accepted), "nothing to remember");
+        stdin.ids_mut().reached(answer(2));
+        assert_eq!(write(&mut stdin, Some("3"), "x"), Some(Accepted));
+        assert_eq!(taken(&mut stdin), b"xxyx");
+    }
+
+    #[test]
+    fn after_the_exit_only_waiting_bytes_are_written() {
+        let mut stdin = Stdin::new(true, 100, 10);
+        write(&mut stdin, Some("1"), "a");
+        stdin.end();
+        assert_eq!(write(&mut stdin, Some("2"), "b"), Some(StdinClosed));
+        assert_eq!(write(&mut stdin, Some("1"), "a"), Some(Accepted), "it was accepted before");
+        assert_eq!(taken(&mut stdin), b"a");
     }
 }

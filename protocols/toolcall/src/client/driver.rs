@@ -172,7 +172,7 @@ impl DriverState {
                 self.wire = Wire::None;
                 self.shared.core().lost(generation, now, random);
             }
-            ConnectionEvent::Received(_, Ok(LinkEvent::Room)) => {}
+            ConnectionEvent::Received(_, Ok(LinkEvent::Room | LinkEvent::Reached(_))) => {}
             ConnectionEvent::Received(generation, Ok(LinkEvent::Frame(frame))) => {
                 self.shared.core().on_frame(generation, &frame, now, random)
             }

@@ -73,7 +73,7 @@ impl<'a> UserOperation<'a> {
         &self.operation.verb
     }
 
-    fn process(&self) -> Option<&'a str> {
+    pub(super) fn process(&self) -> Option<&'a str> {
         self.operation.fields.get("process")?.as_str()
     }
 

@@ -11,6 +11,7 @@ use super::Session;
 use crate::server::log::LogEntry;
 use crate::server::process::{ProcessId, ProcessStage, RetainedProcess, Run, StartId};
 use crate::server::request_error::RequestError;
+use crate::server::write_ids::WriteAnswer;
 use crate::wire::process::{ReadResult, WriteStatus};
 use crate::wire::sandbox::SandboxType;
 
@@ -85,23 +86,83 @@ impl Session {
         id: &ProcessId,
         write: Option<&str>,
         bytes: &Bytes,
+        now: Instant,
     ) -> Result<Option<WriteStatus>, RequestError> {
         self.check(by)?;
+        let is_repetition_over = self.repetition_ends().is_some_and(|end| end <= now);
+        let answer = self.next_write_answer(by);
         let Some(process) = self.processes.get_mut(id) else {
             return Ok(Some(WriteStatus::UnknownProcess));
         };
         if process.stage == ProcessStage::Starting {
             return Ok(Some(WriteStatus::Starting));
         }
-        let status = process.stdin.write(write, bytes);
+        if is_repetition_over {
+            process.stdin.ids_mut().keep_only(by);
+        }
+        let status = process.stdin.write(write, bytes, answer);
+        let ids_full = status.is_none() && !process.stdin.ids().has_room();
         process.wake();
+        if let Some(owed) = self.attachment.owed_mut() {
+            let remembered = status == Some(WriteStatus::Accepted) && write.is_some();
+            owed.write_answers += u64::from(remembered);
+            owed.ids_full |= ids_full;
+        }
         Ok(status)
     }
 
+    /// Returns the next answer to a write over the attached connection.
+    fn next_write_answer(&self, by: ConnId) -> WriteAnswer {
+        let answered = self.attachment.owed().map_or(0, |owed| owed.write_answers);
+        WriteAnswer { conn: by, number: answered + 1 }
+    }
+
+    /// Returns when the client of the attached connection no longer repeats writes of earlier
+    /// connections.
+    pub(in super::super) fn repetition_ends(&self) -> Option<Instant> {
+        self.attachment.owed().map(|owed| owed.since + self.limits.write_repetition)
+    }
+
+    /// Returns the number of the last answer to a write, if the server should find out now whether
+    /// it has reached the client: after a quarter of the limit of ids, or when a write waits for
+    /// room. The answers up to this one must be in the outbox.
+    pub(in super::super) fn answers_to_mark(&mut self) -> Option<u64> {
+        let enough = (self.limits.write_ids as u64 / 4).max(1);
+        let owed = self.attachment.owed_mut()?;
+        let unmarked = owed.write_answers - owed.marked;
+        let due = unmarked >= enough || owed.ids_full && unmarked > 0;
+        if !due || owed.marked > owed.reached {
+            return None; // too few, or the last mark is still on its way
+        }
+        owed.marked = owed.write_answers;
+        Some(owed.marked)
+    }
+
+    /// Records that the client has received the answers to writes up to this number: it will not
+    /// repeat these writes.
+    pub(in super::super) fn answers_reached(&mut self, by: ConnId, number: u64) {
+        if self.attached_by() != Some(by) {
+            return;
+        }
+        let Some(owed) = self.attachment.owed_mut().filter(|owed| number <= owed.marked) else {
+            return; // the client has made up a pong
+        };
+        owed.reached = owed.reached.max(number);
+        owed.ids_full = false;
+        let last = WriteAnswer { conn: by, number };
+        self.processes.values_mut().for_each(|process| process.answers_reached(last));
+    }
+
     /// For a defect: the second half of a write, which remembers its id.
-    pub(in super::super) fn remember_write(&mut self, id: &ProcessId, write: Option<&str>) {
+    pub(in super::super) fn remember_write(
+        &mut self,
+        by: ConnId,
+        id: &ProcessId,
+        write: Option<&str>,
+    ) {
+        let answer = self.next_write_answer(by);
         if let Some(process) = self.processes.get_mut(id) {
-            process.stdin.remember(write);
+            process.stdin.remember(write, answer);
         }
     }
 

@@ -233,7 +233,10 @@ fn requests_of_an_older_connection_are_refused_after_a_resume() {
     scene.detach();
     scene.attach(TWO);
     let p1 = ProcessId::from("p1");
-    assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Err(RequestError::Resumed));
+    assert_eq!(
+        scene.session.write(ONE, &p1, None, &"x".into(), scene.now),
+        Err(RequestError::Resumed)
+    );
     assert_eq!(scene.session.read(ONE, &p1, ALL), Err(RequestError::Resumed));
     assert_eq!(scene.session.terminate(ONE, &p1), Err(RequestError::Resumed));
     assert_eq!(scene.session.signal(ONE, &p1, 2), Err(RequestError::Resumed));
@@ -276,7 +279,10 @@ fn an_id_is_taken_from_the_moment_of_the_start() {
     );
     assert_eq!(scene.session.outcome(&run), None);
     assert_eq!(scene.read("p1"), Err(RequestError::Starting(p1.clone())));
-    assert_eq!(scene.session.write(ONE, &p1, None, &"x".into()), Ok(Some(WriteStatus::Starting)));
+    assert_eq!(
+        scene.session.write(ONE, &p1, None, &"x".into(), scene.now),
+        Ok(Some(WriteStatus::Starting))
+    );
     scene.session.start_failed(&run, "no such program".into());
     assert_eq!(
         scene.session.outcome(&run),
@@ -356,20 +362,20 @@ fn a_repeated_write_is_accepted_and_written_once_even_after_a_resume() {
     let mut scene = Scene::new();
     let run = scene.running("p1");
     assert_eq!(
-        scene.session.write(ONE, &run.id, Some("w-1"), &"x".into()),
+        scene.session.write(ONE, &run.id, Some("w-1"), &"x".into(), scene.now),
         Ok(Some(WriteStatus::Accepted))
     );
     scene.detach();
     scene.attach(TWO);
     assert_eq!(
-        scene.session.write(TWO, &run.id, Some("w-1"), &"x".into()),
+        scene.session.write(TWO, &run.id, Some("w-1"), &"x".into(), scene.now),
         Ok(Some(WriteStatus::Accepted))
     );
     assert_eq!(scene.session.next_input(&run), Some("x".into()));
     scene.session.input_written(&run, 1);
     assert_eq!(scene.session.next_input(&run), None);
     assert_eq!(
-        scene.session.write(TWO, &"p9".into(), None, &"x".into()),
+        scene.session.write(TWO, &"p9".into(), None, &"x".into(), scene.now),
         Ok(Some(WriteStatus::UnknownProcess))
     );
 }

@@ -45,6 +45,26 @@ async fn a_connection_without_handshake_is_closed_at_the_deadline() {
     assert_eq!(server.resources.counts().connections, 0);
 }
 
+/// Host 2 opens connections and says nothing, or only opens a WebSocket.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_opens_silent_connections_takes_no_place_of_another() {
+    let mut server = TestServer::with(ServerLimits { connections: 8, ..ServerLimits::default() });
+    let (mut one, _) = server.client().await;
+    one.start("p1", "sh").await;
+    let (mut silent, mut shy) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        shy.push(server.peer_from(2).await);
+        silent.push(server.open_connection_from(2));
+        sleep(ms(1)).await;
+    }
+    assert!(shy[0].is_closed().await, "it has been closed to make room");
+    let (mut two, _) = server.client().await;
+    two.start("p1", "cat").await;
+    one.read("p1").await;
+    sleep(ms(1)).await;
+    assert!(server.resources.counts().connections <= 8);
+}
+
 #[tokio::test(start_paused = true)]
 async fn requests_before_the_end_of_the_handshake_are_refused() {
     let mut server = TestServer::new();

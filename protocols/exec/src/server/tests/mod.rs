@@ -336,16 +336,27 @@ impl TestServer {
 
     /// Opens a connection without any handshake.
     fn open_connection(&mut self) -> Stream {
+        self.open_connection_from(1)
+    }
+
+    /// Opens a connection from the host `10.0.0.n`, without any handshake.
+    fn open_connection_from(&mut self, host: u8) -> Stream {
         self.connections += 1;
         let (near, far) = duplex(64 * 1024);
-        self.incoming.send(Stream::new(far, ConnId(self.connections))).unwrap();
+        let far = Stream::new(far, ConnId(self.connections)).opened_by([10, 0, 0, host].into());
+        self.incoming.send(far).unwrap();
         Stream::new(near, ConnId(self.connections))
     }
 
     /// Opens a connection with a WebSocket handshake.
     async fn peer(&mut self) -> Peer {
-        let link =
-            Link::connect(self.open_connection(), "server", WireLimits::default()).await.unwrap();
+        self.peer_from(1).await
+    }
+
+    /// Opens a connection from the host `10.0.0.n`, with a WebSocket handshake.
+    async fn peer_from(&mut self, host: u8) -> Peer {
+        let stream = self.open_connection_from(host);
+        let link = Link::connect(stream, "server", WireLimits::default()).await.unwrap();
         Peer { link, asked: 0, answers: BTreeMap::new(), reported: VecDeque::new() }
     }
 
@@ -403,7 +414,7 @@ impl Peer {
         let frame = loop {
             match self.link.next().await {
                 Ok(LinkEvent::Frame(frame)) => break frame,
-                Ok(LinkEvent::Room) => {}
+                Ok(LinkEvent::Room | LinkEvent::Reached(_)) => {}
                 Err(_) => return false,
             }
         };

@@ -364,6 +364,72 @@ async fn the_number_of_waiting_requests_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_bytes_of_waiting_requests_are_bounded() {
+    let limits = ServerLimits { stdin_bytes: 1, waiting_bytes: 10, ..ServerLimits::default() };
+    let mut server = TestServer::with(limits);
+    let (mut peer, _) = server.client().await;
+    peer.start("p1", "sh").await;
+    peer.call("process/write", write("p1", "1", &"a".repeat(9999))).await.unwrap();
+    let second = peer.request("process/write", write("p1", "2", "longer than that"));
+    let third = peer.call("process/write", write("p1", "3", "c")).await;
+    assert_eq!(third, Err((-32603, "too many requests that wait".into())));
+    server.launcher.process("sh").reads(9999).await;
+    assert_eq!(peer.answer(second).await.unwrap(), json!({"status": "accepted"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_terminate_passes_thousands_of_waiting_requests() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.start("p1", "sh").await;
+    let poll = json!({"processId": "p1", "waitMs": 3_600_000});
+    let polls: Vec<_> = (0..3000).map(|_| peer.request("process/read", poll.clone())).collect();
+    let begun = Instant::now();
+    let terminate = peer.call("process/terminate", json!({"processId": "p1"})).await;
+    assert_eq!(terminate, Ok(json!({"running": true})));
+    for id in polls {
+        assert_eq!(peer.answer(id).await.unwrap()["exitCode"], 137);
+    }
+    assert!(begun.elapsed() < ms(100));
+}
+
+/// The client does not read until it has sent all requests. All answers together are longer than
+/// the outbox and the pipe.
+#[tokio::test(start_paused = true)]
+async fn many_requests_beside_a_flood_are_all_answered() {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.start("p1", "yes").await;
+    server.launcher.process("yes").floods();
+    let ids: Vec<_> = (0..5000)
+        .map(|_| peer.request("process/read", json!({"processId": "p1", "maxBytes": 1})))
+        .collect();
+    for id in ids {
+        peer.answer(id).await.unwrap();
+    }
+}
+
+/// One after the other, over a pipe that is full because the client reads nothing.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_pauses_is_not_read_meanwhile_and_gets_all_answers() {
+    let wire = WireLimits { message_bytes: 4096, ..WireLimits::default() };
+    let mut server = TestServer::with(ServerLimits { wire, ..ServerLimits::default() });
+    let (mut peer, _) = server.client().await;
+    peer.start("p1", "sh").await;
+    for _ in 0..40 {
+        server.launcher.process("sh").prints(&"x".repeat(PIPE)).await;
+    }
+    let read = json!({"processId": "p1"});
+    let ids: Vec<_> = (0..200).map(|_| peer.request("process/read", read.clone())).collect();
+    for (n, id) in ids.into_iter().enumerate() {
+        assert_eq!(printed(&peer.answer(id).await.unwrap()).len(), 40 * PIPE);
+        if n % 50 == 0 {
+            sleep(ms(6000)).await; // within the deadlines of the keepalive
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn cancelled_launches_count_as_processes_until_they_end() {
     let mut server = TestServer::with(ServerLimits { processes: 2, ..ServerLimits::default() });
     let (mut peer, _) = server.client().await;

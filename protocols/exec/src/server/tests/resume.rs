@@ -218,6 +218,81 @@ async fn the_number_of_sessions_is_bounded() {
     );
 }
 
+/// The answers are lost, and more writes follow than the server remembers.
+#[tokio::test(start_paused = true)]
+async fn a_write_waits_until_the_client_cannot_repeat_the_earlier_ones() {
+    let mut server = TestServer::with(ServerLimits { write_ids: 2, ..ServerLimits::default() });
+    let (mut peer, session) = server.client().await;
+    peer.start("p1", "sh").await;
+    for (id, text) in [("1", "a"), ("2", "b"), ("3", "c")] {
+        peer.request("process/write", write("p1", id, text));
+    }
+    assert!(peer.receive().await); // of all answers it reads only the first
+    drop(peer);
+    sleep(ms(10)).await;
+    let mut peer = server.resume(&session).await.unwrap();
+    for (id, text) in [("1", "a"), ("2", "b"), ("3", "c"), ("4", "d")] {
+        let written = peer.call("process/write", write("p1", id, text)).await;
+        assert_eq!(written, Ok(json!({"status": "accepted"})));
+    }
+    assert_eq!(server.launcher.process("sh").reads(4).await, "abcd");
+}
+
+/// Writes of a connection that ended unnoticed are repeated by no client for longer than a call
+/// takes.
+#[tokio::test(start_paused = true)]
+async fn the_write_ids_of_an_earlier_connection_are_forgotten_in_time() {
+    let limits =
+        ServerLimits { write_ids: 1, write_repetition: ms(5000), ..ServerLimits::default() };
+    let mut server = TestServer::with(limits);
+    let (mut peer, session) = server.client().await;
+    peer.start("p1", "sh").await;
+    peer.request("process/write", write("p1", "1", "a"));
+    assert!(peer.receive().await); // the answer; the pong is not sent any more
+    drop(peer);
+    sleep(ms(10)).await;
+    let begun = Instant::now();
+    let mut peer = server.resume(&session).await.unwrap();
+    let written = peer.call("process/write", write("p1", "2", "b")).await;
+    assert_eq!((written, begun.elapsed()), (Ok(json!({"status": "accepted"})), ms(5000)));
+    assert_eq!(server.launcher.process("sh").reads(2).await, "ab");
+}
+
+/// Host 1 has a session with a running process and a detached one; host 2 opens and cuts many.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_opens_and_cuts_many_connections_takes_no_session_of_another() {
+    let limits = ServerLimits { sessions: 8, peer_sessions: 4, ..ServerLimits::default() };
+    let mut server = TestServer::with(limits);
+    let (mut one, _) = server.client().await;
+    one.start("p1", "sh").await;
+    let (left, id) = server.client().await;
+    drop(left);
+    for _ in 0..50 {
+        let mut many = server.peer_from(2).await;
+        many.call("initialize", json!({"clientName": "many"})).await.unwrap();
+    }
+    sleep(ms(1)).await;
+    assert_eq!(server.resources.counts().sessions, 2 + 4);
+    server.resume(&id).await.unwrap();
+    let (mut three, _) = server.client().await;
+    three.start("p1", "cat").await;
+    assert_eq!(
+        one.call("process/terminate", json!({"processId": "p1"})).await.unwrap(),
+        json!({"running": true})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_with_all_its_sessions_in_use_is_refused_another_one() {
+    let limits = ServerLimits { sessions: 8, peer_sessions: 1, ..ServerLimits::default() };
+    let mut server = TestServer::with(limits);
+    let (_one, _) = server.client().await;
+    let initialize = json!({"clientName": "two"});
+    let refused = server.peer().await.call("initialize", initialize.clone()).await;
+    assert_eq!(refused, Err((-32603, "too many sessions".into())));
+    server.peer_from(2).await.call("initialize", initialize).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn closed_processes_are_forgotten_after_their_retention() {
     let mut server = TestServer::new();
