@@ -50,8 +50,8 @@ pub(super) const DEVICES: &[&str] = &[
     "/dev/pts",
 ];
 
-/// The version of Landlock with all rights for files. What later versions add (signals, abstract
-/// sockets, device calls) is enforced where the kernel has it.
+/// The version of Landlock with all rights for files. Later versions add signals, abstract
+/// sockets and device calls; where the kernel has them, it enforces them, too.
 const LEAST_ABI: ABI = ABI::V3;
 
 /// The directory of device files. Reading the root does not include it.

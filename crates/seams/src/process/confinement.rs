@@ -1,5 +1,4 @@
-//! What a command may do: the typed form of a sandbox policy, after every name in it was resolved to
-//! a path.
+//! The rights of a command: a sandbox policy in which every name is a path.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use super::confinement::NetworkScope;
 const ALWAYS: &[i64] =
     &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// Forbidden to a command without a network. Without an address, a Unix socket reaches nobody but
-/// its pair. The calls that reach into other processes could take over their sockets.
+/// Forbidden to a command without a network. A Unix socket
+/// without an address reaches only its pair. The calls that reach into other processes could take over their sockets.
 const WITHOUT_NETWORK: &[i64] = &[
     libc::SYS_connect,
     libc::SYS_bind,
@@ -33,7 +33,7 @@ const SOCKETS: &[i64] = &[libc::SYS_socket, libc::SYS_socketpair];
 /// The bits of a socket's type without its flags.
 const TYPE: u64 = 0xf;
 
-/// What is added to the number of a call in the x32 form of the x86-64 kernel.
+/// The x32 form of a call on x86-64 has the number of the call plus the last of these.
 #[cfg(target_arch = "x86_64")]
 const X32: &[i64] = &[0, 0x4000_0000];
 #[cfg(not(target_arch = "x86_64"))]

@@ -8,7 +8,8 @@
 //! The steps, in order:
 //! 1. A session of its own. A terminal becomes its controlling terminal. Without one, the process
 //!    has none, so `/dev/tty` cannot be opened.
-//! 2. All descriptors but the standard three are marked close-on-exec, whoever opened them.
+//! 2. It marks all descriptors but the standard three close-on-exec, also those that other code of
+//!    the program opened.
 //! 3. The confinement, if there is one ([`Confined`]).
 //! 4. The kernel kills the process when its parent dies. "Its parent" is the thread that started
 //!    it, so that thread must live as long as the program ([`super::system`]). A parent that died
@@ -165,11 +166,11 @@ impl Confined {
 
 #[cfg(target_os = "linux")]
 impl Mounts {
-    /// Gives the process a view of the file system of its own.
+    /// Gives the process its own view of the file system.
     fn enter(&mut self, ruleset: &OwnedFd) -> io::Result<()> {
         use rustix::thread::UnshareFlags;
         let namespaces = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWIPC;
-        // SAFETY: descriptors stay shared with nobody: the process has one thread.
+        // SAFETY: the process has one thread, so no other thread shares its descriptors.
         at(Step::Namespaces, unsafe { rustix::thread::unshare_unsafe(namespaces) })?;
         for (file, content) in &self.users {
             at(Step::Users, write_whole(file, content))?;

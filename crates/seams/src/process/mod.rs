@@ -69,7 +69,7 @@ pub struct Command {
     pub env: Vec<(String, String)>,
     /// The standard input, output and error.
     pub stdio: Stdio,
-    /// What it may do; by default all that the launcher may do.
+    /// The limits of its rights; by default it has those of the launcher.
     pub confinement: Option<Confinement>,
 }
 

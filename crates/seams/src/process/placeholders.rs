@@ -5,9 +5,10 @@
 //! Their removal ends their protection, so they stay while a process lives in the command's mount
 //! namespace, and while another command of this program needs them.
 //!
-//! Limits: a descendant of the command is not seen here if it has made a mount namespace of its own,
-//! or, unless the launcher is root, if it hides its memory from debuggers. Another program that
-//! confines commands in the same directory may remove them. If the launcher is killed, they remain.
+//! Limits: this module does not see a descendant that has made its own mount namespace. If the launcher
+//! is not root, it does not see a descendant that hides its memory from debuggers. Another program
+//! that confines commands in the same directory may remove the directories. If the launcher is
+//! killed, they remain.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +43,7 @@ impl Placeholders {
         for path in paths {
             let mut needed = needed();
             match fs::create_dir(&path) {
-                // A directory that somebody else has just created is protected, and stays.
+                // Another program has just created it. It is protected, and stays.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if !needed.contains_key(&path) {
                         continue;

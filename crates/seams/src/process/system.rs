@@ -77,7 +77,7 @@ async fn on_launcher_thread<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let (done, started) = oneshot::channel();
-    // If the caller has gone, the process is dropped and so killed.
+    // If the caller has gone, the drop kills the process.
     hand_over(Box::new(move || drop(done.send(start()))))?;
     started.await.map_err(|_| io::Error::other("the start of the process panicked"))
 }

@@ -231,7 +231,7 @@ impl ProcessTask {
     }
 }
 
-/// What separates the exit of a process from its report: the output in its pipes.
+/// The output that is still in the pipes of a process when it exits.
 struct Drain {
     exited: watch::Sender<bool>,
     /// How many streams were not read empty since the exit.

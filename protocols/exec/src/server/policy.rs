@@ -1,6 +1,6 @@
 //! Translates the sandbox policy of a client to a [`Confinement`], whose rules name paths.
 //!
-//! What follows the behaviour of codex 0.169.0 on Linux, measured on 24 November 2026, is marked (c).
+//! Lines with (c) follow codex 0.169.0 on Linux, as measured on 24 November 2026.
 //!
 //! | part of the policy | |
 //! |---|---|
@@ -49,7 +49,7 @@ const MINIMAL: &[&str] = &[
 /// The directories of a writable root whose files make other programs run commands.
 const PROTECTED: &[&str] = &[".agents", ".codex", ".git"];
 
-/// What the special paths of a policy depend on, besides the policy.
+/// The properties of a command that give meaning to special paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings<'a> {
     /// The working directory of the command.

@@ -183,8 +183,8 @@ impl Session {
         Ok(())
     }
 
-    /// Kills a process and its group; returns whether it was starting or running. What a process left
-    /// in the background at its exit lives on, as with codex 0.169.0. The start of a process that is being launched is cancelled: its id is free at once, and its task
+    /// Kills a process and its group; returns whether it was starting or running. As with
+    /// codex 0.169.0, processes in the background live on after the exit. The start of a process that is being launched is cancelled: its id is free at once, and its task
     /// kills the child after the launch.
     pub(in super::super) fn terminate(
         &mut self,
