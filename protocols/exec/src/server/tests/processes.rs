@@ -42,7 +42,8 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
     );
     assert_eq!(server.launcher.alive(), 1, "what it left in the background lives on");
     drop(peer);
-    sleep(Duration::from_secs(60)).await;
+    let limits = ServerLimits::default();
+    sleep(2 * limits.detached_lifetime).await;
     assert_eq!(server.launcher.alive(), 0, "but not longer than the session");
 }
 
