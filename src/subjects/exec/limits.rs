@@ -56,6 +56,9 @@ pub const LIMITS: &[Limit] = &[
     limit("server.waiting-bytes", Bytes(32 << 20), Bytes(1), "the maximum number of bytes in these requests, if they are more than one"),
     limit("server.http-requests", Count(128), Count(1), "the maximum number of HTTP requests of a connection that are in progress at a time; further ones wait"),
     limit("server.http-body-bytes", Bytes(8 << 20), Bytes(1), "the maximum number of bytes of an HTTP response that is not streamed"),
+    limit("server.file-handles", Count(128), Count(1), "the maximum number of open files of one connection"),
+    limit("server.file-bytes", Bytes(11 << 20), Bytes(8192), "the maximum number of bytes of a file that is read in one response; the minimum holds the largest file of random schedules"),
+    limit("server.directory-entries", Count(50_000), Count(1), "the maximum number of entries of a directory that is listed in one response"),
 ];
 
 /// The profiles of these limits.
@@ -117,6 +120,9 @@ pub fn server_limits(limits: &Limits) -> ServerLimits {
         waiting_bytes: count("server.waiting-bytes"),
         http_requests: count("server.http-requests"),
         http_body_bytes: count("server.http-body-bytes"),
+        file_handles: count("server.file-handles"),
+        file_bytes: count("server.file-bytes"),
+        directory_entries: count("server.directory-entries"),
     }
 }
 
