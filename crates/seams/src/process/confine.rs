@@ -231,7 +231,8 @@ impl Resolved {
             flags: OF_DEVICES,
         }];
         let shared = Path::new(SHARED_MEMORY);
-        if shared.is_dir() && !self.rules.iter().any(|(path, _)| path.starts_with(shared)) {
+        let exists = shared.is_dir() && !shared.is_symlink();
+        if exists && !self.rules.iter().any(|(path, _)| path.starts_with(shared)) {
             places.push(Mount {
                 path: c_string(shared)?,
                 source: Source::Private(writable().bits()),

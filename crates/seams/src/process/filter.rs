@@ -1,4 +1,5 @@
-//! The system calls that a confined command cannot make. Each of them fails with `EPERM`.
+//! The system calls that a confined command cannot make. Each of them fails with `EPERM`. A program for
+//! another processor (a 32-bit program) is killed.
 
 use std::collections::BTreeMap;
 

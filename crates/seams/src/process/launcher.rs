@@ -201,8 +201,9 @@ impl Mounts {
         for (place, copy) in self.places.iter().zip(&mut self.copies) {
             let Some(copy) = copy.take() else { continue };
             set_mount(&copy, c"", place.flags, libc::MS_PRIVATE)?;
-            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-            move_mount(&copy, c"", CWD, &*place.path, flags)?;
+            let flags =
+                MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+            move_mount(&copy, c"", open_plain(&place.path)?, c"", flags)?;
         }
         Ok(())
     }
@@ -228,8 +229,18 @@ fn copy_mount(place: &Mount) -> Result<OwnedFd, Errno> {
     };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
         | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(rustix::fs::CWD, &**path, flags)
+    open_tree(open_plain(path)?, c"", flags)
+}
+
+/// Opens a path that had no symbolic links when the confinement was compiled. A process that has put
+/// one there since then makes the start fail.
+#[cfg(target_os = "linux")]
+fn open_plain(path: &std::ffi::CStr) -> Result<OwnedFd, Errno> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// Adds flags to a mount and all mounts in it.
