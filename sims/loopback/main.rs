@@ -7,12 +7,13 @@
 //! machine, and no test measures time.
 //!
 //! - `stage`: a client, a server, a proxy between them, and the steps of a test.
-//! - `cuts`, `processes`, `stdio`, `door`: the tests. `programs`: tests of the examples, started as
-//!   a user starts them.
+//! - `cuts`, `pressure`, `processes`, `stdio`, `door`: the tests. `programs`: tests of the
+//!   examples, started as a user starts them.
 #![cfg(unix)]
 
 mod cuts;
 mod door;
+mod pressure;
 mod processes;
 mod programs;
 mod stage;

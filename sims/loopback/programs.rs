@@ -99,6 +99,23 @@ async fn a_command_survives_a_reset_and_its_user_is_informed() {
     assert_eq!(client.ends().await.code(), Some(7));
 }
 
+/// As `exec_client … | head -1`: the command ends when no one reads its output any longer.
+#[tokio::test]
+async fn a_closed_output_ends_the_command() {
+    let (_server, proxy) = server().await;
+    let folder = Folder::new();
+    let script = "echo $$; await closed; while :; do echo more; done";
+    let Program { mut child, mut stdout, stdin: _stdin, stderr: _stderr } =
+        client(&proxy, &folder, script);
+    let pid = timeout(NEVER, stdout.next_line()).await.unwrap().unwrap().unwrap().parse().unwrap();
+    assert!(lives(pid));
+    drop(stdout);
+    folder.touch("closed");
+    let status = timeout(NEVER, child.wait()).await.expect("an end").unwrap();
+    assert_eq!(status.code(), Some(128 + 13));
+    until("the command is dead", || !lives(pid)).await;
+}
+
 /// Ctrl-C goes to the command; the program exits with the status of the command.
 #[tokio::test]
 async fn ctrl_c_interrupts_the_command() {

@@ -126,6 +126,13 @@ impl Stage {
     }
 
     async fn start(&self, id: &str, script: &str, tty: bool) -> Shell {
+        let process = self.launch(id, script, tty).await;
+        let events = process.events();
+        Shell { process, events, seq: 0, heard: Vec::new(), exit: None, closed: false }
+    }
+
+    /// Starts a shell in the folder of the test, without a subscription.
+    pub async fn launch(&self, id: &str, script: &str, tty: bool) -> Process {
         let spec = StartParams {
             process_id: id.to_owned(),
             argv: vec!["/bin/sh".into(), "-c".into(), format!("{AWAIT}{script}")],
@@ -135,9 +142,7 @@ impl Stage {
             pipe_stdin: true,
             ..StartParams::default()
         };
-        let process = timeout(NEVER, self.client.launch(spec)).await.expect("an answer").unwrap();
-        let events = process.events();
-        Shell { process, events, seq: 0, heard: Vec::new(), exit: None, closed: false }
+        timeout(NEVER, self.client.launch(spec)).await.expect("an answer").unwrap()
     }
 
     /// Waits until the client is in this state.

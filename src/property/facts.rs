@@ -124,23 +124,37 @@ impl<'a> Facts<'a> {
         Some(opened + self.call(call).map_or(Duration::ZERO, |call| call.operation.looks_after()))
     }
 
-    /// Returns how long the user of a view has paused since a given time. The user pauses for the
-    /// field `pause` of its operation after each item of every stream that the call opened. During
-    /// a pause the user accepts nothing, even if data has arrived.
+    /// Returns whether the user of a view pauses while it reads, or before it begins to read.
+    pub fn reads_slowly(&self, view: &View<'a>) -> bool {
+        let call = view.opened.and_then(|(.., call)| self.call(call));
+        call.is_some_and(|call| {
+            call.operation.pauses().is_some() || !call.operation.looks_after().is_zero()
+        })
+    }
+
+    /// Returns how long the user of a view has paused since a given time. The user pauses after
+    /// items of all streams that the call opened, as [`Operation::pauses`](crate::schedule::Operation::pauses)
+    /// says. During a pause
+    /// the user accepts nothing, even if data has arrived.
     pub fn paused(&self, view: &View<'a>, since: Time) -> Duration {
         let call = view.opened.and_then(|(.., call)| self.call(call));
-        let Some(pause) = call.map(|call| call.operation.pause()).filter(|pause| !pause.is_zero())
-        else {
+        let Some((pause, every)) = call.and_then(|call| call.operation.pauses()) else {
             return Duration::ZERO;
         };
-        let mut items: Vec<Time> =
-            self.parts(view).flat_map(|part| part.delivered.iter().map(|item| item.at)).collect();
+        let items = self.parts(view).flat_map(|part| &part.delivered);
+        let mut items: Vec<_> =
+            items.map(|item| (item.index, item.at, item.bytes.len() as u64)).collect();
         items.sort_unstable();
-        let (_, paused) =
-            items.into_iter().fold((since, Duration::ZERO), |(until, paused), item| {
+        let (mut until, mut paused, mut unpaused) = (since, Duration::ZERO, 0);
+        for (_, item, bytes) in items {
+            unpaused += bytes;
+            if unpaused >= every {
+                unpaused = 0;
                 let goes_on = (item + pause).max(until);
-                (goes_on, paused + goes_on.since(item.max(until)))
-            });
+                paused += goes_on.since(item.max(until));
+                until = goes_on;
+            }
+        }
         paused
     }
 

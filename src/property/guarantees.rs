@@ -137,7 +137,7 @@ impl Guarantees {
             round_trips: 2,
             back_off: Duration::ZERO,
             session: Self::FOREVER,
-            retention: Retention { items: None, piece: None, bytes: None },
+            retention: Retention::ALL,
             around: 0,
             parts: &[],
             closed_retention: Self::FOREVER,
@@ -180,9 +180,15 @@ pub struct Retention {
     pub piece: Option<u64>,
     /// The minimum number of bytes kept; `None` means all.
     pub bytes: Option<u64>,
+    /// Whether a user that pauses, or looks late, can lose what exceeds the retention, even without a
+    /// fault: the protocol does not slow a producer down for its user.
+    pub harms_slow_users: bool,
 }
 
 impl Retention {
+    /// Everything is kept.
+    pub const ALL: Self = Self { items: None, piece: None, bytes: None, harms_slow_users: false };
+
     /// Returns whether part of a backlog with this many items and bytes may have been dropped.
     pub fn is_exceeded(&self, items: u64, bytes: u64) -> bool {
         let pieces = items + self.piece.map_or(0, |piece| bytes / piece);

@@ -9,8 +9,9 @@
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
 //!   is [`inconclusive`].
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
-//!   had a fault, or that much data had been produced before the opening. All parts of the stream's
-//!   whole count together. Alternatively, all parts of its whole had ended so long ago that the
+//!   had a fault, or that much data had been produced before the opening, or its user reads with
+//!   pauses, or late, and the retention [harms slow users](super::guarantees::Retention::harms_slow_users). All
+//!   parts of the stream's whole count together. Alternatively, all parts of its whole had ended so long ago that the
 //!   server had forgotten the whole, and its path had no fault-free interval of length `A` between
 //!   the last end and the time at which it was forgotten.
 //! - (c) An outage (faulty intervals with less than `A` between them) lasted at least as long as
@@ -257,7 +258,8 @@ impl FailureSite<'_> {
         let away = facts.guarantees().detection + facts.guarantees().recovery;
         let justified = exceeds(sum(Self::missed))
             && (path.is_touched(self.asked().before(away), self.at)
-                || exceeds(sum(Self::made_before)));
+                || exceeds(sum(Self::made_before))
+                || facts.guarantees().retention.harms_slow_users && facts.reads_slowly(view));
         if justified { Justification::Justified } else { Justification::Unjustified }
     }
 

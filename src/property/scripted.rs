@@ -58,7 +58,7 @@ fn guarantees() -> Guarantees {
         round_trips: 3,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
-        retention: Retention { items: Some(10), piece: None, bytes: Some(100) },
+        retention: Retention { items: Some(10), bytes: Some(100), ..Retention::ALL },
         around: 0,
         parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),

@@ -180,28 +180,37 @@ impl Operation {
     /// `patience`, after which the user gives it up. Both are written as a duration text or in
     /// milliseconds.
     pub fn wait(&self) -> Duration {
-        self.duration("wait").max(self.duration("patience"))
+        duration(&self.fields, "wait").max(duration(&self.fields, "patience"))
     }
 
-    /// How long the user pauses after each item of the opened stream: the field `pause`, in the
-    /// format of `wait`.
-    pub fn pause(&self) -> Duration {
-        self.duration("pause")
+    /// How long the user pauses while it reads the opened stream, and after how many bytes. A
+    /// field `pause`, in the format of `wait`, means after each item. A field `reads` contains the
+    /// field `pause`, and a size `every`: the user pauses after the item that completes so many
+    /// bytes since the last pause.
+    pub fn pauses(&self) -> Option<(Duration, u64)> {
+        let each = (duration(&self.fields, "pause"), 0);
+        let reads = self.fields.get("reads").and_then(serde_json::Value::as_object).map(|reads| {
+            let every = reads.get("every").and_then(|every| every.as_str());
+            let every = every.and_then(|every| units::read_size(every).ok());
+            (duration(reads, "pause"), every.unwrap_or_default())
+        });
+        Some(reads.unwrap_or(each)).filter(|(pause, _)| !pause.is_zero())
     }
 
     /// How long the user waits before the first read of the opened stream: the field `looks-after`,
     /// in the format of `wait`.
     pub fn looks_after(&self) -> Duration {
-        self.duration("looks-after")
+        duration(&self.fields, "looks-after")
     }
+}
 
-    fn duration(&self, field: &str) -> Duration {
-        match self.fields.get(field) {
-            Some(serde_json::Value::String(text)) => {
-                humantime::parse_duration(text).unwrap_or_default()
-            }
-            Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
-            None => Duration::ZERO,
+/// Reads a duration: a text, or a number of milliseconds. Zero if the field is absent.
+fn duration(fields: &serde_json::Map<String, serde_json::Value>, field: &str) -> Duration {
+    match fields.get(field) {
+        Some(serde_json::Value::String(text)) => {
+            humantime::parse_duration(text).unwrap_or_default()
         }
+        Some(value) => value.as_u64().map(Duration::from_millis).unwrap_or_default(),
+        None => Duration::ZERO,
     }
 }

@@ -50,14 +50,15 @@ use crate::schedule::Plan;
 /// }
 /// ```
 ///
-/// The properties interpret four fields of an operation, if it has them. Each is a duration: a text
-/// such as `"5s"`, or a number of milliseconds.
+/// The properties interpret five fields of an operation, if it has them. A duration is a text such
+/// as `"5s"`, or a number of milliseconds; a size is a text such as `"64KiB"`.
 ///
 /// | field | meaning |
 /// |---|---|
 /// | `wait` | the operation itself takes that long: the bound on its answer counts from the end of the wait |
 /// | `patience` | the user gives the operation up after that long; the bound allows as much time as for `wait` |
 /// | `pause` | the user pauses that long after each item of the stream that the operation opened |
+/// | `reads` | instead of `pause`: a table with a duration `pause` and a size `every`; the user pauses after the item that completes so many bytes since the last pause |
 /// | `looks-after` | the user waits that long before the first read of the stream that the operation opened |
 pub trait Operations:
     Serialize + DeserializeOwned + JsonSchema + fmt::Debug + Clone + Send + 'static

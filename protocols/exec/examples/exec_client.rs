@@ -10,6 +10,10 @@
 //! unknown, and with 2 if its own arguments are invalid. It reports a lost connection, and the
 //! reconnect, on standard error. It gives up if it cannot reconnect within 45 s.
 //!
+//! A reader of the output that pauses (`| less`) makes the command wait, if the server supports it;
+//! otherwise the client fails when the server has dropped output that the reader still needs. When
+//! the reader closes the output (`| head`), the client kills the command and exits with 141.
+//!
 //! The command starts in `/`, and its environment contains only a `PATH`. The protocol cannot
 //! signal the end of an input: a command that reads to the end of its input runs until it is
 //! interrupted.
@@ -75,7 +79,14 @@ async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>>
     };
     let process = client.launch(command).await?;
     let status = tokio::select! {
-        status = print(process.events()) => status?,
+        status = print(process.events()) => match status? {
+            Printed::All(status) => status,
+            Printed::ReaderClosed => {
+                // No one reads the rest. The command may have ended already, or the connection is lost.
+                let _ = process.terminate().await;
+                BROKEN_PIPE
+            }
+        },
         never = notify(client.watch_state()) => match never {},
         never = feed(&process) => match never {},
         never = interrupt(&process) => match never {},
@@ -84,21 +95,42 @@ async fn run(server: Endpoint, argv: Vec<String>) -> Result<i32, Box<dyn Error>>
     Ok(status)
 }
 
-/// Prints the command's output until it ends; returns the command's exit status.
-async fn print(mut events: Events) -> Result<i32, Box<dyn Error>> {
+/// The exit status of a command that a closed output has killed, as shells report it.
+const BROKEN_PIPE: i32 = 128 + 13;
+
+/// How the printing of the output ended.
+enum Printed {
+    /// Everything was printed; the exit status of the command.
+    All(i32),
+    /// The reader closed the output.
+    ReaderClosed,
+}
+
+/// Prints the command's output until the output or its reader ends. It requests the next output
+/// only after the reader has taken the output before.
+async fn print(mut events: Events) -> Result<Printed, Box<dyn Error>> {
     let mut status = 255;
     while let Some(event) = events.next().await {
-        match event {
+        let shown = match event {
             Event::Output { stream: OutputStream::Stderr, bytes, .. } => {
-                show(stderr(), &bytes).await?
+                show(stderr(), &bytes).await
             }
-            Event::Output { bytes, .. } => show(stdout(), &bytes).await?,
-            Event::Exited { code, .. } => status = code,
+            Event::Output { bytes, .. } => show(stdout(), &bytes).await,
+            Event::Exited { code, .. } => {
+                status = code;
+                Ok(())
+            }
             Event::Closed { .. } => break,
             Event::Failed(failure) => return Err(failure.into()),
+        };
+        match shown {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(Printed::ReaderClosed);
+            }
+            shown => shown?,
         }
     }
-    Ok(status)
+    Ok(Printed::All(status))
 }
 
 async fn show(mut out: impl AsyncWrite + Unpin, bytes: &[u8]) -> io::Result<()> {

@@ -6,7 +6,8 @@
 //! `environment/info` and `environment/status`. The server confines a command to the sandbox
 //! that the client wants (on Linux), or refuses to start it. It confines requests for files in the
 //! same way. It answers the other later methods as unknown.
-//! Relays and their encryption are not implemented.
+//! Relays and their encryption are not implemented. The crate extends the protocol by flow control
+//! ([`wire::flow`]), which is used only between a client and a server that both announce it.
 //!
 //! - [`wire`]: the messages between client and server.
 //! - [`limits`]: every size and deadline.

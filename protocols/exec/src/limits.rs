@@ -16,6 +16,8 @@ pub(crate) fn without_deadline(limits: WireLimits) -> WireLimits {
     WireLimits { pong_deadline: EVER, write_deadline: EVER, ..limits }
 }
 
+use crate::wire::flow::FlowWindow;
+
 /// The limits of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
@@ -45,9 +47,11 @@ pub struct ClientLimits {
     /// How long a lower number may be missing, while connected, before the client reads it from the
     /// server.
     pub gap_wait: Duration,
-    /// How many events of one process the client keeps for its subscribers.
+    /// How many events of one process the client keeps for its subscribers. Beyond that, the slowest
+    /// subscriber slows its process down, or the client reads the events again later: see
+    /// [`client`](crate::client#slow-subscribers).
     pub log_events: usize,
-    /// How many bytes of output these events may hold.
+    /// How many bytes of output these events may hold. A single event always fits.
     pub log_bytes: usize,
     /// How often the client retries a read that the server refused for a transient reason.
     pub read_retries: u32,
@@ -88,6 +92,15 @@ impl Default for ClientLimits {
     }
 }
 
+impl ClientLimits {
+    /// Returns the window that the client offers for flow control: what its log holds, besides the
+    /// exit and the close.
+    pub fn flow_window(&self) -> FlowWindow {
+        let (bytes, events) = (self.log_bytes as u64, self.log_events as u64);
+        FlowWindow { window_bytes: bytes, window_chunks: events.saturating_sub(2) }
+    }
+}
+
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerLimits {
@@ -108,6 +121,9 @@ pub struct ServerLimits {
     pub retained_bytes: usize,
     /// How many chunks of output each process retains.
     pub retained_chunks: usize,
+    /// Whether the server controls the flow of each process if the client supports it: see
+    /// [`flow`](crate::wire::flow).
+    pub flow_control: bool,
     /// How many events of one process may wait to be sent while a client is attached. Beyond that
     /// the server stops reading the process's output.
     pub outbound_queue: usize,
@@ -159,6 +175,7 @@ impl Default for ServerLimits {
             closed_retention: eighty,
             retained_bytes: 1 << 20,
             retained_chunks: 50_000,
+            flow_control: true,
             outbound_queue: 128,
             stdin_bytes: 256 << 10,
             write_ids: 4096,
@@ -175,5 +192,23 @@ impl Default for ServerLimits {
             file_bytes: 11 << 20,
             directory_entries: 50_000,
         }
+    }
+}
+
+/// The smallest window for flow control. A process with a smaller one would wait for its client
+/// after every few chunks, so the server does not control its flow.
+const LEAST_WINDOW: FlowWindow = FlowWindow { window_bytes: 64 << 10, window_chunks: 256 };
+
+impl ServerLimits {
+    /// Returns the window for flow control with a client that offers this one: at most what the
+    /// server retains of a process. `None` if the server does not control the flow.
+    pub fn flow_window(&self, offered: FlowWindow) -> Option<FlowWindow> {
+        let window = FlowWindow {
+            window_bytes: offered.window_bytes.min(self.retained_bytes as u64),
+            window_chunks: offered.window_chunks.min(self.retained_chunks as u64),
+        };
+        let is_enough = window.window_bytes >= LEAST_WINDOW.window_bytes
+            && window.window_chunks >= LEAST_WINDOW.window_chunks;
+        (self.flow_control && is_enough).then_some(window)
     }
 }

@@ -116,11 +116,7 @@ impl Subject for Counter {
             // silent for half its timeout before the client gives it up.
             back_off: client.back_off_max + client.attempt_timeout / 2,
             session: server.session_lifetime,
-            retention: Retention {
-                items: Some(server.retained_items as u64),
-                piece: None,
-                bytes: None,
-            },
+            retention: Retention { items: Some(server.retained_items as u64), ..Retention::ALL },
             closed_retention: server.closed_retention,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: vec![

@@ -1,7 +1,12 @@
 //! Follows the events of a process to their end, and records them.
 
+use std::time::Duration;
+
+use tokio::time::sleep;
+
 use super::answers::{ExecFailure, ExecObservation};
-use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
+use super::operations::ReadingPace;
+use crate::history::{Data, Ending, ProcessOutcome, Stream};
 use crate::subject::Recorder;
 use reknit_exec::client::{Event, Failure, Process};
 use reknit_exec::wire::process::OutputStream;
@@ -46,13 +51,25 @@ pub(super) fn part(name: &str, stream: OutputStream) -> Stream {
     Stream::from(format!("{name}/{}", stream.name()).as_str())
 }
 
+/// How a user follows a process.
+#[derive(Clone, Copy)]
+pub(super) struct FollowOptions {
+    /// The delay before the user subscribes to the events.
+    pub(super) looks_after: Duration,
+    /// How slowly the user reads them; `None`: at once.
+    pub(super) reads: Option<ReadingPace>,
+}
+
 /// Records the events of a process up to the last one, and then queries its ending once more.
-///
-/// A user that starts to follow late may lag too far behind. That failure is the user's own fault,
-/// so the record also notes that the user gave up.
-pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, call: Call) {
+pub(super) async fn follow(
+    process: Process,
+    parts: Parts,
+    record: Recorder,
+    manner: FollowOptions,
+) {
+    sleep(manner.looks_after).await;
     let mut events = process.events();
-    let (mut last, mut exit) = (0, None);
+    let (mut last, mut exit, mut unpaused) = (0, None, 0);
     while let Some(event) = events.next().await {
         let seq = match &event {
             Event::Output { seq, .. } | Event::Exited { seq, .. } | Event::Closed { seq, .. } => {
@@ -68,7 +85,12 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
         }
         match event {
             Event::Output { stream, bytes, via, .. } => {
+                unpaused += bytes.len() as u64;
                 record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
+                if let Some(pace) = manner.reads.filter(|pace| unpaused >= pace.every.0) {
+                    unpaused = 0;
+                    sleep(pace.pause.0).await;
+                }
             }
             Event::Exited { code, .. } if exit.is_some() => {
                 record.observed(&parts.whole, ExecObservation::ExitAgain { code })
@@ -100,11 +122,8 @@ pub(super) async fn follow(process: Process, parts: Parts, record: Recorder, cal
                         ExecObservation::GapFrom { event: next, after: last },
                     );
                 }
-                if failure == Failure::Lagged && last == 0 {
-                    parts.all().for_each(|part| record.gave_up(Some(part), call));
-                }
                 parts.end(&record, |_| failed(&failure));
-                let again = process.failure().filter(|_| failure != Failure::Lagged);
+                let again = process.failure();
                 parts.end(&record, |_| failed(again.as_ref().unwrap_or(&failure)));
             }
         }

@@ -151,11 +151,7 @@ impl Subject for Exec {
             // before it is given up, because TCP's retransmission pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,
             session: server.detached_lifetime,
-            retention: Retention {
-                items: Some(server.retained_chunks as u64),
-                piece: Some(KEPT),
-                bytes: Some(server.retained_bytes as u64),
-            },
+            retention: retention(&client, &server),
             around: network_fault::AROUND as u64,
             parts: follow::PARTS,
             closed_retention: closed_retention(&client, &server),
@@ -167,6 +163,9 @@ impl Subject for Exec {
                 ("sessions", server.sessions as u64),
                 ("held-back-events", client.reorder_events as u64),
                 ("held-back-bytes", client.reorder_bytes as u64),
+                // The log, the answer to a read, and the exit, the close or a failure.
+                ("kept-events", (client.log_events + server.retained_chunks + 3) as u64),
+                ("kept-bytes", (client.log_bytes + server.retained_bytes + 2 * CHUNK) as u64),
             ],
             settle: detection
                 + server.detached_lifetime
@@ -182,6 +181,20 @@ impl Subject for Exec {
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         Box::new(WebSocket::new(label::label))
+    }
+}
+
+/// What the server keeps of a stream: everything if it controls the flow. Otherwise a user that
+/// reads slowly can lose output, even without a fault.
+fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
+    if server.flow_window(client.flow_window()).is_some() {
+        return Retention::ALL;
+    }
+    Retention {
+        items: Some(server.retained_chunks as u64),
+        piece: Some(KEPT),
+        bytes: Some(server.retained_bytes as u64),
+        harms_slow_users: true,
     }
 }
 

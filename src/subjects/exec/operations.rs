@@ -36,6 +36,9 @@ pub enum ExecOperation {
         /// How long the user waits for the start before giving up; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         patience: Option<WrittenDuration>,
+        /// How slowly the user reads the events; default: at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reads: Option<ReadingPace>,
     },
     /// Reads the output of a process after an event, and waits if there is none yet.
     #[serde(rename_all = "kebab-case")]
@@ -122,6 +125,16 @@ pub enum ExecOperation {
     },
 }
 
+/// How slowly a user reads the output of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct ReadingPace {
+    /// How long the user pauses.
+    pub pause: WrittenDuration,
+    /// The number of bytes of output after which the user pauses.
+    pub every: Size,
+}
+
 /// The event after which a read asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "this must be the number of an event, or \"last-received\"")]
@@ -188,10 +201,18 @@ impl Operations for ExecOperation {
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
         let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
         let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
+        // The slowest reader needs some seconds for the output of most processes.
+        let reads = prop_oneof![5 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
+            .prop_map(|(ms, bytes)| Some(ReadingPace { pause: WrittenDuration(Duration::from_millis(ms)), every: Size(bytes) }))];
         // Occasionally selects a process that no table declares, so that the launch fails.
         let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
-        let start =
-            (launched, prop_oneof![5 => Just(false), 1 => Just(true)], looks_after, patience);
+        let start = (
+            launched,
+            prop_oneof![5 => Just(false), 1 => Just(true)],
+            looks_after,
+            patience,
+            reads,
+        );
         let after = prop_oneof![
             1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
         ];
@@ -217,7 +238,7 @@ impl Operations for ExecOperation {
         let requests = select(vec![20, 150, 300]);
         // Each strategy is boxed, because the selection moves large strategy trees often.
         prop_oneof![
-            5 => start.prop_map(|(process, tty, looks_after, patience)| Self::Start { process, tty, looks_after, patience }).boxed(),
+            5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads }).boxed(),
             5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
                 let patience = unread.contains(&process).then_some(NO_READER);
                 Self::Write { process, bytes, patience }
@@ -270,6 +291,7 @@ mod tests {
         for value in [
             json!({ "start": { "process": "p1" } }),
             json!({ "start": { "process": "p1", "tty": true, "looks-after": "3s", "patience": "10ms" } }),
+            json!({ "start": { "process": "p1", "reads": { "pause": "1s", "every": "4KiB" } } }),
             json!({ "read": { "process": "p1", "after": 3, "max-bytes": "1B", "wait": "5s" } }),
             json!({ "read": { "process": "p1", "after": "last-received", "wait": "5s" } }),
             json!({ "read-all": { "process": "p1", "page": "64KiB", "wait": "20s" } }),

@@ -230,7 +230,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "processes_fail_truly",
-        doc: "a process fails because of a gap or a slow subscriber only if its output exceeded the retention, and never because of contradictory data",
+        doc: "a process fails because of a gap only if its output exceeded the retention, and never because of a slow subscriber or contradictory data",
         kinds: repair::PROCESSES_FAIL_TRULY,
         check: repair::processes_fail_truly,
     },

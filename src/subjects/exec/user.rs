@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::answers::{ExecFailure, Read};
 use super::body::{self, BodyReadOptions, BodyRequest};
-use super::follow::{self, Parts};
+use super::follow::{self, FollowOptions, Parts};
 use super::operations::{After, ExecOperation};
 use super::transfer_time;
 use super::web::{self, WebSetup};
@@ -133,14 +133,10 @@ impl ExecUser {
 
     fn perform(&mut self, call: Call, operation: ExecOperation) {
         match operation {
-            ExecOperation::Start { process, tty, looks_after, patience } => {
-                self.start(
-                    call,
-                    process,
-                    tty,
-                    looks_after.0,
-                    patience.map_or(Duration::MAX, |span| span.0),
-                );
+            ExecOperation::Start { process, tty, looks_after, patience, reads } => {
+                let manner = FollowOptions { looks_after: looks_after.0, reads };
+                let patience = patience.map_or(Duration::MAX, |span| span.0);
+                self.start(call, process, tty, manner, patience);
             }
             ExecOperation::Read { process, after, max_bytes, wait } => {
                 self.with(call, &process, move |process, _| async move {
@@ -237,7 +233,7 @@ impl ExecUser {
         call: Call,
         process: String,
         tty: bool,
-        looks_after: Duration,
+        manner: FollowOptions,
         patience: Duration,
     ) {
         let times = {
@@ -260,10 +256,7 @@ impl ExecUser {
                     parts.all().for_each(|part| record.opened(part, call));
                     let mut following = JoinSet::new();
                     let (events, copy) = (handle.clone(), parts.clone());
-                    following.spawn(async move {
-                        sleep(looks_after).await;
-                        follow::follow(events, copy, record, call).await;
-                    });
+                    following.spawn(follow::follow(events, copy, record, manner));
                     let held = StartedProcess { process: handle, parts, _following: following };
                     let mut all = started.all();
                     let newest = all.entry(process).or_default();

@@ -29,6 +29,9 @@ pub(super) enum Command {
     Release(Key),
     /// The caller that started the process was dropped before it received the process.
     Abandon(Key),
+    /// The subscribers of the process have made progress: its log has room again, or a report to
+    /// the server is due.
+    Progress(Key),
     /// The reader of the HTTP body with this number was dropped.
     Forget(u64),
     /// Registers a watch for files, before its request.
@@ -46,7 +49,8 @@ pub(super) enum Command {
 }
 
 /// The channel of commands. It is unbounded because `drop` of a handle cannot wait. Permits bound
-/// the calls; the number of handles bounds the other commands.
+/// the calls; the number of handles bounds the other commands. Each log sends its next
+/// [`Command::Progress`] only after the last one was handled.
 pub(super) type Commands = mpsc::UnboundedSender<Command>;
 
 /// How a call is handled if its connection dies after the call was sent.

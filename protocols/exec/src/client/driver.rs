@@ -91,7 +91,7 @@ impl Driver {
         let due = self.core.due();
         tokio::select! {
             biased;
-            reported = self.reports.recv() => {
+            reported = self.reports.recv(), if !(defect!(SlowUserStopsConnection) && self.core.is_held()) => {
                 if let Some(reported) = reported {
                     self.on_report(reported);
                 }

@@ -75,9 +75,10 @@ pub enum Failure {
     /// The server could not observe the process to its end.
     #[error("the server lost the process: {0}")]
     Unwatched(String),
-    /// The subscriber fell behind the length of the log. Only this subscriber misses events.
-    #[error("the subscriber is too slow")]
-    Lagged,
+    /// The subscription began when the client no longer kept the first event. Only this
+    /// subscription fails.
+    #[error("the client no longer keeps the first event")]
+    NotKept,
     /// The handle belongs to an older process, and a newer process has taken its id.
     #[error("the id belongs to a newer process")]
     Superseded,

@@ -75,7 +75,15 @@ impl CommandChannel {
     pub(super) fn process(&self, id: &str) -> (Key, Arc<Log>) {
         let serial = self.shared.serials.fetch_add(1, Ordering::Relaxed);
         let room = LogLimits { events: self.limits.log_events, bytes: self.limits.log_bytes };
-        (Key { id: id.into(), serial }, Arc::new(Log::new(room)))
+        let key = Key { id: id.into(), serial };
+        let (commands, own) = (self.commands.downgrade(), key.clone());
+        let progress = move || {
+            if let Some(commands) = commands.upgrade() {
+                // If the driver has ended, the log has no use for room.
+                let _ = commands.send(Command::Progress(own.clone()));
+            }
+        };
+        (key, Arc::new(Log::new(room, progress)))
     }
 
     /// Sends a request to the server and waits for the answer, for at most the call timeout plus

@@ -33,6 +33,28 @@
 //! | `read_block`, `write_block`, `close` of an open file | wait, then are refused: the file is closed | fail |
 //! | a watch for files | | fails at once |
 //!
+//! # Slow subscribers
+//!
+//! The client keeps a bounded log of each process. The slowest subscriber decides what the log must
+//! keep; it never misses an event silently, and it never delays another process or a call. Before
+//! the first subscription the client keeps the events for it, and after the last one was dropped it
+//! keeps the newest. So drop a subscription to let a process run whose output is not needed.
+//!
+//! What happens when a log is full depends on the server. The client learns in the handshake which
+//! server it has.
+//!
+//! | server | when a subscriber is slow | what is complete |
+//! |---|---|---|
+//! | with [flow control](crate::wire::flow) | the server holds the process until the subscriber has caught up, also while no connection is attached | all output, while the session lives |
+//! | codex 0.169.0, and others | the client drops live events, and reads them from the server when half of the log is free | all output that the server still retains then; otherwise the process fails with [`Failure::Gap`] |
+//!
+//! TCP offers back-pressure only for the whole connection: a slow subscriber would delay every
+//! other process, every answer and every pong. A client that reads dropped events later needs a
+//! server that keeps them, and a server with bounded retention keeps them only if it knows what was
+//! consumed. Therefore the client reports what its subscribers have read, and the server holds a
+//! process that is a window ahead of the report. A report counts events, not connections, so it is
+//! still true after a recovery. The server's retention is the window, so every cut can be repaired.
+//!
 //! # Improvements over the upstream client
 //!
 //! - The client drops early events beyond the bounds and reads them again. Upstream fails the
@@ -43,6 +65,7 @@
 //! - After the answer "transport closed", the client recovers with backoff. Upstream retries in a
 //!   loop.
 //! - If another connection has the session, the client recovers once. Upstream fails every process.
+//! - A slow subscriber does not delay other processes. With this crate's server it loses nothing.
 //! - Write ids begin with a random prefix, so a second client of the same session does not use the
 //!   same ids.
 

@@ -26,4 +26,9 @@ pub struct ClientResources {
     pub held_back_events: usize,
     /// The bytes of these events: the maximum over all processes.
     pub held_back_bytes: usize,
+    /// Events that the client keeps for the subscribers of a process: the maximum over all
+    /// processes that it follows.
+    pub kept_events: usize,
+    /// The bytes of output of these events: the maximum over all processes that it follows.
+    pub kept_bytes: usize,
 }

@@ -41,8 +41,8 @@ const PIECE: usize = 64 * 1024;
 ///
 /// Errors carry a [`Failure`], and repeated calls return the same error. `BrokenPipe`: the process
 /// does not read its input, or has exited. [`Failure::Unanswered`]: the process has not read for
-/// `call_wait`, and the server's input buffer for it is full. [`Failure::Lagged`]: the reader fell
-/// behind the length of the client's log; a slow reader does not block the process.
+/// `call_wait`, and the server's input buffer for it is full. [`Failure::NotKept`]: the stream
+/// was created after the client had dropped the first events of the process.
 pub struct Stdio {
     process: Process,
     reading: Reading,

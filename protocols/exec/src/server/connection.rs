@@ -32,6 +32,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::fetch::Fetches;
 use super::files::FileRequests;
+use super::flow;
 use super::lobby::LobbyPlace;
 use super::log::{EntryKind, LogEntry};
 use super::peer::Peer;
@@ -352,7 +353,8 @@ impl ConnectionTask {
             Err(error) => return Ok(Err(error.into())),
         };
         let resumed = params.resume_session_id.is_some();
-        let line = ClientConnection { wake: self.wake.clone(), signs: self.link.signs() };
+        let window = params.reknit_flow.and_then(|offered| self.shared.limits.flow_window(offered));
+        let line = ClientConnection { wake: self.wake.clone(), signs: self.link.signs(), window };
         let kept = match self.shared.attach(params.resume_session_id, self.conn, peer, line) {
             Ok(kept) => kept,
             Err(refusal) => {
@@ -370,6 +372,7 @@ impl ConnectionTask {
         let result = InitializeResult {
             session_id: kept.id.clone(),
             environment_info: Some(self.shared.description.clone()),
+            reknit_flow: window.map(flow::reports),
         };
         Ok(Ok(RequestOutcome::Answered(response_text(id, &result))))
     }

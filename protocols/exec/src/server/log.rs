@@ -94,6 +94,12 @@ impl ServerLog {
         self.next
     }
 
+    /// Returns the number and the size of the kept chunks after this event.
+    pub(super) fn behind(&self, seq: u64) -> (usize, usize) {
+        let chunks = self.output.since(seq.saturating_add(1));
+        (chunks.len(), chunks.map(|(_, (_, bytes))| bytes.len()).sum())
+    }
+
     pub(super) fn exited(&self) -> bool {
         self.exit.is_some()
     }

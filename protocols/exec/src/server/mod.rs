@@ -1,7 +1,8 @@
 //! The server: it keeps sessions and their processes, and attaches connections to them.
 //!
 //! - `log`, `stdin`: the output and the input of one process. `write_ids`: the writes that its
-//!   client may repeat. `process`: both, and the pending
+//!   client may repeat. `flow`: how much of the output its client has not consumed. `process`: all of
+//!   them, and the pending
 //!   actions of its task. `session`: the attached connection, and all state that must change
 //!   together with it. These modules use no clock, socket or task.
 //! - `lifecycle`: the task of one process. `registry`: the sessions, and when each expires.
@@ -30,6 +31,8 @@
 //!   more.
 //! - A bounded read reports exit and close only when it reaches them.
 //! - A flood of output does not delay answers or other processes.
+//! - If the client supports it, it holds a process whose output the client does not consume, and
+//!   evicts no output that the client needs ([`flow`](crate::wire::flow)).
 //!
 //! The server does not authenticate clients (the 122 random bits of a session id are the only
 //! secret) and does not encrypt. It limits what a process may do only as far as its client asks for it,
@@ -52,6 +55,7 @@ mod denial;
 mod description;
 mod fetch;
 mod files;
+mod flow;
 mod lifecycle;
 mod lobby;
 mod log;

@@ -13,10 +13,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::denial;
+use super::flow::Unconsumed;
 use super::log::{LoggedExit, ServerLog};
 use super::stdin::Stdin;
 use super::write_ids::WriteAnswer;
 use crate::limits::ServerLimits;
+use crate::wire::flow::FlowWindow;
 use crate::wire::process::OutputStream;
 use crate::wire::sandbox::SandboxType;
 
@@ -70,6 +72,8 @@ pub(super) struct RetainedProcess {
     ended: Option<Box<dyn Child>>,
     /// Whether the server has paused reading the output of the process.
     pub(super) paused: bool,
+    /// The output that the client has not consumed; `None` if the flow is not controlled.
+    pub(super) flow: Option<Unconsumed>,
     /// Wakes the task of the process.
     wake: watch::Sender<()>,
     /// When the process exited. Only a defect uses it.
@@ -111,6 +115,7 @@ impl RetainedProcess {
             terminated: false,
             ended: None,
             paused: false,
+            flow: None,
             wake: watch::Sender::new(()),
             exited_at: None,
         }
@@ -132,7 +137,26 @@ impl RetainedProcess {
 
     /// Appends output. Returns the number of the newest chunk that was evicted to make room.
     pub(super) fn produced(&mut self, stream: OutputStream, bytes: Bytes) -> Option<u64> {
+        if let Some(flow) = &mut self.flow {
+            flow.add(bytes.len());
+        }
         self.log.output(stream, bytes)
+    }
+
+    /// Whether flow control lets the process print.
+    pub(super) fn may_print(&self, window: Option<FlowWindow>) -> bool {
+        let controlled = self.flow.zip(window);
+        controlled.is_none_or(|(flow, window)| flow.has_room(window, self.open, self.paused))
+    }
+
+    /// Records how far the client has consumed the output. `None`: the client consumes nothing
+    /// more, and the process continues without flow control.
+    pub(super) fn consumed(&mut self, seq: Option<u64>) {
+        match (&mut self.flow, seq) {
+            (Some(flow), Some(seq)) => flow.consumed(seq, &self.log),
+            _ => self.flow = None,
+        }
+        self.resume();
     }
 
     /// Records the end of an output stream.

@@ -22,6 +22,7 @@ use super::restrictions;
 use super::session::Reading;
 use super::start;
 use crate::wire::environment::{EnvironmentStatus, EnvironmentStatusResult};
+use crate::wire::flow::{ConsumedParams, ConsumedResult};
 use crate::wire::http::HttpParams;
 use crate::wire::process::{
     ReadParams, Signal, SignalParams, SignalResult, StartParams, StartResult, TerminateParams,
@@ -106,6 +107,7 @@ impl ConnectionTask {
             }
             method::START => self.start(kept, start::read_params(params)?),
             method::READ => self.read(kept, id, read(params)?),
+            method::CONSUMED => self.consumed(kept, id, read(params)?),
             method::WRITE => self.write(kept, id, read(params)?),
             method::SIGNAL => self.signal(kept, id, read(params)?),
             method::TERMINATE => self.terminate(kept, id, read(params)?),
@@ -170,6 +172,17 @@ impl ConnectionTask {
             until: Instant::now() + wait,
             seen: None,
         }))
+    }
+
+    fn consumed(
+        &mut self,
+        kept: &RetainedSession,
+        id: &RequestId,
+        params: ConsumedParams,
+    ) -> Result<RequestOutcome, RequestError> {
+        let process = process_id(&params.process_id)?;
+        kept.core().consumed(self.conn, &process, params.seq)?;
+        Ok(answered(id, &ConsumedResult {}))
     }
 
     fn write(

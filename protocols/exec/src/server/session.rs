@@ -18,8 +18,10 @@
 //! While a connection is attached, no unsent event is lost. The server pauses reading the output of
 //! a process if too many of its events wait, or if its next chunk would evict an unsent one. (The
 //! process then blocks when its pipe is full.) Reading continues when there is room for half of the
-//! limit. After a resume, the same applies to output retained from before the resume, until the
-//! client has read it or the grace period is over. A detach resumes reading for all processes.
+//! limit. Flow control also pauses a process, until the client has consumed enough of its output:
+//! [`flow`](crate::wire::flow). After a resume, the same applies to output retained from before the resume, until the
+//! client has read it or the grace period is over. A detach resumes reading for all processes, except
+//! that a process with flow control stays within its window.
 //!
 //! # How long a closed process is kept
 //! A closed process is kept at least until its close was sent. While no connection is attached, it
@@ -53,6 +55,7 @@ use tokio::time::Instant;
 use super::process::{ProcessId, RetainedProcess, Run, StartId};
 use super::request_error::RequestError;
 use crate::limits::ServerLimits;
+use crate::wire::flow::FlowWindow;
 
 mod requests;
 mod tasks;
@@ -71,6 +74,8 @@ pub(super) struct Session {
     /// When a connection last tried to attach, successfully or not.
     last_attach_attempt: Instant,
     processes: BTreeMap<ProcessId, RetainedProcess>,
+    /// The window of the last attached connection.
+    window: Option<FlowWindow>,
     starts: u64,
     /// When the session would have expired after its first detachment. Only a defect uses it.
     first_until: Option<Instant>,
@@ -83,6 +88,8 @@ pub(super) struct ClientConnection {
     pub(super) wake: Arc<Notify>,
     /// The time of the client's last sign of life.
     pub(super) signs: watch::Receiver<Instant>,
+    /// The window for flow control, if client and server agreed on one.
+    pub(super) window: Option<FlowWindow>,
 }
 
 /// The state of an attachment: everything that the session has yet to send to the attached
@@ -159,6 +166,7 @@ impl Session {
     ) -> Self {
         Self {
             limits,
+            window: line.window,
             attachment: Attachment::new(by, Outgoing::new(line, now)),
             last_attach_attempt: now,
             processes: BTreeMap::new(),
@@ -174,21 +182,29 @@ impl Session {
         line: ClientConnection,
         now: Instant,
     ) -> Result<(), Refused<ConnId>> {
+        let window = line.window;
         let mut owed = Outgoing::new(line, now);
         owed.grace = now + self.limits.catch_up_grace;
         for (id, process) in self.processes.iter().filter(|(_, process)| !process.closed()) {
             owed.cursors.insert(id.clone(), process.log.next());
-            owed.unread.insert(id.clone(), 0);
+            owed.unread.insert(id.clone(), process.flow.map_or(0, |flow| flow.consumed + 1));
         }
         if defect!(AttachSteals) {
             let lease = Lease::begin(now, self.limits.detached_lifetime);
             self.attachment.detach(self.attachment.by().unwrap_or(by), lease);
         }
         self.last_attach_attempt = now; // also if the attach fails: the client may have missed earlier events
-        self.attachment.attach(by, owed, now)
+        self.attachment.attach(by, owed, now)?;
+        self.window = window;
+        if window.is_none() {
+            // This client reports nothing, so nothing may wait for its reports.
+            self.processes.values_mut().for_each(|process| process.consumed(None));
+        }
+        Ok(())
     }
 
-    /// Detaches a connection that has ended, and resumes all paused processes. Does nothing unless
+    /// Detaches a connection that has ended, and resumes the paused processes, except those that
+    /// flow control holds. Does nothing unless
     /// this connection is attached; returns whether it was.
     pub(super) fn detach(&mut self, by: ConnId, now: Instant) -> bool {
         let lifetime = self.limits.detached_lifetime;

@@ -6,12 +6,14 @@
 //! - [`session`], [`process`], [`files`], [`http`]: parameters and results of the families of methods.
 //!   [`environment`]: the server's machine, and the variables of a process; [`sandbox`]: what a
 //!   process may not do.
+//! - [`flow`]: flow control for each process, an extension that both sides announce.
 //! - [`code`]: the error codes. [`method`]: the names of methods.
 //! - [`Base64`]: the encoding of bytes in JSON. [`Directory`]: a path or a `file:` URI.
 //!   [`FilePath`]: a `file:` URI.
 //!
 //! The names on the wire are those of the codex exec-server of June 2026, and those that 0.169.0
-//! added. Unknown fields are skipped, as that server does, because later versions of it add fields.
+//! added, and those of [`flow`], which begin with `reknit`. Unknown fields are skipped, as that server
+//! does, because later versions of it add fields.
 
 mod base64;
 mod directory;
@@ -19,6 +21,7 @@ mod file_path;
 
 pub mod environment;
 pub mod files;
+pub mod flow;
 pub mod http;
 pub mod process;
 pub mod sandbox;
@@ -71,6 +74,8 @@ pub mod method {
     pub const SIGNAL: &str = "process/signal";
     /// Kills a process.
     pub const TERMINATE: &str = "process/terminate";
+    /// Reports how much output of a process the client has consumed: see [`flow`](super::flow).
+    pub const CONSUMED: &str = "reknit/consumed";
     /// A process printed output (a notification from the server).
     pub const OUTPUT: &str = "process/output";
     /// A process exited (a notification from the server).

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::DirectoryForm;
+use super::flow::{FlowReports, FlowWindow};
 
 /// The parameters of `initialize`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +15,9 @@ pub struct InitializeParams {
     /// The session to resume; without it, the server opens a new session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_session_id: Option<String>,
+    /// The window of a client that supports flow control.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reknit_flow: Option<FlowWindow>,
 }
 
 /// The result of `initialize`.
@@ -26,6 +30,9 @@ pub struct InitializeResult {
     /// client can work with a server whose description it does not understand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment_info: Option<Value>,
+    /// Present if the server controls the flow of processes on this connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reknit_flow: Option<FlowReports>,
 }
 
 impl InitializeResult {

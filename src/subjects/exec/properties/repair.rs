@@ -25,7 +25,6 @@ kinds! {
 kinds! {
     pub(super) PROCESSES_FAIL_TRULY;
     NOT_TRUE = "not-true": "{subject:}it failed ({why}), but this reason is false {moment}";
-    HAS_ROOM = "has-room": "{subject:}it failed ({reason}), but the server can retain all output that the process printed {moment}";
 }
 
 kinds! {
@@ -86,13 +85,13 @@ pub(super) fn refusals_pass(cx: &CheckContext<'_>) -> Vec<Violation> {
 }
 
 /// The reason for which a process fails is true: a server that is not a puppet does not contradict
-/// itself, no event is missing if the retention could hold the whole output, and a subscriber is
-/// too slow only if the output exceeded its buffer.
+/// itself, no event is missing if the retention could hold the whole output, and the client keeps
+/// the events for a subscriber, however slow.
 pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let (kept, retention) = (limits(cx), cx.guarantees.retention);
+    let retention = cx.guarantees.retention;
     let (mut items, mut bytes) = (0, 0);
     let mut found = Vec::new();
     for event in judged(cx) {
@@ -118,17 +117,17 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
                     ));
                 }
             }
+            // Every user subscribes once, so the client must have kept the first event for it.
             EventKind::StreamEnded { stream, ending: Ending::Failed { reason } }
-                if ExecFailure::is(reason, &Failure::Lagged)
-                    && items < kept.log_events
-                    && bytes < kept.log_bytes =>
+                if ExecFailure::is(reason, &Failure::NotKept) =>
             {
+                let data = fields! { why: reason };
                 found.push(Violation::new(
                     "processes_fail_truly",
                     stream,
                     event.at,
-                    &HAS_ROOM,
-                    fields! { reason },
+                    &NOT_TRUE,
+                    data,
                 ));
             }
             _ => {}

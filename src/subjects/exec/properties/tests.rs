@@ -640,11 +640,11 @@ fn a_process_fails_for_a_reason_that_is_true() {
     let contradiction =
         process_failed(tight(started()), 2_000, "the server contradicts itself about the process");
     assert_eq!(violations(&contradiction, processes_fail_truly).len(), 1);
-    let slow = started().failed_stream("p1", 2_000, ExecFailure(Failure::Lagged));
+    let slow = started().failed_stream("p1", 2_000, ExecFailure(Failure::NotKept));
     assert_eq!(
         violations(&slow, processes_fail_truly),
         [
-            "p1: it failed (the subscriber is too slow), but the server can retain all output that the process printed (at 2.000 s)"
+            "p1: it failed (the client no longer keeps the first event), but this reason is false (at 2.000 s)"
         ]
     );
     let refused =

@@ -27,6 +27,8 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.process-failed", &["process", "why"], "the client failed one process"),
     milestone("exec.client.read-refused", &["process", "code"], "the server refused a read of the client"),
     milestone("exec.client.reorder-overflow", &["process", "seq"], "the client dropped an early event because its buffer was full, and will read it again"),
+    milestone("exec.client.log-full", &["process"], "the client dropped an event because its log for the subscribers was full, and will read it again"),
+    milestone("exec.client.log-has-room", &["process"], "half of a log that was full is free: the client reads the events that it dropped"),
     milestone("exec.client.renounced", &["generation", "conn"], "the server reported a connection as closed or not attached"),
     milestone("exec.client.late-message", &["generation"], "the client received a message of a generation that is not current"),
     milestone("exec.client.late-close", &["generation"], "a generation ended that is not current"),

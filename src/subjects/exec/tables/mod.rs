@@ -31,4 +31,6 @@ pub const CLIENT_RESOURCES: &[Gauge<client::ClientResources>] = &[
     ("endings", |resources| resources.endings as u64),
     ("held-back-events", |resources| resources.held_back_events as u64),
     ("held-back-bytes", |resources| resources.held_back_bytes as u64),
+    ("kept-events", |resources| resources.kept_events as u64),
+    ("kept-bytes", |resources| resources.kept_bytes as u64),
 ];

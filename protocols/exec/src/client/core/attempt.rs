@@ -120,7 +120,11 @@ impl Core {
         connection.conn = conn;
         let until = recovery.cap(now, self.limits.initialize_timeout);
         *progress = Progress::Initializing { until, early: VecDeque::new() };
-        let params = InitializeParams { client_name: CLIENT_NAME.into(), resume_session_id };
+        let params = InitializeParams {
+            client_name: CLIENT_NAME.into(),
+            resume_session_id,
+            reknit_flow: Some(self.limits.flow_window()),
+        };
         self.request(method::INITIALIZE, &params, InFlight::Initialize);
     }
 
@@ -156,6 +160,7 @@ impl Core {
         };
         if let Some(connection) = self.connection() {
             connection.directories = result.directory_form();
+            connection.flow = result.reknit_flow;
         }
         let session = result.session_id;
         match &self.session {
@@ -165,6 +170,7 @@ impl Core {
             _ => {
                 self.session = Some(session);
                 self.send(Message::notification(method::INITIALIZED, &Initialized {}));
+                self.report_all();
                 self.catch_up(now);
             }
         }
@@ -189,10 +195,10 @@ impl Core {
         }
     }
 
-    /// Reads the missed events of every process. It sends all reads at once, so a slow answer does
+    /// Reads the missed events of every process whose log has room for them. It sends all reads at once, so a slow answer does
     /// not delay the other processes.
     fn catch_up(&mut self, now: Instant) {
-        let owed: BTreeSet<Arc<str>> = self.running().collect();
+        let owed: BTreeSet<Arc<str>> = self.owed().collect();
         let next_until = now + self.limits.initialize_timeout;
         let Phase::Recovering { step: Step::Attempting { connection, progress }, .. } =
             &mut self.phase
@@ -306,6 +312,7 @@ impl Core {
     fn abort_requests(&mut self, conn: u64, in_flight: BTreeMap<i64, InFlight>) {
         self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
+        self.releases.connection_lost();
         self.bodies.connection_lost();
         self.watches.clear();
         for (id, in_flight) in in_flight {

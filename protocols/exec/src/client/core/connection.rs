@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::calls::Ticket;
 use crate::client::command::{Call, Key, RetryPolicy};
 use crate::client::generation::Generation;
+use crate::wire::flow::FlowReports;
 use crate::wire::{DirectoryForm, Message, RequestId};
 
 /// A request in flight, by the purpose of its answer.
@@ -20,6 +21,10 @@ pub(super) enum InFlight {
     Reading(Key),
     /// The termination of a leftover process.
     Ending(Arc<str>),
+    /// A report of what was consumed.
+    Report,
+    /// The last report about a process, which the client no longer follows.
+    Release(Arc<str>),
     /// A call of the user.
     Call(Ticket, Call),
 }
@@ -33,6 +38,9 @@ pub(super) struct Connection {
     last_id: i64,
     /// The form of directories that the server reads; known once the handshake is over.
     pub(super) directories: DirectoryForm,
+    /// How often the server needs reports, if it controls the flow; known once the handshake is
+    /// over.
+    pub(super) flow: Option<FlowReports>,
     /// Whether the core ignores the end of this connection. Only a defect sets this.
     pub(super) is_dead: bool,
 }
@@ -45,6 +53,7 @@ impl Connection {
             in_flight: BTreeMap::new(),
             last_id: 0,
             directories: DirectoryForm::default(),
+            flow: None,
             is_dead: false,
         }
     }

@@ -37,7 +37,7 @@ impl Core {
                 return call.end(Err(Failure::IdTaken));
             }
             self.processes
-                .insert(key.id.clone(), ProcessState::new(key.serial, log.clone(), self.bounds()));
+                .insert(key.id.clone(), ProcessState::new(key, log.clone(), self.bounds()));
         }
         self.sweep();
         self.calls.put(call);
@@ -120,6 +120,7 @@ impl Core {
         self.forget_handle(key);
         if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) {
             self.processes.remove(&key.id);
+            self.release_flow(key.id.clone());
             self.caught_up(Some(&key.id), now);
         }
     }
@@ -221,6 +222,8 @@ impl Core {
         match in_flight {
             InFlight::Initialize => self.initialized(outcome, now),
             InFlight::Reading(key) => self.read_answered(&key, outcome, now),
+            InFlight::Report => {}
+            InFlight::Release(id) => self.releases.settle(&id),
             InFlight::Ending(id) => self.ending_answered(&id, outcome.err(), now),
             InFlight::Call(_, call) if call.kind == RetryPolicy::Start => {
                 self.start_answered(call, outcome, now)
@@ -253,6 +256,7 @@ impl Core {
             }
             Ok(_) => {
                 self.newest.insert(key.id.clone(), (key.serial, Arc::downgrade(log)));
+                log.report_as(self.flow());
                 if let Some(process) = self.processes.get_mut(&key.id) {
                     process.started(now);
                 }
@@ -366,6 +370,10 @@ impl Core {
         // Reads first: a process that fails on an overdue read must be terminated too.
         self.send_due_reads(now);
         for id in self.endings.take_due(now) {
+            if self.flow().is_some() {
+                // Otherwise its last output would wait for a reader.
+                self.send_report(&id, None, InFlight::Report);
+            }
             let params = TerminateParams { process_id: id.to_string() };
             self.request(method::TERMINATE, &params, InFlight::Ending(id));
         }

@@ -11,7 +11,8 @@
 //!   connection.
 //! - `bodies`: the HTTP bodies of one connection.
 //! - `process`: the events of one process, in order. `reading`: the reads that fetch missing
-//!   events. `endings`: the leftover processes to terminate on the server.
+//!   events. `endings`: the leftover processes to terminate on the server. `flow`: the reports of
+//!   what the subscribers have read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -27,6 +28,7 @@ use self::bodies::Bodies;
 use self::calls::Calls;
 use self::connection::{Connection, InFlight};
 use self::endings::Endings;
+use self::flow::Releases;
 use self::phase::{Phase, Step};
 use self::process::ProcessState;
 use super::Failure;
@@ -42,6 +44,7 @@ mod bodies;
 mod calls;
 mod connection;
 mod endings;
+mod flow;
 mod live;
 mod phase;
 pub(super) mod process;
@@ -80,6 +83,7 @@ pub(super) struct Core {
     /// The newest started process of each id, also after the client has stopped following it.
     newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
     endings: Endings,
+    releases: Releases,
     bodies: Bodies,
     /// The watches for files of the current connection.
     watches: BTreeMap<u64, oneshot::Sender<()>>,
@@ -126,6 +130,7 @@ impl Core {
             processes: BTreeMap::new(),
             newest: BTreeMap::new(),
             endings: Endings::default(),
+            releases: Releases::default(),
             bodies: Bodies::default(),
             watches: BTreeMap::new(),
             effects: VecDeque::new(),
@@ -193,6 +198,7 @@ impl Core {
             Command::Call(call) => self.call(call, now),
             Command::Release(key) => self.release(&key, now),
             Command::Abandon(key) => self.abandon(&key, now),
+            Command::Progress(key) => self.progress(&key),
             Command::Forget(body) => self.bodies.forget(body),
             Command::Watch { number, changed } => {
                 self.watches.retain(|_, watch| !watch.is_closed());
@@ -329,6 +335,7 @@ impl Core {
             .into_values()
             .for_each(|mut process| process.fail(failure.clone()));
         self.endings.clear();
+        self.releases.clear();
         self.phase = Phase::Failed(failure);
         self.state.send_replace(State::Failed);
     }
@@ -339,11 +346,12 @@ impl Core {
             Phase::Connected { connection, .. } => connection.calls(),
             _ => 0,
         };
-        let held_back = self.processes.values().map(ProcessState::held_back);
-        let (held_back_events, held_back_bytes) =
-            held_back.fold((0, 0), |(most_events, most_bytes), (events, bytes)| {
-                (events.max(most_events), bytes.max(most_bytes))
-            });
+        let most = |of: fn(&ProcessState) -> (usize, usize)| {
+            let sizes = self.processes.values().map(of);
+            sizes.fold((0, 0), |most, size| (size.0.max(most.0), size.1.max(most.1)))
+        };
+        let (held_back_events, held_back_bytes) = most(ProcessState::held_back);
+        let (kept_events, kept_bytes) = most(|process| process.log.size());
         ClientResources {
             calls: self.calls.len() + in_flight,
             processes: self.processes.len(),
@@ -351,6 +359,8 @@ impl Core {
             bodies: self.bodies.len(),
             held_back_events,
             held_back_bytes,
+            kept_events,
+            kept_bytes,
         }
     }
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use reknit_resume::{Bounds, InsertOutcome, Sequence};
-use reknit_seams::defect;
+use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
 use crate::client::Failure;
+use crate::client::command::Key;
 use crate::client::log::{Event, Log, Via};
 use crate::wire::process::{OutputStream, ReadResult, UNKNOWN_EXIT_CODE};
 
@@ -62,6 +63,7 @@ pub(super) enum Reading {
 
 /// The client's state of a process.
 pub(super) struct ProcessState {
+    id: Arc<str>,
     pub(super) serial: u64,
     pub(super) stage: StartStage,
     pub(super) log: Arc<Log>,
@@ -73,6 +75,8 @@ pub(super) struct ProcessState {
     /// Whether events were dropped since the read in flight was sent, or before the start was
     /// answered.
     pub(super) dropped: bool,
+    /// Since when the log has refused events that the client has not requested again.
+    pub(super) refused_since: Option<Instant>,
     sequence: Sequence<(ProcessEvent, Via)>,
     /// The greatest number that arrived live. Only a defect uses it.
     received: u64,
@@ -81,20 +85,22 @@ pub(super) struct ProcessState {
 }
 
 impl ProcessState {
-    pub(super) fn new(serial: u64, log: Arc<Log>, bounds: Bounds) -> Self {
+    pub(super) fn new(key: &Key, log: Arc<Log>, bounds: Bounds) -> Self {
         let bounds = if defect!(ReorderUnbounded) {
             Bounds { items: usize::MAX, weight: usize::MAX }
         } else {
             bounds
         };
         Self {
-            serial,
+            id: key.id.clone(),
+            serial: key.serial,
             stage: StartStage::Starting,
             log,
             reading: Reading::Idle,
             tries: 0,
             behind_since: None,
             dropped: false,
+            refused_since: None,
             sequence: Sequence::new(bounds),
             received: 0,
             exited: false,
@@ -131,6 +137,11 @@ impl ProcessState {
         self.closed
     }
 
+    /// Whether the log has refused events that the client has not requested again.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused_since.is_some()
+    }
+
     /// Returns how many events wait for a lower number, and their bytes.
     pub(super) fn held_back(&self) -> (usize, usize) {
         (self.sequence.waiting().count(), self.sequence.weight())
@@ -154,6 +165,9 @@ impl ProcessState {
         now: Instant,
     ) -> Result<InsertOutcome, Failure> {
         self.received = self.received.max(seq);
+        if self.is_refused() {
+            return Ok(InsertOutcome::Kept); // a later read returns it
+        }
         if defect!(ArrivalOrder) || defect!(CloseOnArrival) && what == ProcessEvent::Closed {
             self.notify(seq, what, via);
             return Ok(InsertOutcome::Kept);
@@ -191,11 +205,16 @@ impl ProcessState {
     /// # Errors
     /// [`Failure::Contradiction`] at a close without an exit before it.
     fn publish(&mut self, now: Instant) -> Result<(), Failure> {
-        while let Some((seq, (what, via))) = self.sequence.pop() {
+        while let Some((what, via)) = self.sequence.get(self.published().saturating_add(1)) {
+            let (what, via) = (what.clone(), *via);
             if what == ProcessEvent::Closed && !self.exited {
                 return Err(Failure::Contradiction);
             }
-            self.notify(seq, what, via);
+            if !self.notify(self.published() + 1, what, via) {
+                self.log_is_full(now);
+                break;
+            }
+            self.sequence.pop();
         }
         let behind = !self.closed && self.sequence.is_behind();
         if !behind && self.behind_since.is_some() {
@@ -205,10 +224,21 @@ impl ProcessState {
         Ok(())
     }
 
-    fn notify(&mut self, seq: u64, what: ProcessEvent, via: Via) {
-        self.exited |= matches!(what, ProcessEvent::Exited(_));
-        self.closed |= what == ProcessEvent::Closed;
-        self.log.push(what.event(seq, via));
+    /// The log has no room: from now on, live events are dropped, and read later.
+    fn log_is_full(&mut self, now: Instant) {
+        milestone!("exec.client.log-full", process = &*self.id);
+        self.sequence.clear();
+        self.refused_since = Some(now);
+    }
+
+    /// Publishes one event, and returns whether the log had room for it.
+    fn notify(&mut self, seq: u64, what: ProcessEvent, via: Via) -> bool {
+        let (exited, closed) =
+            (matches!(what, ProcessEvent::Exited(_)), what == ProcessEvent::Closed);
+        let published = self.log.push(what.event(seq, via));
+        self.exited |= exited && published;
+        self.closed |= closed && published;
+        published
     }
 
     /// Merges the answer of an unbounded read, which contains every event after the last published
@@ -236,6 +266,9 @@ impl ProcessState {
             // here.
             self.sequence.insert(seq, (what, via), weight);
             self.publish(now)?;
+        }
+        if self.log.is_refusing() {
+            self.log_is_full(now);
         }
         Ok(())
     }

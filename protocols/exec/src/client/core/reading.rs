@@ -5,6 +5,9 @@
 //! refused it for a transient reason, or if it returned fewer events than are known to exist. The
 //! number of retries is limited, and the pauses grow. If events are still missing after the last
 //! retry, the process fails with a gap.
+//!
+//! When the log of a process is full, the client drops the live events of this process until half of
+//! the log is free, and reads them then.
 
 use std::sync::Arc;
 
@@ -36,6 +39,9 @@ impl ProcessState {
     /// Returns when a read must be sent, or when its answer is overdue.
     fn due(&self, gap_wait: std::time::Duration) -> Option<Instant> {
         match self.reading {
+            Reading::Idle if self.refused_since.is_some() => {
+                self.refused_since.filter(|_| !self.log.is_refusing())
+            }
             Reading::Idle => self
                 .behind_since
                 .filter(|_| !defect!(LiveGapUnrepaired))
@@ -47,12 +53,18 @@ impl ProcessState {
 }
 
 impl Core {
-    /// Returns the running processes, which a recovery reads.
-    pub(super) fn running(&self) -> impl Iterator<Item = Arc<str>> {
-        self.processes
-            .iter()
-            .filter(|(_, process)| process.stage == StartStage::Running)
-            .map(|(id, _)| id.clone())
+    /// Returns the processes that a recovery reads: those that run, and whose log has room.
+    pub(super) fn owed(&self) -> impl Iterator<Item = Arc<str>> {
+        let is_owed = |process: &ProcessState| {
+            process.stage == StartStage::Running
+                && !(process.refused_since.is_some() && process.log.is_refusing())
+        };
+        self.processes.iter().filter(move |(_, process)| is_owed(process)).map(|(id, _)| id.clone())
+    }
+
+    /// For a defect: whether the log of a process is full.
+    pub(in crate::client) fn is_held(&self) -> bool {
+        self.processes.values().any(|process| process.is_refused() && process.log.is_refusing())
     }
 
     /// Returns when the next read is due.
@@ -70,7 +82,10 @@ impl Core {
             match self.processes.get(&id).map(|process| process.reading) {
                 Some(Reading::Asked { .. }) => self.fail_process(&id, Failure::Unanswered, now),
                 Some(reading) => {
-                    if reading == Reading::Idle {
+                    let refused = self.processes.get(&id).is_some_and(ProcessState::is_refused);
+                    if refused {
+                        milestone!("exec.client.log-has-room", process = &*id);
+                    } else if reading == Reading::Idle {
                         milestone!("exec.client.live-gap", process = &*id);
                     }
                     self.send_read(&id, now);
@@ -90,6 +105,7 @@ impl Core {
         }
         process.reading = Reading::Asked { until };
         process.dropped = false;
+        process.refused_since = None;
         let key = Key { id: id.clone(), serial: process.serial };
         let params = ReadParams {
             process_id: id.to_string(),
@@ -121,6 +137,8 @@ impl Core {
         let merged = answer.and_then(|mut answer| {
             let unwatched = answer.failure.take();
             process.merge(answer, generation, now)?;
+            // While the log refuses events, a later read reports it again.
+            let unwatched = unwatched.filter(|_| !process.is_refused());
             unwatched.map_or(Ok(()), |why| Err(Failure::Unwatched(why)))
         });
         process.tries = if process.published() > before { 0 } else { process.tries };

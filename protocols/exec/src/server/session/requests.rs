@@ -8,6 +8,7 @@ use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
 use super::Session;
+use crate::server::flow::Unconsumed;
 use crate::server::log::LogEntry;
 use crate::server::process::{ProcessId, ProcessStage, RetainedProcess, Run, StartId};
 use crate::server::request_error::RequestError;
@@ -33,7 +34,9 @@ impl Session {
         }
         self.starts += 1;
         let start = StartId(self.starts);
-        self.processes.insert(id.clone(), RetainedProcess::new(start, sandbox, &self.limits));
+        let mut process = RetainedProcess::new(start, sandbox, &self.limits);
+        process.flow = self.window.map(|_| Unconsumed::default());
+        self.processes.insert(id.clone(), process);
         if let Some(owed) = self.attachment.owed_mut() {
             owed.cursors.insert(id.clone(), 1);
             owed.unread.remove(id); // an older process with this id may have unread output
@@ -76,6 +79,21 @@ impl Session {
             }
         }
         Ok(Some(result))
+    }
+
+    /// Records how far the client has consumed the output of a process. Does nothing if the process
+    /// does not exist: the report may have crossed its end on the way.
+    pub(in super::super) fn consumed(
+        &mut self,
+        by: ConnId,
+        id: &ProcessId,
+        seq: Option<u64>,
+    ) -> Result<(), RequestError> {
+        self.check(by)?;
+        if let Some(process) = self.processes.get_mut(id) {
+            process.consumed(seq);
+        }
+        Ok(())
     }
 
     /// Queues bytes for the standard input of a process. Returns the result of the request, or

@@ -65,8 +65,10 @@ impl Session {
             return Room::Gone;
         }
         let (paused, next) = (process.paused, process.log.next());
+        let flows =
+            process.may_print(self.window) || defect!(FlowEndsWithConnection) && !self.attached();
         let (room, until) = match self.attachment.owed() {
-            None => (!(paused && defect!(PausedForever)), None),
+            None => (flows && !(paused && defect!(PausedForever)), None),
             Some(owed) => {
                 let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
                 let most = self.limits.outbound_queue as u64;
@@ -78,7 +80,7 @@ impl Session {
                 });
                 let loses = owed.needed(&run.id, now).is_some_and(|needed| goes >= Some(needed));
                 (
-                    !queued && !loses || defect!(UnsentIsEvicted),
+                    flows && !queued && !loses || defect!(UnsentIsEvicted),
                     (now < owed.grace).then_some(owed.grace),
                 )
             }
@@ -99,7 +101,9 @@ impl Session {
         if defect!(NotRetainedWhileDetached) && !attached {
             return process.log.skip();
         }
-        if let (Some(gone), false) = (process.produced(stream, bytes), attached) {
+        let consumed = process.flow.map_or(0, |flow| flow.consumed);
+        let gone = process.produced(stream, bytes).filter(|gone| *gone > consumed);
+        if let (Some(gone), false) = (gone, attached) {
             milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
         }
         self.mark_pending(&run.id);

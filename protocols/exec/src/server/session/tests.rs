@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reknit_seams::process::Exit;
 
-use super::super::log::{EntryKind, LogEntry};
+use super::super::log::{CHUNK, EntryKind, LogEntry};
 use super::super::process::Run;
 use super::*;
 use crate::wire::process::{OutputStream, ReadResult, WriteStatus};
@@ -30,7 +30,8 @@ impl Scene {
     fn with(limits: ServerLimits) -> Self {
         let now = Instant::now();
         let signs = watch::Sender::new(now);
-        let line = ClientConnection { wake: Arc::default(), signs: signs.subscribe() };
+        let line =
+            ClientConnection { wake: Arc::default(), signs: signs.subscribe(), window: None };
         Self { session: Session::new(ONE, line.clone(), limits, now), line, signs, now }
     }
 
@@ -531,4 +532,83 @@ fn an_exited_process_is_kept_while_its_output_is_open() {
     assert_eq!(scene.session.forget(scene.now).len(), 0);
     scene.prints(&run, "late");
     assert_eq!(scene.sent(), ["p1:2"]);
+}
+
+// -- flow control ---------------------------------------------------------------------------------
+
+/// A session with flow control, whose window holds eight chunks.
+fn controlled() -> Scene {
+    let window = FlowWindow { window_bytes: 8 * CHUNK as u64, window_chunks: 256 };
+    let limits = ServerLimits { outbound_queue: 1000, ..ServerLimits::default() };
+    let mut scene = Scene::with(limits);
+    scene.line.window = Some(window);
+    scene.session = Session::new(ONE, scene.line.clone(), limits, scene.now);
+    scene
+}
+
+/// Prints chunks while there is room, at most 100, and returns how many.
+fn prints_while_there_is_room(scene: &mut Scene, run: &Run) -> usize {
+    let prints = |_: &usize| {
+        let room = scene.room(run) == Room::Yes;
+        if room {
+            scene.prints(run, &"x".repeat(CHUNK));
+        }
+        room
+    };
+    (0..100).take_while(prints).count()
+}
+
+fn consumes(scene: &mut Scene, seq: Option<u64>) {
+    let by = scene.session.attached_by().unwrap();
+    scene.session.consumed(by, &"p1".into(), seq).unwrap();
+}
+
+#[test]
+fn a_process_is_held_until_its_client_has_consumed_half_of_the_window() {
+    let mut scene = controlled();
+    let p1 = scene.running("p1");
+    assert_eq!(prints_while_there_is_room(&mut scene, &p1), 7, "each stream has room for a chunk");
+    scene.sent();
+    assert_eq!(scene.room(&p1), Room::NotYet(None), "it does not matter what was sent");
+    consumes(&mut scene, Some(2));
+    assert_eq!(scene.room(&p1), Room::NotYet(None));
+    consumes(&mut scene, Some(3));
+    assert_eq!(prints_while_there_is_room(&mut scene, &p1), 3);
+    let p2 = scene.running("p2");
+    assert_eq!(scene.room(&p2), Room::Yes, "the other process has its own window");
+}
+
+#[test]
+fn a_detached_session_keeps_what_was_not_consumed() {
+    let mut scene = controlled();
+    let p1 = scene.running("p1");
+    scene.detach();
+    assert_eq!(prints_while_there_is_room(&mut scene, &p1), 7);
+    scene.attach(TWO);
+    scene.later(10 * 1000 * MS);
+    assert_eq!(scene.room(&p1), Room::NotYet(None), "it has no grace period");
+    assert_eq!(seqs(&scene.read("p1").unwrap()), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(scene.room(&p1), Room::NotYet(None), "what is read is not consumed");
+    consumes(&mut scene, Some(7));
+    assert_eq!(scene.room(&p1), Room::Yes);
+}
+
+#[test]
+fn a_released_process_and_the_processes_of_another_kind_of_client_are_not_held() {
+    let mut scene = controlled();
+    let p1 = scene.running("p1");
+    prints_while_there_is_room(&mut scene, &p1);
+    consumes(&mut scene, None);
+    scene.sent();
+    assert_eq!(prints_while_there_is_room(&mut scene, &p1), 100);
+
+    let mut scene = controlled();
+    let p1 = scene.running("p1");
+    prints_while_there_is_room(&mut scene, &p1);
+    scene.detach();
+    assert_eq!(scene.room(&p1), Room::NotYet(None));
+    scene.line.window = None;
+    scene.attach(TWO);
+    scene.read("p1").unwrap();
+    assert_eq!(prints_while_there_is_room(&mut scene, &p1), 100);
 }

@@ -18,10 +18,10 @@ const LIVE: Via = Via { generation: 2, live: true };
 
 impl ProcessTest {
     fn with(items: usize, weight: usize) -> Self {
-        let log = Arc::new(Log::new(LogLimits { events: 1000, bytes: 1 << 20 }));
+        let log = Arc::new(Log::new(LogLimits { events: 1000, bytes: 1 << 20 }, || {}));
         let seen = ObservedProcess { key: Key { id: "p1".into(), serial: 1 }, log: log.clone() };
         Self {
-            process: ProcessState::new(1, log, Bounds { items, weight }),
+            process: ProcessState::new(&seen.key, log, Bounds { items, weight }),
             seen,
             now: Instant::now(),
         }
@@ -170,8 +170,9 @@ async fn an_early_close_waits_for_all_events_before_it() {
 #[tokio::test(start_paused = true)]
 async fn a_mebibyte_of_tiny_chunks_is_merged_with_a_small_buffer() {
     let mut test = ProcessTest::with(2, 2);
-    test.seen.log = Arc::new(Log::new(LogLimits { events: 100_000, bytes: 1 << 20 }));
-    test.process = ProcessState::new(1, test.seen.log.clone(), Bounds { items: 2, weight: 2 });
+    test.seen.log = Arc::new(Log::new(LogLimits { events: 100_000, bytes: 1 << 20 }, || {}));
+    test.process =
+        ProcessState::new(&test.seen.key, test.seen.log.clone(), Bounds { items: 2, weight: 2 });
     test.output(50_001, "z").unwrap();
     let chunks: Vec<(u64, &str)> = (2..=50_000).map(|seq| (seq, "x")).collect();
     assert_eq!(test.merge(&chunks, 50_001, Some(3), false), Ok(()));

@@ -13,6 +13,7 @@ use crate::wire::{RequestId, code};
 
 mod calls;
 mod events;
+mod flow;
 mod merging;
 mod recovery;
 mod starts;
@@ -44,7 +45,7 @@ pub(super) struct ObservedProcess {
 impl ObservedProcess {
     /// Renders its events in short form: `1=a 2=exit(7) 3=closed`.
     pub(super) fn events_text(&self) -> String {
-        let events = (0..).map_while(|place| self.log.at(place)).map(|event| match event {
+        let events = self.log.events().into_iter().map(|event| match event {
             Event::Output { seq, bytes, .. } => {
                 format!("{seq}={}", String::from_utf8_lossy(&bytes))
             }
@@ -293,7 +294,7 @@ impl CoreTest {
             LogLimits { events: self.core.limits.log_events, bytes: self.core.limits.log_bytes };
         let seen = ObservedProcess {
             key: Key { id: id.into(), serial: self.serials },
-            log: Arc::new(Log::new(room)),
+            log: Arc::new(Log::new(room, || {})),
         };
         let answer = self.request(RetryPolicy::Start, "process/start", Some(&seen));
         (seen, answer)

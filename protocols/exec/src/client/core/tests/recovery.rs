@@ -13,7 +13,8 @@ async fn the_first_connection_opens_a_session_and_the_next_resumes_it() {
     assert_eq!((test.state(), test.opened), (State::Recovering, 1));
     test.open();
     let (id, params) = test.expect_request("initialize");
-    assert_eq!(params, json!({ "clientName": "reknit" }));
+    let window = json!({ "windowBytes": 4 << 20, "windowChunks": 65_534 });
+    assert_eq!(params, json!({ "clientName": "reknit", "reknitFlow": window }));
     test.reply(id, &json!({ "sessionId": "s", "environmentInfo": {} }));
     assert_eq!(test.state(), State::Connected);
     test.cut();
@@ -25,7 +26,7 @@ async fn the_first_connection_opens_a_session_and_the_next_resumes_it() {
     test.open();
     assert_eq!(
         test.expect_request("initialize").1,
-        json!({ "clientName": "reknit", "resumeSessionId": "s" })
+        json!({ "clientName": "reknit", "resumeSessionId": "s", "reknitFlow": window })
     );
 }
 
