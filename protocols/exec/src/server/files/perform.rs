@@ -230,7 +230,7 @@ impl Performer {
         let bytes = params.chunk.0;
         check_block("write", bytes.len())?;
         let end = params.offset.checked_add(bytes.len() as u64);
-        if !end.is_some_and(|end| i64::try_from(end).is_ok()) {
+        if end.is_none_or(|end| i64::try_from(end).is_err()) {
             let why = "file write range exceeds the signed 64-bit file offset limit";
             return Err(RequestError::invalid_file_request(why));
         }
