@@ -50,7 +50,7 @@ async fn reads_all_over_cuts(lines: u64, cuts: usize) {
         stage.shell("other", "while read word; do echo heard $word; done; exit 3").await;
     let process = stage.launch("fast", &format!("exec seq {lines}"), false).await;
     let (mut events, mut counter) = (process.events(), Counter::default());
-    let (mut pauses, mut done) = (0, 0);
+    let (length, mut pauses, mut done) = (length(lines), 0, 0);
     loop {
         match timeout(NEVER, events.next()).await.expect("an event").expect("it is not over") {
             Event::Output { bytes, .. } => counter.check(&bytes),
@@ -58,7 +58,7 @@ async fn reads_all_over_cuts(lines: u64, cuts: usize) {
             Event::Closed { .. } => break,
             Event::Failed(failure) => panic!("{failure}, after {} bytes", counter.bytes),
         }
-        if counter.bytes >= (done + 1) * length(lines) / (cuts + 1) && done < cuts {
+        if counter.bytes >= (done + 1) * length / (cuts + 1) && done < cuts {
             done += 1;
             stage.proxy.cut().await;
         }
