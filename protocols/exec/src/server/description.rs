@@ -12,7 +12,8 @@ const DEFAULT_SHELL: &str = "/bin/sh";
 const DEFAULT_TEMP_DIR: &str = "/tmp";
 
 /// The optional parts of the protocol that the server supports.
-const SUPPORTED: [&str; 3] = ["fsWatchMissing", "sandboxedFileStreaming", "fileWriteStreaming"];
+const SUPPORTED: [&str; 4] =
+    ["fsWatchMissing", "sandboxedFileStreaming", "fileWriteStreaming", "httpHeaderEnvVars"];
 
 /// Describes a machine. The server says of each optional part of the protocol whether it supports
 /// it.

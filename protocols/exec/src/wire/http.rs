@@ -110,7 +110,7 @@ pub struct BodyDelta {
     /// Whether this is the last piece.
     #[serde(default)]
     pub done: bool,
-    /// Why the body is incomplete; only in the last piece.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Why the body is incomplete; only in the last piece. Otherwise it is null on the wire.
+    #[serde(default)]
     pub error: Option<String>,
 }
