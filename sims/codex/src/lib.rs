@@ -3,11 +3,14 @@
 //! - [`install`]: the program `codex`, from npm.
 //! - [`servers`]: either server as a process, or ours in this process.
 //! - [`raw`]: a client that sends frames as they are.
+//! - [`agent`]: the client of codex: `codex exec`. [`model`]: the scripted model that it asks.
 //!
 //! Everything runs over the loopback interface. Without codex the tests pass, and print why they
 //! compared nothing.
 #![deny(missing_docs, unsafe_code)]
 
+pub mod agent;
 pub mod install;
+pub mod model;
 pub mod raw;
 pub mod servers;

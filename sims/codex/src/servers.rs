@@ -23,8 +23,8 @@ use crate::install;
 const PATIENCE: Duration = Duration::from_secs(30);
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// The search path of every server that is a process.
-const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The search path of every program that a test starts.
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A running server. It ends when it is dropped.
 pub struct Server {
@@ -153,7 +153,10 @@ impl Drop for Program {
 }
 
 /// Creates a scratch folder. It is not below /tmp, where codex installs no helper programs.
-fn scratch() -> TempDir {
+///
+/// # Panics
+/// If the target folder cannot be written.
+pub fn scratch() -> TempDir {
     let parent = install::folder().join("scratch");
     fs::create_dir_all(&parent).expect("the target folder is writable");
     let parent = parent.canonicalize().expect("it exists");
