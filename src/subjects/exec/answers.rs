@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::files::FileContent;
 use super::sum::Total;
 use crate::history::{Answer, Data, Stream};
 use reknit_exec::client::Failure;
@@ -21,7 +22,7 @@ macro_rules! data {
     };
 }
 
-data!(Read, StreamTotals, WrongAnswer, ExecObservation, ExecFailure);
+data!(FileContent, Read, StreamTotals, WrongAnswer, ExecObservation, ExecFailure);
 
 /// The answer to one read: `chunks 3 to 7, next 9, exit 0, closed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

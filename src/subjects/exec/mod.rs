@@ -7,6 +7,7 @@
 //! - `answers`: the answers to the user, as values.
 //! - `web`: the HTTP server behind the exec server, on a separate host; `body`: the bodies that a
 //!   user receives from it; `transfer_time`: the time that the link needs for them.
+//! - `files`: the files of the exec server, and what users read from them.
 //! - `properties`: the properties beyond the generic ones.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, rules. `label`: the labels of
 //!   messages.
@@ -16,6 +17,7 @@
 //! together. A second start on the same host is `p1.2`. The processes of the second client are
 //! `client2/p1`. The HTTP body that call 7 requested is the stream `h7`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::history::Side;
@@ -33,6 +35,7 @@ use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
 mod body;
+mod files;
 mod follow;
 mod label;
 pub mod limits;
@@ -123,7 +126,9 @@ impl Subject for Exec {
             Ok(listener) => listener,
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
-        let server = Server::new(&host.env, limits::server_limits(&host.limits));
+        let mut env = host.env.clone();
+        env.files = Arc::new(files::Recorded::new(env.files, host.record.clone()));
+        let server = Server::new(&env, limits::server_limits(&host.limits));
         let resources = server.resources();
         host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
         server.serve(listener).await;

@@ -104,6 +104,33 @@ pub enum ExecOperation {
         /// The process.
         process: String,
     },
+    /// Writes a file on the server.
+    #[serde(rename_all = "kebab-case")]
+    WriteFile {
+        /// The name of the file, in the root directory.
+        file: String,
+        /// The length of the content; default: the shortest possible.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<Size>,
+    },
+    /// Reads a whole file on the server.
+    #[serde(rename_all = "kebab-case")]
+    ReadFile {
+        /// The name of the file, in the root directory.
+        file: String,
+    },
+    /// Opens a file on the server, reads it block by block, and closes it.
+    #[serde(rename_all = "kebab-case")]
+    ReadBlocks {
+        /// The name of the file, in the root directory.
+        file: String,
+    },
+    /// Removes a file on the server. A missing file is no error.
+    #[serde(rename_all = "kebab-case")]
+    RemoveFile {
+        /// The name of the file, in the root directory.
+        file: String,
+    },
     /// Makes the server send an HTTP request, and waits for the whole response.
     #[serde(rename_all = "kebab-case")]
     Http {
@@ -134,6 +161,9 @@ pub struct ReadingPace {
     /// The number of bytes of output after which the user pauses.
     pub every: Size,
 }
+
+/// The files that random schedules use.
+const FILES: [&str; 2] = ["f1", "f2"];
 
 /// The event after which a read asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -174,7 +204,13 @@ impl ExecOperation {
             | Self::Interrupt { process }
             | Self::Terminate { process }
             | Self::DropHandle { process } => Some(process),
-            Self::Start { .. } | Self::Http { .. } | Self::HttpStream { .. } => None,
+            Self::Start { .. }
+            | Self::WriteFile { .. }
+            | Self::ReadFile { .. }
+            | Self::ReadBlocks { .. }
+            | Self::RemoveFile { .. }
+            | Self::Http { .. }
+            | Self::HttpStream { .. } => None,
         }
     }
 }
@@ -185,6 +221,7 @@ impl Operations for ExecOperation {
             Self::Read { .. }
             | Self::ReadAll { .. }
             | Self::Pipeline { .. }
+            | Self::ReadFile { .. }
             | Self::DropHandle { .. } => Class::Durable,
             Self::HttpStream { .. } => Class::Bound,
             _ => Class::InFlight,
@@ -236,6 +273,9 @@ impl Operations for ExecOperation {
             .map(|(name, _)| name.to_owned())
             .collect();
         let requests = select(vec![20, 150, 300]);
+        let file = select(FILES.as_slice()).prop_map(str::to_owned);
+        let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
+        let with_file = (file, content, any::<u8>());
         // Each strategy is boxed, because the selection moves large strategy trees often.
         prop_oneof![
             5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads }).boxed(),
@@ -255,6 +295,12 @@ impl Operations for ExecOperation {
                 0 => Self::Interrupt { process },
                 1 | 2 => Self::Terminate { process },
                 _ => Self::DropHandle { process },
+            }).boxed(),
+            2 => with_file.prop_map(|(file, bytes, which)| match which % 8 {
+                0..3 => Self::WriteFile { file, bytes },
+                3..5 => Self::ReadFile { file },
+                5..7 => Self::ReadBlocks { file },
+                _ => Self::RemoveFile { file },
             }).boxed(),
             1 => body.prop_map(|body| Self::Http { body }).boxed(),
             2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
@@ -301,6 +347,10 @@ mod tests {
             json!({ "interrupt": { "process": "p1" } }),
             json!({ "terminate": { "process": "p1" } }),
             json!({ "drop-handle": { "process": "p1" } }),
+            json!({ "write-file": { "file": "f1", "bytes": "4KiB" } }),
+            json!({ "read-file": { "file": "f1" } }),
+            json!({ "read-blocks": { "file": "f1" } }),
+            json!({ "remove-file": { "file": "f1" } }),
             json!({ "http": { "body": "b1" } }),
             json!({ "http-stream": { "body": "b1", "pause": "1s", "drops-after": 3 } }),
         ] {

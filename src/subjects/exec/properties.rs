@@ -17,6 +17,7 @@
 //! | `ids_are_own` | the earlier starts of the user whose start was refused |
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session caused it |
 //! | `http_fails_truly` | the reasons of failed requests and bodies, and the ends of their client's connections |
+//! | `files_are_true` | the contents that users read, and the changes that the server's files recorded |
 //! | `response_before_body` | the milestone that a piece arrived before its response |
 //! | `credentials_stay` | the credentials that the HTTP server received at an origin that they do not belong to |
 //! | `redirects_end` | the connections that the server opened, and the requests of its users |
@@ -36,6 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::answers::{ExecFailure, ExecObservation, StreamTotals, WrongAnswer};
+use super::files::TARGET;
 use super::sum::Sum;
 use super::web;
 use crate::history::{Answer, Call, Content, Ending, EventKind, Stream, Time};
@@ -46,6 +48,7 @@ use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
 use reknit_exec::client::Failure;
 
+mod files;
 mod generations;
 mod http;
 mod prompt;
@@ -173,6 +176,12 @@ pub(super) const OWN: &[Property] = &[
         doc: "an HTTP request or body fails because of a lost connection only if it was its own connection, and never because of a missing piece",
         kinds: http::HTTP_FAILS_TRULY,
         check: http::fail_truly,
+    },
+    Property {
+        name: "files_are_true",
+        doc: "a user reads from a file the complete content of one write, which no later change had replaced when the user asked",
+        kinds: files::FILES_ARE_TRUE,
+        check: files::are_true,
     },
     Property {
         name: "response_before_body",
@@ -353,7 +362,7 @@ fn untrue(
 
 /// Returns whether an effect on this target is the start of a process.
 fn is_start(target: &str) -> bool {
-    !target.ends_with("/stdin") && !target.ends_with(web::EFFECT)
+    !target.ends_with("/stdin") && !target.ends_with(web::EFFECT) && !target.starts_with(TARGET)
 }
 
 fn no_orphan(cx: &CheckContext<'_>) -> Vec<Violation> {

@@ -18,6 +18,9 @@ use crate::world::process::{PrintedLines, Setup, TABLE};
 /// The maximum length of a line without a declared length.
 const LINE: u64 = 40;
 
+/// The length of a usual file.
+const FILE: u64 = 8192;
+
 /// The time that everything may take that the user of this host requests in a run.
 pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     let asked = plan.steps.iter().filter_map(|step| match &step.action {
@@ -52,7 +55,12 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
             let line = lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max();
             requests.saturating_mul(line.unwrap_or(LINE) + AROUND as u64)
         }
-        ExecOperation::Write { bytes, .. } => bytes.map_or(0, |bytes| bytes.0),
+        // The file may have been written by any operation; all of them are short.
+        ExecOperation::ReadFile { .. } | ExecOperation::ReadBlocks { .. } => FILE,
+        ExecOperation::RemoveFile { .. } => 0,
+        ExecOperation::Write { bytes, .. } | ExecOperation::WriteFile { bytes, .. } => {
+            bytes.map_or(0, |bytes| bytes.0)
+        }
         ExecOperation::Interrupt { .. }
         | ExecOperation::Terminate { .. }
         | ExecOperation::DropHandle { .. } => 0,

@@ -2,6 +2,7 @@
 //! outcomes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 
 use super::answers::{ExecFailure, Read};
 use super::body::{self, BodyReadOptions, BodyRequest};
+use super::files::{self, FileContent};
 use super::follow::{self, FollowOptions, Parts};
 use super::operations::{After, ExecOperation};
 use super::transfer_time;
@@ -184,6 +186,28 @@ impl ExecUser {
                 })
             }
             ExecOperation::DropHandle { process } => self.drop_handle(call, &process),
+            ExecOperation::WriteFile { file, bytes } => {
+                let content = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
+                self.use_files(call, file, |client, path| async move {
+                    client.files().write_file(path, content.into()).await.map(|()| "written".into())
+                });
+            }
+            ExecOperation::ReadFile { file } => {
+                self.use_files(call, file, |client, path| async move {
+                    let content = client.files().read_file(path).await?;
+                    Ok(FileContent::of(&content).into())
+                });
+            }
+            ExecOperation::ReadBlocks { file } => {
+                self.use_files(call, file, |client, path| async move {
+                    files::read_blocks(&client, &path).await.map(Answer::from)
+                });
+            }
+            ExecOperation::RemoveFile { file } => {
+                self.use_files(call, file, |client, path| async move {
+                    client.files().remove(path, false, true).await.map(|()| "removed".into())
+                });
+            }
             ExecOperation::Http { body } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
                 self.busy.spawn(async move {
@@ -200,6 +224,20 @@ impl ExecUser {
                 });
             }
         }
+    }
+
+    /// Runs `act` with the client and the path of a file.
+    fn use_files<F>(
+        &mut self,
+        call: Call,
+        file: String,
+        act: impl FnOnce(Arc<Client>, PathBuf) -> F,
+    ) where
+        F: Future<Output = Result<Answer, Failure>> + Send + 'static,
+    {
+        let record = self.host.record.clone();
+        let acting = act(self.client.clone(), files::path(&file));
+        self.busy.spawn(async move { report(&record, call, acting.await) });
     }
 
     /// Builds the request of a call for a body of the HTTP server.

@@ -51,6 +51,8 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.process.exited", &["process", "code", "seq"], "a process exited"),
     milestone("exec.process.closed", &["process", "seq"], "a process closed: it exited, and its output ended"),
     milestone("exec.process.forgotten", &["process", "conn"], "the server forgot a closed process; `conn` is the attached connection, or 0 if none was attached"),
+    milestone("exec.file.opened", &["handle"], "the server opened a file for a client"),
+    milestone("exec.file.written", &["path"], "the server wrote a file for a client"),
     milestone("exec.http.responded", &["status"], "the server received the response to an HTTP request that it sent for the client"),
     milestone("exec.http.redirected", &[], "the server followed a redirect of an HTTP request"),
     milestone("exec.http.failed", &[], "an HTTP request that the server sent for the client failed"),

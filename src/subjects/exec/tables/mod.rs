@@ -22,6 +22,8 @@ pub const RESOURCES: &[Gauge<Counts>] = &[
     ("retained-chunks", |counts| counts.most_retained_chunks),
     ("waiting-input", |counts| counts.most_waiting_input),
     ("http-requests", |counts| counts.http_requests),
+    ("file-requests", |counts| counts.file_requests),
+    ("file-handles", |counts| counts.file_handles),
 ];
 
 /// The resource counts of a client.

@@ -95,6 +95,11 @@ pub const RULES: &[Rule] = &[
     rule("exec.unclaimed-start-ended", "if the caller of a start is dropped, before or after the response, no process remains", "facts, 29 and 48"),
     rule("exec.start-cancelled", "if a process is terminated while it is being started, the server kills it and refuses the start", "facts, 49"),
     rule("exec.terminate-kills", "terminate kills a process and all its children; their output is still delivered", "facts, process methods"),
+    // -- files
+    rule("exec.file-changes-not-replayed", "a change of files that was in flight at a cut fails; the client does not repeat it", DETAILS),
+    rule("exec.file-reads-repeated", "the client repeats a request that only reads files over the new connection", "derived from exec.reads-repeated"),
+    rule("exec.file-requests-in-order", "requests of one session for one path are done in their order, also over two connections", "codex 0.169.0, fs"),
+    rule("exec.file-handles-end", "an open file belongs to its connection, and is closed with it", "codex 0.169.0, fs/open"),
     // -- HTTP requests
     rule("exec.body-dies-with-connection", "an HTTP body belongs to the connection of its request, and fails with that connection, at once, on both sides", "facts, HTTP streaming and client recovery"),
     rule("exec.body-during-recovery", "the client sends an HTTP request made during a recovery after the recovery; the earlier loss does not affect it", "facts, 59"),

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use reknit_resume::Counted;
+use reknit_seams::defect;
 use tokio::sync::mpsc;
 
 use super::registry::Shared;
@@ -187,7 +188,11 @@ impl FileRequests {
 
     /// Handles the end of the connection.
     pub(super) fn end(self) {
-        self.handles.close_all();
+        if defect!(FileHandlesOutliveConnection) {
+            std::mem::forget(self.handles);
+        } else {
+            self.handles.close_all();
+        }
     }
 }
 

@@ -213,6 +213,7 @@ impl Performer {
         };
         let file = files.open(local(&params.path)?, how).await?;
         self.handles.insert(&params.handle_id, file, params.mode)?;
+        milestone!("exec.file.opened", handle = params.handle_id.as_str());
         Ok(self.answer(&OpenResult { handle_id: params.handle_id }))
     }
 
