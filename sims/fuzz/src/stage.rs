@@ -50,7 +50,7 @@ pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = 
     }
 }
 
-/// Returns the environment of product code: this network, these processes, no files, a fixed time, and a
+/// Returns the environment of product code: this network, these processes, files in memory, a fixed time, and a
 /// fixed sequence of random numbers.
 pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
     Env {

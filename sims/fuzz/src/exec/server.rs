@@ -8,6 +8,7 @@
 //! - the process of the well-behaved client echoes each input at once, over the client's first
 //!   connection.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::files::FileAsk;
 use super::machine::{Machine, PROGRAMS};
 use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Bytes, Name, Noise, Number, Pause, Rarely, SendOptions, Steps, Times};
@@ -95,6 +97,8 @@ enum Ask {
     Signal(Name),
     /// `process/terminate`.
     Terminate(Name),
+    /// A request for files.
+    File(FileAsk),
     /// `http/request`.
     Http {
         url: u8,
@@ -123,9 +127,9 @@ const URLS: [&str; 6] =
 
 impl Ask {
     /// Returns the method and the parameters.
-    fn carries(&self) -> (&'static str, Value) {
+    fn carries(&self) -> (Cow<'static, str>, Value) {
         let value = |number: &Option<Number>| number.map(Number::value);
-        match self {
+        let (method, params) = match self {
             Self::Start { process, program, tty, stdin, more } => {
                 let program = PROGRAMS[usize::from(*program) % PROGRAMS.len()];
                 let argv: Vec<_> =
@@ -160,7 +164,12 @@ impl Ask {
                 });
                 ("http/request", params)
             }
-        }
+            Self::File(ask) => {
+                let (method, params) = ask.carries();
+                return (method.into(), params);
+            }
+        };
+        (method.into(), params)
     }
 
     fn message(&self, id: u64) -> Value {
@@ -233,6 +242,9 @@ fn limits(tight: bool) -> ServerLimits {
         processes: 3,
         waiting_requests: 2,
         http_body_bytes: 64,
+        file_handles: 2,
+        file_bytes: 64,
+        directory_entries: 3,
         ..limits
     }
 }
@@ -338,6 +350,8 @@ impl ServerTest {
             counts.http_requests,
             limits.waiting_requests * limits.connections,
         );
+        let handles = limits.file_handles * limits.connections;
+        at_most("open files", counts.file_handles, handles);
         at_most("retained bytes", counts.most_retained_bytes, limits.retained_bytes.max(CHUNK));
         at_most("retained chunks", counts.most_retained_chunks, limits.retained_chunks);
         at_most(
@@ -353,6 +367,8 @@ impl ServerTest {
         let left =
             [counts.connections, counts.sessions, counts.open_processes, counts.http_requests];
         assert_eq!(left, [1, 1, 1, 0], "connections, sessions, open processes, HTTP requests");
+        let left = [counts.file_requests, counts.file_handles];
+        assert_eq!(left, [0, 0], "requests for files, open files");
     }
 }
 
