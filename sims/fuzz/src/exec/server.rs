@@ -98,7 +98,7 @@ enum Ask {
     /// `process/terminate`.
     Terminate(Name),
     /// A request for files.
-    File(FileAsk),
+    File(Box<FileAsk>),
     /// `http/request`.
     Http {
         url: u8,
