@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "docs/wild.rs"]
+mod wild;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -134,6 +137,7 @@ fn every_link_of_a_page_has_a_target() {
         "docs/fuzzing.md",
         "docs/sweeps.md",
         "docs/kill-matrix.md",
+        "docs/found-in-the-wild.md",
         "docs/pictures.md",
         "docs/json.md",
         "docs/README.md",
