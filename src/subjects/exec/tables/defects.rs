@@ -103,7 +103,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the client sends an HTTP request again that was in flight at a cut", "the reconnect change, other details"),
     defect("SlowUserLosesEvents", "slow-user-loses-events", &["processes_fail_truly", "justified_failure"],
         "the client drops events that a slow subscriber has not read, and fails the subscriber", "codex 0.169.0, measured"),
-    defect("SlowUserStopsConnection", "slow-user-stops-connection", &["isolation"],
+    defect("SlowUserStopsConnection", "slow-user-stops-connection", &["isolation", "answers_are_prompt"],
         "the client stops reading its connection while a subscriber is slow: every other stream of the connection waits", "back-pressure of the whole connection"),
     defect("LogUnbounded", "log-unbounded", &["bounded_memory"],
         "the client keeps all events of a process for its subscribers", "facts, 25"),
