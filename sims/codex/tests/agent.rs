@@ -68,3 +68,27 @@ async fn commands_in_parallel_all_end() {
         panic!("{} bytes, exit {exit:?}: {begin} … {end}", output.len());
     }
 }
+
+/// codex edits files through the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_patch_changes_files() {
+    let Some(codex) = install::codex() else { return };
+    let patch = |body: &str| {
+        Call::run(format!("apply_patch <<'EOF'\n*** Begin Patch\n{body}\n*** End Patch\nEOF"))
+    };
+    let turns = [
+        vec![patch("*** Add File: new.txt\n+first\n+second")],
+        vec![patch("*** Update File: new.txt\n@@\n-first\n+changed")],
+    ];
+    let model = Model::start(LOCAL, turns).await;
+    let server = Server::here(ServerLimits::default()).await;
+    let agent = Agent::new(&codex, &model);
+    let printed = agent.run(&server.url(), "danger-full-access", NEVER).await;
+    let text = std::fs::read_to_string(agent.folder().join("new.txt"));
+    assert_eq!(
+        text.ok().as_deref(),
+        Some("changed\nsecond\n"),
+        "{printed:?} {:?}",
+        model.outputs()
+    );
+}
