@@ -116,5 +116,9 @@ fn compressed() -> Vec<u8> {
 }
 
 fn message(code: &str, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {code} Reason\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
+    // An HTTP client would use the connection for its next request, which races its end.
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {code} Reason\r\n{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
 }
