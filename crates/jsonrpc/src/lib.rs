@@ -14,6 +14,7 @@ mod http;
 mod limits;
 mod link;
 mod message;
+mod strict;
 
 pub use http::{HttpOutcome, accept_websocket};
 pub use limits::WireLimits;
