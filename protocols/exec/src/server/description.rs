@@ -20,7 +20,7 @@ const SUPPORTED: [&str; 4] =
 pub(super) fn describe(machine: &Machine) -> EnvironmentInfo {
     let variable = |name: &str| machine.variables.get(name).map(String::as_str);
     let shell = shell(&machine.variables);
-    let temp_dir = variable("TMPDIR").and_then(uri).or_else(|| uri(DEFAULT_TEMP_DIR));
+    let temp_dir = variable("TMPDIR").and_then(uri);
     EnvironmentInfo {
         shell: Shell {
             name: shell.rsplit('/').next().unwrap_or(shell).to_owned(),
@@ -32,8 +32,9 @@ pub(super) fn describe(machine: &Machine) -> EnvironmentInfo {
         user_home_dir: variable("HOME").and_then(uri),
         platform_os: std::env::consts::OS.to_owned(),
         prepend_path_dirs: Vec::new(),
+        // As in codex 0.169.0, without the default.
         temporary_directories: temp_dir.clone().into_iter().collect(),
-        temp_dir,
+        temp_dir: temp_dir.or_else(|| uri(DEFAULT_TEMP_DIR)),
         capabilities: CAPABILITIES
             .iter()
             .map(|name| ((*name).to_owned(), SUPPORTED.contains(name)))
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(info["temporaryDirectories"], json!(["file:///var/tmp"]));
         assert_eq!(info["shell"], json!({"name": "zsh", "path": "/bin/zsh"}));
         assert_eq!(info["capabilities"]["shellSnapshotV2"], false);
-        assert_eq!(info["capabilities"]["fsWatchMissing"], true);
+        assert_eq!(info["capabilities"]["httpHeaderEnvVars"], true);
     }
 
     #[test]
@@ -84,6 +85,7 @@ mod tests {
             let info = described(variables);
             assert_eq!(info["userHomeDir"], serde_json::Value::Null);
             assert_eq!(info["tempDir"], "file:///tmp");
+            assert_eq!(info["temporaryDirectories"], json!([]));
             assert_eq!(info["shell"], json!({"name": "sh", "path": "/bin/sh"}));
         }
     }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use reknit_seams::process::INTERRUPT;
 use reknit_seams::{defect, point};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Map;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -351,14 +352,18 @@ fn answered(id: &RequestId, result: &impl Serialize) -> RequestOutcome {
     RequestOutcome::Answered(response_text(id, result))
 }
 
-/// Checks the parameters of a method that has none: absent, `null`, or an object.
+/// Checks the parameters of a method that has none: absent, `null`, or an empty object.
 fn no_params(params: Option<&RawValue>) -> Result<(), RequestError> {
-    #[derive(Deserialize)]
-    struct NoParams {}
-    if let Some(params) = params {
-        serde_json::from_str::<Option<NoParams>>(params.get())?;
+    match params.map(RawValue::get) {
+        None | Some("null") => Ok(()),
+        Some(params)
+            if serde_json::from_str(params)
+                .is_ok_and(|fields: Map<String, serde_json::Value>| fields.is_empty()) =>
+        {
+            Ok(())
+        }
+        Some(_) => Err(RequestError::Params("this method has no parameters".into())),
     }
-    Ok(())
 }
 
 fn process_id(id: &str) -> Result<ProcessId, RequestError> {
