@@ -26,8 +26,8 @@
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life
 //! since: no item and no answer. The same applies to a user that looked at a stream only some time
-//! after opening it (the field `looks-after` of its operation): a failure that the user sees then
-//! may have happened long before.
+//! after opening it (the field `looks-after` of its operation), and to a user that reads it with
+//! pauses: a failure that the user sees then may have happened long before.
 //!
 //! Calls in flight, bound calls, and the streams that bound calls open may fail in one more case: a
 //! fault was in force on their path between the call and the failure, or at most detection plus `A`
@@ -231,7 +231,12 @@ impl FailureSite<'_> {
         contact: Option<Time>,
     ) -> Justification {
         let looked = self.looked(facts);
-        let asked = if self.at <= looked { looked } else { self.asked() };
+        let asked = match self.what {
+            _ if self.at <= looked => looked,
+            // All items before the failure were delivered first, with the user's pauses.
+            FailedItem::View(view) if facts.reads_slowly(view) => self.at,
+            _ => self.asked(),
+        };
         let outages = path.faulty().iter().map(|(_, ended)| *ended).filter(|ended| *ended < asked);
         let ends = outages.flat_map(|ended| {
             [

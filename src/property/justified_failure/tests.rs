@@ -72,6 +72,17 @@ fn a_fault_over_the_whole_recovery_deadline_justifies() {
 }
 
 #[test]
+fn a_user_with_pauses_sees_a_justified_failure_long_after_the_outage() {
+    let scripted = |fields: &str| {
+        let opened = history().asked_as(1, 0, Class::Durable, "watch", fields).opens("s1", 1, 0);
+        let delivered = opened.produced("s1", 400, "a").delivered("s1", 410, "a");
+        fails(delivered.kills(2_000, 2_000 + RECOVERY), 60_000)
+    };
+    judged(&scripted(r#"{"pause":"10s"}"#), Is::Justified);
+    judged(&scripted("{}"), Is::Unjustified);
+}
+
+#[test]
 fn giving_up_before_the_deadline_is_not_justified() {
     let scripted = |early: u64| fails(open().kills(5_000, 90_000), 5_000 + RECOVERY - early);
     judged(&scripted(A - 1), Is::Justified);

@@ -145,11 +145,15 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// call on it. While a start is in flight, a client holds back nothing. It holds back events from
 /// the answer on, even if the user has not taken the answer yet: a user that gives up such a start
 /// gives up the process. If the events do not fit into the buffer, the client requests them at once.
+///
+/// A client whose log for a slow user was full has dropped events. It requests them when the log has
+/// room, perhaps before it holds later ones back. `bounded_ending` and `gap_free` judge that client.
 pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
     let wait = limits(cx).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut full: BTreeSet<&str> = BTreeSet::new();
     let mut dropped = Dropped::default();
     let mut starts: BTreeMap<Call, Time> = BTreeMap::new();
     let mut found = Vec::new();
@@ -177,6 +181,9 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.client.connected", .. } => {
                 connected.insert(host);
             }
+            EventKind::Milestone { name: "exec.client.log-full", .. } => {
+                full.insert(host);
+            }
             EventKind::Milestone { name: "exec.client.lost", .. } | EventKind::Died { .. } => {
                 connected.remove(host);
                 open.remove(host);
@@ -197,7 +204,9 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
                 repaired.insert(host, event.at);
             }
             EventKind::Gauge { name: "held-back-events", .. }
-                if connected.contains(host) && repaired.get(host) != Some(&event.at) =>
+                if connected.contains(host)
+                    && !full.contains(host)
+                    && repaired.get(host) != Some(&event.at) =>
             {
                 open.entry(host).or_insert(event.at);
             }

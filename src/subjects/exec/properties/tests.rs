@@ -425,6 +425,9 @@ fn a_connected_client_asks_for_missing_events() {
         violations(&no_room, gaps_are_requested).is_empty(),
         "what has no room is asked for at once"
     );
+    let full = milestone(connected(), 900, "exec.client.log-full", &[("process", "p1")]);
+    let full = full.gauge("client", 1_000, "held-back-events", 1);
+    assert!(violations(&full, gaps_are_requested).is_empty(), "it reads what it dropped");
     let lost = milestone(held(), 2_900, "exec.client.lost", &[]);
     assert!(violations(&lost, gaps_are_requested).is_empty());
     let dropped = held().gave_up(1, Some("p1"), 2_000);
