@@ -19,7 +19,7 @@ struct Bug {
     seeded: &'static [(&'static str, &'static str)],
 }
 
-/// What reproduces a bug, in `sims/codex/tests`.
+/// The test in `sims/codex/tests` that reproduces a bug.
 enum Reproduction {
     /// The tests of `wild` whose names begin with this.
     Wild(&'static str),

@@ -14,7 +14,7 @@ use super::script::{End, MessagePattern, Moment, Place, Script};
 /// How many requests without an answer the proxy remembers for each direction.
 const OPEN_REQUESTS: usize = 16 * 1024;
 
-/// What the proxy does next in one direction.
+/// The next step of the proxy in one direction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Forward(Bytes),

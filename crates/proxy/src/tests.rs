@@ -25,7 +25,7 @@ struct Stage {
     listener: TcpListener,
 }
 
-/// What an end reads next.
+/// The next bytes that an end reads.
 #[derive(Debug, PartialEq, Eq)]
 enum Read {
     Text(String),

@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A WebSocket to a server.
 pub struct Raw(WebSocketStream<TcpStream>);
 
-/// What a server sent.
+/// A message of the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Received {
     /// A text frame.

@@ -59,7 +59,8 @@ async fn commands_in_parallel_all_end() {
     let mut expected: Vec<_> = (0..COMMANDS)
         .map(|n| ((n..=n + 3000).map(|line| format!("{line}\n")).collect::<String>(), Some(4)))
         .collect();
-    (outputs.sort(), expected.sort());
+    outputs.sort();
+    expected.sort();
     assert_eq!(outputs.len(), expected.len());
     let wrong = outputs.iter().zip(&expected).find(|(one, other)| one != other);
     if let Some(((output, exit), _)) = wrong {

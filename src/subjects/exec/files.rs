@@ -33,7 +33,7 @@ pub(super) fn target(path: &Path) -> String {
     format!("{TARGET}{}", path.display())
 }
 
-/// What the user read from a file.
+/// The content that the user read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct FileContent {
     /// The call that wrote it, as far as the content names one.

@@ -37,7 +37,7 @@ pub use memory::Memory;
 #[cfg(target_os = "linux")]
 pub use system::System;
 
-/// What something in a directory is.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A regular file.
@@ -50,10 +50,10 @@ pub enum Kind {
     Other,
 }
 
-/// What is known about a file.
+/// The properties of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its length in bytes.
     pub size: u64,
@@ -72,7 +72,7 @@ pub struct Metadata {
 pub struct Entry {
     /// Its name.
     pub name: OsString,
-    /// What it is. A link is not followed.
+    /// Its kind. A link is not followed.
     pub kind: Kind,
 }
 
@@ -117,7 +117,7 @@ pub trait PathPolicy: Send + Sync {
     fn access(&self, path: &Path) -> Access;
 }
 
-/// What a view of files refuses.
+/// The accesses that a view of files refuses.
 #[derive(Clone, Default)]
 struct Restrictions {
     links: Links,

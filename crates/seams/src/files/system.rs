@@ -42,7 +42,7 @@ fn blocking<'a, T: Send + 'static>(
     Box::pin(async move { tokio::task::spawn_blocking(act).await.map_err(io::Error::other)? })
 }
 
-/// What is at a path.
+/// The entry at a path.
 struct Found {
     /// Names it; not open.
     fd: OwnedFd,

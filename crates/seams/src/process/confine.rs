@@ -60,7 +60,7 @@ const DEVICE_DIRECTORY: &str = "/dev";
 /// Where programs share memory. A confined command has its own, unless a rule names it.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// What a new process needs to confine itself.
+/// The data with which a new process confines itself.
 pub(super) struct Confined {
     pub(super) mounts: Option<Mounts>,
     pub(super) ruleset: OwnedFd,
@@ -91,12 +91,12 @@ pub(super) struct Mount {
     pub(super) flags: u64,
 }
 
-/// What a mount shows.
+/// The content of a mount.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// What is at its path.
+    /// The entry at its path.
     Itself,
-    /// What is at another path.
+    /// The entry at another path.
     Other(CString),
     /// A directory that the process cannot open.
     EmptyDirectory,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a command and its descendants may do. They cannot get rid of it.
+/// The permissions of a command and its descendants. They cannot get rid of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// The permitted files.
@@ -36,7 +36,7 @@ pub enum NetworkScope {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PathRules(BTreeMap<PathBuf, PathAccess>);
 
-/// What a rule grants. The order is that of precedence between two rules for one path.
+/// The access that a rule grants. The order is that of precedence between two rules for one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathAccess {
     /// To read and to execute.

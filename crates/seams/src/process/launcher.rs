@@ -1,4 +1,4 @@
-//! What a new process does between fork and exec. This is the only unsafe code of the crate.
+//! The steps of a new process between fork and exec. This is the only unsafe code of the crate.
 //!
 //! The new process is a copy of a program with several threads, of which only one was copied. A lock
 //! that another thread held stays locked, so this code makes system calls only: it allocates
@@ -27,7 +27,7 @@ use tokio::process::Command;
 #[cfg(target_os = "linux")]
 use super::confine::{Confined, Mount, Mounts, Source};
 
-/// What the new process does before it runs the program.
+/// The steps of the new process before it runs the program.
 pub(super) struct Steps {
     /// The program that starts it.
     pub(super) parent: Pid,

@@ -26,7 +26,7 @@ pub struct HttpRequest {
     pub headers: Vec<RequestHeader>,
     /// The body of the request, if any.
     pub body: Option<Bytes>,
-    /// What the server does with a redirect.
+    /// How the server handles a redirect.
     pub redirect_policy: RedirectPolicy,
     /// How long the server may take to receive the answer, including all redirects and a streamed
     /// body. Without it, the usual call timeout applies to the answer, and a streamed body has no timeout.

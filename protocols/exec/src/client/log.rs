@@ -133,7 +133,7 @@ struct LogState {
     refused: bool,
     /// How often the server needs a report, if it needs any.
     reports: Option<FlowReports>,
-    /// What was read since the last report.
+    /// The bytes read since the last report.
     unreported: Amount,
     /// Whether the driver was notified and has not asked yet.
     notified: bool,

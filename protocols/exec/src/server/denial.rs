@@ -7,7 +7,7 @@
 
 use super::log::ServerLog;
 
-/// What programs print when something is forbidden to them.
+/// The messages of programs to which something is forbidden.
 const SIGNS: &[&str] = &[
     "operation not permitted",
     "permission denied",

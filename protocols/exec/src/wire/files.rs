@@ -13,7 +13,7 @@ use super::{Base64, FilePath};
 pub struct PathParams {
     /// The path.
     pub path: FilePath,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
@@ -27,7 +27,7 @@ pub struct FileParams {
     /// Whether links are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_symlinks: Option<bool>,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
@@ -51,7 +51,7 @@ pub struct WriteFileParams {
     /// Whether links are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_symlinks: Option<bool>,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
@@ -73,7 +73,7 @@ pub struct CreateDirectoryParams {
     /// Whether links are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_symlinks: Option<bool>,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
@@ -128,14 +128,14 @@ pub struct DirectoryEntry {
 pub struct WalkParams {
     /// Where the walk begins. The walk of a file is empty.
     pub path: FilePath,
-    /// What the walk visits.
+    /// The entries that the walk visits.
     pub options: WalkOptions,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
 
-/// What a walk visits.
+/// The entries that a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WalkOptions {
@@ -158,22 +158,22 @@ pub struct WalkResult {
     /// The files and directories, level by level; those of one directory in the order of their
     /// names.
     pub entries: Vec<WalkEntry>,
-    /// What could not be visited.
+    /// The entry that could not be visited.
     pub errors: Vec<WalkError>,
     /// Whether a limit ended the walk.
     pub truncated: bool,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkEntry {
     /// Its path.
     pub path: FilePath,
-    /// What it is.
+    /// Its kind.
     pub kind: WalkEntryKind,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WalkEntryKind {
@@ -183,7 +183,7 @@ pub enum WalkEntryKind {
     Directory,
 }
 
-/// What a walk could not visit.
+/// An entry that a walk could not visit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalkError {
     /// Its path.
@@ -207,7 +207,7 @@ pub struct RemoveParams {
     /// Whether links to directories are followed on the way to the path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow_symlinks: Option<bool>,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
@@ -216,13 +216,13 @@ pub struct RemoveParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyParams {
-    /// What is copied: a file, a link itself, or a directory.
+    /// The source: a file, a link itself, or a directory.
     pub source_path: FilePath,
     /// The path of the copy. A file is replaced; a directory is merged into an existing one.
     pub destination_path: FilePath,
     /// Whether a directory may be copied.
     pub recursive: bool,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
@@ -235,15 +235,15 @@ pub struct OpenParams {
     pub handle_id: String,
     /// The path.
     pub path: FilePath,
-    /// What the handle is for.
+    /// The use of the handle.
     #[serde(default)]
     pub mode: OpenMode,
-    /// What the request may do.
+    /// The permissions of the request.
     #[serde(default)]
     pub sandbox: Option<Value>,
 }
 
-/// What a handle is for.
+/// The use of a handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OpenMode {

@@ -22,7 +22,7 @@ pub struct HttpParams {
     /// How long the response may take, in milliseconds; without it, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// What the server does with a redirect.
+    /// How the server handles a redirect.
     #[serde(default)]
     pub redirect_policy: RedirectPolicy,
     /// Identifies the pieces of the body. It must be unique among the open requests of the
@@ -33,7 +33,7 @@ pub struct HttpParams {
     pub stream_response: bool,
 }
 
-/// What the server does with the answers 301, 302, 303, 307 and 308.
+/// How the server handles the answers 301, 302, 303, 307 and 308.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RedirectPolicy {

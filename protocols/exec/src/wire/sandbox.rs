@@ -93,16 +93,16 @@ pub enum FileSystem {
 /// One rule for files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRule {
-    /// What the rule is about, with everything beneath it.
+    /// The path of the rule; the rule covers everything beneath it.
     pub path: RulePath,
-    /// What it grants.
+    /// The access that it grants.
     pub access: FileAccess,
-    /// What the rule means if its path does not exist.
+    /// The meaning of the rule if its path does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_path_behavior: Option<MissingPath>,
 }
 
-/// What a rule is about.
+/// The path of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RulePath {
@@ -129,7 +129,7 @@ pub enum RulePath {
 pub enum Special {
     /// The whole file system.
     Root,
-    /// What programs need to run: the directories of the operating system.
+    /// The directories of the operating system, which programs need to run.
     Minimal,
     /// [`Sandbox::cwd`].
     CurrentWorkingDirectory,
@@ -153,7 +153,7 @@ pub enum Special {
     },
 }
 
-/// What a rule grants.
+/// The access that a rule grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileAccess {
@@ -166,7 +166,7 @@ pub enum FileAccess {
     Deny,
 }
 
-/// What a rule means if its path does not exist.
+/// The meaning of a rule whose path does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingPath {
@@ -244,7 +244,7 @@ mod tests {
 
     use super::*;
 
-    /// What codex 0.169.0 sends for `-s workspace-write`, shortened.
+    /// The policy that codex 0.169.0 sends for `-s workspace-write`, shortened.
     fn workspace_write() -> Value {
         json!({
             "permissions": {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Case {
-    /// What is special in this conversation.
+    /// The special feature of this conversation.
     pub name: String,
     /// The lines that [`Step`](super::script::Step) describes.
     pub script: String,

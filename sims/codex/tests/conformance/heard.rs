@@ -1,4 +1,4 @@
-//! What a connection received, and its normal form: the same for every run of the same server.
+//! The messages that a connection received, and their normal form: the same for every run of the same server.
 //!
 //! Answers are listed by id. The output of a process is joined for each stream, because its pieces
 //! depend on the time. Bytes are decoded. Texts of errors are left out, but for the field that they

@@ -18,7 +18,7 @@ use super::usual;
 /// The id of the request whose answer ends a case.
 const LAST: &str = "last";
 
-/// What a case runs against.
+/// The server that a case runs against.
 pub struct Place<'p> {
     pub server: &'p Server,
     /// The folder of the case; it exists.

@@ -23,7 +23,7 @@ pub struct Run {
     pub outcome: Outcome,
     /// How many connections let the client in.
     pub generations: usize,
-    /// What was wrong, or the reason that the client reported.
+    /// The mistake, or the reason that the client reported.
     pub reason: String,
     /// The record of the proxy, a line for each event.
     pub events: String,

@@ -32,7 +32,7 @@ const MOVES: Duration = Duration::from_secs(6);
 /// A time that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(120);
 
-/// What happens after the client has moved.
+/// The state of the old address after the client has moved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// Nothing.

@@ -16,11 +16,11 @@ mod order;
 mod peer;
 mod silence;
 
-/// What a server did.
+/// The behaviour of a server.
 struct Seen {
     /// Whether it has the bug.
     bug: bool,
-    /// What the client saw, in words.
+    /// A description of what the client saw.
     what: String,
 }
 

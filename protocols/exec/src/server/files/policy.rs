@@ -1,4 +1,4 @@
-//! What a request for files may do, by its `sandbox`.
+//! The permissions of a request for files, from its `sandbox`.
 //!
 //! [`reknit_seams::files`] asks the policy about the real path of each file. So the paths of the
 //! rules are resolved first. A rule that grants less also protects its own name: a link there
@@ -23,7 +23,7 @@ use crate::wire::sandbox::{
     FileAccess, FileRule, FileSystem, Permissions, RulePath, Sandbox, Special,
 };
 
-/// What is only readable in a writable path.
+/// The read-only parts of a writable path.
 const PROTECTED: [&str; 3] = [".git", ".agents", ".codex"];
 
 /// The directories of the operating system.

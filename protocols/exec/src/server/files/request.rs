@@ -1,4 +1,4 @@
-//! What a client asks for, and what it touches.
+//! The requests of a client, and the paths that they use.
 
 use std::path::{Path, PathBuf};
 
@@ -103,7 +103,7 @@ pub(super) fn local(path: &FilePath) -> Result<&Path, RequestError> {
     Ok(local)
 }
 
-/// What a request touches.
+/// The paths that a request uses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     /// The paths, and whether each is changed.

@@ -73,7 +73,7 @@ impl Watches {
     }
 }
 
-/// What is watched.
+/// The watched path.
 struct Watch {
     files: Arc<dyn Files>,
     missing: Vec<PathBuf>,

@@ -1,5 +1,5 @@
-//! Slow subscribers: the log refuses events, the client reads them later, and the server is told
-//! what was read.
+//! Slow subscribers: the log refuses events, the client reads them later, and it reports to the
+//! server what was read.
 
 use std::sync::Arc;
 
