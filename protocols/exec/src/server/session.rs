@@ -19,9 +19,9 @@
 //! a process if too many of its events wait, or if its next chunk would evict an unsent one. (The
 //! process then blocks when its pipe is full.) Reading continues when there is room for half of the
 //! limit. Flow control also pauses a process, until the client has consumed enough of its output:
-//! [`flow`](crate::wire::flow). After a resume, the same applies to output retained from before the resume, until the
-//! client has read it or the grace period is over. A detach resumes reading for all processes, except
-//! that a process with flow control stays within its window.
+//! [`flow`](crate::wire::flow). After a resume, the same applies to output retained from before the
+//! resume, until the client has read it or the grace period is over. A detach resumes reading for
+//! all processes, except that a process with flow control stays within its window.
 //!
 //! # How long a closed process is kept
 //! A closed process is kept at least until its close was sent. While no connection is attached, it
@@ -196,7 +196,7 @@ impl Session {
         self.last_attach_attempt = now; // also if the attach fails: the client may have missed earlier events
         self.attachment.attach(by, owed, now)?;
         self.window = window;
-        if window.is_none() {
+        if window.is_none() && !defect!(PausedForever) {
             // This client reports nothing, so nothing may wait for its reports.
             self.processes.values_mut().for_each(|process| process.consumed(None));
         }
@@ -204,8 +204,7 @@ impl Session {
     }
 
     /// Detaches a connection that has ended, and resumes the paused processes, except those that
-    /// flow control holds. Does nothing unless
-    /// this connection is attached; returns whether it was.
+    /// flow control holds. Does nothing unless this connection is attached; returns whether it was.
     pub(super) fn detach(&mut self, by: ConnId, now: Instant) -> bool {
         let lifetime = self.limits.detached_lifetime;
         let lease =
