@@ -76,6 +76,7 @@ mod tests {
         assert_eq!(info["temporaryDirectories"], json!(["file:///var/tmp"]));
         assert_eq!(info["shell"], json!({"name": "zsh", "path": "/bin/zsh"}));
         assert_eq!(info["capabilities"]["shellSnapshotV2"], false);
+        assert_eq!(info["capabilities"]["fsWatchMissing"], true);
         assert_eq!(info["capabilities"]["httpHeaderEnvVars"], true);
     }
 
