@@ -498,7 +498,7 @@ async fn a_command_is_never_run_without_the_sandbox_that_was_requested() {
     let twice =
         r#"{"processId":"p1","argv":["sh"],"cwd":"/","sandbox":{"permissions":{}},"sandbox":null}"#;
     peer.link.send_text(format!(r#"{{"id":99,"method":"process/start","params":{twice}}}"#));
-    assert_eq!(peer.answer(99).await.unwrap_err().0, -32602);
+    assert_eq!(peer.answer(-1).await.unwrap_err().0, -32600, "a repeated key is malformed");
     assert!(server.launcher.launched.lock().unwrap().is_empty());
 
     let started = peer.call("process/start", with(json!({"type": "disabled"}))).await.unwrap();
