@@ -258,8 +258,8 @@ impl Resolved {
         })
     }
 
-    /// Returns the mount that enforces a rule, if it needs one. What nothing around it permits,
-    /// Landlock denies.
+    /// Returns the mount that enforces a rule, if it needs one. Landlock denies each path that no rule
+    /// permits.
     fn mount(&self, path: &Path, access: PathAccess) -> Result<Option<Mount>, String> {
         use PathAccess::{Nothing, Read, Write};
         let around = self.rules.access_around(path);

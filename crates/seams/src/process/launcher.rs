@@ -150,7 +150,7 @@ fn answer(returned: libc::c_long) -> Result<(), Errno> {
 
 #[cfg(target_os = "linux")]
 impl Confined {
-    /// Confines the calling process. What it starts is confined, too.
+    /// Confines the calling process and all its later descendants.
     fn enter(&mut self) -> io::Result<()> {
         if let Some(mounts) = &mut self.mounts {
             mounts.enter(&self.ruleset)?;

@@ -101,7 +101,7 @@ async fn bug_07_concurrent_requests_reorder_stdin() {
 #[tokio::test]
 async fn bug_09_a_late_retry_writes_again() {
     const OTHERS: usize = 4096;
-    // What our server does, its own tests check.
+    // The tests of our server check its behaviour.
     reproduce(9, &[], async |server| {
         let mut peer = Peer::new(server).await;
         peer.start("p", false, &["/bin/cat"]).await;
