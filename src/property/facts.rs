@@ -12,7 +12,7 @@ use crate::schedule::Fault;
 
 use super::path::{Down, FaultSpan, Path};
 use super::view::{Fit, Item, Source, View};
-use super::{CheckContext, Guarantees};
+use super::{CheckContext, Guarantees, SlowUsers};
 
 mod calls;
 mod gather;
@@ -130,6 +130,24 @@ impl<'a> Facts<'a> {
         call.is_some_and(|call| {
             call.operation.pauses().is_some() || !call.operation.looks_after().is_zero()
         })
+    }
+
+    /// Returns what the protocol guarantees to the user of a view, if the user reads slowly and the
+    /// protocol does not slow the producer down for it.
+    pub fn slow_user(&self, view: &View<'a>) -> Option<SlowUsers> {
+        self.guarantees().slow_users.filter(|_| self.reads_slowly(view))
+    }
+
+    /// Returns the items and bytes of a view's stream that its user had not read at a given time,
+    /// including what was produced later.
+    pub fn unread(&self, view: &View<'a>, at: Time) -> (u64, u64) {
+        let source = &self.sources[view.source];
+        let delivered = view.delivered.iter().filter(|item| item.at <= at);
+        let read = source.bytes_of(view.fit.start)
+            + delivered.map(|item| item.bytes.len() as u64).sum::<u64>();
+        let had = source.items.partition_point(|item| item.end <= read);
+        let all = source.items.len();
+        ((all - had) as u64, source.bytes_of(all).saturating_sub(read))
     }
 
     /// Returns how long the user of a view has paused since a given time. The user pauses after

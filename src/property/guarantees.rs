@@ -93,6 +93,11 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub closed_retention: Duration,
+    /// The guarantees for slow users, if the protocol does not slow a producer down for its user.
+    /// Default: `None`, a slow user loses nothing.
+    ///
+    /// Read by `justified_failure`.
+    pub slow_users: Option<SlowUsers>,
     /// The maximum work of a host. Default: 10 attempts and 100 frames a second, 60 polls for each
     /// unit of work.
     ///
@@ -141,6 +146,7 @@ impl Guarantees {
             around: 0,
             parts: &[],
             closed_retention: Self::FOREVER,
+            slow_users: None,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),
             settle: Duration::from_secs(60),
@@ -180,20 +186,28 @@ pub struct Retention {
     pub piece: Option<u64>,
     /// The minimum number of bytes kept; `None` means all.
     pub bytes: Option<u64>,
-    /// Whether a user that pauses, or looks late, can lose what exceeds the retention, even without a
-    /// fault: the protocol does not slow a producer down for its user.
-    pub harms_slow_users: bool,
 }
 
 impl Retention {
     /// Everything is kept.
-    pub const ALL: Self = Self { items: None, piece: None, bytes: None, harms_slow_users: false };
+    pub const ALL: Self = Self { items: None, piece: None, bytes: None };
 
     /// Returns whether part of a backlog with this many items and bytes may have been dropped.
     pub fn is_exceeded(&self, items: u64, bytes: u64) -> bool {
         let pieces = items + self.piece.map_or(0, |piece| bytes / piece);
         self.items.is_some_and(|most| pieces > most) || self.bytes.is_some_and(|most| bytes > most)
     }
+}
+
+/// What a user that pauses while it reads, or that looks late, can rely on if the protocol does not
+/// slow a producer down for its user. Such a user can lose what exceeds the retention, and the rest
+/// of a stream that ended long ago, even without a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowUsers {
+    /// The minimum amount that the client holds ready for its user.
+    pub ahead: Retention,
+    /// The time after the end of a stream for which the server keeps what is not ready at the client.
+    pub closed_retention: Duration,
 }
 
 /// The maximum work of a protocol, whatever the network does.

@@ -9,11 +9,14 @@
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
 //!   is [`inconclusive`].
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
-//!   had a fault, or that much data had been produced before the opening, or its user reads with
-//!   pauses, or late, and the retention [harms slow users](super::guarantees::Retention::harms_slow_users). All
-//!   parts of the stream's whole count together. Alternatively, all parts of its whole had ended so long ago that the
-//!   server had forgotten the whole, and its path had no fault-free interval of length `A` between
-//!   the last end and the time at which it was forgotten.
+//!   had a fault, or that much data had been produced before the opening, or its user is slow (it
+//!   reads with pauses, or late) and the protocol does not [slow the producer down for
+//!   it](super::guarantees::Guarantees::slow_users). All parts of the stream's whole count together.
+//!   Alternatively, all parts of its whole had ended so long ago that the server had forgotten the
+//!   whole, and its path had no fault-free interval of length `A` between the last end and the time
+//!   at which it was forgotten. A slow user for which the protocol does not slow the producer down
+//!   needs no fault: it is enough that, `A` before the server forgot the whole, the user had yet to
+//!   read more than its client holds ready.
 //! - (c) An outage (faulty intervals with less than `A` between them) lasted at least as long as
 //!   the session's lifetime. If it was up to 2 `A` shorter, either outcome is correct, because a
 //!   client may need that long to reconnect.
@@ -264,7 +267,7 @@ impl FailureSite<'_> {
         let justified = exceeds(sum(Self::missed))
             && (path.is_touched(self.asked().before(away), self.at)
                 || exceeds(sum(Self::made_before))
-                || facts.guarantees().retention.harms_slow_users && facts.reads_slowly(view));
+                || facts.slow_user(view).is_some());
         if justified { Justification::Justified } else { Justification::Unjustified }
     }
 
@@ -291,6 +294,9 @@ impl FailureSite<'_> {
     /// Evaluates (b) after the producer's end.
     fn forgotten(&self, facts: &Facts<'_>, path: &Path<'_>, view: &View<'_>) -> Justification {
         let Some(ended) = facts.over(view) else { return Justification::Unjustified };
+        if self.was_too_slow(facts, path, view, ended) {
+            return Justification::Justified;
+        }
         let forgotten = ended + facts.guarantees().closed_retention;
         let from = ended.max(self.asked());
         match () {
@@ -298,6 +304,25 @@ impl FailureSite<'_> {
             () if from >= forgotten => Justification::Justified,
             () => compare(facts, path, from, forgotten, Duration::ZERO),
         }
+    }
+
+    /// Returns whether the server forgot a whole, which ended at `ended`, before its slow user had
+    /// read enough of it.
+    fn was_too_slow(
+        &self,
+        facts: &Facts<'_>,
+        path: &Path<'_>,
+        view: &View<'_>,
+        ended: Time,
+    ) -> bool {
+        facts.slow_user(view).is_some_and(|slow_users| {
+            let forgotten = ended + slow_users.closed_retention;
+            let last_read =
+                forgotten.before(path.recovery_window(facts.guarantees(), ended, forgotten));
+            let unread = facts.parts(view).map(|part| facts.unread(part, last_read));
+            let (items, bytes) = unread.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+            self.at >= forgotten && slow_users.ahead.is_exceeded(items, bytes)
+        })
     }
 
     /// Evaluates (c).

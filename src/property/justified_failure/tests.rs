@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::history::{Answer, Class, Nature, Scope};
+use crate::property::{Retention, SlowUsers};
 use crate::schedule::{Conn, Fault, Learns, TrafficCount};
 
 use super::super::scripted::{A, ScriptedRun, history};
@@ -80,6 +81,35 @@ fn a_user_with_pauses_sees_a_justified_failure_long_after_the_outage() {
     };
     judged(&scripted(r#"{"pause":"10s"}"#), Is::Justified);
     judged(&scripted("{}"), Is::Unjustified);
+}
+
+/// Returns a run without faults and flow control: a stream of 3 items ends at 1 s, its user reads it
+/// with pauses, and it fails at `ms`. The client holds 1 item ready for its user, and the server
+/// forgets the stream 10 s after its end.
+fn slow_user_without_flow_control(fields: &str, second_read: u64, ms: u64) -> ScriptedRun {
+    let ahead = Retention { items: Some(1), ..Retention::ALL };
+    let scripted = history().guarantees(|guarantees| {
+        guarantees.slow_users =
+            Some(SlowUsers { ahead, closed_retention: Duration::from_secs(10) });
+    });
+    let opened = scripted.asked_as(1, 0, Class::Durable, "watch", fields).opens("s1", 1, 0);
+    let produced =
+        opened.produced("s1", 100, "a").produced("s1", 200, "b").produced("s1", 300, "c");
+    let delivered = produced.ended("s1", 1_000, "total 3").delivered("s1", 1_100, "a");
+    fails(delivered.delivered("s1", second_read, "b"), ms)
+}
+
+#[test]
+fn a_slow_user_without_flow_control_loses_a_forgotten_stream() {
+    let reads =
+        |second_read, ms| slow_user_without_flow_control(r#"{"pause":"4s"}"#, second_read, ms);
+    let forgotten = 11_000;
+    judged(&reads(forgotten - A + 1, forgotten), Is::Justified);
+    judged(&reads(forgotten - A + 1, forgotten - 1), Is::Unjustified);
+    // The client held the last item ready.
+    judged(&reads(forgotten - A, forgotten), Is::Unjustified);
+    // A user that reads without pauses loses nothing.
+    judged(&slow_user_without_flow_control("{}", forgotten - 1, forgotten), Is::Unjustified);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Guarantees, Property, Retention, WorkBounds};
+use crate::property::{Guarantees, Property, Retention, SlowUsers, WorkBounds};
 use crate::schedule::{Limit, LimitProfile, Limits};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
@@ -160,6 +160,7 @@ impl Subject for Exec {
             around: network_fault::AROUND as u64,
             parts: follow::PARTS,
             closed_retention: closed_retention(&client, &server),
+            slow_users: slow_users(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },
             memory: vec![
                 ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
@@ -189,8 +190,7 @@ impl Subject for Exec {
     }
 }
 
-/// What the server keeps of a stream: everything if it controls the flow. Otherwise a user that
-/// reads slowly can lose output, even without a fault.
+/// What the server keeps of a stream: everything if it controls the flow.
 fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
     if server.flow_window(client.flow_window()).is_some() {
         return Retention::ALL;
@@ -199,8 +199,19 @@ fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
         items: Some(server.retained_chunks as u64),
         piece: Some(KEPT),
         bytes: Some(server.retained_bytes as u64),
-        harms_slow_users: true,
     }
+}
+
+/// What a slow user can rely on without flow control. The client reads on from the server as soon as
+/// half of its log is free, up to one chunk.
+fn slow_users(client: &ClientLimits, server: &ServerLimits) -> Option<SlowUsers> {
+    let ahead = Retention {
+        items: Some((client.log_events / 2) as u64),
+        piece: Some(KEPT),
+        bytes: Some((client.log_bytes / 2).saturating_sub(CHUNK) as u64),
+    };
+    let slow_users = SlowUsers { ahead, closed_retention: server.closed_retention };
+    server.flow_window(client.flow_window()).is_none().then_some(slow_users)
 }
 
 /// The minimum size of a retained chunk in bytes, unless the chunk is a line.
