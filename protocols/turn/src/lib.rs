@@ -1,0 +1,14 @@
+//! Turns of the codex app-server. A client starts a turn, follows its notifications, and reports
+//! exactly one verdict. The client starts an app-server of its own, or shares one with other clients
+//! through a broker.
+//!
+//! The protocol is JSON-RPC without a version, one message a line, over the standard streams of the
+//! app-server, a unix socket or TCP.
+//!
+//! - [`wire`]: the methods, notifications and types of the app-server. [`limits`]: every size and
+//!   deadline.
+#![deny(missing_docs)]
+#![warn(clippy::unwrap_used)]
+
+pub mod limits;
+pub mod wire;

@@ -1,0 +1,63 @@
+//! Every size and deadline, with its default.
+
+use std::time::Duration;
+
+/// The limits of one turn, as its client follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TurnLimits {
+    /// How long the client waits for `turn/completed` after the final answer, once no work is open.
+    pub inference: Duration,
+    /// How long a turn may be silent before the client interrupts it and reports a failure.
+    pub idle: Duration,
+    /// How long a turn may take before the client interrupts it and reports a failure.
+    pub absolute: Duration,
+    /// How many notifications may wait for the answer to the start request. If there are more, the
+    /// turn fails.
+    pub buffered: usize,
+    /// How many bytes of text the client keeps of one turn: answer, review, messages, file changes.
+    pub text_bytes: usize,
+    /// How many threads one turn may own, its subagents included.
+    pub threads: usize,
+}
+
+impl Default for TurnLimits {
+    fn default() -> Self {
+        Self {
+            inference: Duration::from_millis(250),
+            idle: Duration::from_secs(600),
+            absolute: Duration::from_secs(1800),
+            buffered: 4096,
+            text_bytes: 16 << 20,
+            threads: 256,
+        }
+    }
+}
+
+/// The limits of a connection to an app-server or to a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// The longest line in bytes. A peer that sends a longer one loses the connection.
+    pub line_bytes: usize,
+    /// How many bytes may wait to be written to a peer that reads slowly. Beyond that, the
+    /// connection ends.
+    pub outbox_bytes: usize,
+    /// How long a request may wait for its answer. A turn is not a request: its start is answered at
+    /// once.
+    pub request: Duration,
+    /// How long an app-server may take to end after its input has ended, before it gets a signal.
+    pub close: Duration,
+    /// How long an app-server may take to end after SIGTERM, before it is killed.
+    pub terminate: Duration,
+}
+
+impl Default for ConnectionLimits {
+    fn default() -> Self {
+        Self {
+            line_bytes: 16 << 20,
+            outbox_bytes: 32 << 20,
+            request: Duration::from_secs(60),
+            close: Duration::from_millis(50),
+            terminate: Duration::from_secs(2),
+        }
+    }
+}

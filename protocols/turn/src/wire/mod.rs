@@ -1,0 +1,1 @@
+//! The messages of the app-server, as types.
