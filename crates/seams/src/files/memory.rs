@@ -52,6 +52,8 @@ enum Resolved {
     Found(PathBuf),
     /// Its directory exists, but the last name does not.
     Missing(PathBuf),
+    /// Its directory does not exist, or is none.
+    Nowhere(PathBuf, io::ErrorKind),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -112,12 +114,16 @@ impl Tree {
                 real.pop();
                 continue;
             }
+            let nowhere = |name, why| {
+                let real = rest.iter().fold(real.join(name), |path, name| path.join(name));
+                Ok(Resolved::Nowhere(real, why))
+            };
             let Node::Directory { entries, .. } = self.node(&real)? else {
-                return Err(error(io::ErrorKind::NotADirectory));
+                return nowhere(name, io::ErrorKind::NotADirectory);
             };
             match entries.get(&name) {
                 None if rest.is_empty() => return Ok(Resolved::Missing(real.join(name))),
-                None => return Err(error(io::ErrorKind::NotFound)),
+                None => return nowhere(name, io::ErrorKind::NotFound),
                 Some(Node::Link { target, .. }) if follow || !rest.is_empty() => {
                     followed += 1;
                     if links == Links::Refuse || followed > MOST_LINKS {
@@ -222,13 +228,20 @@ impl Memory {
     }
 
     fn found(&self, tree: &Tree, path: &Path, follow: bool) -> io::Result<PathBuf> {
-        match tree.resolve(path, follow, self.restrictions.links)? {
-            Resolved::Missing(_) => Err(error(io::ErrorKind::NotFound)),
-            Resolved::Found(real) => {
-                self.restrictions.permit(&real, Access::Read)?;
-                Ok(real)
-            }
-        }
+        let resolved = tree.resolve(path, follow, self.restrictions.links)?;
+        self.existing(resolved)
+    }
+
+    /// Returns the path of a file that exists and may be read. A denial precedes any other error: the
+    /// answer must not tell which names exist where the policy denies everything.
+    fn existing(&self, resolved: Resolved) -> io::Result<PathBuf> {
+        let (real, missing) = match resolved {
+            Resolved::Found(real) => (real, None),
+            Resolved::Missing(real) => (real, Some(io::ErrorKind::NotFound)),
+            Resolved::Nowhere(real, why) => (real, Some(why)),
+        };
+        self.restrictions.permit(&real, Access::Read)?;
+        missing.map_or(Ok(real), |why| Err(error(why)))
     }
 
     /// Returns the real path of an entry that is to be changed, and its directory and name.
@@ -236,24 +249,18 @@ impl Memory {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(error(io::ErrorKind::ResourceBusy));
         };
-        match tree.resolve(parent, true, self.restrictions.links)? {
-            Resolved::Missing(_) => Err(error(io::ErrorKind::NotFound)),
-            Resolved::Found(real) => {
-                tree.node(&real)?;
-                self.restrictions.permit_change(&real.join(name))?;
-                Ok((real, name.to_owned()))
-            }
-        }
+        let real = match tree.resolve(parent, true, self.restrictions.links)? {
+            Resolved::Found(real) => real,
+            missing => self.existing(missing)?,
+        };
+        self.restrictions.permit_change(&real.join(name))?;
+        Ok((real, name.to_owned()))
     }
 
     fn open_now(&self, path: &Path, how: Open) -> io::Result<Box<dyn File>> {
         let (mut tree, now) = (lock(&self.tree), self.clock.now());
         let content = match tree.resolve(path, how != Open::New, self.restrictions.links)? {
-            Resolved::Found(real) => self.open_found(&tree, path, &real, how, now)?,
-            Resolved::Missing(_) if how == Open::Read => {
-                return Err(error(io::ErrorKind::NotFound));
-            }
-            Resolved::Missing(real) => {
+            Resolved::Missing(real) if how != Open::Read => {
                 self.restrictions.permit_change(&real)?;
                 let id = tree.new_id();
                 let (parent, name) = (real.parent(), real.file_name());
@@ -270,6 +277,7 @@ impl Memory {
                 tree.entries(parent, now)?.insert(name.to_owned(), node);
                 content
             }
+            other => self.open_found(&tree, path, &self.existing(other)?, how, now)?,
         };
         let clock = self.clock.clone();
         Ok(Box::new(Opened { content, clock, writes: how != Open::Read, locks: Mutex::default() }))

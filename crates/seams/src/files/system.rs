@@ -72,6 +72,23 @@ fn in_proc(fd: impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()).into()
 }
 
+/// Returns the path without links that a file at `path` would have.
+fn where_missing(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let (existing, real) = path
+            .ancestors()
+            .find_map(|ancestor| Some((ancestor, fs::canonicalize(ancestor).ok()?)))?;
+        let mut rest = path.strip_prefix(existing).ok()?.components();
+        let Some(name) = rest.next() else { return Some(real) };
+        let Ok(target) = fs::read_link(real.join(name)) else {
+            return Some(real.join(name).join(rest.as_path()));
+        };
+        path = real.join(target).join(rest.as_path());
+    }
+    None
+}
+
 /// Opens the file that a descriptor names.
 fn reopen(fd: &OwnedFd, flags: OFlags) -> io::Result<fs::File> {
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -88,11 +105,26 @@ impl System {
 
     fn find(&self, path: &Path, follow: bool) -> io::Result<Found> {
         let last = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC | last, Mode::empty())?;
+        let fd = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC | last, Mode::empty())
+            .map_err(|error| self.or_refusal(error, path, follow))?;
         let real = path_of(&fd)?;
         self.check_links(path, &real)?;
         self.restrictions.permit(&real, Access::Read)?;
         Ok(Found { fd, real })
+    }
+
+    /// Returns the error of a call that found nothing. A refused link and a denied path precede it: the
+    /// answer must not tell which names exist where the policy denies everything.
+    fn or_refusal(&self, error: Errno, path: &Path, follow: bool) -> io::Error {
+        let mut followed = path.ancestors().skip(usize::from(!follow));
+        if self.restrictions.links == Links::Refuse && followed.any(Path::is_symlink) {
+            return Errno::LOOP.into();
+        }
+        let real = if self.restrictions.has_policy() { where_missing(path) } else { None };
+        match real.map(|real| self.restrictions.permit(&real, Access::Read)) {
+            Some(Err(denied)) => denied,
+            _ => error.into(),
+        }
     }
 
     /// Finds the directory of an entry.
@@ -101,7 +133,8 @@ impl System {
             return Err(Errno::BUSY.into()); // the root, which cannot be changed
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(parent, flags, Mode::empty())?;
+        let directory = rustix::fs::open(parent, flags, Mode::empty())
+            .map_err(|error| self.or_refusal(error, parent, true))?;
         let real = path_of(&directory)?;
         self.check_links(parent, &real)?;
         Ok(Place { directory, real: real.join(name) })

@@ -15,7 +15,7 @@ struct Below(PathBuf);
 impl PathPolicy for Below {
     fn access(&self, path: &Path) -> Access {
         match path {
-            _ if path.ends_with("secret") => Access::None,
+            _ if path.iter().any(|name| name == "secret") => Access::None,
             _ if path.starts_with(&self.0) => Access::Write,
             _ => Access::Read,
         }
@@ -224,6 +224,48 @@ async fn a_policy_judges_the_real_path() {
         let twice = files.restricted(Links::Follow, Some(Arc::new(Below(stage.at("out")))));
         assert!(write(&*twice, &stage.at("out/f"), "X").await.is_err());
         assert_eq!(read(&*stage.files, &stage.at("out/f")).await.unwrap(), "F");
+    }
+}
+
+#[tokio::test]
+async fn a_denial_does_not_tell_whether_a_name_exists() {
+    for stage in Stage::both().await {
+        stage.folder("in").await;
+        stage.folder("secret").await;
+        stage.write("secret/f", "S").await.unwrap();
+        stage.link(stage.at("secret/f"), "in/f").await;
+        stage.link("../secret/none", "in/none").await;
+        stage.link("none", "in/again").await;
+        let files = stage.files.restricted(Links::Follow, Some(Arc::new(Below(stage.at("in")))));
+        for name in ["secret/f", "secret/none", "secret/f/x", "secret/none/x", "in/f", "in/again"] {
+            let path = stage.at(name);
+            for refused in [
+                kind(read(&*files, &path).await),
+                kind(write(&*files, &path, "X").await),
+                kind(files.metadata(&path, true).await),
+                kind(files.create_directory(&path.join("x/y")).await),
+                kind(files.remove_file(&path.join("x")).await),
+            ] {
+                assert_eq!(refused, io::ErrorKind::PermissionDenied, "{name}");
+            }
+        }
+        assert_eq!(kind(read(&*files, &stage.at("in/x/y")).await), io::ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_link_is_an_error_whether_or_not_it_leads_anywhere() {
+    for stage in Stage::both().await {
+        stage.folder("d").await;
+        stage.link("d", "l").await;
+        stage.link("none", "broken").await;
+        let files = stage.files.restricted(Links::Refuse, None);
+        for name in ["broken", "l/none", "broken/none", "l/none/none"] {
+            assert!(is_a_link_error(read(&*files, &stage.at(name)).await), "{name}");
+            assert!(is_a_link_error(write(&*files, &stage.at(name), "X").await), "{name}");
+        }
+        assert_eq!(kind(read(&*files, &stage.at("d/none")).await), io::ErrorKind::NotFound);
+        assert_eq!(files.metadata(&stage.at("broken"), false).await.unwrap().kind, Kind::Link);
     }
 }
 
