@@ -7,14 +7,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
-/// The bytes of a path that a URI escapes: all but the unreserved ones (RFC 3986, section 2.3) and
-/// the separator.
-pub(super) const ESCAPED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+/// The bytes of a path that a URI escapes: those that no URI contains, and those that mean something
+/// else there. Codex 0.169.0 escapes the same ones. Bytes above 127 are always escaped.
+pub(super) const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'\\')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
 
 /// How a directory is written on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,21 +180,7 @@ impl Serialize for Directory {
 
 impl<'de> Deserialize<'de> for Directory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text)
-    }
-}
-
-struct Text;
-
-impl Visitor<'_> for Text {
-    type Value = Directory;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an absolute path or a `file:` URI")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Directory, E> {
-        text.parse().map_err(E::custom)
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use percent_encoding::{percent_decode_str, percent_encode};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 
 use super::directory::ESCAPED;
@@ -38,6 +38,9 @@ pub enum FilePathError {
     /// The path contains a NUL byte.
     #[error("a path contains no NUL byte")]
     Nul,
+    /// The URI has a user, a port, or another text that is no host.
+    #[error("a path URI has only a host")]
+    Authority,
     /// The URI names another machine.
     #[error("the URI names the host `{0}`, which is not this machine")]
     Host(String),
@@ -91,6 +94,10 @@ impl FromStr for FilePath {
             Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
             None => ("", &*rest),
         };
+        let is_address = host.starts_with('[');
+        if host.contains(['@', ' ']) || host.contains(':') && !is_address {
+            return Err(FilePathError::Authority);
+        }
         let host =
             Some(host).filter(|host| !host.is_empty() && !host.eq_ignore_ascii_case("localhost"));
         Ok(Self {
@@ -131,21 +138,7 @@ impl Serialize for FilePath {
 
 impl<'de> Deserialize<'de> for FilePath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(Text)
-    }
-}
-
-struct Text;
-
-impl Visitor<'_> for Text {
-    type Value = FilePath;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a `file:` URI")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<FilePath, E> {
-        text.parse().map_err(E::custom)
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -176,7 +169,9 @@ mod tests {
             assert_eq!(parsed.local().unwrap().as_os_str().as_bytes(), path, "{uri}");
             assert_eq!(parsed.to_string().parse::<FilePath>().unwrap(), parsed, "{uri}");
         }
-        assert_eq!(FilePath::new("/a b/%").to_string(), "file:///a%20b/%25");
+        let odd = FilePath::new("/!\"#$%&'()*+,-.:;<=>?@[\\]^_`{|}~ \u{e9}");
+        let uri = "file:///!%22%23$%25&'()*+,-.:;%3C=%3E%3F@[%5C]^_%60%7B|%7D~%20%C3%A9";
+        assert_eq!((odd.to_string().as_str(), uri.parse()), (uri, Ok(odd)));
     }
 
     #[test]
@@ -190,6 +185,9 @@ mod tests {
             ("file:///a?b", Extra),
             ("file:///a#b", Extra),
             ("file:///%00", Nul),
+            ("file://me@elsewhere/a", Authority),
+            ("file://localhost:80/a", Authority),
+            ("file://a b/c", Authority),
         ] {
             assert_eq!(text.parse::<FilePath>(), Err(error), "{text}");
         }

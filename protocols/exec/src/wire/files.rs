@@ -308,11 +308,12 @@ pub struct CloseParams {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchMissingParams {
-    /// The id that the client chooses for the watch; it must be unused on the connection.
+    /// The id that the client chooses for the watch: higher than 0, and than every earlier one of
+    /// the connection.
     pub watch_id: u64,
     /// Paths that do not exist.
     pub missing: Vec<FilePath>,
-    /// A path that exists.
+    /// A path that exists, and is no link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub present: Option<FilePath>,
 }

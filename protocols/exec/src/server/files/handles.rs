@@ -1,6 +1,7 @@
 //! The open files of one connection.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,8 @@ pub(super) struct Handles {
 /// An open file.
 pub(super) struct Handle {
     pub(super) file: Box<dyn File>,
+    /// The path that it was opened with.
+    path: PathBuf,
     mode: OpenMode,
     _counted: Counted,
 }
@@ -37,9 +40,8 @@ impl Handles {
 
     /// Checks that a handle may be opened under an id.
     pub(super) fn check_new(&self, id: &str) -> Result<(), RequestError> {
-        let refused = if id.len() > LONGEST_HANDLE_ID {
-            format!("file handle ID must not exceed {LONGEST_HANDLE_ID} bytes")
-        } else if self.open().contains_key(id) {
+        check_id(id)?;
+        let refused = if self.open().contains_key(id) {
             format!("file handle `{id}` already exists")
         } else if self.open().len() >= self.most {
             format!("at most {} file handles may be open per connection", self.most)
@@ -54,28 +56,34 @@ impl Handles {
         &self,
         id: &str,
         file: Box<dyn File>,
+        path: &Path,
         mode: OpenMode,
     ) -> Result<(), RequestError> {
         self.check_new(id)?; // others may have been opened meanwhile
-        let handle = Handle { file, mode, _counted: Counted::new(&self.counter) };
+        let path = path.to_owned();
+        let handle = Handle { file, path, mode, _counted: Counted::new(&self.counter) };
         self.open().insert(id.to_owned(), Arc::new(handle));
         Ok(())
     }
 
-    /// Returns the handle with an id, to use it as `mode` says. A handle for the other use is closed,
-    /// as in codex 0.169.0.
+    /// Returns the handle with an id, to use it as `mode` says.
     pub(super) fn get(&self, id: &str, mode: OpenMode) -> Result<Arc<Handle>, RequestError> {
         let id = id.chars().take(LONGEST_HANDLE_ID).collect::<String>();
-        let found = self.open().get(&id).cloned();
-        match found {
+        match self.open().get(&id) {
             None => Err(RequestError::File(code::NOT_FOUND, format!("unknown file handle `{id}`"))),
-            Some(handle) if handle.mode == mode => Ok(handle),
+            Some(handle) if handle.mode == mode => Ok(handle.clone()),
             Some(_) => {
-                self.close(&id);
                 let why = format!("file handle `{id}` is not open for this");
                 Err(RequestError::File(code::INTERNAL, why))
             }
         }
+    }
+
+    /// Returns the path of an open file, and whether the handle changes it.
+    pub(super) fn path(&self, id: &str) -> Option<(PathBuf, bool)> {
+        let open = self.open();
+        let handle = open.get(id)?;
+        Some((handle.path.clone(), handle.mode == OpenMode::Replace))
     }
 
     /// Closes a handle, if there is one with this id.
@@ -88,4 +96,13 @@ impl Handles {
         let all = std::mem::take(&mut *self.open());
         drop(all);
     }
+}
+
+/// Checks the length of an id.
+pub(super) fn check_id(id: &str) -> Result<(), RequestError> {
+    if id.len() <= LONGEST_HANDLE_ID {
+        return Ok(());
+    }
+    let why = format!("file handle ID must not exceed {LONGEST_HANDLE_ID} bytes");
+    Err(RequestError::invalid_file_request(why))
 }

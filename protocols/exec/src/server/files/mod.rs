@@ -20,6 +20,7 @@
 //! - A policy never hides a file: an access that it denies is an error.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use reknit_resume::Counted;
@@ -113,9 +114,22 @@ impl FileRequests {
         request: FileRequest,
         bytes: usize,
     ) -> Result<(), RequestError> {
-        let footprint = request.footprint()?;
+        let mut footprint = request.footprint()?;
+        if let (Some(handle), true) = (&footprint.handle, footprint.paths.is_empty()) {
+            footprint.paths = self.paths_of(handle);
+        }
         self.queue.push_back(Queued { id, request, footprint, bytes });
         Ok(())
+    }
+
+    /// Returns the path of a handle, which may not be open yet.
+    fn paths_of(&self, handle: &str) -> Vec<(PathBuf, bool)> {
+        let queued = self.queue.iter().rev().map(|queued| &queued.footprint);
+        let opening = queued.into_iter().find(|footprint| footprint.opens(handle)).cloned();
+        match opening.or_else(|| self.running.opens(handle)) {
+            Some(opening) => opening.paths,
+            None => self.handles.path(handle).into_iter().collect(),
+        }
     }
 
     /// Starts requests as they can be started, and returns the next message for the client. Cancel

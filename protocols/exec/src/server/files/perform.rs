@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::super::registry::Shared;
 use super::super::request_error::RequestError;
-use super::handles::Handles;
+use super::handles::{Handles, check_id};
 use super::request::{FileRequest, local};
 use super::{policy, tree};
 use crate::limits::ServerLimits;
@@ -77,6 +77,7 @@ impl Performer {
             FileRequest::ReadBlock(params) => self.read_block(params).await,
             FileRequest::WriteBlock(params) => self.write_block(params).await,
             FileRequest::Close(params) => {
+                check_id(&params.handle_id)?;
                 self.handles.close(&params.handle_id);
                 Ok(self.answer(&Done {}))
             }
@@ -137,8 +138,11 @@ impl Performer {
     async fn metadata(&self, params: FileParams) -> Result<String, RequestError> {
         let files = self.permitted(params.follow_symlinks, params.sandbox.as_ref()).await?;
         let path = local(&params.path)?;
-        let target = files.metadata(path, true).await?;
         let is_symlink = files.metadata(path, false).await?.kind == Kind::Link;
+        if is_symlink && params.follow_symlinks == Some(false) {
+            return Err(RequestError::invalid_file_request("the path is a symbolic link"));
+        }
+        let target = files.metadata(path, true).await?;
         Ok(self.answer(&MetadataResult {
             is_directory: target.kind == Kind::Directory,
             is_file: target.kind == Kind::File,
@@ -211,18 +215,24 @@ impl Performer {
             OpenMode::Read => Open::Read,
             OpenMode::Replace => Open::Replace,
         };
-        let file = files.open(local(&params.path)?, how).await?;
-        self.handles.insert(&params.handle_id, file, params.mode)?;
+        let path = local(&params.path)?;
+        let file = files.open(path, how).await?;
+        self.handles.insert(&params.handle_id, file, path, params.mode)?;
         milestone!("exec.file.opened", handle = params.handle_id.as_str());
         Ok(self.answer(&OpenResult { handle_id: params.handle_id }))
     }
 
+    /// A handle whose read failed is closed; a handle whose write failed stays open. Codex 0.169.0
+    /// does so, too.
     async fn read_block(&self, params: ReadBlockParams) -> Result<String, RequestError> {
         let len = usize::try_from(params.len).unwrap_or(usize::MAX);
         check_block("read", len)?;
-        let handle = self.handles.get(&params.handle_id, OpenMode::Read)?;
         let offset = params.offset + u64::from(defect!(FileBlockShifted));
-        let bytes = self.or_close(&params.handle_id, handle.file.read_at(offset, len).await)?;
+        let read = async {
+            let handle = self.handles.get(&params.handle_id, OpenMode::Read)?;
+            Ok::<_, RequestError>(handle.file.read_at(offset, len).await?)
+        };
+        let bytes = read.await.inspect_err(|_| self.handles.close(&params.handle_id))?;
         let eof = bytes.len() < len;
         Ok(self.answer(&ReadBlockResult { chunk: Bytes::from(bytes).into(), eof }))
     }
@@ -236,17 +246,8 @@ impl Performer {
             return Err(RequestError::invalid_file_request(why));
         }
         let handle = self.handles.get(&params.handle_id, OpenMode::Replace)?;
-        let written = handle.file.write_at(params.offset, bytes.into()).await;
-        self.or_close(&params.handle_id, written)?;
+        handle.file.write_at(params.offset, bytes.into()).await?;
         Ok(self.answer(&Done {}))
-    }
-
-    /// Closes a handle that failed, as codex 0.169.0 does.
-    fn or_close<T>(&self, handle: &str, done: io::Result<T>) -> Result<T, RequestError> {
-        if done.is_err() {
-            self.handles.close(handle);
-        }
-        Ok(done?)
     }
 }
 

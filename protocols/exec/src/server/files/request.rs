@@ -107,11 +107,16 @@ pub(super) fn local(path: &FilePath) -> Result<&Path, RequestError> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     /// The paths, and whether each is changed.
-    paths: Vec<(PathBuf, bool)>,
-    handle: Option<String>,
+    pub(super) paths: Vec<(PathBuf, bool)>,
+    pub(super) handle: Option<String>,
 }
 
 impl Footprint {
+    /// Whether this request opens the handle.
+    pub(super) fn opens(&self, handle: &str) -> bool {
+        self.handle.as_deref() == Some(handle) && !self.paths.is_empty()
+    }
+
     /// Whether two requests must be done in their order.
     pub(super) fn conflicts(&self, other: &Self) -> bool {
         let same_handle = self.handle.is_some() && self.handle == other.handle;

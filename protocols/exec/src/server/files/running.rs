@@ -33,6 +33,11 @@ impl RunningRequests {
         self.all().footprints.values().any(|other| other.conflicts(footprint))
     }
 
+    /// Returns the request that opens a handle.
+    pub(super) fn opens(&self, handle: &str) -> Option<Footprint> {
+        self.all().footprints.values().rev().find(|other| other.opens(handle)).cloned()
+    }
+
     /// Adds a request, until the result is dropped.
     pub(super) fn begin(self: &Arc<Self>, footprint: Footprint) -> Running {
         let mut all = self.all();

@@ -175,13 +175,18 @@ impl Walk<'_> {
     }
 }
 
-/// Removes a directory with its content. A directory that becomes a link meanwhile is not entered.
+/// Removes a directory with its content. A directory that becomes a link meanwhile is not entered. A
+/// directory that may not be removed keeps its content.
 pub(super) async fn remove(files: &dyn Files, path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::ResourceBusy.into());
     };
     let root = files.canonicalize(parent).await?.join(name);
     let files = files.restricted(Links::Refuse, None);
+    match files.remove_directory(&root).await {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+        removed => return removed,
+    }
     let mut open = vec![(root, false)];
     while let Some((path, emptied)) = open.pop() {
         if emptied {

@@ -2,13 +2,12 @@
 //!
 //! The server looks at the paths again and again: this works on every file system.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use reknit_seams::files::Files;
+use reknit_seams::files::{Files, Kind};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -31,7 +30,9 @@ const MOST_WATCHES: usize = 64;
 #[derive(Default)]
 pub(super) struct Watches {
     tasks: JoinSet<()>,
-    ids: Arc<Mutex<BTreeSet<u64>>>,
+    /// The highest id that was requested. Ids increase, as in codex 0.169.0: a notification never
+    /// has the id of a later watch.
+    newest: u64,
 }
 
 impl Watches {
@@ -45,11 +46,8 @@ impl Watches {
     ) {
         while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
         let watch_id = params.watch_id;
-        let ids = self.ids.clone();
-        let is_new = {
-            let mut ids = ids.lock().unwrap_or_else(PoisonError::into_inner);
-            ids.len() < MOST_WATCHES && ids.insert(watch_id)
-        };
+        let is_new = watch_id > self.newest && self.tasks.len() < MOST_WATCHES;
+        self.newest = self.newest.max(watch_id);
         let watch = if is_new { Watch::of(files, params) } else { None };
         self.tasks.spawn(async move {
             let watching = match &watch {
@@ -65,9 +63,6 @@ impl Watches {
                 }
                 let changed = MissingChanged { watch_id };
                 let _ = sender.send(outbound_notification(method::MISSING_CHANGED, &changed)).await;
-            }
-            if is_new {
-                ids.lock().unwrap_or_else(PoisonError::into_inner).remove(&watch_id);
             }
         });
     }
@@ -95,7 +90,7 @@ impl Watch {
         Some(Self { files, missing, present })
     }
 
-    /// Whether the missing paths are missing, and the present one is present.
+    /// Whether the missing paths are missing, and the present one is present and no link.
     async fn holds(&self) -> bool {
         for path in &self.missing {
             match self.files.metadata(path, false).await {
@@ -104,7 +99,10 @@ impl Watch {
             }
         }
         match &self.present {
-            Some(present) => self.files.metadata(present, false).await.is_ok(),
+            Some(present) => {
+                let found = self.files.metadata(present, false).await;
+                found.is_ok_and(|found| found.kind != Kind::Link)
+            }
             None => true,
         }
     }

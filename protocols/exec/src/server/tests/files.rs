@@ -97,6 +97,7 @@ async fn errors_have_the_codes_of_codex() {
         ("fs/createDirectory", json!({"path": at("/d"), "recursive": false}), INTERNAL),
         ("fs/createDirectory", json!({"path": at("/no/b"), "recursive": false}), NOT_FOUND),
         ("fs/getMetadata", json!({"path": at("/d/dangling")}), NOT_FOUND),
+        ("fs/getMetadata", json!({"path": at("/d/link"), "followSymlinks": false}), INVALID),
         ("fs/canonicalize", json!({"path": at("/d/dangling")}), NOT_FOUND),
         ("fs/readDirectory", json!({"path": at("/d/a")}), INTERNAL),
         ("fs/remove", json!({"path": at("/d"), "recursive": false}), INTERNAL),
@@ -155,11 +156,14 @@ async fn handles_read_and_write_blocks() {
     assert_eq!(peer.call("fs/close", json!({"handleId": "w"})).await, Ok(json!({})));
     assert_eq!(peer.call("fs/close", json!({"handleId": "w"})).await, Ok(json!({})));
     assert_eq!(read_file(&mut peer, "/d/a").await, "aBc\0\0d");
-    // A handle that is used in the wrong way is closed.
+    // A failed write does not close a handle; a failed read does.
     let wrong = json!({"handleId": "r", "offset": 0, "chunk": data("x")});
-    assert_eq!(code(&mut peer, "fs/writeBlock", wrong.clone()).await, INTERNAL);
-    assert_eq!(code(&mut peer, "fs/writeBlock", wrong).await, NOT_FOUND);
+    assert_eq!(code(&mut peer, "fs/writeBlock", wrong).await, INTERNAL);
+    peer.call("fs/readBlock", block(0, 1)).await.unwrap();
+    assert_eq!(code(&mut peer, "fs/readBlock", block(u64::MAX, 1)).await, INVALID);
+    assert_eq!(code(&mut peer, "fs/readBlock", block(0, 1)).await, NOT_FOUND);
     assert_eq!(server.resources.counts().file_handles, 0);
+    assert_eq!(code(&mut peer, "fs/close", json!({"handleId": "h".repeat(33)})).await, INVALID);
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,6 +284,36 @@ async fn requests_for_one_path_are_done_in_order() {
     }
     assert_eq!(read_file(&mut peer, "/d/a").await, "99");
     assert_eq!(server.resources.counts().file_requests, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_a_path_waits_for_earlier_blocks_of_a_handle() {
+    let (_server, mut peer, _) = stage().await;
+    let open = json!({"handleId": "h", "path": at("/d/a"), "mode": "replace"});
+    let write = |offset: u64| json!({"handleId": "h", "offset": offset, "chunk": data("word")});
+    peer.request("fs/open", open);
+    for number in 0..9 {
+        peer.request("fs/writeBlock", write(4 * number));
+    }
+    assert_eq!(read_file(&mut peer, "/d/a").await, "word".repeat(9));
+    peer.request("fs/writeBlock", write(4 * 9));
+    assert_eq!(read_file(&mut peer, "/d/a").await, "word".repeat(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_may_not_be_removed_keeps_its_content() {
+    let (_server, mut peer, _) = stage().await;
+    let rule = |path: &str, access: &str| json!({"path": {"type": "path", "path": at(path)}, "access": access});
+    let sandbox = json!({
+        "permissions": {
+            "type": "managed", "network": "restricted",
+            "file_system": {"type": "restricted", "entries": [rule("/", "read"), rule("/d", "write")]},
+        },
+        "windowsSandboxLevel": "disabled",
+    });
+    let remove = json!({"path": at("/d"), "sandbox": sandbox});
+    assert_eq!(code(&mut peer, "fs/remove", remove).await, INTERNAL);
+    assert_eq!(read_file(&mut peer, "/d/a").await, "hello");
 }
 
 #[tokio::test(start_paused = true)]
