@@ -16,9 +16,8 @@ pub struct Case {
     /// Whether the first connection performs the handshake before the script.
     #[serde(default = "yes")]
     pub handshake: bool,
-    /// Shell commands that prepare the folder of the case.
-    #[serde(default)]
-    pub before: String,
+    /// Shell commands that prepare the folder of the case, instead of those of its family.
+    pub before: Option<String>,
     /// Shell commands in the folder of the case after the conversation. Their output is compared.
     #[serde(default)]
     pub after: String,
@@ -42,12 +41,15 @@ fn patience() -> u64 {
 pub struct Family {
     /// The name of its file.
     pub name: String,
+    /// Shell commands that prepare the folders of the cases without own ones.
+    pub before: Option<String>,
     pub cases: Vec<Case>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
+    before: Option<String>,
     case: Vec<Case>,
 }
 
@@ -61,7 +63,7 @@ pub fn families() -> Vec<Family> {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let table: Table = toml::from_str(&fs::read_to_string(path).unwrap())
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        Family { name, cases: table.case }
+        Family { name, before: table.before, cases: table.case }
     };
     files.iter().map(|path| read(path)).collect()
 }

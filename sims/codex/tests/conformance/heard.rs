@@ -34,6 +34,8 @@ pub struct Heard {
     pub asked: BTreeSet<String>,
     /// The answers to each id.
     pub answers: BTreeMap<String, Vec<Value>>,
+    /// The request that started each process.
+    starts: BTreeMap<String, String>,
     /// The events of each process.
     processes: BTreeMap<String, Vec<Value>>,
     /// The processes whose events are compared.
@@ -66,6 +68,20 @@ impl Heard {
             }
             Some(_) => self.others.push(message),
         }
+    }
+
+    /// Notes a request that starts a process.
+    pub fn starts(&mut self, params: &str, request: &str) {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        if let Some(process) = params["processId"].as_str() {
+            self.starts.insert(process.to_owned(), request.to_owned());
+        }
+    }
+
+    /// Whether a process has no events, because its start was refused.
+    pub fn is_refused(&self, process: &str) -> bool {
+        let answers = self.starts.get(process).and_then(|request| self.answers.get(request));
+        answers.is_some_and(|answers| answers.iter().all(|answer| answer.get("error").is_some()))
     }
 
     /// Whether an event was received.

@@ -16,7 +16,7 @@ mod web;
 
 use std::path::Path;
 
-use case::{Case, families};
+use case::{Case, Family, families};
 use codex_peer::install;
 use codex_peer::servers::Server;
 use compare::{Difference, compare};
@@ -48,14 +48,24 @@ pub struct Outcome {
 }
 
 /// Runs all cases on a server; returns their results in order.
-async fn results(server: &Server, web: &Web, cases: &[(String, Case)]) -> Vec<Value> {
+async fn results(server: &Server, web: &Web, families: &[Family]) -> Vec<Value> {
     let home = server.home().expect("it is a process");
-    let runs = cases.iter().enumerate().map(|(number, (family, case))| {
-        let folder = home.join(format!("{family}-{number}"));
-        std::fs::create_dir_all(&folder).unwrap();
-        let place = Place { server, folder, web: web.address.to_string() };
-        async move { (number, run::run(case, &place).await) }
-    });
+    let mut places = Vec::new();
+    for family in families {
+        let usual = family.before.as_ref().map(|_| home.join(&family.name));
+        if let (Some(folder), Some(commands)) = (&usual, &family.before) {
+            run::prepare(folder, commands).await;
+        }
+        for (number, case) in family.cases.iter().enumerate() {
+            let folder = home.join(format!("{}-{number}", family.name));
+            let (usual, web) = (usual.clone(), web.address.to_string());
+            places.push((case, Place { server, folder, usual, web }));
+        }
+    }
+    let runs = places
+        .iter()
+        .enumerate()
+        .map(|(number, (case, place))| async move { (number, run::run(case, place).await) });
     let mut results: Vec<_> = stream::iter(runs).buffer_unordered(AT_A_TIME).collect().await;
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
@@ -83,30 +93,28 @@ fn complaint(outcome: &Outcome) -> Option<String> {
 async fn both_servers_answer_alike_or_differ_for_a_reason() {
     let Some(program) = install::codex() else { return };
     let wanted = std::env::var("REKNIT_CASES").ok();
-    let cases: Vec<(String, Case)> = families()
-        .into_iter()
-        .flat_map(|family| family.cases.into_iter().map(move |case| (family.name.clone(), case)))
-        .filter(|(family, case)| {
-            wanted.as_ref().is_none_or(|wanted| format!("{family}: {}", case.name).contains(wanted))
-        })
-        .collect();
+    let mut families = families();
+    for Family { name, cases, .. } in &mut families {
+        cases.retain(|case| {
+            wanted.as_ref().is_none_or(|wanted| format!("{name}: {}", case.name).contains(wanted))
+        });
+    }
     let web = Web::start().await;
     let codex = Server::launch(&program, &["exec-server"], &VARIABLES).await;
     let ours = Path::new(env!("CARGO_BIN_EXE_exec_server"));
     let ours = Server::launch(ours, &[], &VARIABLES).await;
-    let (codex, ours) = tokio::join!(results(&codex, &web, &cases), results(&ours, &web, &cases));
-    let both = codex.iter().zip(&ours);
-    if wanted.is_some() {
-        for ((family, case), (codex, ours)) in cases.iter().zip(both.clone()) {
+    let (codex, ours) =
+        tokio::join!(results(&codex, &web, &families), results(&ours, &web, &families));
+    let cases = families
+        .into_iter()
+        .flat_map(|family| family.cases.into_iter().map(move |case| (family.name.clone(), case)));
+    let mut outcomes = Vec::new();
+    for ((family, case), (codex, ours)) in cases.zip(codex.iter().zip(&ours)) {
+        if wanted.is_some() {
             println!("{family}: {}\n  codex  {codex}\n  ours   {ours}", case.name);
         }
+        outcomes.push(Outcome { family, case, differences: compare(codex, ours) });
     }
-    let differences = both.map(|(codex, ours)| compare(codex, ours));
-    let outcomes: Vec<_> = cases
-        .into_iter()
-        .zip(differences)
-        .map(|((family, case), differences)| Outcome { family, case, differences })
-        .collect();
     let complaints: Vec<_> = outcomes.iter().filter_map(complaint).collect();
     assert!(
         complaints.is_empty(),

@@ -21,8 +21,10 @@ const LAST: &str = "last";
 /// The server that a case runs against.
 pub struct Place<'p> {
     pub server: &'p Server,
-    /// The folder of the case; it exists.
+    /// The folder of the case. It does not exist yet.
     pub folder: PathBuf,
+    /// The folder that the commands of the family prepared.
+    pub usual: Option<PathBuf>,
     /// The address of the HTTP server.
     pub web: String,
 }
@@ -46,7 +48,10 @@ struct Run<'p> {
 /// Runs a case; returns everything that the server sent, in a form that does not depend on chance.
 pub async fn run(case: &Case, place: &Place<'_>) -> Value {
     let steps = parse(&case.script).unwrap_or_else(|error| panic!("{}: {error}", case.name));
-    shell(&place.folder, &case.before).await;
+    match (&case.before, &place.usual) {
+        (None, Some(usual)) => copy(usual, &place.folder).await,
+        (commands, _) => prepare(&place.folder, commands.as_deref().unwrap_or_default()).await,
+    }
     let patience = Duration::from_millis(case.patience_ms);
     let mut run = Run { place, patience, connections: BTreeMap::new(), session: String::new() };
     if case.handshake {
@@ -69,6 +74,18 @@ pub async fn run(case: &Case, place: &Place<'_>) -> Value {
     }
     let text = |text: &str| run.without_chance(text);
     rewritten(Value::Object(whole), &text)
+}
+
+/// Creates a folder, and runs shell commands in it.
+pub async fn prepare(folder: &Path, commands: &str) {
+    std::fs::create_dir_all(folder).unwrap();
+    shell(folder, commands).await;
+}
+
+/// Copies a folder, with pipes and links in it.
+async fn copy(folder: &Path, to: &Path) {
+    let copied = Command::new("/bin/cp").arg("-a").args([folder, to]).status().await;
+    assert!(copied.expect("a program").success());
 }
 
 /// Runs shell commands in the folder of a case; returns what they print.
@@ -109,7 +126,8 @@ impl Run<'_> {
                     .await;
             }
             Action::Until { event, of } => {
-                self.connection(name).until(patience, |heard| heard.happened(event, &of)).await;
+                let holds = |heard: &Heard| heard.happened(event, &of) || heard.is_refused(&of);
+                self.connection(name).until(patience, holds).await;
                 if event == Event::Closed {
                     self.connection(name).heard.compares(&of);
                 }
@@ -134,6 +152,9 @@ impl Run<'_> {
         let id = connection.next_id;
         connection.next_id += 1;
         let key = id.to_string();
+        if method == "process/start" {
+            connection.heard.starts(&params, &key);
+        }
         loop {
             let text = format!("{{\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}");
             connection.raw.send(text).await;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! process/start cwd=7 -env            a request: the usual parameters of the method, but these
+//! process/start sandbox.cwd=7         the same with the usual sandbox, but this part of it
 //! process/start {"processId":"p"}     a request with exactly these parameters
 //! & process/read waitMs=5000          a request; the script does not wait for its answer
 //! retry initialize {…}                a request, repeated until it is not refused as attached
@@ -166,6 +167,9 @@ pub fn changed(usual: Value, changes: &[(String, Option<Value>)]) -> Value {
         let mut at = &mut params;
         let mut names: Vec<_> = path.split('.').collect();
         let last = names.pop().expect("a split has a part");
+        if names.first() == Some(&"sandbox") && at["sandbox"].is_null() {
+            at["sandbox"] = super::usual::sandbox();
+        }
         for name in names {
             at = &mut at[name]; // creates objects in the place of null
         }
