@@ -7,8 +7,10 @@
 //!
 //! - [`wire`]: the methods, notifications and types of the app-server. [`limits`]: every size and
 //!   deadline.
+//! - [`upstream`]: the client end of a connection to an app-server, or to a broker.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
 pub mod limits;
+pub mod upstream;
 pub mod wire;

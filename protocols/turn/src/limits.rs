@@ -41,6 +41,11 @@ pub struct ConnectionLimits {
     /// How many bytes may wait to be written to a peer that reads slowly. Beyond that, the
     /// connection ends.
     pub outbox_bytes: usize,
+    /// How long a peer may read nothing while something waits to be written. Then the connection
+    /// ends.
+    pub write: Duration,
+    /// How many bytes of an app-server's standard error a client keeps for its messages.
+    pub stderr_bytes: usize,
     /// How long a request may wait for its answer. A turn is not a request: its start is answered at
     /// once.
     pub request: Duration,
@@ -55,6 +60,8 @@ impl Default for ConnectionLimits {
         Self {
             line_bytes: 16 << 20,
             outbox_bytes: 32 << 20,
+            write: Duration::from_secs(30),
+            stderr_bytes: 4096,
             request: Duration::from_secs(60),
             close: Duration::from_millis(50),
             terminate: Duration::from_secs(2),
