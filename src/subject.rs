@@ -22,6 +22,7 @@ pub mod dissect;
 pub mod dyn_subject;
 pub mod nothing;
 pub mod operations;
+pub mod program;
 pub mod recorder;
 mod recording;
 pub mod tables;
@@ -34,6 +35,7 @@ pub use dissect::{Dissector, Label, LineMessages, Message};
 pub use dyn_subject::DynSubject;
 pub use nothing::Nothing;
 pub use operations::{BoxedStrategy, Operations, any_of};
+pub use program::{Program, ProgramContext, Signals};
 pub use recorder::{Gauge, Gauges, Journal, Recorder, ResourceCounter};
 pub(crate) use recording::mistake;
 
@@ -132,6 +134,12 @@ pub trait Subject: Send + Sync + 'static {
     /// [`Env::launch`] launches the processes that the table names.
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
         Vec::new()
+    }
+
+    /// The programs that its hosts can launch as child processes, beside the scripts of the plan. If
+    /// there are any, all hosts can launch processes, clients too.
+    fn programs(&self) -> &'static [Program] {
+        &[]
     }
 
     /// Runs a server until the future is dropped. The drop must end all tasks of the server. The

@@ -192,6 +192,27 @@ pub fn fault(fault: &Fault) -> String {
         }
         Fault::PowerLoss { host, lasts } => format!("power loss of {host}{}", down(*lasts)),
         Fault::Restart { host } => format!("restart {host}"),
+        Fault::KillChildren { host } => format!("kill the child processes of {host}"),
+        Fault::StopChildren { host, lasts } => {
+            format!("stop the child processes of {host}{}", length(*lasts))
+        }
+        Fault::SlowChildren { host, by, lasts } => {
+            format!(
+                "slow down the child processes of {host}: a pause of {} before each step{}",
+                span(*by),
+                length(*lasts)
+            )
+        }
+        Fault::DelayOutput { host, by, lasts } => {
+            format!(
+                "delay the output of the child processes of {host} by {}{}",
+                span(*by),
+                length(*lasts)
+            )
+        }
+        Fault::ClosePipe { host, pipe } => {
+            format!("close the pipe {} of the child processes of {host}", pipe.name())
+        }
         Fault::ClockJump { host, by_ms } => {
             let way = if *by_ms < 0 { "back" } else { "forward" };
             format!(

@@ -259,6 +259,7 @@ fn value(value: &FieldValue) -> Inline {
             ends.iter().map(|(host, learns)| (host.as_str().to_owned(), self::learns(*learns))),
         ),
         FieldValue::Orphans(orphans) => text(orphans.name()),
+        FieldValue::Pipe(pipe) => text(pipe.name()),
         FieldValue::Trigger(until) => trigger(until),
     }
 }

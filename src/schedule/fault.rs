@@ -139,6 +139,43 @@ pub enum Fault {
         /// The host.
         host: Host,
     },
+    /// The child processes of a host are killed.
+    KillChildren {
+        /// The host.
+        host: Host,
+    },
+    /// The child processes of a host are suspended.
+    StopChildren {
+        /// The host.
+        host: Host,
+        /// The duration; `None` means the rest of the run.
+        lasts: Option<Duration>,
+    },
+    /// The child processes of a host run slowly.
+    SlowChildren {
+        /// The host.
+        host: Host,
+        /// The pause before each step of a child process.
+        by: Duration,
+        /// The duration; `None` means the rest of the run.
+        lasts: Option<Duration>,
+    },
+    /// The output of the child processes of a host arrives late.
+    DelayOutput {
+        /// The host.
+        host: Host,
+        /// The additional delay.
+        by: Duration,
+        /// The duration; `None` means the rest of the run.
+        lasts: Option<Duration>,
+    },
+    /// A pipe of each child process of a host is closed.
+    ClosePipe {
+        /// The host.
+        host: Host,
+        /// The pipe.
+        pipe: Pipe,
+    },
     /// A host's wall clock jumps.
     ClockJump {
         /// The host.
@@ -170,6 +207,28 @@ pub enum Orphans {
 impl Orphans {
     /// The variants, with their names in files.
     pub const NAMES: &[(&str, Orphans)] = &[("die", Orphans::Die), ("live", Orphans::Live)];
+
+    /// Returns the name in files.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, of)| *of == self).expect("each has a name").0
+    }
+}
+
+/// A pipe between a child process and the host that launched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pipe {
+    /// Its standard input.
+    Stdin,
+    /// Its standard output.
+    Stdout,
+    /// Its standard error.
+    Stderr,
+}
+
+impl Pipe {
+    /// The variants, with their names in files.
+    pub const NAMES: &[(&str, Pipe)] =
+        &[("stdin", Pipe::Stdin), ("stdout", Pipe::Stdout), ("stderr", Pipe::Stderr)];
 
     /// Returns the name in files.
     pub fn name(self) -> &'static str {

@@ -31,7 +31,7 @@ pub mod trigger;
 pub mod units;
 pub mod words;
 
-pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, SlowBy, TrafficCount};
+pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, Pipe, SlowBy, TrafficCount};
 pub use limits::{Limit, LimitProfile, LimitValue, Limits};
 pub use names::{Conn, Host, Side, Which};
 pub use profile::{Choice, Profile};

@@ -42,6 +42,8 @@ pub trait Repertoire: Send + Sync + 'static {
     fn catch_up_milestone(&self) -> Option<&'static str>;
     fn servers(&self) -> &'static [&'static str];
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)>;
+    /// Whether its hosts launch programs (`Subject::programs`).
+    fn launches_programs(&self) -> bool;
     /// Whether the operation is one of the subject's, with valid fields.
     fn accepts(&self, operation: &Operation) -> bool;
     /// A strategy that draws operations (without `client`) for random schedules.

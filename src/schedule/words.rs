@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::fault::{Fault, Learns, Orphans};
+use super::fault::{Fault, Learns, Orphans, Pipe};
 use super::names::{Conn, Host};
 use super::trigger::Trigger;
 
@@ -117,6 +117,8 @@ pub enum FieldType {
     Learns,
     /// Whether launched processes die or live on after a crash.
     Orphans,
+    /// A pipe of a child process.
+    Pipe,
     /// The milestone or point that ends a hold.
     Trigger,
 }
@@ -142,6 +144,8 @@ pub enum FieldValue {
     Learns(BTreeMap<Host, Learns>),
     /// Whether launched processes die or live on after a crash.
     Orphans(Orphans),
+    /// A pipe of a child process.
+    Pipe(Pipe),
     /// The milestone or point that ends a hold.
     Trigger(Trigger),
 }
@@ -173,6 +177,7 @@ impl FieldType {
                 "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`"
             }
             FieldType::Orphans => "`\"die\"` or `\"live\"`",
+            FieldType::Pipe => "`\"stdin\"`, `\"stdout\"` or `\"stderr\"`",
             FieldType::Trigger => "a milestone or a point, as in `after` but without `delay`",
         }
     }
@@ -191,6 +196,7 @@ impl FieldValue {
             FieldValue::Count(_) => FieldType::Count,
             FieldValue::Learns(_) => FieldType::Learns,
             FieldValue::Orphans(_) => FieldType::Orphans,
+            FieldValue::Pipe(_) => FieldType::Pipe,
             FieldValue::Trigger(_) => FieldType::Trigger,
         }
     }

@@ -9,7 +9,8 @@ use crate::schedule::{
 };
 
 use super::{
-    DefectDoc, Dissector, HostContext, OperationQueue, Operations, Root, Rule, Subject, VariantDoc,
+    DefectDoc, Dissector, HostContext, OperationQueue, Operations, Program, Root, Rule, Subject,
+    VariantDoc,
 };
 
 /// A [`Subject`] with its operation type erased. It is implemented for every subject; the methods
@@ -23,6 +24,7 @@ pub trait DynSubject: Repertoire {
     fn rules(&self) -> &'static [Rule];
     fn swarm(&self) -> Option<&'static str>;
     fn port(&self) -> u16;
+    fn programs(&self) -> &'static [Program];
     fn guarantees(&self, limits: &Limits) -> Guarantees;
     fn properties(&self) -> &'static [Property];
     fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation>;
@@ -100,6 +102,10 @@ impl<S: Subject> Repertoire for S {
         Subject::setup(self)
     }
 
+    fn launches_programs(&self) -> bool {
+        !Subject::programs(self).is_empty()
+    }
+
     fn accepts(&self, operation: &Operation) -> bool {
         read::<S::Operation>(operation).is_ok()
     }
@@ -150,6 +156,10 @@ impl<S: Subject> DynSubject for S {
 
     fn port(&self) -> u16 {
         Subject::port(self)
+    }
+
+    fn programs(&self) -> &'static [Program] {
+        Subject::programs(self)
     }
 
     fn guarantees(&self, limits: &Limits) -> Guarantees {

@@ -14,6 +14,7 @@ use super::conns::Conns;
 use super::lifecycles::Death;
 use super::link::{self, same_link};
 use super::local::HostIx;
+use super::process::Processes;
 use super::queue::Due;
 use super::state::World;
 
@@ -59,6 +60,16 @@ pub(super) enum FaultAction {
     Dead,
     /// A task is held.
     Hold,
+    /// The child processes of the host are affected.
+    Children(ChildFault),
+}
+
+/// The effect of a fault on the child processes of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChildFault {
+    Stop,
+    Slow(Duration),
+    DelayOutput(Duration),
 }
 
 impl ActiveFault {
@@ -78,6 +89,16 @@ impl Target {
             Target::Link(a, b) => same_link((*a, *b), (conn.client, conn.server)),
             Target::Host(host) => conn.client == *host || conn.server == *host,
         }
+    }
+}
+
+impl ChildFault {
+    fn pause(self) -> Option<Duration> {
+        if let Self::Slow(by) = self { Some(by) } else { None }
+    }
+
+    fn output_delay(self) -> Option<Duration> {
+        if let Self::DelayOutput(by) = self { Some(by) } else { None }
     }
 }
 
@@ -251,9 +272,86 @@ impl World {
                 self.hosts.get_mut(host).clock_off += by_ms;
                 self.end_fault(number);
             }
+            Fault::KillChildren { host } => {
+                self.affect_children(step, fault, host, |children| children.kill_all())?;
+            }
+            Fault::ClosePipe { host, pipe } => {
+                self.affect_children(step, fault, host, |children| {
+                    children.change_conditions(|conditions| conditions.closed.push(*pipe));
+                })?;
+            }
+            Fault::StopChildren { host, lasts } => {
+                self.change_children(step, fault, host, ChildFault::Stop, *lasts)?;
+            }
+            Fault::SlowChildren { host, by, lasts } => {
+                self.change_children(step, fault, host, ChildFault::Slow(*by), *lasts)?;
+            }
+            Fault::DelayOutput { host, by, lasts } => {
+                self.change_children(step, fault, host, ChildFault::DelayOutput(*by), *lasts)?;
+            }
             Fault::Hold { .. } => return Err("no task reached the point".into()),
         }
         Ok(())
+    }
+
+    /// Starts and ends a fault that affects the child processes of a host once.
+    fn affect_children(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        host: &Host,
+        effect: impl FnOnce(&Processes),
+    ) -> Result<(), Missed> {
+        let index = self.host(host)?;
+        let children = self.children(index)?;
+        let (target, nature) = (Target::Host(index), Nature::Harmless);
+        let number = self.declare(step, fault, target, None, FaultAction::Hold, nature);
+        effect(&children);
+        self.end_fault(number);
+        Ok(())
+    }
+
+    /// Starts a fault that changes the conditions of the child processes of a host.
+    fn change_children(
+        &mut self,
+        step: usize,
+        fault: &Fault,
+        host: &Host,
+        effect: ChildFault,
+        lasts: Option<Duration>,
+    ) -> Result<(), Missed> {
+        let index = self.host(host)?;
+        self.children(index)?;
+        let (target, kind) = (Target::Host(index), FaultAction::Children(effect));
+        self.lasting(step, fault, target, None, kind, Nature::Slows, lasts)?;
+        self.update_children(index);
+        Ok(())
+    }
+
+    fn children(&self, host: HostIx) -> Result<Processes, Missed> {
+        let host = self.hosts.get(host);
+        host.processes.clone().ok_or_else(|| format!("{} launches no processes", host.name))
+    }
+
+    /// Applies the active faults to the child processes of a host.
+    fn update_children(&mut self, host: HostIx) {
+        let Ok(children) = self.children(host) else { return };
+        let effects: Vec<_> = self
+            .faults
+            .active
+            .iter()
+            .filter(|fault| fault.target == Target::Host(host))
+            .filter_map(|fault| match fault.kind {
+                FaultAction::Children(effect) => Some(effect),
+                _ => None,
+            })
+            .collect();
+        children.change_conditions(|conditions| {
+            conditions.stopped = effects.contains(&ChildFault::Stop);
+            conditions.slow = effects.iter().filter_map(|effect| effect.pause()).max();
+            conditions.output_delay =
+                effects.iter().filter_map(|effect| effect.output_delay()).max().unwrap_or_default();
+        });
     }
 
     fn host(&self, name: &Host) -> Result<HostIx, Missed> {
@@ -417,6 +515,9 @@ impl World {
             return;
         };
         let fault = self.faults.active.remove(at);
+        if let (Target::Host(host), FaultAction::Children(_)) = (&fault.target, fault.kind) {
+            self.update_children(*host);
+        }
         let arrived = self.release_held().max(self.now()).max(self.late_by(&fault));
         self.schedule(arrived, u32::MAX, Due::Settled(number));
     }

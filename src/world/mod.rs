@@ -190,7 +190,10 @@ pub fn run(
     options: &Options,
 ) -> Result<RunOutcome, RunError> {
     check(subject, plan, options.engine)?;
-    let scripts = process::scripts(plan).map_err(RunError::Plan)?;
+    let mut scripts = process::scripts(plan).map_err(RunError::Plan)?;
+    if !subject.programs().is_empty() {
+        scripts.get_or_insert_default();
+    }
     let machine = engine::machine(options.engine, plan.seed)?;
     carry_out(subject, plan, options, scripts.as_ref(), machine)
 }
@@ -302,19 +305,23 @@ fn new(
         .zip(ips)
         .map(|((name, role), ip)| HostState::new(name, ip, role))
         .collect();
-    let outside = scripts.map(|scripts| outside::processes(hosts.iter_mut(), scripts));
+    let limits = plan.limits.over(subject.limits());
+    let plan = Arc::new(plan.clone());
+    let outside = scripts.map(|scripts| {
+        outside::processes(hosts.iter_mut(), scripts, subject.programs(), &plan, &limits)
+    });
     let counts_messages = |step: &crate::schedule::Step| {
         matches!(
             &step.action,
             Action::Fault(Fault::CutAfter { count: TrafficCount::Messages(_), .. })
         )
     };
-    let limits = plan.limits.over(subject.limits());
     let entropy = (0..hosts.len())
         .map(|host| crate::schedule::keyed::keyed(plan.seed, "entropy", &[host as u64]))
         .collect();
     World {
-        plan: Arc::new(plan.clone()),
+        dissects: options.detail == Detail::Full || plan.steps.iter().any(counts_messages),
+        plan,
         subject: subject.clone(),
         options: *options,
         clock: std::cell::Cell::new(None),
@@ -342,7 +349,6 @@ fn new(
         unowned_resources: BTreeSet::new(),
         entropy,
         livelock: None,
-        dissects: options.detail == Detail::Full || plan.steps.iter().any(counts_messages),
     }
 }
 

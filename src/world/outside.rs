@@ -6,23 +6,25 @@
 //! kept even while that host dies.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
 use tokio::task::JoinSet;
 
 use crate::env::{Entropy, Env, WallClock};
 use crate::files::Memory;
 use crate::history::EventKind;
-use crate::net::BoxFuture;
+use crate::net::{BoxFuture, Connect, Endpoint, Listener, Network, Stream};
 use crate::process::{Launch, Unsupported};
-use crate::schedule::Host;
-use crate::subject::{Gauges, Journal, Recorder, Root};
+use crate::schedule::{Host, Limits, Plan, keyed};
+use crate::subject::{Gauges, HostContext, Journal, Program, Recorder, Root};
 
 use super::hosts::{HostState, Role};
 use super::local::{self, HostIx, Noted};
-use super::process::{Processes, Script};
+use super::process::{ChildFaults, CreateContext, Processes, Programs, Script, Software};
 use super::resources::Counters;
 use super::stream::WorldNet;
 
@@ -67,22 +69,76 @@ impl Entropy for HostEntropy {
     }
 }
 
-/// Gives every server an operating system with these scripts. Returns the root of the outside
-/// world, which runs all launched processes.
+/// Gives every server an operating system with these scripts and the subject's programs. If there are
+/// programs, the clients get one, too. Returns the root of the outside world, which runs all launched
+/// processes.
 pub(super) fn processes<'h>(
     hosts: impl Iterator<Item = &'h mut HostState>,
     scripts: &BTreeMap<String, Script>,
+    programs: &'static [Program],
+    plan: &Arc<Plan>,
+    limits: &Limits,
 ) -> Root {
     let mut running: Vec<BoxFuture<'static, ()>> = Vec::new();
-    for host in hosts.filter(|host| host.role == Role::Server) {
-        let (processes, run) = Processes::new(
-            scripts.clone(),
-            Recorder::new(host.name.clone(), Arc::new(GroundTruth)),
-        );
+    let launches = |role| role == Role::Server || role == Role::Client && !programs.is_empty();
+    for (index, host) in hosts.enumerate().filter(|(_, host)| launches(host.role)) {
+        let record = Recorder::new(host.name.clone(), Arc::new(GroundTruth));
+        let context = HostContext {
+            name: host.name.clone(),
+            env: Env { net: Arc::new(NoNetwork), ..env(HostIx(index), None, &host.files) },
+            limits: limits.clone(),
+            plan: plan.clone(),
+            record: record.clone(),
+            disk: host.disk.clone(),
+        };
+        let software = Software {
+            scripts: scripts.clone(),
+            programs: (!programs.is_empty())
+                .then(|| Programs { known: programs, context: program_context(index, context) }),
+            faults: ChildFaults::of(plan),
+        };
+        let (processes, run) = Processes::new(software, record);
         host.processes = Some(processes);
         running.push(Box::pin(run));
     }
     Box::pin(run_processes(running))
+}
+
+/// Creates the contexts of the programs on a host. Each process draws from a sequence of its own.
+fn program_context(host: usize, context: HostContext) -> Box<CreateContext> {
+    Box::new(move |processes, pid| {
+        let draws = keyed::keyed(context.plan.seed, "program", &[host as u64, pid.into()]);
+        let env = Env {
+            launch: Arc::new(processes.clone()),
+            entropy: Arc::new(ProgramEntropy(Mutex::new(draws))),
+            ..context.env.clone()
+        };
+        HostContext { env, ..context.clone() }
+    })
+}
+
+/// The random numbers of a process that runs a program.
+struct ProgramEntropy(Mutex<ChaCha8Rng>);
+
+impl Entropy for ProgramEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
+    }
+}
+
+/// The network of programs: none.
+struct NoNetwork;
+
+impl Connect for NoNetwork {
+    fn connect<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
+        Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+    }
+}
+
+impl Network for NoNetwork {
+    fn listen<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
+        Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+    }
 }
 
 /// Runs all processes.

@@ -1,5 +1,5 @@
-//! The simulated side of [`process`]: processes that play a [`Script`]. Every byte of their input
-//! and output is recorded as ground truth.
+//! The simulated side of [`process`]: processes that play a [`Script`], or run a program. Every byte
+//! of the input and output of a script is recorded as ground truth.
 //!
 //! A server launches processes through [`Launch`], with the name of a script as the program. The
 //! processes themselves write to the history: what they print, what reaches their standard input,
@@ -26,6 +26,9 @@
 //! reader. When the process ends, it also goes to the processes that it started, so late output
 //! appears only if they ignore that signal.
 //!
+//! A [program](crate::subject::Program) of the subject runs like a script, but its code is Rust. It
+//! records what it does itself. Faults of child processes ([`Conditions`]) apply to both.
+//!
 //! Not supported: working directories, environments and sizes of terminals (they are accepted, and
 //! have no effect); the byte processing of a terminal (no echo, no `\r\n`, no signal for Ctrl-C);
 //! real signal handlers; confinements (a launch with one is refused).
@@ -34,26 +37,32 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::io::DuplexStream;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::history::Call;
 use crate::net::BoxFuture;
 use crate::process::{self, Child, Command, Exit, KILL, Launch, Output};
-use crate::subject::Recorder;
+use crate::schedule::{Action, Fault, Pipe, Plan};
+use crate::subject::{HostContext, Program, ProgramContext, Recorder, Signals};
 
 pub mod calls;
+mod conditions;
 mod ends;
+mod relay;
 mod script;
 mod setup;
 mod signals;
 #[cfg(test)]
 mod tests;
 
+pub use conditions::Conditions;
 pub use script::{Print, ProcessEnd, Script, Stdin};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
-use signals::SignalReceiver;
+use conditions::Followed;
+use signals::{Body, SignalReceiver};
 
 /// The capacity of a pipe in bytes, as on Linux. A writer waits while the pipe is full.
 pub const PIPE: usize = 65_536;
@@ -67,10 +76,64 @@ const BROKEN_PIPE: i32 = 13;
 /// The simulated operating system of one host. It only runs processes.
 #[derive(Clone)]
 pub struct Processes {
-    scripts: Arc<BTreeMap<String, Script>>,
+    software: Arc<Software>,
     record: Recorder,
     table: Arc<Mutex<Table>>,
     births: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
+}
+
+/// What the processes of a host can run, and what can happen to them.
+#[derive(Default)]
+pub struct Software {
+    /// The scripts, by name.
+    pub scripts: BTreeMap<String, Script>,
+    /// The programs.
+    pub programs: Option<Programs>,
+    /// The faults of child processes.
+    pub faults: ChildFaults,
+}
+
+/// The programs of a host.
+pub struct Programs {
+    /// The programs.
+    pub known: &'static [Program],
+    /// Creates the context of the process with this id.
+    pub context: Box<CreateContext>,
+}
+
+/// Creates the context of the process with this id.
+pub type CreateContext = dyn Fn(&Processes, u32) -> HostContext + Send + Sync;
+
+/// The faults of child processes that a run can have. What it cannot have costs nothing.
+#[derive(Default)]
+pub struct ChildFaults {
+    conditions: Option<watch::Sender<Conditions>>,
+    relays: bool,
+}
+
+impl ChildFaults {
+    /// Returns the faults of child processes that a plan has.
+    pub fn of(plan: &Plan) -> Self {
+        let faults = || {
+            plan.steps.iter().filter_map(|step| match &step.action {
+                Action::Fault(fault) => Some(fault),
+                Action::Operation(_) => None,
+            })
+        };
+        let relays = faults()
+            .any(|fault| matches!(fault, Fault::DelayOutput { .. } | Fault::ClosePipe { .. }));
+        let paces = faults()
+            .any(|fault| matches!(fault, Fault::StopChildren { .. } | Fault::SlowChildren { .. }));
+        let conditions = (relays || paces).then(|| watch::channel(Conditions::default()).0);
+        Self { conditions, relays }
+    }
+
+    fn follow(&self) -> Followed {
+        match &self.conditions {
+            Some(conditions) => Followed::changing(conditions.subscribe()),
+            None => Followed::usual(),
+        }
+    }
 }
 
 /// The state of the operating system.
@@ -103,14 +166,21 @@ fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 }
 
 impl Processes {
-    /// Creates an operating system with these scripts, by name, and returns it with the future in
-    /// which its processes run. Writes ground truth with `record`.
+    /// Creates an operating system with this software, and returns it with the future in which its
+    /// processes run. Writes ground truth with `record`.
     pub fn new(
-        scripts: BTreeMap<String, Script>,
+        software: Software,
         record: Recorder,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let (births, born) = mpsc::unbounded_channel();
-        (Self { scripts: Arc::new(scripts), record, table: Arc::default(), births }, host(born))
+        (Self { software: Arc::new(software), record, table: Arc::default(), births }, host(born))
+    }
+
+    /// Changes the conditions of the processes. No effect if the plan has no fault that needs it.
+    pub fn change_conditions(&self, change: impl FnOnce(&mut Conditions)) {
+        if let Some(conditions) = &self.software.faults.conditions {
+            conditions.send_modify(change);
+        }
     }
 
     /// Returns the number of live processes. A process that has exited counts while one of its
@@ -146,9 +216,9 @@ impl Processes {
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         if command.confinement.is_some() {
-            return Err(io::ErrorKind::Unsupported.into()); // a script touches nothing to deny
+            return Err(io::ErrorKind::Unsupported.into()); // no process here touches what can be denied
         }
-        let script = self.scripts.get(program).ok_or(io::ErrorKind::NotFound)?.clone();
+        let software = self.software(program).ok_or(io::ErrorKind::NotFound)?;
         let signals = Arc::new(SignalReceiver::default());
         let (pid, name) =
             self.register(program, calls::variable(command, calls::NAME), &signals)?;
@@ -156,14 +226,32 @@ impl Processes {
         {
             self.record.effect(Call(call), name.as_str());
         }
-        let (near, far) = ends::ends(command.stdio);
+        let (near, far) = ends::ends(command.stdio, |near, pipe| self.relayed(near, pipe));
         let (ended, exit) = oneshot::channel();
+        let body = match software {
+            Launched::Script(script) => Body::Script(script.clone(), far),
+            Launched::Program(program, context) => {
+                let (handled, signals) = Signals::new();
+                let stderr = far.stderr.unwrap_or_else(|| tokio::io::duplex(PIPE).0);
+                let context = ProgramContext {
+                    name: name.clone(),
+                    pid,
+                    command: command.clone(),
+                    stdin: Box::new(far.stdin),
+                    stdout: Box::new(far.stdout),
+                    stderr: Box::new(stderr),
+                    signals,
+                    host: context(self, pid),
+                };
+                Body::Program((program.run)(context), handled)
+            }
+        };
         let process = signals::Process {
             name,
-            script,
             record: self.record.clone(),
             signals: signals.clone(),
-            ends: far,
+            conditions: self.software.faults.follow(),
+            body,
         };
         let registered = Registered { table: self.table.clone(), pid };
         let running = Box::pin(async move {
@@ -178,6 +266,26 @@ impl Processes {
             ends: near,
             exit: Waited::Not(exit),
         }))
+    }
+
+    /// Returns the script or program with this name.
+    fn software(&self, name: &str) -> Option<Launched<'_>> {
+        if let Some(script) = self.software.scripts.get(name) {
+            return Some(Launched::Script(script));
+        }
+        let programs = self.software.programs.as_ref()?;
+        let program = programs.known.iter().find(|program| program.name == name)?;
+        Some(Launched::Program(program, &programs.context))
+    }
+
+    /// Puts a relay before the launcher's end of a pipe, if a fault of the plan needs one.
+    fn relayed(&self, near: DuplexStream, pipe: Pipe) -> DuplexStream {
+        if !self.software.faults.relays {
+            return near;
+        }
+        let (near, relay) = relay::relayed(near, pipe, self.software.faults.follow());
+        let _ = self.births.send(Box::pin(relay)); // without a machine, there is no process either
+        near
     }
 
     /// Assigns a pid and a name in the history to the next process.
@@ -200,6 +308,12 @@ impl Processes {
         let name = if *run == 1 { program.to_owned() } else { format!("{program}~{run}") };
         Ok((pid, name))
     }
+}
+
+/// What a process runs.
+enum Launched<'a> {
+    Script(&'a Script),
+    Program(&'a Program, &'a CreateContext),
 }
 
 fn is_down() -> io::Error {

@@ -12,7 +12,9 @@ use crate::scenario::mistake::{MistakeAt, Parsed, ticked, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{Verb, verbs};
 use crate::schedule::words::{FaultFields, FaultWord, FieldType, FieldValue, WORDS};
-use crate::schedule::{Action, Fault, Host, Learns, Operation, Orphans, Step, TriggerMark, When};
+use crate::schedule::{
+    Action, Fault, Host, Learns, Operation, Orphans, Pipe, Step, TriggerMark, When,
+};
 
 /// The parsed steps of a file.
 #[derive(Default)]
@@ -122,7 +124,10 @@ impl Reader<'_> {
             FieldType::Size => FieldValue::Size(node.size()?),
             FieldType::Count => FieldValue::Count(node.number(0)?),
             FieldType::Learns => FieldValue::Learns(self.learns(node)?),
-            FieldType::Orphans => FieldValue::Orphans(orphans(node)?),
+            FieldType::Orphans => {
+                FieldValue::Orphans(named(node, kind, "a fate of processes", Orphans::NAMES)?)
+            }
+            FieldType::Pipe => FieldValue::Pipe(named(node, kind, "a pipe", Pipe::NAMES)?),
             FieldType::Trigger => FieldValue::Trigger(trigger(
                 node,
                 self.names,
@@ -221,14 +226,17 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
     })
 }
 
-/// Returns the handling of processes whose host dies.
-fn orphans(node: &Node<'_>) -> Parsed<Orphans> {
-    let known = Orphans::NAMES.iter();
-    node.read(FieldType::Orphans.written(), |text| {
-        let found = known.clone().find(|(name, _)| *name == text).map(|(_, orphans)| *orphans);
-        found.ok_or_else(|| {
-            unknown("a fate of processes", text, known.clone().map(|(name, _)| *name))
-        })
+/// Returns the value with this name, of a type whose values are listed by name. `what` describes the
+/// type in an error.
+fn named<T: Copy>(
+    node: &Node<'_>,
+    kind: FieldType,
+    what: &str,
+    known: &[(&'static str, T)],
+) -> Parsed<T> {
+    node.read(kind.written(), |text| {
+        let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        found.ok_or_else(|| unknown(what, text, known.iter().map(|(name, _)| *name)))
     })
 }
 

@@ -267,7 +267,7 @@ fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
 pub(in crate::scenario) fn drawable(
     word: &FaultWord,
 ) -> impl Iterator<Item = &'static str> + use<> {
-    let fixed = ["conn", "hosts", "until", "then", "at-most"];
+    let fixed = ["conn", "hosts", "until", "then", "at-most", "pipe"];
     let fields =
         word.fields.iter().map(|field| field.name).filter(move |name| !fixed.contains(name));
     std::iter::once("weight").chain(fields)

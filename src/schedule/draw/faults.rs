@@ -9,7 +9,7 @@ use super::{Drawing, Numbered, ends, millis, ms};
 use crate::schedule::profile::choice::{below, happens, pick, pick_weighted, upto};
 use crate::schedule::profile::{DrawableFault, FaultShape};
 use crate::schedule::{
-    Action, Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Orphans, Plan, Side, SlowBy, Step,
+    Action, Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Orphans, Pipe, Plan, Side, SlowBy, Step,
     TrafficCount, Trigger, When, Which,
 };
 
@@ -51,13 +51,18 @@ impl Drawing<'_> {
         pick(of, &mut self.rng("kind", &[n])).copied()
     }
 
-    /// Draws the few kinds of this run by weight, each at most once.
+    /// Draws the few kinds of this run by weight, each at most once. Without points there are no
+    /// holds, and without programs no faults of child processes.
     fn kinds(&self) -> Vec<DrawableFault> {
         let faults = &self.profile.faults;
         let holds = self.subject.points().iter().any(|doc| self.reachable(doc.defect));
+        let children = self.subject.launches_programs();
         let weights = faults.weights.iter().map(|(kind, shape)| (*kind, shape.weight));
+        let has_effect = |kind: DrawableFault| {
+            (holds || kind != DrawableFault::Hold) && (children || !kind.is_for_children())
+        };
         self.few(
-            weights.filter(|(kind, _)| holds || *kind != DrawableFault::Hold).collect(),
+            weights.filter(|(kind, _)| has_effect(*kind)).collect(),
             &faults.kinds,
             ["kinds", "kinds.slot"],
         )
@@ -183,6 +188,20 @@ impl One<'_> {
                 Fault::PowerLoss { host: self.host()?, lasts: self.lasts() }
             }
             DrawableFault::ClockJump => Fault::ClockJump { host: self.host()?, by_ms: self.jump() },
+            DrawableFault::KillChildren => Fault::KillChildren { host: self.host()? },
+            DrawableFault::StopChildren => {
+                Fault::StopChildren { host: self.host()?, lasts: self.lasts() }
+            }
+            DrawableFault::SlowChildren => {
+                Fault::SlowChildren { host: self.host()?, by: self.by(), lasts: self.lasts() }
+            }
+            DrawableFault::DelayOutput => {
+                Fault::DelayOutput { host: self.host()?, by: self.by(), lasts: self.lasts() }
+            }
+            DrawableFault::ClosePipe => {
+                let (_, pipe) = pick(Pipe::NAMES, &mut self.rng("pipe"))?;
+                Fault::ClosePipe { host: self.host()?, pipe: *pipe }
+            }
         })
     }
 

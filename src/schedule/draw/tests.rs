@@ -14,7 +14,9 @@ use crate::schedule::profile::{DrawableFault, Entries, FaultShape, PuppetShare, 
 use crate::schedule::{
     Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark,
 };
-use crate::subject::{HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Subject};
+use crate::subject::{
+    HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Program, Subject,
+};
 
 /// A subject that is never run: it only provides tables and operations for drawing.
 struct Relay;
@@ -77,6 +79,12 @@ impl Subject for Relay {
             PointDoc { name: "relay.unlocked", doc: "", defect: None },
             PointDoc { name: "relay.torn", doc: "", defect: Some("goes-wrong") },
         ]
+    }
+
+    fn programs(&self) -> &'static [Program] {
+        const DAEMON: Program =
+            Program { name: "daemon", run: |_| Box::pin(std::future::pending()) };
+        &[DAEMON]
     }
 
     fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
@@ -147,6 +155,11 @@ fn kind(fault: &Fault) -> DrawableFault {
         Fault::Crash { .. } => DrawableFault::Crash,
         Fault::PowerLoss { .. } => DrawableFault::PowerLoss,
         Fault::ClockJump { .. } => DrawableFault::ClockJump,
+        Fault::KillChildren { .. } => DrawableFault::KillChildren,
+        Fault::StopChildren { .. } => DrawableFault::StopChildren,
+        Fault::SlowChildren { .. } => DrawableFault::SlowChildren,
+        Fault::DelayOutput { .. } => DrawableFault::DelayOutput,
+        Fault::ClosePipe { .. } => DrawableFault::ClosePipe,
         Fault::Restart { .. } => {
             panic!("a restart is never drawn: what is taken down starts again by itself")
         }
@@ -165,6 +178,9 @@ fn lasts(fault: &Fault) -> Option<Duration> {
         | Fault::Hang { lasts, .. }
         | Fault::AcceptThenClose { lasts, .. }
         | Fault::Crash { lasts, .. }
+        | Fault::StopChildren { lasts, .. }
+        | Fault::SlowChildren { lasts, .. }
+        | Fault::DelayOutput { lasts, .. }
         | Fault::PowerLoss { lasts, .. } => Some(lasts.expect("what is drawn has an end")),
         Fault::Hold { end: HoldEnd::After(lasts) | HoldEnd::Until { at_most: lasts, .. } } => {
             Some(*lasts)

@@ -96,6 +96,11 @@ pub enum DrawableFault {
     Crash,
     PowerLoss,
     ClockJump,
+    KillChildren,
+    StopChildren,
+    SlowChildren,
+    DelayOutput,
+    ClosePipe,
 }
 
 impl DrawableFault {
@@ -117,7 +122,24 @@ impl DrawableFault {
         (DrawableFault::Crash, "crash", 1),
         (DrawableFault::PowerLoss, "power-loss", 1),
         (DrawableFault::ClockJump, "clock-jump", 1),
+        (DrawableFault::KillChildren, "kill-children", 3),
+        (DrawableFault::StopChildren, "stop-children", 2),
+        (DrawableFault::SlowChildren, "slow-children", 2),
+        (DrawableFault::DelayOutput, "delay-output", 3),
+        (DrawableFault::ClosePipe, "close-pipe", 1),
     ];
+
+    /// Returns whether it affects only child processes.
+    pub fn is_for_children(self) -> bool {
+        matches!(
+            self,
+            Self::KillChildren
+                | Self::StopChildren
+                | Self::SlowChildren
+                | Self::DelayOutput
+                | Self::ClosePipe
+        )
+    }
 
     /// Returns the name in files: `cut-after`.
     pub fn name(self) -> &'static str {
@@ -154,7 +176,8 @@ pub struct FaultShape {
     /// The duration; for `crash` and `power-loss`, the downtime of the host; for `hold`, the
     /// maximum duration.
     pub lasts: Choice<Duration>,
-    /// The additional delay (`delay`, `delay-close`) or latency (`slow`).
+    /// The additional delay (`delay`, `delay-close`, `delay-output`), latency (`slow`) or pause
+    /// (`slow-children`).
     pub by: Choice<Duration>,
     /// The size of a jump of the wall clock in milliseconds (`clock-jump`). Half of the jumps go
     /// back.
@@ -202,7 +225,10 @@ impl FaultShape {
         Self {
             weight,
             lasts,
-            by: Choice::Range(ms(1), secs(10)),
+            by: match kind {
+                DrawableFault::SlowChildren => Choice::Range(ms(1), ms(200)),
+                _ => Choice::Range(ms(1), secs(10)),
+            },
             jump_ms: Choice::Range(1, 3_600_000),
             learns_client: later.clone(),
             learns_server: Choice::OneOf(vec![

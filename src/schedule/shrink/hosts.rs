@@ -79,7 +79,8 @@ fn of_value(value: FieldValue, name: &dyn Fn(&Host) -> Host) -> FieldValue {
         | FieldValue::Jump(_)
         | FieldValue::Size(_)
         | FieldValue::Count(_)
-        | FieldValue::Orphans(_) => value,
+        | FieldValue::Orphans(_)
+        | FieldValue::Pipe(_) => value,
     }
 }
 

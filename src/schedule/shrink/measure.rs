@@ -107,7 +107,8 @@ impl Measure {
             | FieldValue::Hosts(..)
             | FieldValue::Conn(_)
             | FieldValue::Size(_)
-            | FieldValue::Orphans(_) => {}
+            | FieldValue::Orphans(_)
+            | FieldValue::Pipe(_) => {}
         }
     }
 

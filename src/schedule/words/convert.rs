@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{FaultWord, FieldValue, Need};
-use crate::schedule::fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, SlowBy, TrafficCount};
+use crate::schedule::fault::{
+    Fault, HoldEnd, Learns, LinkPlace, Orphans, Pipe, SlowBy, TrafficCount,
+};
 use crate::schedule::names::{Conn, Host};
 
 /// The fields of a fault, by name.
@@ -169,6 +171,13 @@ impl FaultFields {
         }
     }
 
+    pub(super) fn pipe(&self) -> Pipe {
+        let Some(FieldValue::Pipe(pipe)) = self.0.get("pipe") else {
+            panic!("{}", unchecked("pipe"))
+        };
+        *pipe
+    }
+
     fn number(&self, name: &str) -> Option<u64> {
         match self.0.get(name) {
             Some(FieldValue::Size(n) | FieldValue::Count(n)) => Some(*n),
@@ -230,6 +239,11 @@ impl Fault {
             Fault::Crash { .. } => "crash",
             Fault::PowerLoss { .. } => "power-loss",
             Fault::Restart { .. } => "restart",
+            Fault::KillChildren { .. } => "kill-children",
+            Fault::StopChildren { .. } => "stop-children",
+            Fault::SlowChildren { .. } => "slow-children",
+            Fault::DelayOutput { .. } => "delay-output",
+            Fault::ClosePipe { .. } => "close-pipe",
             Fault::ClockJump { .. } => "clock-jump",
         }
     }
@@ -271,12 +285,19 @@ impl Fault {
             Fault::Refuse { host, lasts }
             | Fault::Hang { host, lasts }
             | Fault::AcceptThenClose { host, lasts }
-            | Fault::PowerLoss { host, lasts } => parts.host(host).time("lasts", *lasts),
+            | Fault::PowerLoss { host, lasts }
+            | Fault::StopChildren { host, lasts } => parts.host(host).time("lasts", *lasts),
+            Fault::SlowChildren { host, by, lasts } | Fault::DelayOutput { host, by, lasts } => {
+                parts.host(host).time("by", Some(*by)).time("lasts", *lasts)
+            }
+            Fault::ClosePipe { host, pipe } => {
+                parts.host(host).push("pipe", FieldValue::Pipe(*pipe))
+            }
             Fault::Crash { host, lasts, processes } => {
                 parts.host(host).time("lasts", *lasts).orphans(*processes)
             }
             Fault::Hold { end } => parts.hold_end(end),
-            Fault::Restart { host } => parts.host(host),
+            Fault::Restart { host } | Fault::KillChildren { host } => parts.host(host),
             Fault::ClockJump { host, by_ms } => {
                 parts.host(host).push("by", FieldValue::Jump(*by_ms))
             }
@@ -444,6 +465,7 @@ mod tests {
                 FieldValue::Learns(BTreeMap::from([("server".into(), Learns::Never)]))
             }
             FieldType::Orphans => FieldValue::Orphans(Orphans::Live),
+            FieldType::Pipe => FieldValue::Pipe(Pipe::Stdout),
             FieldType::Trigger => FieldValue::Trigger(Trigger::point("p")),
         };
         let mut one_of = 0;

@@ -15,6 +15,7 @@ use super::calls::CallLines;
 use super::script::Print;
 use crate::history::{ProcessOutcome, Stream};
 use crate::process::{Stdio, Streams};
+use crate::schedule::Pipe;
 use crate::subject::Recorder;
 
 /// The byte that ends the input of a terminal: Ctrl-D.
@@ -29,10 +30,17 @@ pub(super) struct ProcessEnds {
 }
 
 /// Creates the launcher's ends and the process's ends. If the launcher wants no standard input, the
-/// input of the process is already closed.
-pub(super) fn ends(stdio: Stdio) -> (Streams, ProcessEnds) {
+/// input of the process is already closed. `relay` puts a relay before the launcher's end of a pipe,
+/// if the pipe needs one.
+pub(super) fn ends(
+    stdio: Stdio,
+    relay: impl Fn(DuplexStream, Pipe) -> DuplexStream,
+) -> (Streams, ProcessEnds) {
     let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] =
         std::array::from_fn(|_| duplex(PIPE));
+    let stdin = relay(stdin, Pipe::Stdin);
+    let stdout = relay(stdout, Pipe::Stdout);
+    let stderr = relay(stderr, Pipe::Stderr);
     let terminal = matches!(stdio, Stdio::Terminal(_));
     let near = Streams {
         stdin: (stdio != Stdio::Pipes { stdin: false }).then(|| Box::new(stdin) as _),

@@ -9,11 +9,14 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::BROKEN_PIPE;
+use super::conditions::{Followed, paced};
 use super::ends::{ProcessEnds, ProcessInput, ProcessOutput, ProcessPipes};
 use super::script::{Print, ProcessEnd, Script, Stdin, outcome};
 use crate::history::Stream;
+use crate::net::BoxFuture;
 use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
+use crate::subject::program::SignalSender;
 
 /// The signal for a process whose terminal has no reader any more, or whose terminal's first
 /// process has ended.
@@ -33,40 +36,97 @@ impl SignalReceiver {
         self.arrived.notify_one();
     }
 
-    /// Waits for a signal that ends a process that ignores these signals. The number 0 only checks
-    /// whether the process exists.
-    async fn fatal(&self, ignores: &[i32]) -> i32 {
+    /// Waits for a signal that ends a process. `survives` handles a signal that the process may
+    /// survive. The number 0 only checks whether the process exists. A stopped process receives only
+    /// signal 9; the others wait until it continues.
+    async fn fatal(&self, survives: impl Fn(i32) -> bool, conditions: &mut Followed) -> i32 {
         loop {
-            let arrived =
-                std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner));
-            let fatal = |number: &i32| *number == KILL || *number != 0 && !ignores.contains(number);
-            if let Some(number) = arrived.into_iter().find(fatal) {
+            let stopped = conditions.now().stopped;
+            if let Some(number) = self.take_fatal(stopped, &survives) {
                 return number;
             }
-            self.arrived.notified().await;
+            tokio::select! {
+                biased;
+                () = self.arrived.notified() => {}
+                () = conditions.changed() => {}
+            }
         }
+    }
+
+    fn take_fatal(&self, stopped: bool, survives: &impl Fn(i32) -> bool) -> Option<i32> {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if pending.contains(&KILL) {
+            return Some(KILL);
+        }
+        if stopped {
+            return None;
+        }
+        pending.drain(..).find(|number| *number != 0 && !survives(*number))
     }
 }
 
 /// A process that was not started yet.
 pub(super) struct Process {
     pub(super) name: String,
-    pub(super) script: Script,
     pub(super) record: Recorder,
     pub(super) signals: Arc<SignalReceiver>,
-    pub(super) ends: ProcessEnds,
+    pub(super) conditions: Followed,
+    pub(super) body: Body,
+}
+
+/// What a process runs.
+pub(super) enum Body {
+    /// A script, with the process's ends of its pipes.
+    Script(Script, ProcessEnds),
+    /// A program, which owns its pipes, and its signal handlers.
+    Program(BoxFuture<'static, Exit>, SignalSender),
 }
 
 impl Process {
+    /// Runs the process to its end, and reports the end to its waiter.
+    pub(super) async fn run(self, ended: oneshot::Sender<Exit>) {
+        let Self { name, record, signals, mut conditions, body } = self;
+        let (program, handled) = match body {
+            Body::Program(program, handled) => (program, handled),
+            Body::Script(script, ends) => {
+                let script = Scripted { name, script, record, signals, conditions };
+                return script.run(ends, ended).await;
+            }
+        };
+        let followed = conditions.clone();
+        let exit = tokio::select! {
+            biased;
+            number = signals.fatal(|number| handled.deliver(number), &mut conditions) => {
+                Exit::Signal(number)
+            }
+            exit = paced(program, followed) => exit,
+        };
+        record.ended(&Stream::from(name.as_str()), outcome(exit));
+        let _ = ended.send(exit); // the launcher may not wait for the end
+    }
+}
+
+/// A process that plays a script.
+struct Scripted {
+    name: String,
+    script: Script,
+    record: Recorder,
+    signals: Arc<SignalReceiver>,
+    conditions: Followed,
+}
+
+impl Scripted {
     /// Plays the script to the end, reports the end to its waiter, and holds the pipes as long as
     /// the script requires.
-    pub(super) async fn run(self, ended: oneshot::Sender<Exit>) {
-        let Self { name, script, record, signals, ends } = self;
+    async fn run(self, ends: ProcessEnds, ended: oneshot::Sender<Exit>) {
+        let Self { name, script, record, signals, mut conditions } = self;
+        let ignores = |number: i32| script.ignores.contains(&number);
         let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.into_pipes(&name, &record);
+        let followed = conditions.clone();
         let (exit, all_killed) = tokio::select! {
             biased;
-            number = signals.fatal(&script.ignores) => (Exit::Signal(number), true),
-            played = run_script(&script, &mut stdin, &stdout, &stderr) => {
+            number = signals.fatal(ignores, &mut conditions) => (Exit::Signal(number), true),
+            played = paced(run_script(&script, &mut stdin, &stdout, &stderr), followed) => {
                 (played.unwrap_or(Exit::Signal(if terminal { HANG_UP } else { BROKEN_PIPE })), false)
             }
         };
@@ -76,10 +136,11 @@ impl Process {
 
         let hung_up = terminal && !script.ignores.contains(&HANG_UP);
         if let Some(after) = script.late_output.filter(|_| !all_killed && !hung_up) {
+            let followed = conditions.clone();
             tokio::select! {
                 biased;
-                _ = signals.fatal(&script.ignores) => {}
-                () = print_late_output(after, script.stdout.lines + 1, &stdout) => {}
+                _ = signals.fatal(ignores, &mut conditions) => {}
+                () = paced(print_late_output(after, script.stdout.lines + 1, &stdout), followed) => {}
             }
         }
         stdout.close();

@@ -36,7 +36,9 @@ impl Machine {
     fn with(script: Script) -> Self {
         let notes = Arc::new(Notes(Mutex::default(), Some(Instant::now())));
         let record = Recorder::new("server".into(), notes.clone());
-        let (processes, host) = Processes::new(BTreeMap::from([("p1".to_owned(), script)]), record);
+        let scripts = BTreeMap::from([("p1".to_owned(), script)]);
+        let software = Software { scripts, ..Software::default() };
+        let (processes, host) = Processes::new(software, record);
         Self { processes, notes, host: tokio::spawn(host) }
     }
 

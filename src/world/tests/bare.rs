@@ -11,8 +11,8 @@ use crate::net::{Endpoint, Stream};
 use crate::property::{CheckContext, GENERIC, Guarantees, WorkBounds};
 use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
 use crate::subject::{
-    Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, OperationQueue, Root,
-    Subject,
+    Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, OperationQueue, Program,
+    Root, Subject,
 };
 use crate::world::{Options, process, run};
 
@@ -24,6 +24,7 @@ pub type Play = Arc<dyn Fn(HostContext) -> Root + Send + Sync>;
 pub struct Bare {
     serve: Play,
     drive: Play,
+    programs: &'static [Program],
 }
 
 impl Subject for Bare {
@@ -58,6 +59,10 @@ impl Subject for Bare {
         (self.drive)(host).await;
     }
 
+    fn programs(&self) -> &'static [Program] {
+        self.programs
+    }
+
     fn guarantees(&self, _: &Limits) -> Guarantees {
         let work = WorkBounds { attempts: 1, frames: 1, polls: 1 };
         let (round_trips, settle) = (1, Duration::from_secs(1));
@@ -90,9 +95,25 @@ where
     C: Fn(HostContext) -> CF + Send + Sync + 'static,
     CF: Future<Output = ()> + Send + 'static,
 {
+    bare_with(&[], serve, drive)
+}
+
+/// Creates a subject from two async functions, whose hosts can launch these programs.
+pub fn bare_with<S, SF, C, CF>(
+    programs: &'static [Program],
+    serve: S,
+    drive: C,
+) -> Arc<dyn DynSubject>
+where
+    S: Fn(HostContext) -> SF + Send + Sync + 'static,
+    SF: Future<Output = ()> + Send + 'static,
+    C: Fn(HostContext) -> CF + Send + Sync + 'static,
+    CF: Future<Output = ()> + Send + 'static,
+{
     Arc::new(Bare {
         serve: Arc::new(move |host| Box::pin(serve(host))),
         drive: Arc::new(move |host| Box::pin(drive(host))),
+        programs,
     })
 }
 

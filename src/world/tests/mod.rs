@@ -2,6 +2,7 @@
 //! plain roots instead of a protocol.
 
 mod bare;
+mod children;
 mod engine;
 mod engines;
 mod faults;

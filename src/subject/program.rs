@@ -1,0 +1,103 @@
+//! Programs of the outside world: the code of child processes that a simulated host launches.
+//!
+//! A script ([`world::process`](crate::world::process)) only prints and reads. A [`Program`] is Rust
+//! code that speaks a protocol over its standard streams: a language server, an agent, a plugin. It
+//! is not product code under test. It plays its part of the outside world, well-behaved or not, and
+//! records what it really did.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use crate::net::BoxFuture;
+use crate::process::{Command, Exit, Input, Output};
+
+use super::HostContext;
+
+/// A program that the hosts of a subject can launch.
+#[derive(Clone, Copy)]
+pub struct Program {
+    /// The name, which is the first argument of a command that launches it.
+    pub name: &'static str,
+    /// Runs a process of this program. The process ends with the future. Dropping the future kills
+    /// the process, so it must own all of its tasks.
+    pub run: fn(ProgramContext) -> BoxFuture<'static, Exit>,
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The context of one process of a program.
+pub struct ProgramContext {
+    /// The name of the process in the history: that of the program, with `~2`, `~3`, … for later
+    /// launches on the same host.
+    pub name: String,
+    /// The process id.
+    pub pid: u32,
+    /// The command that launched it.
+    pub command: Command,
+    /// Its standard input.
+    pub stdin: Output,
+    /// Its standard output.
+    pub stdout: Input,
+    /// Its standard error.
+    pub stderr: Input,
+    /// The signals that it receives.
+    pub signals: Signals,
+    /// The host on which it runs. Its recorder writes ground truth, which the history keeps even
+    /// while the host dies. Its network is not available to programs.
+    pub host: HostContext,
+}
+
+/// The signals that a program handles. Every other signal kills it.
+#[derive(Debug)]
+pub struct Signals {
+    handled: HandledSignals,
+    arrived: mpsc::UnboundedReceiver<i32>,
+}
+
+/// The numbers of the signals that a program handles.
+type HandledSignals = Arc<Mutex<BTreeSet<i32>>>;
+
+/// The system's end of [`Signals`].
+#[derive(Debug)]
+pub(crate) struct SignalSender {
+    handled: HandledSignals,
+    to: mpsc::UnboundedSender<i32>,
+}
+
+impl Signals {
+    /// Creates the signals of a process, and the system's end.
+    pub(crate) fn new() -> (SignalSender, Self) {
+        let (to, arrived) = mpsc::unbounded_channel();
+        let handled = HandledSignals::default();
+        (SignalSender { handled: handled.clone(), to }, Self { handled, arrived })
+    }
+
+    /// Handles a signal from now on: it does not kill the process, and [`next`](Self::next) returns
+    /// it. Signal 9 cannot be handled.
+    pub fn handle(&mut self, number: i32) {
+        self.handled.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+    }
+
+    /// Waits for the next handled signal.
+    pub async fn next(&mut self) -> i32 {
+        match self.arrived.recv().await {
+            Some(number) => number,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl SignalSender {
+    /// Delivers a signal, and returns whether the program handles it.
+    pub(crate) fn deliver(&self, number: i32) -> bool {
+        let handled = self.handled.lock().unwrap_or_else(PoisonError::into_inner);
+        handled.contains(&number) && self.to.send(number).is_ok()
+    }
+}
