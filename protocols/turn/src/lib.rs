@@ -8,9 +8,11 @@
 //! - [`wire`]: the methods, notifications and types of the app-server. [`limits`]: every size and
 //!   deadline.
 //! - [`upstream`]: the client end of a connection to an app-server, or to a broker.
+//! - [`capture`]: one turn, from the start request to its verdict.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
+pub mod capture;
 pub mod limits;
 pub mod upstream;
 pub mod wire;

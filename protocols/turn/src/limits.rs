@@ -11,13 +11,26 @@ pub struct TurnLimits {
     pub idle: Duration,
     /// How long a turn may take before the client interrupts it and reports a failure.
     pub absolute: Duration,
+    /// How long the client waits for something that has to follow: the end of the turn, after an
+    /// error that the server does not retry, or the id of the turn, after an answer without one.
+    pub follow_up: Duration,
+    /// How long the client waits for the end of a turn that it interrupted for the user, or for the
+    /// id of a turn that it has to interrupt.
+    pub interrupt: Duration,
     /// How many notifications may wait for the answer to the start request. If there are more, the
     /// turn fails.
     pub buffered: usize,
-    /// How many bytes of text the client keeps of one turn: answer, review, messages, file changes.
+    /// How many bytes of text the client keeps of one turn: answer, review, messages, file changes,
+    /// commands, and the notifications that wait for the answer to the start request. It cuts or
+    /// leaves out the rest, and reports that. If the notifications are more, the turn fails.
     pub text_bytes: usize,
-    /// How many threads one turn may own, its subagents included.
+    /// How many threads one turn may own, its subagents included. If there are more, the client
+    /// infers no end: only `turn/completed` completes the turn.
     pub threads: usize,
+    /// How many items of the turn may be open at once. If there are more, the client infers no end.
+    pub open_items: usize,
+    /// How many lines without a readable message the client skips. If there are more, the turn fails.
+    pub unreadable: usize,
 }
 
 impl Default for TurnLimits {
@@ -26,9 +39,13 @@ impl Default for TurnLimits {
             inference: Duration::from_millis(250),
             idle: Duration::from_secs(600),
             absolute: Duration::from_secs(1800),
+            follow_up: Duration::from_secs(10),
+            interrupt: Duration::from_secs(10),
             buffered: 4096,
             text_bytes: 16 << 20,
             threads: 256,
+            open_items: 4096,
+            unreadable: 16,
         }
     }
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::open::open_names;
 
 open_names! {
-    /// What a message of the agent is for. A message without a phase may be an answer or not.
+    /// The purpose of a message of the agent. A message without a phase may be an answer or not.
     MessagePhase {
-        /// The agent tells what it does.
+        /// A comment on the work.
         Commentary = "commentary",
         /// A part of the answer. The agent goes on.
         PartialAnswer = "partial_answer",
@@ -35,7 +35,7 @@ open_names! {
 }
 
 open_names! {
-    /// What an agent does with a subagent.
+    /// A tool of an agent for its subagents.
     AgentTool {
         /// Starts it.
         SpawnAgent = "spawnAgent",
@@ -51,13 +51,13 @@ open_names! {
 }
 
 open_names! {
-    /// What happened to a file.
+    /// The kind of a change of a file.
     ChangeKind {
-        /// It is new.
+        /// The file is new.
         Add = "add",
-        /// It is gone.
+        /// The file was deleted.
         Delete = "delete",
-        /// It changed.
+        /// The content or the name changed.
         Update = "update",
     }
 }
@@ -68,21 +68,21 @@ open_names! {
 pub struct FileChange {
     /// The file.
     pub path: String,
-    /// What happened to it.
+    /// The kind of the change.
     pub kind: Change,
     /// The change, in the unified format.
     pub diff: String,
 }
 
-/// What happened to a file, as a message contains it.
+/// The kind of a change, as a message contains it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// What happened.
+    /// The kind.
     #[serde(rename = "type", default)]
     pub kind: ChangeKind,
 }
 
-/// What a subagent does, as an item of another agent reports it.
+/// The state of a subagent, as an item of another agent reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentState {
@@ -108,7 +108,7 @@ pub enum Item {
         /// Its text.
         #[serde(default)]
         text: String,
-        /// What it is for. `None` from a server or a model without phases.
+        /// The phase. `None` from a server or a model without phases.
         #[serde(default)]
         phase: Option<MessagePhase>,
     },
@@ -179,7 +179,7 @@ pub enum Item {
     CollabAgentToolCall {
         /// Its id.
         id: String,
-        /// What the agent does.
+        /// The tool.
         #[serde(default)]
         tool: AgentTool,
         /// Its status.
@@ -188,7 +188,7 @@ pub enum Item {
         /// The threads of the subagents. Empty while a new subagent starts.
         #[serde(default)]
         receiver_thread_ids: Vec<String>,
-        /// What the subagents do, by thread.
+        /// The states of the subagents, by thread.
         #[serde(default)]
         agents_states: BTreeMap<String, AgentState>,
     },
@@ -204,7 +204,7 @@ pub enum Item {
     WebSearch {
         /// Its id.
         id: String,
-        /// What it searches for.
+        /// The words that it searches for.
         #[serde(default)]
         query: String,
     },

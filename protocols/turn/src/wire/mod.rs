@@ -22,6 +22,9 @@ pub mod thread;
 #[cfg(test)]
 mod tests;
 
+/// The longest id of a thread, turn or item, in bytes.
+pub const LONGEST_ID: usize = 512;
+
 pub use answer::{InitializeAnswer, StartAnswer, ThreadAnswer};
 pub use item::{AgentTool, ChangeKind, FileChange, Item, MessagePhase, WorkStatus};
 pub use notification::{Notification, Scope};

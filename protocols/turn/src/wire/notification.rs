@@ -1,4 +1,4 @@
-//! What the server reports about threads and turns.
+//! The notifications of the server about threads and turns.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -79,8 +79,8 @@ pub enum Notification {
         scope: Scope,
         /// The error.
         error: TurnError,
-        /// Whether the server tries again. If not, `turn/completed` should follow. A server that
-        /// does not tell does not try again.
+        /// Whether the server tries again. If not, `turn/completed` should follow. If the
+        /// field is missing, it does not.
         will_retry: bool,
     },
     /// A notification that this version does not read.
@@ -92,7 +92,7 @@ pub enum Notification {
     },
 }
 
-/// The parameters of all notifications above. What a notification does not have is missing.
+/// The parameters of all notifications above. A notification leaves out the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params {
@@ -121,8 +121,17 @@ impl Notification {
     ///
     /// # Errors
     /// The error of serde, if this version reads the method, and a field of the parameters has
-    /// another type than it must have, or the turn, thread or item of the method is missing.
+    /// another type than it must have, or the turn, thread or item of the method is missing. And an
+    /// error if an id is longer than [`LONGEST_ID`](super::LONGEST_ID).
     pub fn parse(method: &str, params: Option<&RawValue>) -> Result<Self, serde_json::Error> {
+        let notification = Self::parse_any(method, params)?;
+        if notification.ids().into_iter().flatten().any(|id| id.len() > super::LONGEST_ID) {
+            return Err(serde::de::Error::custom("an id is too long"));
+        }
+        Ok(notification)
+    }
+
+    fn parse_any(method: &str, params: Option<&RawValue>) -> Result<Self, serde_json::Error> {
         if !is_read(method) {
             let scope = reknit_jsonrpc::read(params).unwrap_or_default();
             return Ok(Self::Other { scope, method: method.to_owned() });
@@ -164,6 +173,21 @@ impl Notification {
             }
             _ => Self::Error { scope, error: error.unwrap_or_default(), will_retry },
         })
+    }
+
+    /// Returns its ids, except those that an item names.
+    fn ids(&self) -> [Option<&str>; 4] {
+        let (root, other) = match self {
+            Self::ThreadStarted(thread) => (None, thread.parent_thread_id.as_deref()),
+            Self::TurnStarted { turn, .. } | Self::TurnCompleted { turn, .. } => {
+                (turn.root(), None)
+            }
+            Self::ItemStarted { item, .. } | Self::ItemCompleted { item, .. } => {
+                (None, Some(item.id()))
+            }
+            _ => (None, None),
+        };
+        [self.thread(), self.turn(), root, other]
     }
 
     /// Returns the thread that the notification is about, if it is about one.

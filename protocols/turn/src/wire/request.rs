@@ -52,7 +52,7 @@ impl InitializeParams {
     }
 }
 
-/// What the commands of an agent may do.
+/// The rights of the commands of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
@@ -77,7 +77,7 @@ pub struct ThreadStartParams {
     /// When the agent asks a person: `never`, `on-request`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_policy: Option<String>,
-    /// What the commands of the agent may do.
+    /// The rights of the commands of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxMode>,
     /// The service that starts the thread, for the server's statistics.
@@ -103,7 +103,7 @@ pub struct ThreadResumeParams {
     /// When the agent asks a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_policy: Option<String>,
-    /// What the commands of the agent may do.
+    /// The rights of the commands of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxMode>,
 }
@@ -162,7 +162,7 @@ pub enum Delivery {
     Detached,
 }
 
-/// What a review is about.
+/// The changes that a review looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum ReviewTarget {
@@ -181,7 +181,7 @@ pub enum ReviewTarget {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
     },
-    /// What these instructions say.
+    /// The changes that these instructions name.
     Custom {
         /// The instructions.
         instructions: String,
@@ -194,7 +194,7 @@ pub enum ReviewTarget {
 pub struct ReviewStartParams {
     /// The thread.
     pub thread_id: String,
-    /// What the review is about.
+    /// The changes to review.
     pub target: ReviewTarget,
     /// Where the review runs. The server's default is inline.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,12 +9,12 @@ use super::open::open_names;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Thread {
-    /// Its id. If it is empty, the message tells nothing.
+    /// Its id. A message with an empty one is of no use.
     pub id: String,
     /// Its name, if it has one.
     pub name: Option<String>,
     /// The thread whose agent started this one. `None` for the thread of a user, and from a server
-    /// that is too old to say.
+    /// that is too old to report it.
     pub parent_thread_id: Option<String>,
     /// The name of the subagent that works on the thread.
     pub agent_nickname: Option<String>,
@@ -67,7 +67,7 @@ pub struct Turn {
     /// Its id. Empty if the server left it out.
     pub id: String,
     /// The turn of the user that this turn works for, perhaps itself. A subagent's turn names the
-    /// turn that started the subagent. `None` from a server that is too old to say, and in the
+    /// turn that started the subagent. `None` from a server that is too old to report it, and in the
     /// answer to `review/start`.
     pub root_turn_id: Option<String>,
     /// Its status.
@@ -84,7 +84,7 @@ impl Turn {
         Some(self.id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// Returns the id of the turn of the user that this turn works for, if the server tells.
+    /// Returns the id of the turn of the user that this turn works for, if the server reports it.
     pub fn root(&self) -> Option<&str> {
         self.root_turn_id.as_deref().filter(|id| !id.is_empty())
     }

@@ -1,0 +1,59 @@
+//! The inputs of a capture.
+
+use serde_json::value::RawValue;
+
+use crate::wire::StartAnswer;
+
+/// The kind of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnKind {
+    /// Started with `turn/start`. Its result is the answer of the agent.
+    Task,
+    /// Started with `review/start`. Its result is the review.
+    Review,
+}
+
+/// An event of the outside.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The server answered the start request.
+    Answer(StartAnswer),
+    /// The server refused the start request. No turn started.
+    Refused {
+        /// The error code.
+        code: i64,
+        /// The message.
+        message: String,
+    },
+    /// The start request has no answer and will get none: the time for it is over, or its answer was
+    /// unreadable. The turn may have started.
+    NoAnswer,
+    /// The server sent a notification.
+    Notification(Raw),
+    /// The server sent a line without a readable message. A last line without an end is none: it is
+    /// part of the end of the server.
+    Unreadable,
+    /// The server ended, and the capture has all of its notifications.
+    End {
+        /// Its exit status, if it was a child and ended by itself.
+        status: Option<i32>,
+    },
+    /// The user cancelled the turn.
+    Cancel,
+}
+
+/// A notification as it came.
+#[derive(Clone, Debug)]
+pub struct Raw {
+    /// The method.
+    pub method: String,
+    /// The parameters.
+    pub params: Option<Box<RawValue>>,
+}
+
+impl Raw {
+    /// Returns the size in bytes, without the envelope.
+    pub fn weight(&self) -> usize {
+        self.method.len() + self.params.as_ref().map_or(0, |params| params.get().len())
+    }
+}
