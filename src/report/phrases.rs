@@ -10,8 +10,8 @@ use std::time::Duration;
 use crate::history::{ConnEnd, ConnIndex, Ending, History};
 use crate::hunt::Shrunk;
 use crate::schedule::{
-    Action, Fault, HoldEnd, Host, Learns, LinkPlace, MilestoneValue, Operation, Orphans, SlowBy,
-    Step, TrafficCount, Trigger, When,
+    Action, Fault, HoldEnd, Host, Learns, LinkPlace, MilestoneValue, Named, Operation, Orphans,
+    SlowBy, Step, TrafficCount, Trigger, Unsynced, When,
 };
 
 /// Returns a duration in readable form: `400 ms`, `3 s`, `1.250 s`, `2 min 5 s`, `15 h 21 min`.
@@ -190,7 +190,12 @@ pub fn fault(fault: &Fault) -> String {
         Fault::Crash { host, lasts, processes: Orphans::Live } => {
             format!("crash {host}{}, its processes survive", down(*lasts))
         }
-        Fault::PowerLoss { host, lasts } => format!("power loss of {host}{}", down(*lasts)),
+        Fault::PowerLoss { host, unsynced: Unsynced::Kept, lasts } => {
+            format!("power loss of {host}{}", down(*lasts))
+        }
+        Fault::PowerLoss { host, unsynced: Unsynced::Lost, lasts } => {
+            format!("power loss of {host}{}, unsynced data can be lost", down(*lasts))
+        }
         Fault::Restart { host } => format!("restart {host}"),
         Fault::KillChildren { host } => format!("kill the child processes of {host}"),
         Fault::StopChildren { host, lasts } => {
@@ -351,7 +356,7 @@ mod tests {
             },
             Fault::Slow { place: link, toward: None, by, lasts: None },
             Fault::ClockJump { host: "server".into(), by_ms: -3000 },
-            Fault::PowerLoss { host: "server".into(), lasts: second },
+            Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: second },
             Fault::Crash { host: "server".into(), lasts: second, processes: Orphans::Live },
         ]
         .map(|it| fault(&it));

@@ -99,7 +99,7 @@ fn word(text: &mut String, word: &FaultWord) {
     put(text, format_args!("\n### `{}`\n\n{}\n\n", word.name, word.does));
     *text += "| field | value | default | meaning |\n|---|---|---|---|\n";
     for field in word.fields {
-        let (kind, doc) = (cell(field.kind.written()), cell(field.doc));
+        let (kind, doc) = (cell(&field.kind.written()), cell(field.doc));
         put(text, format_args!("| `{}` | {kind} | {} | {doc} |\n", field.name, need(word, field)));
     }
     put(

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use super::keys::{self, Form, Key, Section};
 use super::verbs::{inlined, verbs};
 use crate::schedule::words::{FaultWord, FieldType, Need, WORDS};
-use crate::schedule::{LimitValue, Orphans, Pipe, profile};
+use crate::schedule::{LimitValue, profile};
 use crate::subject::DynSubject;
 
 /// Returns the schema of scenario files for these subjects.
@@ -144,8 +144,7 @@ impl Drawing<'_> {
             FieldType::Duration => form(Form::Duration),
             FieldType::Count => form(Form::Number(0)),
             FieldType::Learns => json!({ "type": "object", "additionalProperties": text }),
-            FieldType::Orphans => names(Orphans::NAMES.iter().map(|(name, _)| *name)),
-            FieldType::Pipe => names(Pipe::NAMES.iter().map(|(name, _)| *name)),
+            FieldType::Name(list) => json!({ "enum": list.names }),
             FieldType::Trigger => self.mark(),
         }
     }
@@ -238,9 +237,4 @@ fn form(form: Form) -> Json {
         Form::Times | Form::Ranges => json!({ "type": ["string", "array"] }),
         Form::Mark | Form::Marks | Form::Table(_) | Form::Tables(_) => json!(true),
     }
-}
-
-/// A text that is one of these names.
-fn names<'n>(names: impl Iterator<Item = &'n str>) -> Json {
-    json!({ "enum": names.collect::<Vec<_>>() })
 }

@@ -258,8 +258,7 @@ fn value(value: &FieldValue) -> Inline {
         FieldValue::Learns(ends) => Inline::table(
             ends.iter().map(|(host, learns)| (host.as_str().to_owned(), self::learns(*learns))),
         ),
-        FieldValue::Orphans(orphans) => text(orphans.name()),
-        FieldValue::Pipe(pipe) => text(pipe.name()),
+        FieldValue::Name(_, name) => text(name),
         FieldValue::Trigger(until) => trigger(until),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::names::{Conn, Host};
+use super::names::{Conn, Host, NameList, Named};
 use super::trigger::Trigger;
 
 /// A fault: a word of the table, with its fields.
@@ -131,6 +131,8 @@ pub enum Fault {
     PowerLoss {
         /// The host.
         host: Host,
+        /// Whether its files lose data that was not synced.
+        unsynced: Unsynced,
         /// The time until the host restarts; `None` means never.
         lasts: Option<Duration>,
     },
@@ -204,14 +206,10 @@ pub enum Orphans {
     Live,
 }
 
-impl Orphans {
-    /// The variants, with their names in files.
-    pub const NAMES: &[(&str, Orphans)] = &[("die", Orphans::Die), ("live", Orphans::Live)];
-
-    /// Returns the name in files.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, of)| *of == self).expect("each has a name").0
-    }
+impl Named for Orphans {
+    const LIST: &'static NameList =
+        &NameList { what: "a fate of processes", names: &["die", "live"] };
+    const ALL: &'static [Self] = &[Self::Die, Self::Live];
 }
 
 /// A pipe between a child process and the host that launched it.
@@ -225,15 +223,26 @@ pub enum Pipe {
     Stderr,
 }
 
-impl Pipe {
-    /// The variants, with their names in files.
-    pub const NAMES: &[(&str, Pipe)] =
-        &[("stdin", Pipe::Stdin), ("stdout", Pipe::Stdout), ("stderr", Pipe::Stderr)];
+impl Named for Pipe {
+    const LIST: &'static NameList =
+        &NameList { what: "a pipe", names: &["stdin", "stdout", "stderr"] };
+    const ALL: &'static [Self] = &[Self::Stdin, Self::Stdout, Self::Stderr];
+}
 
-    /// Returns the name in files.
-    pub fn name(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, of)| *of == self).expect("each has a name").0
-    }
+/// What a power loss does to data that was written to files, but not synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unsynced {
+    /// Nothing is lost.
+    #[default]
+    Kept,
+    /// It can be lost, in whole or in part.
+    Lost,
+}
+
+impl Named for Unsynced {
+    const LIST: &'static NameList =
+        &NameList { what: "a fate of unsynced data", names: &["kept", "lost"] };
+    const ALL: &'static [Self] = &[Self::Kept, Self::Lost];
 }
 
 /// An amount of data in one direction of a connection.

@@ -31,9 +31,9 @@ pub mod trigger;
 pub mod units;
 pub mod words;
 
-pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, Pipe, SlowBy, TrafficCount};
+pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, Pipe, SlowBy, TrafficCount, Unsynced};
 pub use limits::{Limit, LimitProfile, LimitValue, Limits};
-pub use names::{Conn, Host, Side, Which};
+pub use names::{Conn, Host, NameList, Named, Side, Which};
 pub use profile::{Choice, Profile};
 pub use puppet::{Puppet, PuppetStep, Speaks};
 pub use repertoire::{MilestoneDoc, PointDoc, Repertoire};

@@ -152,6 +152,45 @@ impl FromStr for Conn {
     }
 }
 
+/// A type whose values have names in files, like `"stdout"`.
+pub trait Named: Copy + PartialEq + 'static {
+    /// The names of all values, in their order.
+    const LIST: &'static NameList;
+    /// All values.
+    const ALL: &'static [Self];
+
+    /// Returns the name.
+    fn name(self) -> &'static str {
+        let at = Self::ALL.iter().position(|value| *value == self);
+        Self::LIST.names[at.expect("each value is in the list")]
+    }
+
+    /// Returns the value with this name.
+    fn named(name: &str) -> Option<Self> {
+        Self::LIST.names.iter().position(|known| *known == name).map(|at| Self::ALL[at])
+    }
+}
+
+/// The names of the values of a type.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NameList {
+    /// A description of one value, for errors: `a pipe`.
+    pub what: &'static str,
+    /// The names.
+    pub names: &'static [&'static str],
+}
+
+impl NameList {
+    /// Returns the names as they are written in a file: `` `"die"` or `"live"` ``.
+    pub fn written(&self) -> String {
+        let quoted: Vec<_> = self.names.iter().map(|name| format!("`\"{name}\"`")).collect();
+        match quoted.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => quoted.concat(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,11 +12,12 @@
 //!
 //! - [`table`]: the rows. [`convert`]: the conversion in both directions.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::fault::{Fault, Learns, Orphans, Pipe};
-use super::names::{Conn, Host};
+use super::fault::{Fault, Learns};
+use super::names::{Conn, Host, NameList};
 use super::trigger::Trigger;
 
 pub mod convert;
@@ -115,10 +116,8 @@ pub enum FieldType {
     Count,
     /// For each host, when it learns of the cut.
     Learns,
-    /// Whether launched processes die or live on after a crash.
-    Orphans,
-    /// A pipe of a child process.
-    Pipe,
+    /// One of a list of names.
+    Name(&'static NameList),
     /// The milestone or point that ends a hold.
     Trigger,
 }
@@ -142,10 +141,8 @@ pub enum FieldValue {
     Count(u64),
     /// For each host, when it learns of the cut.
     Learns(BTreeMap<Host, Learns>),
-    /// Whether launched processes die or live on after a crash.
-    Orphans(Orphans),
-    /// A pipe of a child process.
-    Pipe(Pipe),
+    /// One of a list of names.
+    Name(&'static NameList, &'static str),
     /// The milestone or point that ends a hold.
     Trigger(Trigger),
 }
@@ -164,8 +161,8 @@ impl FaultWord {
 
 impl FieldType {
     /// Describes the syntax of the value in files, with an example.
-    pub fn written(self) -> &'static str {
-        match self {
+    pub fn written(self) -> Cow<'static, str> {
+        let text = match self {
             FieldType::Host => "a host: `\"server\"`",
             FieldType::Hosts => "two hosts: `[\"client\", \"server\"]`",
             FieldType::Conn => "a connection: `\"client#1\"`",
@@ -176,10 +173,10 @@ impl FieldType {
             FieldType::Learns => {
                 "for hosts, a duration or `\"never\"`: `{ client = \"0ms\", server = \"never\" }`"
             }
-            FieldType::Orphans => "`\"die\"` or `\"live\"`",
-            FieldType::Pipe => "`\"stdin\"`, `\"stdout\"` or `\"stderr\"`",
+            FieldType::Name(list) => return list.written().into(),
             FieldType::Trigger => "a milestone or a point, as in `after` but without `delay`",
-        }
+        };
+        text.into()
     }
 }
 
@@ -195,8 +192,7 @@ impl FieldValue {
             FieldValue::Size(_) => FieldType::Size,
             FieldValue::Count(_) => FieldType::Count,
             FieldValue::Learns(_) => FieldType::Learns,
-            FieldValue::Orphans(_) => FieldType::Orphans,
-            FieldValue::Pipe(_) => FieldType::Pipe,
+            FieldValue::Name(list, _) => FieldType::Name(list),
             FieldValue::Trigger(_) => FieldType::Trigger,
         }
     }

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{ConnIndex, EventKind, Nature, Scope, Side, Time};
-use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Orphans, SlowBy, TrafficCount, Which};
+use crate::schedule::{
+    Conn, Fault, Host, Learns, LinkPlace, Orphans, SlowBy, TrafficCount, Unsynced, Which,
+};
 
 use super::conns::Conns;
 use super::lifecycles::Death;
@@ -242,14 +244,26 @@ impl World {
                 self.take_down(
                     step,
                     fault,
-                    Death { host, lasts: *lasts, kernel: false, orphans: *processes },
+                    Death {
+                        host,
+                        lasts: *lasts,
+                        kernel: false,
+                        orphans: *processes,
+                        unsynced: Unsynced::Kept,
+                    },
                 )?;
             }
-            Fault::PowerLoss { host, lasts } => {
+            Fault::PowerLoss { host, unsynced, lasts } => {
                 self.take_down(
                     step,
                     fault,
-                    Death { host, lasts: *lasts, kernel: true, orphans: Orphans::Die },
+                    Death {
+                        host,
+                        lasts: *lasts,
+                        kernel: true,
+                        orphans: Orphans::Die,
+                        unsynced: *unsynced,
+                    },
                 )?;
             }
             Fault::Restart { host } => {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::files::Memory;
-use crate::schedule::{Host, Orphans};
+use crate::schedule::{Host, Orphans, Unsynced};
 use crate::subject::Disk;
 
 use super::local::{HostIx, NOBODY};
@@ -30,6 +30,8 @@ pub(super) struct HostState {
     pub processes: Option<Processes>,
     /// Whether the host's processes survive its death.
     pub orphans: Orphans,
+    /// Whether the host's files lose unsynced data with its death.
+    pub unsynced: Unsynced,
     /// The files, as the host's programs see them. They survive the host's death.
     pub files: Memory,
     /// The storage of the host's adapter, which survives the host's death.
@@ -62,6 +64,7 @@ impl HostState {
             sockets: 0,
             processes: None,
             orphans: Orphans::Die,
+            unsynced: Unsynced::Kept,
             files: Memory::default(),
             disk: Disk::default(),
         }

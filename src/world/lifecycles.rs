@@ -20,7 +20,8 @@ use tokio::sync::mpsc::unbounded_channel;
 
 use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, Side, Time};
 use crate::net::Endpoint;
-use crate::schedule::{Fault, Host, Orphans, keyed};
+use crate::schedule::profile::choice::below;
+use crate::schedule::{Fault, Host, Orphans, Unsynced, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
 use super::ends::reset_by_hand;
@@ -44,6 +45,8 @@ pub(super) struct Death<'f> {
     pub kernel: bool,
     /// Whether the host's processes survive.
     pub orphans: Orphans,
+    /// Whether its files lose unsynced data.
+    pub unsynced: Unsynced,
 }
 
 impl World {
@@ -119,7 +122,7 @@ impl World {
         fault: &Fault,
         death: Death<'_>,
     ) -> Result<(), String> {
-        let Death { host, lasts, kernel, orphans } = death;
+        let Death { host, lasts, kernel, orphans, unsynced } = death;
         let index = self.hosts.named(host).ok_or_else(|| format!("there is no host `{host}`"))?;
         if !self.hosts.get(index).up {
             return Err(format!("{host} is down"));
@@ -135,6 +138,7 @@ impl World {
         self.users.retain(|(client, _)| *client != index);
         let state = self.hosts.get_mut(index);
         (state.up, state.dark, state.orphans) = (false, kernel, orphans);
+        state.unsynced = unsynced;
         if let Some(processes) = &state.processes {
             processes.on_host_down();
         }
@@ -157,6 +161,11 @@ impl World {
             let state = self.hosts.get(host);
             if let (Some(processes), Orphans::Die) = (&state.processes, state.orphans) {
                 processes.kill_all();
+            }
+            if state.unsynced == Unsynced::Lost {
+                let key = [host.0 as u64, state.starts];
+                let mut draws = keyed::keyed(self.seed(), "unsynced", &key);
+                state.files.lose_unsynced(|bound| below(bound, &mut draws));
             }
         }
     }

@@ -14,9 +14,9 @@
 //! - `steps`, `faults`, `puppet`: running the schedule.
 //! - `tracing_layer`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
 //!   the environment of product code.
-//! - [`process`]: scripted processes. The files of a host are
-//!   [`files::Memory`](crate::files::Memory): they outlive a crash of the host, and a loss of power,
-//!   even if they were not synced.
+//! - [`process`]: processes: scripts and programs. The files of a host are
+//!   [`files::Memory`](crate::files::Memory): they outlive a crash of the host. They outlive a loss of
+//!   power, too, unless the step lets unsynced data be lost.
 //!
 //! Not supported: datagrams, connections from a host to itself, name resolution beyond the names of
 //! the hosts, real files.
@@ -27,9 +27,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::files::Memory;
 use crate::history::{EventKind, History, Side, Time};
 use crate::probe;
-use crate::schedule::{Action, Fault, Host, Plan, Speaks, TrafficCount};
+use crate::schedule::{Action, Fault, Host, Plan, Speaks, Step, TrafficCount, Unsynced};
 use crate::subject::DynSubject;
 
 mod acks;
@@ -307,10 +308,13 @@ fn new(
         .collect();
     let limits = plan.limits.over(subject.limits());
     let plan = Arc::new(plan.clone());
+    if plan.steps.iter().any(loses_unsynced) {
+        hosts.iter_mut().for_each(|host| host.files = Memory::tracking_syncs());
+    }
     let outside = scripts.map(|scripts| {
         outside::processes(hosts.iter_mut(), scripts, subject.programs(), &plan, &limits)
     });
-    let counts_messages = |step: &crate::schedule::Step| {
+    let counts_messages = |step: &Step| {
         matches!(
             &step.action,
             Action::Fault(Fault::CutAfter { count: TrafficCount::Messages(_), .. })
@@ -350,6 +354,11 @@ fn new(
         entropy,
         livelock: None,
     }
+}
+
+/// Returns whether a step can lose data that was not synced. Other runs do not track it.
+fn loses_unsynced(step: &Step) -> bool {
+    matches!(&step.action, Action::Fault(Fault::PowerLoss { unsynced: Unsynced::Lost, .. }))
 }
 
 impl World {

@@ -12,9 +12,7 @@ use crate::scenario::mistake::{MistakeAt, Parsed, ticked, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{Verb, verbs};
 use crate::schedule::words::{FaultFields, FaultWord, FieldType, FieldValue, WORDS};
-use crate::schedule::{
-    Action, Fault, Host, Learns, Operation, Orphans, Pipe, Step, TriggerMark, When,
-};
+use crate::schedule::{Action, Fault, Host, Learns, NameList, Operation, Step, TriggerMark, When};
 
 /// The parsed steps of a file.
 #[derive(Default)]
@@ -124,10 +122,7 @@ impl Reader<'_> {
             FieldType::Size => FieldValue::Size(node.size()?),
             FieldType::Count => FieldValue::Count(node.number(0)?),
             FieldType::Learns => FieldValue::Learns(self.learns(node)?),
-            FieldType::Orphans => {
-                FieldValue::Orphans(named(node, kind, "a fate of processes", Orphans::NAMES)?)
-            }
-            FieldType::Pipe => FieldValue::Pipe(named(node, kind, "a pipe", Pipe::NAMES)?),
+            FieldType::Name(list) => FieldValue::Name(list, one_of(node, kind, list)?),
             FieldType::Trigger => FieldValue::Trigger(trigger(
                 node,
                 self.names,
@@ -226,17 +221,11 @@ pub fn read_learns(text: &str) -> Result<Learns, String> {
     })
 }
 
-/// Returns the value with this name, of a type whose values are listed by name. `what` describes the
-/// type in an error.
-fn named<T: Copy>(
-    node: &Node<'_>,
-    kind: FieldType,
-    what: &str,
-    known: &[(&'static str, T)],
-) -> Parsed<T> {
-    node.read(kind.written(), |text| {
-        let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-        found.ok_or_else(|| unknown(what, text, known.iter().map(|(name, _)| *name)))
+/// Returns the name in a list that a text repeats.
+fn one_of(node: &Node<'_>, kind: FieldType, list: &'static NameList) -> Parsed<&'static str> {
+    node.read(&kind.written(), |text| {
+        let found = list.names.iter().find(|name| **name == text).copied();
+        found.ok_or_else(|| unknown(list.what, text, list.names.iter().copied()))
     })
 }
 

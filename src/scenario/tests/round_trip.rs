@@ -11,8 +11,8 @@ use crate::history::Side;
 use crate::schedule::profile::{Choice, DrawableFault, Entries, FaultShape, Template};
 use crate::schedule::words::{FaultFields, FieldType, FieldValue, Need, WORDS};
 use crate::schedule::{
-    Action, Conn, Host, Learns, LimitValue, Limits, MilestoneValue, Operation, Orphans, Pipe,
-    Profile, Puppet, PuppetStep, Speaks, Step, TieOrder, Trigger, TriggerMark, When, Which, draw,
+    Action, Conn, Host, Learns, LimitValue, Limits, MilestoneValue, Operation, Profile, Puppet,
+    PuppetStep, Speaks, Step, TieOrder, Trigger, TriggerMark, When, Which, draw,
 };
 
 const CONNECTED: &str = "ferry.client.connected";
@@ -77,11 +77,8 @@ fn value(kind: FieldType) -> BoxedStrategy<FieldValue> {
         FieldType::Learns => proptest::collection::btree_map(host(), learns(), 1..3)
             .prop_map(FieldValue::Learns)
             .boxed(),
-        FieldType::Orphans => {
-            select(vec![Orphans::Die, Orphans::Live]).prop_map(FieldValue::Orphans).boxed()
-        }
-        FieldType::Pipe => {
-            select(vec![Pipe::Stdin, Pipe::Stdout, Pipe::Stderr]).prop_map(FieldValue::Pipe).boxed()
+        FieldType::Name(list) => {
+            select(list.names).prop_map(move |name| FieldValue::Name(list, name)).boxed()
         }
         FieldType::Trigger => trigger(Just(Duration::ZERO)).prop_map(FieldValue::Trigger).boxed(),
     }

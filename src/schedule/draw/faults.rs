@@ -9,8 +9,8 @@ use super::{Drawing, Numbered, ends, millis, ms};
 use crate::schedule::profile::choice::{below, happens, pick, pick_weighted, upto};
 use crate::schedule::profile::{DrawableFault, FaultShape};
 use crate::schedule::{
-    Action, Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Orphans, Pipe, Plan, Side, SlowBy, Step,
-    TrafficCount, Trigger, When, Which,
+    Action, Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Named, Orphans, Pipe, Plan, Side,
+    SlowBy, Step, TrafficCount, Trigger, Unsynced, When, Which,
 };
 
 impl Drawing<'_> {
@@ -185,7 +185,8 @@ impl One<'_> {
                 Fault::Crash { host: self.host()?, lasts: self.lasts(), processes: Orphans::Die }
             }
             DrawableFault::PowerLoss => {
-                Fault::PowerLoss { host: self.host()?, lasts: self.lasts() }
+                let unsynced = self.unsynced();
+                Fault::PowerLoss { host: self.host()?, unsynced, lasts: self.lasts() }
             }
             DrawableFault::ClockJump => Fault::ClockJump { host: self.host()?, by_ms: self.jump() },
             DrawableFault::KillChildren => Fault::KillChildren { host: self.host()? },
@@ -199,8 +200,8 @@ impl One<'_> {
                 Fault::DelayOutput { host: self.host()?, by: self.by(), lasts: self.lasts() }
             }
             DrawableFault::ClosePipe => {
-                let (_, pipe) = pick(Pipe::NAMES, &mut self.rng("pipe"))?;
-                Fault::ClosePipe { host: self.host()?, pipe: *pipe }
+                let pipe = *pick(Pipe::ALL, &mut self.rng("pipe"))?;
+                Fault::ClosePipe { host: self.host()?, pipe }
             }
         })
     }
@@ -312,6 +313,13 @@ impl One<'_> {
             Some(trigger) => HoldEnd::Until { trigger: Box::new(trigger), at_most: lasts },
             None => HoldEnd::After(lasts),
         }
+    }
+
+    /// Draws whether unsynced data is lost. Only a subject with programs keeps files that must survive.
+    fn unsynced(&self) -> Unsynced {
+        let lost =
+            self.drawing.subject.launches_programs() && below(2, &mut self.rng("unsynced")) == 0;
+        if lost { Unsynced::Lost } else { Unsynced::Kept }
     }
 
     fn jump(&self) -> i64 {

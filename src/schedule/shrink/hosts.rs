@@ -79,8 +79,7 @@ fn of_value(value: FieldValue, name: &dyn Fn(&Host) -> Host) -> FieldValue {
         | FieldValue::Jump(_)
         | FieldValue::Size(_)
         | FieldValue::Count(_)
-        | FieldValue::Orphans(_)
-        | FieldValue::Pipe(_) => value,
+        | FieldValue::Name(..) => value,
     }
 }
 

@@ -107,8 +107,7 @@ impl Measure {
             | FieldValue::Hosts(..)
             | FieldValue::Conn(_)
             | FieldValue::Size(_)
-            | FieldValue::Orphans(_)
-            | FieldValue::Pipe(_) => {}
+            | FieldValue::Name(..) => {}
         }
     }
 

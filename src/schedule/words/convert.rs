@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{FaultWord, FieldValue, Need};
-use crate::schedule::fault::{
-    Fault, HoldEnd, Learns, LinkPlace, Orphans, Pipe, SlowBy, TrafficCount,
-};
-use crate::schedule::names::{Conn, Host};
+use crate::schedule::fault::{Fault, HoldEnd, Learns, LinkPlace, SlowBy, TrafficCount};
+use crate::schedule::names::{Conn, Host, Named};
 
 /// The fields of a fault, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -164,18 +162,11 @@ impl FaultFields {
         }
     }
 
-    pub(super) fn orphans(&self) -> Orphans {
-        match self.0.get("processes") {
-            Some(FieldValue::Orphans(orphans)) => *orphans,
-            _ => Orphans::Die,
+    pub(super) fn named<T: Named>(&self, name: &str) -> Option<T> {
+        match self.0.get(name) {
+            Some(FieldValue::Name(_, value)) => T::named(value),
+            _ => None,
         }
-    }
-
-    pub(super) fn pipe(&self) -> Pipe {
-        let Some(FieldValue::Pipe(pipe)) = self.0.get("pipe") else {
-            panic!("{}", unchecked("pipe"))
-        };
-        *pipe
     }
 
     fn number(&self, name: &str) -> Option<u64> {
@@ -285,16 +276,16 @@ impl Fault {
             Fault::Refuse { host, lasts }
             | Fault::Hang { host, lasts }
             | Fault::AcceptThenClose { host, lasts }
-            | Fault::PowerLoss { host, lasts }
             | Fault::StopChildren { host, lasts } => parts.host(host).time("lasts", *lasts),
             Fault::SlowChildren { host, by, lasts } | Fault::DelayOutput { host, by, lasts } => {
                 parts.host(host).time("by", Some(*by)).time("lasts", *lasts)
             }
-            Fault::ClosePipe { host, pipe } => {
-                parts.host(host).push("pipe", FieldValue::Pipe(*pipe))
+            Fault::PowerLoss { host, unsynced, lasts } => {
+                parts.host(host).time("lasts", *lasts).unusual("unsynced", *unsynced)
             }
+            Fault::ClosePipe { host, pipe } => parts.host(host).named("pipe", *pipe),
             Fault::Crash { host, lasts, processes } => {
-                parts.host(host).time("lasts", *lasts).orphans(*processes)
+                parts.host(host).time("lasts", *lasts).unusual("processes", *processes)
             }
             Fault::Hold { end } => parts.hold_end(end),
             Fault::Restart { host } | Fault::KillChildren { host } => parts.host(host),
@@ -355,12 +346,13 @@ impl Parts {
         }
     }
 
-    fn orphans(&mut self, orphans: Orphans) -> &mut Self {
-        if orphans == Orphans::Die {
-            self
-        } else {
-            self.push("processes", FieldValue::Orphans(orphans))
-        }
+    fn named<T: Named>(&mut self, name: &'static str, value: T) -> &mut Self {
+        self.push(name, FieldValue::Name(T::LIST, value.name()))
+    }
+
+    /// Adds a field, unless its value is the default.
+    fn unusual<T: Named + Default>(&mut self, name: &'static str, value: T) -> &mut Self {
+        if value == T::default() { self } else { self.named(name, value) }
     }
 
     fn count(&mut self, count: TrafficCount) -> &mut Self {
@@ -397,7 +389,7 @@ impl Parts {
 mod tests {
     use super::super::{FieldType, WORDS};
     use super::*;
-    use crate::schedule::Trigger;
+    use crate::schedule::{Orphans, Trigger};
 
     fn rebuilt(fault: &Fault) -> Fault {
         fault.word().build(&FaultFields(fault.fields().into_iter().collect())).unwrap()
@@ -464,8 +456,7 @@ mod tests {
             FieldType::Learns => {
                 FieldValue::Learns(BTreeMap::from([("server".into(), Learns::Never)]))
             }
-            FieldType::Orphans => FieldValue::Orphans(Orphans::Live),
-            FieldType::Pipe => FieldValue::Pipe(Pipe::Stdout),
+            FieldType::Name(list) => FieldValue::Name(list, list.names[1]),
             FieldType::Trigger => FieldValue::Trigger(Trigger::point("p")),
         };
         let mut one_of = 0;

@@ -12,7 +12,8 @@
 use super::Fidelity::{Full, None as Not};
 use super::Need::{Always, Else, OneOf, SomeOf, With, WithElse};
 use super::{FaultWord, Field, FieldType, Need};
-use crate::schedule::fault::Fault;
+use crate::schedule::fault::{Fault, Orphans, Pipe, Unsynced};
+use crate::schedule::names::Named;
 
 /// The fault table.
 pub const WORDS: &[FaultWord] = &[
@@ -294,7 +295,7 @@ pub const WORDS: &[FaultWord] = &[
             DOWN,
             Field {
                 name: "processes",
-                kind: FieldType::Orphans,
+                kind: FieldType::Name(Orphans::LIST),
                 need: Else("they die"),
                 doc: "The fate of the child processes. With `live` they continue as orphans: the other ends of their pipes are closed, and the host does not know them after its restart.",
             },
@@ -304,18 +305,35 @@ pub const WORDS: &[FaultWord] = &[
         outside: "A panic, a kill, a deployment.",
         event: Full,
         turmoil: Full,
-        build: |f| Fault::Crash { host: f.host("host"), lasts: f.lasts(), processes: f.orphans() },
+        build: |f| Fault::Crash {
+            host: f.host("host"),
+            lasts: f.lasts(),
+            processes: f.named("processes").unwrap_or_default(),
+        },
     },
     FaultWord {
         name: "power-loss",
         does: "A host dies with its kernel and its processes, without a FIN or RST. Data that its peers send is answered with an RST only after the restart.",
-        fields: &[HOST, DOWN],
+        fields: &[
+            HOST,
+            DOWN,
+            Field {
+                name: "unsynced",
+                kind: FieldType::Name(Unsynced::LIST),
+                need: Else("nothing is lost"),
+                doc: "The fate of data in files that was not synced. With `lost`, each file keeps its synced content, or all of it, or a part of the rest; and each folder keeps its synced entries, or all of them.",
+            },
+        ],
         client_sees: "If a server loses power: silence. After the restart, `ConnectionReset` at the client's next retransmission; without a restart, only the client's own timeout detects it.",
         server_sees: "The same, if a client crashes.",
         outside: "A pulled plug, a hypervisor failure, a kernel panic, an empty battery.",
         event: Full,
         turmoil: Full,
-        build: |f| Fault::PowerLoss { host: f.host("host"), lasts: f.lasts() },
+        build: |f| Fault::PowerLoss {
+            host: f.host("host"),
+            unsynced: f.named("unsynced").unwrap_or_default(),
+            lasts: f.lasts(),
+        },
     },
     FaultWord {
         name: "restart",
@@ -398,14 +416,22 @@ pub const WORDS: &[FaultWord] = &[
         does: "One pipe of each child process of a host is closed at both ends, after the data that is already in it.",
         fields: &[
             HOST,
-            Field { name: "pipe", kind: FieldType::Pipe, need: Always, doc: "The pipe." },
+            Field {
+                name: "pipe",
+                kind: FieldType::Name(Pipe::LIST),
+                need: Always,
+                doc: "The pipe.",
+            },
         ],
         client_sees: "If the host is a client: the end of the output, or an error when it writes to the input. The child process reads the end of its input, or gets signal 13 when it writes. If it is the server: the reaction of the server.",
         server_sees: "The same, with the roles exchanged.",
         outside: "A process closes its standard streams; a relay between the two ends.",
         event: Full,
         turmoil: Full,
-        build: |f| Fault::ClosePipe { host: f.host("host"), pipe: f.pipe() },
+        build: |f| Fault::ClosePipe {
+            host: f.host("host"),
+            pipe: f.named("pipe").expect("it was checked"),
+        },
     },
     FaultWord {
         name: "clock-jump",

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::history::{ConnEnd, EventKind, History};
 use crate::net::Stream;
-use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount};
+use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount, Unsynced};
 use crate::subject::{DynSubject, HostContext};
 use crate::world::{Engine, Options, RunError, Tick, run};
 
@@ -186,7 +186,8 @@ fn a_crashing_client_closes_its_connections() {
 
 #[test]
 fn a_power_loss_is_not_detected_until_the_restart() {
-    let loss = Fault::PowerLoss { host: "server".into(), lasts: Some(secs(4)) };
+    let loss =
+        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(4)) };
     let (log_lines, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
     // Lost at about 4.6 s, retransmitted at 10.8 s.
     assert!((8_500..12_000).contains(&when(&log_lines, "ConnectionReset")), "{log_lines:?}");

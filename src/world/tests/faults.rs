@@ -9,7 +9,8 @@ use tokio::time::sleep;
 use super::*;
 use crate::history::{EventKind, History};
 use crate::schedule::{
-    Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Plan, SlowBy, TrafficCount, Trigger, When,
+    Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Plan, SlowBy, TrafficCount, Trigger, Unsynced,
+    When,
 };
 use crate::subject::HostContext;
 
@@ -307,7 +308,14 @@ fn a_host_answers_only_a_syn_that_passes_the_link() {
     for (door, seen) in [
         (Fault::Refuse { host: "server".into(), lasts: Some(secs(9)) }, "ConnectionRefused"),
         (Fault::AcceptThenClose { host: "server".into(), lasts: Some(secs(9)) }, "0"),
-        (Fault::PowerLoss { host: "server".into(), lasts: Some(secs(2)) }, "abc"),
+        (
+            Fault::PowerLoss {
+                host: "server".into(),
+                unsynced: Unsynced::Kept,
+                lasts: Some(secs(2)),
+            },
+            "abc",
+        ),
     ] {
         let subject = bare(echo, |host| async move {
             sleep(secs(1)).await;

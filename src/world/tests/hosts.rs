@@ -9,8 +9,9 @@ use tokio_tungstenite::client_async;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::*;
+use crate::files::Open;
 use crate::history::EventKind;
-use crate::schedule::{Fault, Puppet, PuppetStep, Speaks, Trigger};
+use crate::schedule::{Fault, Plan, Puppet, PuppetStep, Speaks, Trigger, Unsynced};
 use crate::subject::HostContext;
 
 fn secs(n: u64) -> Duration {
@@ -90,7 +91,14 @@ fn records_after_the_milestone_that_crashes_a_host_come_before_its_death() {
 fn a_power_loss_is_not_detected_until_the_restart() {
     let history = history(
         &bare(echo, come_again),
-        &plan([(5_500, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(10)) })]),
+        &plan([(
+            5_500,
+            Fault::PowerLoss {
+                host: "server".into(),
+                unsynced: Unsynced::Kept,
+                lasts: Some(secs(10)),
+            },
+        )]),
     );
     let log_lines = log_lines(&history, true);
     assert!(log_lines[1].ends_with("ConnectionReset"), "{log_lines:?}");
@@ -112,7 +120,7 @@ fn a_restarted_server_listens_again_after_an_abandoned_connection() {
     };
     for death in [
         crash("server", Some(secs(1))),
-        Fault::PowerLoss { host: "server".into(), lasts: Some(secs(1)) },
+        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(1)) },
     ] {
         let mut plan = plan([(3_000, death)]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
@@ -127,7 +135,11 @@ fn a_restarted_server_listens_again_after_an_abandoned_connection() {
 fn a_syn_that_arrives_after_a_death_belongs_to_the_next_life_of_the_server() {
     for death in [
         crash("server", Some(Duration::ZERO)),
-        Fault::PowerLoss { host: "server".into(), lasts: Some(Duration::ZERO) },
+        Fault::PowerLoss {
+            host: "server".into(),
+            unsynced: Unsynced::Kept,
+            lasts: Some(Duration::ZERO),
+        },
     ] {
         let client = |host: HostContext| async move {
             sleep(secs(1)).await;
@@ -324,11 +336,48 @@ fn only_data_that_left_a_host_before_its_power_loss_arrives() {
             std::future::pending::<()>().await;
         },
     );
-    let mut plan =
-        plan([(1_000, Fault::PowerLoss { host: "server".into(), lasts: Some(secs(5)) })]);
+    let mut plan = plan([(
+        1_000,
+        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(5)) },
+    )]);
     plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
     let log_lines = log_lines(&history(&subject, &plan), true);
     let (last, received) = log_lines.split_last().unwrap();
     assert!(last.ends_with("ConnectionReset") && when(last) > 6_000, "{log_lines:?}");
     assert!(received.iter().all(|line| when(line) <= 1_050), "{log_lines:?}");
+}
+
+#[test]
+fn a_power_loss_can_lose_unsynced_data() {
+    let path = std::path::Path::new("/record");
+    let counts = move |host: HostContext| async move {
+        let files = &host.env.files;
+        let text = match files.open(path, Open::Read).await {
+            Ok(file) => String::from_utf8_lossy(&file.read_at(0, 100).await.unwrap()).into_owned(),
+            Err(error) => format!("{:?}", error.kind()),
+        };
+        log(&host, text);
+        let file = files.open(path, Open::Write).await.unwrap();
+        file.write_at(0, b"synced".to_vec()).await.unwrap();
+        file.sync().await.unwrap();
+        files.sync_directory(std::path::Path::new("/")).await.unwrap();
+        file.write_at(0, b"unsync".to_vec()).await.unwrap();
+        std::future::pending().await
+    };
+    let absent = |_: HostContext| std::future::pending();
+    let mut seen = std::collections::BTreeSet::new();
+    for unsynced in [Unsynced::Kept, Unsynced::Lost] {
+        for seed in 1..=20 {
+            let loss = Fault::PowerLoss { host: "server".into(), unsynced, lasts: Some(secs(1)) };
+            let plan = Plan { seed, horizon: secs(10), ..plan([(3_000, loss)]) };
+            let lines = log_lines(&history(&bare(counts, absent), &plan), false);
+            assert_eq!(lines[0], "server: NotFound");
+            seen.insert((unsynced == Unsynced::Lost, lines[1].clone()));
+        }
+    }
+    let seen: Vec<_> = seen.iter().map(|(lost, line)| (*lost, line.as_str())).collect();
+    assert_eq!(seen[0], (false, "server: unsync"));
+    assert!(seen[1..].iter().all(|(lost, _)| *lost), "without `lost`, nothing is lost: {seen:?}");
+    assert!(seen.contains(&(true, "server: synced")) && seen.contains(&(true, "server: unsync")));
+    assert!(seen.len() > 4, "some are torn: {seen:?}");
 }

@@ -14,9 +14,10 @@ use crate::net::BoxFuture;
 /// How many links one path may follow, as in Linux.
 const MOST_LINKS: usize = 40;
 
-/// Files in memory. A clone has the same files. Each call completes at once, in one step, and what
-/// it changed is durable: nothing is lost when the program that uses the files crashes, or when its
-/// machine loses power, synced or not.
+/// Files in memory. A clone has the same files. Each call completes at once, in one step. Nothing is
+/// lost when the program that uses the files crashes. If the files
+/// [track what is synced](Self::tracking_syncs), a [loss of power](Self::lose_unsynced) can lose the
+/// rest.
 ///
 /// Permission bits are kept, but do not restrict anything.
 #[derive(Clone)]
@@ -30,16 +31,30 @@ struct Tree {
     root: Node,
     /// The identity of the newest node.
     newest: u64,
+    /// Whether the nodes track what is synced.
+    tracks: bool,
 }
 
+#[derive(Clone)]
 enum Node {
     File(Arc<Mutex<Content>>),
-    Directory { entries: BTreeMap<OsString, Node>, id: u64, modified: SystemTime },
+    Directory(Directory),
     Link { target: PathBuf, id: u64 },
+}
+
+#[derive(Clone)]
+struct Directory {
+    entries: BTreeMap<OsString, Node>,
+    /// The entries at the last sync, if they are tracked.
+    synced: Option<BTreeMap<OsString, Node>>,
+    id: u64,
+    modified: SystemTime,
 }
 
 struct Content {
     bytes: Vec<u8>,
+    /// The bytes at the last sync, if they are tracked.
+    synced: Option<Vec<u8>>,
     mode: u32,
     id: u64,
     created: SystemTime,
@@ -78,10 +93,22 @@ impl Tree {
     fn node(&self, real: &Path) -> io::Result<&Node> {
         let mut node = &self.root;
         for name in names(real) {
-            let Node::Directory { entries, .. } = node else {
+            let Node::Directory(directory) = node else {
                 return Err(error(io::ErrorKind::NotADirectory));
             };
-            node = entries.get(name).ok_or(io::ErrorKind::NotFound)?;
+            node = directory.entries.get(name).ok_or(io::ErrorKind::NotFound)?;
+        }
+        Ok(node)
+    }
+
+    /// Returns the node at a path without links, to change it.
+    fn node_mut(&mut self, real: &Path) -> io::Result<&mut Node> {
+        let mut node = &mut self.root;
+        for name in names(real) {
+            let Node::Directory(directory) = node else {
+                return Err(error(io::ErrorKind::NotADirectory));
+            };
+            node = directory.entries.get_mut(name).ok_or(io::ErrorKind::NotFound)?;
         }
         Ok(node)
     }
@@ -92,18 +119,11 @@ impl Tree {
         real: &Path,
         now: SystemTime,
     ) -> io::Result<&mut BTreeMap<OsString, Node>> {
-        let mut node = &mut self.root;
-        for name in names(real) {
-            let Node::Directory { entries, .. } = node else {
-                return Err(error(io::ErrorKind::NotADirectory));
-            };
-            node = entries.get_mut(name).ok_or(io::ErrorKind::NotFound)?;
-        }
-        let Node::Directory { entries, modified, .. } = node else {
+        let Node::Directory(directory) = self.node_mut(real)? else {
             return Err(error(io::ErrorKind::NotADirectory));
         };
-        *modified = now;
-        Ok(entries)
+        directory.modified = now;
+        Ok(&mut directory.entries)
     }
 
     fn resolve(&self, path: &Path, follow: bool, links: Links) -> io::Result<Resolved> {
@@ -118,10 +138,10 @@ impl Tree {
                 let real = rest.iter().fold(real.join(name), |path, name| path.join(name));
                 Ok(Resolved::Nowhere(real, why))
             };
-            let Node::Directory { entries, .. } = self.node(&real)? else {
+            let Node::Directory(directory) = self.node(&real)? else {
                 return nowhere(name, io::ErrorKind::NotADirectory);
             };
-            match entries.get(&name) {
+            match directory.entries.get(&name) {
                 None if rest.is_empty() => return Ok(Resolved::Missing(real.join(name))),
                 None => return nowhere(name, io::ErrorKind::NotFound),
                 Some(Node::Link { target, .. }) if follow || !rest.is_empty() => {
@@ -164,7 +184,7 @@ fn pieces(path: &Path) -> io::Result<VecDeque<OsString>> {
 fn kind_of(node: &Node) -> Kind {
     match node {
         Node::File(_) => Kind::File,
-        Node::Directory { .. } => Kind::Directory,
+        Node::Directory(_) => Kind::Directory,
         Node::Link { .. } => Kind::Link,
     }
 }
@@ -180,7 +200,9 @@ fn metadata_of(node: &Node) -> Metadata {
     };
     match node {
         Node::File(content) => lock(content).metadata(),
-        Node::Directory { id, modified, .. } => plain(Kind::Directory, 0, Some(*modified), *id),
+        Node::Directory(Directory { id, modified, .. }) => {
+            plain(Kind::Directory, 0, Some(*modified), *id)
+        }
         Node::Link { target, id } => plain(Kind::Link, target.as_os_str().len() as u64, None, *id),
     }
 }
@@ -198,6 +220,80 @@ impl Content {
     }
 }
 
+impl Content {
+    fn sync(&mut self) {
+        if let Some(synced) = &mut self.synced {
+            synced.clone_from(&self.bytes);
+        }
+    }
+
+    /// Keeps the synced bytes, or all bytes, or the beginning of the new bytes over the synced ones.
+    fn lose_unsynced(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
+        let Some(synced) = &self.synced else { return };
+        if *synced != self.bytes {
+            match draw(3) {
+                0 => self.bytes.clone_from(synced),
+                1 => {}
+                _ => {
+                    let written = draw(self.bytes.len() as u64 + 1) as usize;
+                    self.bytes.truncate(written);
+                    self.bytes.extend(synced.iter().skip(written));
+                }
+            }
+        }
+        self.sync();
+    }
+}
+
+impl Directory {
+    fn new(id: u64, modified: SystemTime, tracks: bool) -> Self {
+        Self { entries: BTreeMap::new(), synced: tracks.then(BTreeMap::new), id, modified }
+    }
+
+    fn sync(&mut self) {
+        if self.synced.is_some() {
+            self.synced = Some(self.entries.clone());
+        }
+    }
+
+    /// Keeps the synced entries, or all entries. What is in them can lose unsynced data, too.
+    fn lose_unsynced(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
+        let Some(synced) = &self.synced else { return };
+        if !same_entries(synced, &self.entries) && draw(2) == 0 {
+            let mut current = std::mem::replace(&mut self.entries, synced.clone());
+            // A directory that is still there has its present content.
+            for (name, node) in &mut self.entries {
+                if let Some(same) = current.remove(name).filter(|other| is_same(node, other)) {
+                    *node = same;
+                }
+            }
+        }
+        for node in self.entries.values_mut() {
+            match node {
+                Node::File(content) => lock(content).lose_unsynced(draw),
+                Node::Directory(directory) => directory.lose_unsynced(draw),
+                Node::Link { .. } => {}
+            }
+        }
+        self.sync();
+    }
+}
+
+/// Returns whether two nodes are the same file, directory or link.
+fn is_same(one: &Node, other: &Node) -> bool {
+    match (one, other) {
+        (Node::File(one), Node::File(other)) => Arc::ptr_eq(one, other),
+        (Node::Directory(one), Node::Directory(other)) => one.id == other.id,
+        (Node::Link { id: one, .. }, Node::Link { id: other, .. }) => one == other,
+        _ => false,
+    }
+}
+
+fn same_entries(one: &BTreeMap<OsString, Node>, other: &BTreeMap<OsString, Node>) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).all(|(one, other)| one.0 == other.0 && is_same(one.1, other.1))
+}
+
 /// A clock that stands still at the start of 1970.
 struct Epoch;
 
@@ -210,10 +306,9 @@ impl WallClock for Epoch {
 /// An empty file system: a root directory. Its files are stamped with the start of 1970.
 impl Default for Memory {
     fn default() -> Self {
-        let root =
-            Node::Directory { entries: BTreeMap::new(), id: 0, modified: SystemTime::UNIX_EPOCH };
+        let root = Node::Directory(Directory::new(0, SystemTime::UNIX_EPOCH, false));
         Self {
-            tree: Arc::new(Mutex::new(Tree { root, newest: 0 })),
+            tree: Arc::new(Mutex::new(Tree { root, newest: 0, tracks: false })),
             clock: Arc::new(Epoch),
             restrictions: Restrictions::default(),
         }
@@ -225,6 +320,27 @@ impl Memory {
     #[must_use]
     pub fn with_clock(&self, clock: Arc<dyn WallClock>) -> Self {
         Self { clock, ..self.clone() }
+    }
+
+    /// Creates empty files that track what is synced.
+    pub fn tracking_syncs() -> Self {
+        let files = Self::default();
+        {
+            let mut tree = lock(&files.tree);
+            tree.tracks = true;
+            tree.root = Node::Directory(Directory::new(0, SystemTime::UNIX_EPOCH, true));
+        }
+        files
+    }
+
+    /// Lets the machine lose power. Each file keeps its synced content, or all of it, or the beginning
+    /// of what was written over the synced content. Each directory keeps its synced entries, or all
+    /// of them. `draw` returns a number below its argument. No effect if the files do not
+    /// [track what is synced](Self::tracking_syncs).
+    pub fn lose_unsynced(&self, mut draw: impl FnMut(u64) -> u64) {
+        if let Node::Directory(root) = &mut lock(&self.tree).root {
+            root.lose_unsynced(&mut draw);
+        }
     }
 
     fn found(&self, tree: &Tree, path: &Path, follow: bool) -> io::Result<PathBuf> {
@@ -267,6 +383,7 @@ impl Memory {
                 let (parent, name) = parent.zip(name).ok_or(io::ErrorKind::InvalidInput)?;
                 let content = Arc::new(Mutex::new(Content {
                     bytes: Vec::new(),
+                    synced: tree.tracks.then(Vec::new),
                     mode: 0o644,
                     id,
                     created: now,
@@ -308,13 +425,17 @@ impl Memory {
         }
     }
 
-    fn insert(&self, path: &Path, node: impl FnOnce(u64, SystemTime) -> Node) -> io::Result<()> {
+    fn insert(
+        &self,
+        path: &Path,
+        node: impl FnOnce(u64, SystemTime, bool) -> Node,
+    ) -> io::Result<()> {
         let (mut tree, now) = (lock(&self.tree), self.clock.now());
         if path == Path::new("/") {
             return Err(error(io::ErrorKind::AlreadyExists));
         }
         let (parent, name) = self.place(&tree, path)?;
-        let node = node(tree.new_id(), now);
+        let node = node(tree.new_id(), now, tree.tracks);
         let entries = tree.entries(&parent, now)?;
         if entries.contains_key(&name) {
             return Err(error(io::ErrorKind::AlreadyExists));
@@ -328,11 +449,11 @@ impl Memory {
         let (parent, name) = self.place(&tree, path)?;
         let entries = tree.entries(&parent, now)?;
         match entries.get(&name).ok_or(io::ErrorKind::NotFound)? {
-            Node::Directory { entries, .. } if directory && !entries.is_empty() => {
+            Node::Directory(Directory { entries, .. }) if directory && !entries.is_empty() => {
                 return Err(error(io::ErrorKind::DirectoryNotEmpty));
             }
-            Node::Directory { .. } if !directory => return Err(error(io::ErrorKind::IsADirectory)),
-            Node::Directory { .. } => {}
+            Node::Directory(_) if !directory => return Err(error(io::ErrorKind::IsADirectory)),
+            Node::Directory(_) => {}
             _ if directory => return Err(error(io::ErrorKind::NotADirectory)),
             _ => {}
         }
@@ -343,7 +464,7 @@ impl Memory {
     fn rename_now(&self, from: &Path, to: &Path) -> io::Result<()> {
         let (mut tree, now) = (lock(&self.tree), self.clock.now());
         let (old, new) = (self.place(&tree, from)?, self.place(&tree, to)?);
-        let is_directory = matches!(tree.node(&old.0.join(&old.1))?, Node::Directory { .. });
+        let is_directory = matches!(tree.node(&old.0.join(&old.1))?, Node::Directory(_));
         if is_directory && self.restrictions.has_policy() {
             return Err(error(io::ErrorKind::PermissionDenied));
         }
@@ -351,10 +472,10 @@ impl Memory {
             return Err(error(io::ErrorKind::InvalidInput));
         }
         match tree.node(&new.0.join(&new.1)) {
-            Ok(Node::Directory { entries, .. }) if !entries.is_empty() => {
+            Ok(Node::Directory(Directory { entries, .. })) if !entries.is_empty() => {
                 return Err(error(io::ErrorKind::DirectoryNotEmpty));
             }
-            Ok(Node::Directory { .. }) if !is_directory => {
+            Ok(Node::Directory(_)) if !is_directory => {
                 return Err(error(io::ErrorKind::IsADirectory));
             }
             Ok(_) if is_directory => return Err(error(io::ErrorKind::NotADirectory)),
@@ -389,7 +510,8 @@ impl Files for Memory {
     fn entries<'a>(&'a self, path: &'a Path, most: usize) -> BoxFuture<'a, io::Result<Vec<Entry>>> {
         Box::pin(async move {
             let tree = lock(&self.tree);
-            let Node::Directory { entries, .. } = tree.node(&self.found(&tree, path, true)?)?
+            let Node::Directory(Directory { entries, .. }) =
+                tree.node(&self.found(&tree, path, true)?)?
             else {
                 return Err(error(io::ErrorKind::NotADirectory));
             };
@@ -406,10 +528,8 @@ impl Files for Memory {
 
     fn create_directory<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
-            self.insert(path, |id, modified| Node::Directory {
-                entries: BTreeMap::new(),
-                id,
-                modified,
+            self.insert(path, |id, modified, tracks| {
+                Node::Directory(Directory::new(id, modified, tracks))
             })
         })
     }
@@ -431,9 +551,9 @@ impl Files for Memory {
         target: &'a Path,
         path: &'a Path,
     ) -> BoxFuture<'a, io::Result<()>> {
-        Box::pin(
-            async move { self.insert(path, |id, _| Node::Link { target: target.to_owned(), id }) },
-        )
+        Box::pin(async move {
+            self.insert(path, |id, _, _| Node::Link { target: target.to_owned(), id })
+        })
     }
 
     fn read_link<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<PathBuf>> {
@@ -448,9 +568,13 @@ impl Files for Memory {
 
     fn sync_directory<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
-            let tree = lock(&self.tree);
-            match tree.node(&self.found(&tree, path, true)?)? {
-                Node::Directory { .. } => Ok(()),
+            let mut tree = lock(&self.tree);
+            let real = self.found(&tree, path, true)?;
+            match tree.node_mut(&real)? {
+                Node::Directory(directory) => {
+                    directory.sync();
+                    Ok(())
+                }
                 _ => Err(error(io::ErrorKind::NotADirectory)),
             }
         })
@@ -515,7 +639,10 @@ impl File for Opened {
     }
 
     fn sync(&self) -> BoxFuture<'_, io::Result<()>> {
-        Box::pin(async { Ok(()) })
+        Box::pin(async {
+            lock(&self.content).sync();
+            Ok(())
+        })
     }
 
     fn try_lock(&self) -> BoxFuture<'_, io::Result<bool>> {

@@ -313,3 +313,87 @@ async fn an_open_file_outlives_its_path() {
         assert_eq!(kind(stage.files.metadata(&stage.at("a"), true).await), io::ErrorKind::NotFound);
     }
 }
+
+/// Returns what a loss of power leaves of files. The draws are these numbers, and then zeros.
+async fn after_a_loss(draws: &[u64], changes: impl AsyncFn(&Memory)) -> Vec<String> {
+    let files = Memory::tracking_syncs();
+    changes(&files).await;
+    let mut draws = draws.iter();
+    files.lose_unsynced(|bound| {
+        let drawn = draws.next().copied().unwrap_or(0);
+        assert!(drawn < bound);
+        drawn
+    });
+    let mut left = Vec::new();
+    let mut directories = vec![std::path::PathBuf::from("/")];
+    while let Some(directory) = directories.pop() {
+        for entry in files.entries(&directory, 100).await.unwrap() {
+            let path = directory.join(&entry.name);
+            let text = match entry.kind {
+                Kind::Directory => String::new(),
+                _ => read(&files, &path).await.unwrap(),
+            };
+            left.push(format!("{}: {text}", path.display()));
+            directories.extend((entry.kind == Kind::Directory).then_some(path));
+        }
+    }
+    left
+}
+
+/// Writes a text over a file, and syncs the file if told so.
+async fn put(files: &Memory, path: &str, text: &str, sync: bool) {
+    write(files, Path::new(path), text).await.unwrap();
+    if sync {
+        files.open(Path::new(path), Open::Write).await.unwrap().sync().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_loss_of_power_loses_what_was_not_synced() {
+    let root = Path::new("/");
+    let overwritten = async |files: &Memory| {
+        put(files, "/a", "old", true).await;
+        files.sync_directory(root).await.unwrap();
+        put(files, "/a", "newer", false).await;
+    };
+    assert_eq!(after_a_loss(&[0], overwritten).await, ["/a: old"]);
+    assert_eq!(after_a_loss(&[1], overwritten).await, ["/a: newer"]);
+    assert_eq!(after_a_loss(&[2, 1], overwritten).await, ["/a: nld"]);
+    assert_eq!(after_a_loss(&[2, 4], overwritten).await, ["/a: newe"]);
+    let created = async |files: &Memory| {
+        files.create_directory(Path::new("/d")).await.unwrap();
+        files.sync_directory(root).await.unwrap();
+        put(files, "/d/a", "text", true).await;
+    };
+    assert_eq!(after_a_loss(&[0], created).await, ["/d: "]);
+    assert_eq!(after_a_loss(&[1], created).await, ["/d: ", "/d/a: text"]);
+}
+
+#[tokio::test]
+async fn a_synced_replacement_survives_a_loss_of_power_whole() {
+    let root = Path::new("/");
+    let replaced = async |files: &Memory, sync: bool| {
+        put(files, "/a", "old", true).await;
+        files.sync_directory(root).await.unwrap();
+        put(files, "/new", "newer", sync).await;
+        files.rename(Path::new("/new"), Path::new("/a")).await.unwrap();
+    };
+    let synced = async |files: &Memory| replaced(files, true).await;
+    assert_eq!(after_a_loss(&[0], synced).await, ["/a: old"]);
+    assert_eq!(after_a_loss(&[1], synced).await, ["/a: newer"]);
+    let torn = async |files: &Memory| replaced(files, false).await;
+    assert_eq!(after_a_loss(&[1, 2, 2], torn).await, ["/a: ne"]);
+    let durable = async |files: &Memory| {
+        replaced(files, true).await;
+        files.sync_directory(root).await.unwrap();
+    };
+    assert_eq!(after_a_loss(&[0, 0, 0], durable).await, ["/a: newer"]);
+}
+
+#[tokio::test]
+async fn files_that_do_not_track_syncs_lose_nothing() {
+    let files = Memory::default();
+    put(&files, "/a", "text", false).await;
+    files.lose_unsynced(|_| 0);
+    assert_eq!(read(&files, Path::new("/a")).await.unwrap(), "text");
+}
