@@ -34,7 +34,7 @@ impl Capture {
         self.decide(verdict);
     }
 
-    pub(super) fn server_ended(&mut self, status: Option<i32>, now: Instant) {
+    pub(super) fn server_ended(&mut self, why: String, now: Instant) {
         if defect!(IgnoresTheEndOfTheServer) {
             return;
         }
@@ -45,7 +45,7 @@ impl Capture {
         } else if self.looks_complete() && !defect!(FailsAtEveryEndOfTheServer) {
             Verdict::Completed(Evidence::EndOfServer)
         } else {
-            Verdict::Failed(Failure::Disconnected { status })
+            Verdict::Failed(Failure::Disconnected { why })
         };
         self.decide(verdict);
     }

@@ -152,7 +152,8 @@ impl Capture {
             self.final_answer = FinalAnswer::Passed;
         }
         if defect!(EndsAtAnUnreadableLine) {
-            return self.decide(Verdict::Failed(Failure::Disconnected { status: None }));
+            return self
+                .decide(Verdict::Failed(Failure::Disconnected { why: "unreadable".into() }));
         }
         if self.unreadable > self.limits.unreadable {
             self.abandon(Failure::Unreadable { lines: self.unreadable }, now);

@@ -35,8 +35,8 @@ pub enum Input {
     Unreadable,
     /// The server ended, and the capture has all of its notifications.
     End {
-        /// Its exit status, if it was a child and ended by itself.
-        status: Option<i32>,
+        /// One line: how it ended.
+        why: String,
     },
     /// The user cancelled the turn.
     Cancel,

@@ -152,7 +152,7 @@ impl Capture {
             Input::NoAnswer => self.not_answered(now),
             Input::Notification(raw) => self.notified(raw, now),
             Input::Unreadable => self.could_not_read(now),
-            Input::End { status } => self.server_ended(status, now),
+            Input::End { why } => self.server_ended(why, now),
             Input::Cancel => self.cancel(now),
         }
         self.wake(now);

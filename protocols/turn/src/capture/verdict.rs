@@ -68,10 +68,10 @@ pub enum Failure {
         status: String,
     },
     /// The server ended first.
-    #[error("the app-server disconnected before the turn was complete{}", exit(*.status))]
+    #[error("disconnected before the turn was complete: {why}")]
     Disconnected {
-        /// Its exit status, if it is known.
-        status: Option<i32>,
+        /// How it ended.
+        why: String,
     },
     /// The server was silent for too long.
     #[error("the app-server was silent for {} s, so the client interrupted the turn", .0.as_secs())]
@@ -102,8 +102,4 @@ pub enum Failure {
     /// The server sent too much before it answered the start request.
     #[error("the app-server sent too many notifications before it answered the start request")]
     TooMuchBuffered,
-}
-
-fn exit(status: Option<i32>) -> String {
-    status.map_or_else(String::new, |status| format!(" (exit status {status})"))
 }

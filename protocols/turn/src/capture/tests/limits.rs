@@ -37,7 +37,7 @@ fn more_threads_than_the_limit_stop_the_inference() {
     test.wait(S);
     assert_eq!(test.outcome(), "none");
     test.end();
-    assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 1000 ms");
+    assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 1000 ms"#);
 }
 
 #[test]

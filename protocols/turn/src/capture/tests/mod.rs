@@ -100,7 +100,7 @@ impl CaptureTest {
     }
 
     fn end(&mut self) {
-        self.handle(Input::End { status: Some(1) });
+        self.handle(Input::End { why: "gone".into() });
     }
 
     fn notify(&mut self, method: &str, params: Value) {

@@ -80,7 +80,7 @@ fn the_report_shows_changes_commands_and_the_failure() {
     test.item_completed("t", "u", &command("c"));
     test.error("the stream broke", true);
     test.end();
-    let text = "Failed: the app-server disconnected before the turn was complete (exit status 1).\n\
+    let text = "Failed: disconnected before the turn was complete: gone.\n\
                 The last error of the app-server: the stream broke\n\
                 \n\
                 Changed files:\n  /w/new (add)\n\

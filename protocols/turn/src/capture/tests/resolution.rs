@@ -128,7 +128,7 @@ fn an_end_of_the_server_without_a_final_answer_is_a_failure_that_names_the_disco
     test.item_started("t", "u", &command("c"));
     test.item_completed("t", "u", &command("c"));
     test.end();
-    assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 0 ms");
+    assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 0 ms"#);
     let report = test.report();
     assert_eq!((report.exit_status(), report.answer.as_deref()), (1, None));
     let text = report.to_string();
@@ -141,7 +141,7 @@ fn an_end_of_the_server_with_open_work_is_a_failure() {
     test.item_started("t", "u", &command("c"));
     test.final_answer();
     test.end();
-    assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 0 ms");
+    assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 0 ms"#);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_message_without_text_or_phase_is_no_final_answer() {
         test.wait(10 * S);
         assert_eq!(test.outcome(), "none");
         test.end();
-        assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 10000 ms");
+        assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 10000 ms"#);
     }
 }
 
@@ -163,7 +163,7 @@ fn a_message_that_only_started_is_no_final_answer() {
     let mut test = CaptureTest::running();
     test.item_started("t", "u", &message("the answer", Some("final_answer")));
     test.end();
-    assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 0 ms");
+    assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 0 ms"#);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn an_end_of_the_server_under_a_working_subagent_is_a_failure() {
     test.turn_started("s", "v", "u");
     test.final_answer();
     test.end();
-    assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 0 ms");
+    assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 0 ms"#);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn the_answer_and_the_review_of_a_subagent_are_not_those_of_the_turn() {
     );
     test.turn_completed("s", "v", "u", "failed");
     test.end();
-    assert_eq!(test.outcome(), "Failed(Disconnected { status: Some(1) }) at 0 ms");
+    assert_eq!(test.outcome(), r#"Failed(Disconnected { why: "gone" }) at 0 ms"#);
     let report = test.report();
     assert_eq!((report.answer, report.last_message), (None, None));
 }

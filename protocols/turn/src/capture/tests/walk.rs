@@ -174,7 +174,7 @@ fn whole_turn() -> Vec<Line> {
 /// The verdict if the server ends after this many lines.
 fn at_the_end(lines: usize) -> &'static str {
     match lines {
-        0..=9 => "Failed(Disconnected { status: Some(1) })",
+        0..=9 => r#"Failed(Disconnected { why: "gone" })"#,
         10 => "Completed(EndOfServer)",
         _ => "Completed(Reported)",
     }
@@ -225,7 +225,7 @@ impl ServerModel {
         if self.is_answered && self.open.is_empty() && !self.working {
             "Completed(EndOfServer) at 0 ms"
         } else {
-            "Failed(Disconnected { status: Some(1) }) at 0 ms"
+            r#"Failed(Disconnected { why: "gone" }) at 0 ms"#
         }
     }
 
