@@ -8,11 +8,16 @@
 //! - [`wire`]: the methods, notifications and types of the app-server. [`limits`]: every size and
 //!   deadline.
 //! - [`upstream`]: the client end of a connection to an app-server, or to a broker.
-//! - [`capture`]: one turn, from the start request to its verdict.
+//! - [`capture`]: one turn, from the start request to its verdict. [`command`]: the commands of a user,
+//!   as requests.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
 pub mod capture;
+pub mod command;
 pub mod limits;
 pub mod upstream;
 pub mod wire;
+
+#[cfg(test)]
+mod testing;

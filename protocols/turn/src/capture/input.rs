@@ -1,7 +1,9 @@
 //! The inputs of a capture.
 
+use reknit_jsonrpc::ErrorBody;
 use serde_json::value::RawValue;
 
+use crate::upstream::RequestFailure;
 use crate::wire::StartAnswer;
 
 /// The kind of a turn.
@@ -40,6 +42,23 @@ pub enum Input {
     },
     /// The user cancelled the turn.
     Cancel,
+}
+
+impl Input {
+    /// Returns the input for the outcome of the start request. `None` if the connection ended: its end
+    /// follows.
+    pub fn from_outcome(outcome: Result<Box<RawValue>, RequestFailure>) -> Option<Self> {
+        match outcome {
+            Ok(result) => {
+                Some(serde_json::from_str(result.get()).map_or(Self::NoAnswer, Self::Answer))
+            }
+            Err(RequestFailure::Refused(ErrorBody { code, message, .. })) => {
+                Some(Self::Refused { code, message })
+            }
+            Err(RequestFailure::Deadline) => Some(Self::NoAnswer),
+            Err(RequestFailure::Ended(_)) => None,
+        }
+    }
 }
 
 /// A notification as it came.

@@ -1,7 +1,7 @@
 //! The error codes.
 
-/// The broker works for another client. The request had no effect; the client may ask again, or use
-/// an app-server of its own.
+/// The broker works for another client. The request had no effect; the client may ask again, or start
+/// its own app-server.
 pub const BUSY: i64 = -32001;
 /// The app-server failed, and gave no code.
 pub const SERVER: i64 = -32000;

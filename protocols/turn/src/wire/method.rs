@@ -8,6 +8,11 @@ pub const INITIALIZED: &str = "initialized";
 pub const THREAD_START: &str = "thread/start";
 /// Loads a thread of the past.
 pub const THREAD_RESUME: &str = "thread/resume";
+/// Deletes a thread that the server keeps.
+pub const THREAD_DELETE: &str = "thread/delete";
+/// Ends the interest of a client in a thread. The only way to give up a thread that the server does not
+/// keep.
+pub const THREAD_UNSUBSCRIBE: &str = "thread/unsubscribe";
 /// Names a thread.
 pub const THREAD_SET_NAME: &str = "thread/name/set";
 /// Starts a turn.

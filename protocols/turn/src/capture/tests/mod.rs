@@ -1,12 +1,11 @@
 //! Drives a capture by hand. The messages look like those of the app-server 0.169.0.
 
-use std::rc::Rc;
 use std::time::Duration;
 
-use reknit_seams::probe::{Attached, Hold, Prober, attach};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::with_defect;
 
 mod cancel;
 mod deadlines;
@@ -190,23 +189,4 @@ fn agents(id: &str, tool: &str, threads: &[&str]) -> Value {
         "type": "collabAgentToolCall", "id": id, "tool": tool, "status": "inProgress",
         "receiverThreadIds": threads, "agentsStates": {},
     })
-}
-
-/// Switches one defect on, on this thread.
-struct OneDefect(&'static str);
-
-impl Prober for OneDefect {
-    fn point(&self, _: &'static str, _: &[(&'static str, u64)]) -> Option<Hold> {
-        None
-    }
-
-    fn defect(&self, name: &'static str) -> bool {
-        name == self.0
-    }
-}
-
-/// Runs this with the defect on.
-fn with_defect<T>(name: &'static str, run: impl FnOnce() -> T) -> T {
-    let _attached: Attached = attach(Rc::new(OneDefect(name)));
-    run()
 }

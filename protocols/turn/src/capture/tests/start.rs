@@ -1,6 +1,10 @@
 //! The start request, its answer, and what comes before it.
 
+use reknit_jsonrpc::ErrorBody;
+use serde_json::value::RawValue;
+
 use super::*;
+use crate::upstream::RequestFailure;
 
 #[test]
 fn what_comes_before_the_answer_waits_for_it() {
@@ -168,4 +172,17 @@ fn a_detached_review_runs_on_the_thread_of_the_answer() {
     assert_eq!((test.outcome().as_str(), test.capture.thread()), ("none", "r"));
     test.turn_completed("r", "u", "", "completed");
     assert_eq!(test.outcome(), "Completed(Reported) at 0 ms");
+}
+
+#[test]
+fn the_outcome_of_the_start_request_is_an_input() {
+    let raw = |text: &str| serde_json::from_str::<Box<RawValue>>(text).unwrap();
+    let input = |outcome| Input::from_outcome(outcome);
+    let answer = input(Ok(raw(r#"{"turn":{"id":"u"}}"#)));
+    assert!(matches!(answer, Some(Input::Answer(answer)) if answer.turn.id() == Some("u")));
+    assert!(matches!(input(Ok(raw("7"))), Some(Input::NoAnswer)));
+    let error = ErrorBody { code: -32001, message: "busy".into(), data: None };
+    let refused = input(Err(RequestFailure::Refused(error)));
+    assert!(matches!(refused, Some(Input::Refused { code: -32001, .. })));
+    assert!(matches!(input(Err(RequestFailure::Deadline)), Some(Input::NoAnswer)));
 }
