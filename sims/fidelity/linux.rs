@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use reknit::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream, Tcp};
+use reknit::net::{
+    Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream, System,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -27,8 +29,8 @@ pub async fn play(exchange: &Exchange, address: Ipv4Addr) -> Vec<String> {
     if exchange.reset.is_none() {
         return exchange
             .on(Stage::new(
-                Arc::new(Tcp),
-                Arc::new(Tcp),
+                Arc::new(System),
+                Arc::new(System),
                 at,
                 Arc::new(|_| unreachable!("it has no reset")),
             ))
@@ -66,14 +68,14 @@ impl Resettable {
 
 impl Connect for Resettable {
     fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
-        Box::pin(async move { self.stream(TcpStream::connect((to.host(), to.port())).await?) })
+        Box::pin(async move { self.stream(TcpStream::connect(to.to_string()).await?) })
     }
 }
 
 impl Network for Resettable {
     fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
         Box::pin(async move {
-            let socket = TcpListener::bind((at.host(), at.port())).await?;
+            let socket = TcpListener::bind(at.to_string()).await?;
             Ok(Box::new(Listening { socket, net: self.clone() }) as Listener)
         })
     }

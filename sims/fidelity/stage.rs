@@ -123,7 +123,7 @@ impl Stage {
         match self.server.listen(&at).await {
             Ok(listener) => Some(TestListener {
                 listener,
-                host: self.at.host().to_owned(),
+                host: self.at.host().expect("a stage uses TCP").to_owned(),
                 notes: self.notes.clone(),
             }),
             Err(error) => {
@@ -168,7 +168,8 @@ pub struct TestListener {
 impl TestListener {
     /// Returns its address.
     pub fn endpoint(&self) -> Endpoint {
-        Endpoint::tcp(self.host.clone(), self.listener.endpoint().port())
+        let port = self.listener.endpoint().port().expect("it listens at a port");
+        Endpoint::tcp(self.host.clone(), port)
     }
 
     /// Accepts a connection, and records the result.

@@ -13,7 +13,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use super::stage::{NEVER, Stage};
 
 async fn connect(server: &Endpoint) -> TcpStream {
-    TcpStream::connect((server.host(), server.port())).await.unwrap()
+    TcpStream::connect(server.to_string()).await.unwrap()
 }
 
 /// Returns the status of the answer to one HTTP request.

@@ -109,7 +109,7 @@ impl Stage {
         let resources = exec_server.resources();
         let mut serving = JoinSet::new();
         serving.spawn(exec_server.serve(listener));
-        let proxy = Proxy::before(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let proxy = Proxy::before(([127, 0, 0, 1], server.port().unwrap()).into()).await.unwrap();
         let entrance = Endpoint::tcp("127.0.0.1", proxy.address().port());
         let client = Client::start(&env, entrance, ours);
         Self { proxy, client, resources, server, folder: Folder::new(), _server: serving }

@@ -18,7 +18,7 @@ use crate::env::{Entropy, Env, WallClock};
 use crate::files::Memory;
 use crate::history::EventKind;
 use crate::net::{BoxFuture, Connect, Endpoint, Listener, Network, Stream};
-use crate::process::{Launch, Unsupported};
+use crate::process::{Identity, Launch, ProcessTable, Reach, Unsupported};
 use crate::schedule::{Host, Limits, Plan, keyed};
 use crate::subject::{Gauges, HostContext, Journal, Program, Recorder, Root};
 
@@ -40,10 +40,35 @@ pub(super) fn env(host: HostIx, processes: Option<&Processes>, files: &Memory) -
     Env {
         net: Arc::new(WorldNet { host }),
         launch,
+        processes: Arc::new(Alone { host, pid: 1 }),
         files: Arc::new(files.with_clock(Arc::new(Clock(host)))),
         clock: Arc::new(Clock(host)),
         entropy: Arc::new(HostEntropy(host)),
         machine: Arc::default(),
+    }
+}
+
+/// The process table that a program sees: it has one process, the program itself. The program of a
+/// later start of the host is another process.
+struct Alone {
+    host: HostIx,
+    pid: u32,
+}
+
+impl ProcessTable for Alone {
+    fn own(&self) -> io::Result<Identity> {
+        let starts = local::with(|world| world.hosts.get(self.host).starts);
+        Ok(Identity { pid: self.pid, started: format!("start {starts}") })
+    }
+
+    fn is_alive(&self, process: &Identity) -> io::Result<bool> {
+        Ok(*process == self.own()?)
+    }
+
+    /// Fails: there is no other process, and a program of a world receives no signals.
+    fn signal(&self, process: &Identity, _: i32, _: Reach) -> io::Result<()> {
+        let is_own = self.is_alive(process)?;
+        Err(if is_own { io::ErrorKind::Unsupported } else { io::ErrorKind::NotFound }.into())
     }
 }
 
@@ -110,6 +135,7 @@ fn program_context(host: usize, context: HostContext) -> Box<CreateContext> {
         let draws = keyed::keyed(context.plan.seed, "program", &[host as u64, pid.into()]);
         let env = Env {
             launch: Arc::new(processes.clone()),
+            processes: Arc::new(Alone { host: HostIx(host), pid }),
             entropy: Arc::new(ProgramEntropy(Mutex::new(draws))),
             ..context.env.clone()
         };

@@ -14,7 +14,9 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::history::{ConnEnd, ConnIndex, Side};
-use crate::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
+use crate::net::{
+    Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream,
+};
 
 use super::conns::SharedEnd;
 use super::engine::{RawListener, RawSocket};
@@ -47,19 +49,23 @@ pub(super) struct WorldNet {
 }
 
 impl WorldNet {
-    /// Resolves an endpoint to a host of the world and an address.
+    /// Resolves an endpoint to a host of the world and an address. A world has no unix sockets.
     fn resolve(&self, to: &Endpoint) -> io::Result<(HostIx, SocketAddr)> {
+        let Address::Tcp { host: name, port } = to.address() else {
+            let why = "a world has no unix sockets";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        };
         local::with(|world| {
-            let by_name = world.hosts.named(&to.host().into());
-            let by_address = || to.host().parse().ok().and_then(|ip| world.hosts.at(ip));
-            let host = match to.host() {
+            let by_name = world.hosts.named(&name.as_str().into());
+            let by_address = || name.parse().ok().and_then(|ip| world.hosts.at(ip));
+            let host = match name.as_str() {
                 "localhost" | "127.0.0.1" | "0.0.0.0" => Some(self.host),
                 _ => by_name.or_else(by_address),
             };
             let host = host.ok_or_else(|| {
-                io::Error::new(io::ErrorKind::NotFound, format!("there is no host `{}`", to.host()))
+                io::Error::new(io::ErrorKind::NotFound, format!("there is no host `{name}`"))
             })?;
-            Ok((host, SocketAddr::new(world.hosts.get(host).ip, to.port())))
+            Ok((host, SocketAddr::new(world.hosts.get(host).ip, *port)))
         })
     }
 }
@@ -76,7 +82,7 @@ impl Connect for WorldNet {
             }
             let end = SharedEnd::new();
             let opening =
-                PendingConnect { to: (server, to.port()), label: to.label(), end: end.clone() };
+                PendingConnect { to: (server, at.port()), label: to.label(), end: end.clone() };
             let socket = local::with(|world| world.stack.connect(at));
             Connecting { host: self.host, socket: Some(socket), opening: Some(opening), end }.await
         })
@@ -168,19 +174,19 @@ impl Drop for Connecting {
 impl Network for WorldNet {
     fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
         Box::pin(async move {
-            let (host, _) = self.resolve(at)?;
+            let (host, address) = self.resolve(at)?;
             if host != self.host {
                 return Err(io::ErrorKind::AddrNotAvailable.into());
             }
             let bind = || {
                 let _on_host = OnHost::new(self.host);
-                local::with(|world| world.stack.bind(at.port()))
+                local::with(|world| world.stack.bind(address.port()))
             };
             let binding = match bind() {
                 // Linux lets a server listen again while its old connections are still closing. The
                 // stack does not.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    local::with(|world| world.forget_orphans(self.host, at.port()));
+                    local::with(|world| world.forget_orphans(self.host, address.port()));
                     // The stack removes the forgotten connections at the end of this turn.
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                     bind()?
@@ -188,8 +194,14 @@ impl Network for WorldNet {
                 bound => bound?,
             };
             local::with(|world| world.hosts.get_mut(self.host).sockets += 1);
-            let at = Endpoint::tcp(at.host(), binding.port());
-            Ok(Box::new(Listening { host: self.host, binding: Some(binding), at }) as Listener)
+            let host = at.host().map(str::to_owned).unwrap_or_else(|| address.ip().to_string());
+            let port = binding.port();
+            Ok(Box::new(Listening {
+                host: self.host,
+                binding: Some(binding),
+                at: Endpoint::tcp(host, port),
+                port,
+            }) as Listener)
         })
     }
 }
@@ -199,6 +211,8 @@ struct Listening {
     /// `None` only while it is dropped.
     binding: Option<Box<dyn RawListener>>,
     at: Endpoint,
+    /// The port of `at`.
+    port: u16,
 }
 
 impl Accept for Listening {
@@ -215,8 +229,7 @@ impl Accept for Listening {
             let host = self.host;
             let (conn, end) = local::with(|world| {
                 let from = world.hosts.at(peer.ip()).map(|client| (client, peer.port()));
-                let found =
-                    from.and_then(|from| world.conns.of_segment(from, (host, self.at.port())));
+                let found = from.and_then(|from| world.conns.of_segment(from, (host, self.port)));
                 let (conn, _) = found.expect("who connects has sent a SYN");
                 (conn, world.conns.get(conn).end(Side::Server).clone())
             });

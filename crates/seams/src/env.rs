@@ -8,9 +8,9 @@
 //! The simulated implementations belong to the world (`world` of the crate `reknit`): sockets of a
 //! simulated kernel; a wall clock that shows virtual time, starts on 1 January 2026, and jumps
 //! where a step says so; randomness from the seed, new for each start of each host; files in memory,
-//! which outlive a crash of their host; and, on servers
-//! whose plan has a table `process`, scripted processes. On all other hosts, launching a process
-//! fails. The machine is the default one: it has no variables.
+//! which outlive a crash of their host; and, on servers whose plan has a table `process`, scripted
+//! processes. On all other hosts, launching a process fails. The process table that a
+//! program sees has that program only, and starts no others. The machine is the default one: it has no variables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::files::{self, Files};
-use crate::net::{Net, Tcp};
-use crate::process::{Launch, System};
+use crate::net::{self, Net};
+use crate::process::{self, Launch, ProcessTable};
 
 /// The wall clock, for time stamps in records only. It can jump, so a deadline must never depend on
 /// it.
@@ -82,8 +82,10 @@ impl Machine {
 pub struct Env {
     /// Connections.
     pub net: Net,
-    /// Processes.
+    /// Processes that end with this program.
     pub launch: Arc<dyn Launch>,
+    /// The other processes of the machine.
+    pub processes: Arc<dyn ProcessTable>,
     /// Files.
     pub files: Arc<dyn Files>,
     /// The wall clock.
@@ -105,8 +107,9 @@ impl Env {
     /// randomness, and the machine that this program runs on.
     pub fn real() -> Self {
         Self {
-            net: Arc::new(Tcp),
-            launch: Arc::new(System),
+            net: Arc::new(net::System),
+            launch: Arc::new(process::System),
+            processes: Arc::new(process::System),
             files: Arc::new(files::System::default()),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),

@@ -36,7 +36,7 @@ async fn over_loopback() {
     assert_eq!(client.peek(name("c1")).await, Ok(7));
     client.close().await;
     let mut rest = Vec::new();
-    let mut raw = tokio::net::TcpStream::connect((at.host(), at.port())).await.unwrap();
+    let mut raw = tokio::net::TcpStream::connect(at.to_string()).await.unwrap();
     raw.write_all(b"rubbish\n").await.unwrap();
     raw.read_to_end(&mut rest).await.unwrap();
     assert_eq!(rest, b"");

@@ -56,7 +56,7 @@ async fn serve(at: SocketAddr) -> io::Result<()> {
     let (mut interrupted, mut terminated) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let listener = env.net.listen(&Endpoint::tcp(at.ip().to_string(), at.port())).await?;
-    let bound = SocketAddr::new(at.ip(), listener.endpoint().port());
+    let bound = SocketAddr::new(at.ip(), listener.endpoint().port().unwrap_or(at.port()));
     writeln!(io::stdout(), "ws://{bound}")?;
     tokio::select! {
         biased;

@@ -67,7 +67,7 @@ async fn host(tasks: &mut JoinSet<()>) -> Endpoint {
 }
 
 async fn theirs(at: &Endpoint) -> Client {
-    let stream = TcpStream::connect((at.host(), at.port())).await.unwrap();
+    let stream = TcpStream::connect(at.to_string()).await.unwrap();
     let ws = Ws::open(stream, &format!("ws://{at}/")).await.unwrap();
     Client::connect(ws, ClientConfig::default()).await.unwrap()
 }

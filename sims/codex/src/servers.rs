@@ -94,7 +94,8 @@ impl Server {
     pub async fn here(limits: ServerLimits) -> Self {
         let env = Env::real();
         let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.expect("a port");
-        let address = SocketAddr::from(([127, 0, 0, 1], listener.endpoint().port()));
+        let port = listener.endpoint().port().expect("it listens at a port");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut serving = JoinSet::new();
         serving.spawn(reknit_exec::Server::new(&env, limits).serve(listener));
         Self { address, runs: Runs::Here(serving) }

@@ -11,7 +11,7 @@ use reknit_seams::Env;
 use reknit_seams::env::{Entropy, WallClock};
 use reknit_seams::files;
 use reknit_seams::net::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
-use reknit_seams::process::Launch;
+use reknit_seams::process::{self, Launch};
 use tokio::io::{DuplexStream, duplex};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -56,6 +56,7 @@ pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
     Env {
         net: Arc::new(net),
         launch,
+        processes: Arc::new(process::Unsupported),
         files: Arc::new(files::Memory::default()),
         clock: Arc::new(Fixed),
         entropy: Arc::new(Counted::default()),

@@ -54,7 +54,7 @@ async fn count(session: &Session) -> u64 {
 async fn an_mcp_session_survives_three_resets_and_every_call_is_answered() {
     let env = Env::real();
     let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
-    let server = ([127, 0, 0, 1], listener.endpoint().port()).into();
+    let server = ([127, 0, 0, 1], listener.endpoint().port().unwrap()).into();
     let proxy = Proxy::before(server).await.unwrap();
     let mut serving = JoinSet::new();
     serving.spawn(Server::new(&env, ServerLimits::default()).serve(listener));

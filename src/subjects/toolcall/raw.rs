@@ -41,8 +41,8 @@ impl Raw {
     ) -> Result<Self, Unanswered> {
         let server = server.clone().labelled(label);
         let stream = host.env.net.connect(&server).await.map_err(Unanswered::lost)?;
-        let url = format!("ws://{}:{}/", server.host(), server.port());
-        let (socket, _) = client_async(url, stream).await.map_err(Unanswered::lost)?;
+        let (socket, _) =
+            client_async(format!("ws://{server}/"), stream).await.map_err(Unanswered::lost)?;
         Ok(Self { socket })
     }
 

@@ -8,6 +8,7 @@ mod engines;
 mod faults;
 mod hosts;
 mod mended;
+mod outside;
 mod processes;
 mod quiet;
 mod resources;

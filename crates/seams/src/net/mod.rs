@@ -1,13 +1,13 @@
 //! Connections: the replacement of `tokio::net` for product code.
 //!
 //! Product code receives a [`Network`] and asks it for a [`Stream`] ([`connect`](Connect::connect))
-//! or a [`Listener`] ([`Network::listen`]). On a real machine that is [`Tcp`]; in a world it is the
+//! or a [`Listener`] ([`Network::listen`]). On a real machine that is [`System`]; in a world it is the
 //! world's own network, which knows the host that it was made for. All layers above a byte stream
 //! (WebSocket, HTTP, lines) are the real code in both.
 //!
 //! - [`Endpoint`]: the address to connect to, or to listen at.
 //! - [`Stream`]: one connection. Implements tokio's [`AsyncRead`] and [`AsyncWrite`].
-//! - [`Tcp`]: the implementation with tokio. `memory`: a network for unit tests, behind its own
+//! - [`System`]: the implementation with tokio. `memory`: a network for unit tests, behind its own
 //!   feature.
 //!
 //! Not supported: name resolution (the network resolves the host of an endpoint), TLS, datagrams.
@@ -16,6 +16,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,27 +25,47 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 #[cfg(feature = "memory")]
 pub mod memory;
-mod tcp;
+mod system;
+#[cfg(unix)]
+mod unix;
 
-pub use tcp::Tcp;
+pub use system::System;
 
 /// A future that a seam returns: boxed, so that the seams stay object-safe and product code needs
 /// no type parameter.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The address to connect to, or to listen at: the name or address of a host with a port, and
-/// optionally the purpose of the connection.
+/// The address to connect to, or to listen at, and optionally the purpose of the connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint {
-    host: String,
-    port: u16,
+    address: Address,
     label: Option<&'static str>,
+}
+
+/// The address of an [`Endpoint`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// A TCP port of a host.
+    Tcp {
+        /// The name or address of the host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A unix socket: the path of its file, on this machine.
+    Unix(PathBuf),
 }
 
 impl Endpoint {
     /// Creates a TCP endpoint: `Endpoint::tcp("server", 80)`.
     pub fn tcp(host: impl Into<String>, port: u16) -> Self {
-        Self { host: host.into(), port, label: None }
+        Self { address: Address::Tcp { host: host.into(), port }, label: None }
+    }
+
+    /// Creates an endpoint that is a unix socket: `Endpoint::unix("/run/broker.sock")`. The system
+    /// limits the length of the path, on Linux to 107 bytes.
+    pub fn unix(path: impl Into<PathBuf>) -> Self {
+        Self { address: Address::Unix(path.into()), label: None }
     }
 
     /// Sets the purpose of connections to this endpoint, for clients that open several kinds: a
@@ -54,14 +75,33 @@ impl Endpoint {
         self
     }
 
-    /// Returns the name or address of the host.
-    pub fn host(&self) -> &str {
-        &self.host
+    /// Returns the address.
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
-    /// Returns the port.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Returns the name or address of the host; `None` for a unix socket.
+    pub fn host(&self) -> Option<&str> {
+        match &self.address {
+            Address::Tcp { host, .. } => Some(host),
+            Address::Unix(_) => None,
+        }
+    }
+
+    /// Returns the port; `None` for a unix socket.
+    pub fn port(&self) -> Option<u16> {
+        match &self.address {
+            Address::Tcp { port, .. } => Some(*port),
+            Address::Unix(_) => None,
+        }
+    }
+
+    /// Returns the path of a unix socket; `None` for TCP.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.address {
+            Address::Tcp { .. } => None,
+            Address::Unix(path) => Some(path),
+        }
     }
 
     /// Returns the purpose of connections to it, if one was set.
@@ -70,9 +110,13 @@ impl Endpoint {
     }
 }
 
+/// `host:port`, or `unix:path`.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.host, self.port)
+        match &self.address {
+            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
     }
 }
 
@@ -82,7 +126,8 @@ pub trait Connect: Send + Sync {
     ///
     /// # Errors
     /// The errors of `connect(2)`: `ConnectionRefused` without a listener, `TimedOut` without an
-    /// answer, and so on.
+    /// answer, `NotFound` without the file of a unix socket, and so on. `Unsupported` if the network
+    /// has no such addresses.
     fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>>;
 }
 
@@ -108,8 +153,13 @@ pub type Listener = Box<dyn Accept>;
 pub trait Network: Connect {
     /// Listens at `at`; port 0 selects any free port.
     ///
+    /// The file of a unix socket is created for its owner only (mode 0600). The listener removes
+    /// its own file when it is dropped. A file that is left behind by a killed program makes the
+    /// address busy; the caller knows whether that program is dead, and removes the file.
+    ///
     /// # Errors
-    /// The errors of `bind(2)`: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`.
+    /// The errors of `bind(2)`: `AddrInUse`, `AddrNotAvailable`, `PermissionDenied`. `Unsupported`
+    /// if the network has no such addresses.
     fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>>;
 }
 

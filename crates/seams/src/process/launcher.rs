@@ -11,10 +11,11 @@
 //! 2. It marks all descriptors but the standard three close-on-exec, also those that other code of
 //!    the program opened.
 //! 3. The confinement, if there is one ([`Confined`]).
-//! 4. The kernel kills the process when its parent dies. "Its parent" is the thread that started
-//!    it, so that thread must live as long as the program ([`super::system`]). A parent that died
-//!    before this step is noticed by its changed id. The kernel clears this setting when the process
-//!    executes a set-user-id program or changes its credentials.
+//! 4. Unless the process is to outlive its parent, the kernel kills it when its parent dies. "Its
+//!    parent" is the thread that started it, so that thread must live as long as the program
+//!    ([`super::system`]). A parent that died before this step is noticed by its changed id. The
+//!    kernel clears this setting when the process executes a set-user-id program or changes its
+//!    credentials.
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -29,8 +30,8 @@ use super::confine::{Confined, Mount, Mounts, Source};
 
 /// The steps of the new process before it runs the program.
 pub(super) struct Steps {
-    /// The program that starts it.
-    pub(super) parent: Pid,
+    /// The program that starts it, if the process must not outlive that program.
+    pub(super) dies_with: Option<Pid>,
     /// Whether its standard input is a terminal.
     pub(super) terminal: bool,
     #[cfg(target_os = "linux")]
@@ -102,14 +103,17 @@ impl Steps {
         if let Some(confined) = &mut self.confined {
             confined.enter()?;
         }
-        at(Step::ParentDeath, self.die_with_parent())
+        match self.dies_with {
+            Some(parent) => at(Step::ParentDeath, die_with(parent)),
+            None => Ok(()),
+        }
     }
+}
 
-    fn die_with_parent(&self) -> Result<(), Errno> {
-        #[cfg(target_os = "linux")]
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        if getppid() == Some(self.parent) { Ok(()) } else { Err(Errno::SRCH) }
-    }
+fn die_with(parent: Pid) -> Result<(), Errno> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    if getppid() == Some(parent) { Ok(()) } else { Err(Errno::SRCH) }
 }
 
 /// The first descriptor behind the standard ones.

@@ -9,6 +9,9 @@
 //! - The simulated implementation runs scripted processes whose every byte is known
 //!   (`world::process` of the crate `reknit`).
 //!
+//! A process that a [`Launch`] starts ends with its launcher. A [`ProcessTable`] starts programs that
+//! outlive it, and names processes of other programs by their [`Identity`].
+//!
 //! A [`Confinement`] limits what a command may do. On Linux, [`System`] enforces it; no other launcher
 //! does, and a launcher that cannot enforce a confinement refuses to launch.
 //!
@@ -26,6 +29,8 @@ use crate::net::BoxFuture;
 mod confine;
 mod confinement;
 #[cfg(target_os = "linux")]
+mod detached;
+#[cfg(target_os = "linux")]
 mod filter;
 #[cfg(unix)]
 #[allow(unsafe_code)] // what runs between fork and exec has no safe form
@@ -34,8 +39,13 @@ mod launcher;
 mod pipes;
 #[cfg(target_os = "linux")]
 mod placeholders;
+#[cfg(feature = "memory")]
+mod scripted;
 #[cfg(unix)]
 mod system;
+#[cfg(target_os = "linux")]
+mod system_table;
+mod table;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]
@@ -45,8 +55,11 @@ mod tests;
 #[cfg(not(unix))]
 pub use Unsupported as System;
 pub use confinement::{Confinement, FilesScope, NetworkScope, PathAccess, PathRules};
+#[cfg(feature = "memory")]
+pub use scripted::Scripted;
 #[cfg(unix)]
 pub use system::System;
+pub use table::{Detached, Identity, ProcessTable, Reach};
 
 /// The signal of Ctrl-C.
 pub const INTERRUPT: i32 = 2;
@@ -236,3 +249,8 @@ impl Launch for Unsupported {
         Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
     }
 }
+
+impl ProcessTable for Unsupported {}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+impl ProcessTable for System {}

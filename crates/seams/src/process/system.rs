@@ -52,12 +52,9 @@ pub struct System;
 impl Launch for System {
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
         Box::pin(async {
-            let (command, runtime) = (command.clone(), Handle::current());
-            let started = on_launcher_thread(move || {
-                let _runtime = runtime.enter();
-                start(&command)
-            });
-            Ok(Box::new(started.await??) as Box<dyn Child>)
+            let command = command.clone();
+            let started = on_launcher_thread(move || start(&command)).await?;
+            Ok(Box::new(started?) as Box<dyn Child>)
         })
     }
 
@@ -72,13 +69,16 @@ impl Launch for System {
 /// A start.
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Runs a start on the thread that starts all processes.
-async fn on_launcher_thread<T: Send + 'static>(
+/// Runs a start on the thread that starts all processes, in the caller's runtime.
+pub(super) async fn on_launcher_thread<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (done, started) = oneshot::channel();
-    // If the caller has gone, the drop kills the process.
-    hand_over(Box::new(move || drop(done.send(start()))))?;
+    let ((done, started), runtime) = (oneshot::channel(), Handle::current());
+    // If the caller has gone, the drop of a launcher's handle kills its process.
+    hand_over(Box::new(move || {
+        let _runtime = runtime.enter();
+        drop(done.send(start()));
+    }))?;
     started.await.map_err(|_| io::Error::other("the start of the process panicked"))
 }
 
@@ -115,21 +115,20 @@ fn start(command: &Command) -> io::Result<Launched> {
         builder.current_dir(cwd);
     }
     let somebody_ended = signal(SignalKind::child())?; // before there is anybody who could
-    if ignores_interrupts() {
-        drop(signal(SignalKind::interrupt())?); // the handler stays
-    }
+    receive_interrupts()?;
     let terminal = matches!(command.stdio, Stdio::Terminal(_));
     let streams = streams(&mut builder, command.stdio)?;
     #[allow(unused_mut)] // on other systems
     let mut confinement = Confining::of(command)?;
     let steps = Steps {
-        parent: getpid(),
+        dies_with: Some(getpid()),
         terminal,
         #[cfg(target_os = "linux")]
         confined: confinement.confined,
     };
     before_exec(&mut builder, steps);
-    let held = builder.spawn().map_err(|error| explained(program, command, error))?;
+    let held =
+        builder.spawn().map_err(|error| explained(program, command.cwd.as_deref(), error))?;
     drop(builder); // and with it, this program's copies of the ends of the process
     #[cfg(target_os = "linux")]
     if let Some(report) = confinement.namespace {
@@ -149,6 +148,14 @@ fn start(command: &Command) -> io::Result<Launched> {
         #[cfg(target_os = "linux")]
         placeholders: confinement.placeholders,
     })
+}
+
+/// Installs a handler for `SIGINT` if this program ignores it, so that started programs do not.
+pub(super) fn receive_interrupts() -> io::Result<()> {
+    if ignores_interrupts() {
+        drop(signal(SignalKind::interrupt())?); // the handler stays
+    }
+    Ok(())
 }
 
 /// Whether this program ignores `SIGINT`; `false` if the system does not show it.
@@ -227,8 +234,8 @@ impl Confining {
 }
 
 /// Adds the program and directory to an error of the system, which names neither.
-fn explained(program: &str, command: &Command, error: io::Error) -> io::Error {
-    let place = command.cwd.as_ref().map(|cwd| format!(" in `{cwd}`")).unwrap_or_default();
+pub(super) fn explained(program: &str, cwd: Option<&str>, error: io::Error) -> io::Error {
+    let place = cwd.map(|cwd| format!(" in `{cwd}`")).unwrap_or_default();
     let (step, error) = match failed_step(&error) {
         Some((step, error)) => (format!("{step}: "), error),
         None => (String::new(), error),

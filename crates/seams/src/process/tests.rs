@@ -10,6 +10,8 @@ use super::*;
 
 #[cfg(target_os = "linux")]
 mod confined;
+#[cfg(target_os = "linux")]
+mod table;
 
 /// A time limit that no test reaches, even on a slow machine.
 const NEVER: Duration = Duration::from_secs(60);

@@ -5,30 +5,47 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Accept, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream};
+use super::{Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Io, Listener, Network, Stream};
 
-/// The real network: TCP over the operating system's sockets, without Nagle's delay.
+/// The real network: the operating system's sockets. TCP is without Nagle's delay. Unix sockets need
+/// a Unix system.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tcp;
+pub struct System;
 
-fn stream(socket: TcpStream) -> io::Result<Stream> {
+pub(super) fn numbered(socket: impl Io + 'static) -> Stream {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    socket.set_nodelay(true)?;
-    Ok(Stream::new(socket, ConnId(NEXT.fetch_add(1, Ordering::Relaxed))))
+    Stream::new(socket, ConnId(NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
-impl Connect for Tcp {
+fn stream(socket: TcpStream) -> io::Result<Stream> {
+    socket.set_nodelay(true)?;
+    Ok(numbered(socket))
+}
+
+impl Connect for System {
     fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
-        Box::pin(async move { stream(TcpStream::connect((to.host(), to.port())).await?) })
+        Box::pin(async move {
+            match to.address() {
+                Address::Tcp { host, port } => {
+                    stream(TcpStream::connect((host.as_str(), *port)).await?)
+                }
+                Address::Unix(path) => unix::connect(path).await,
+            }
+        })
     }
 }
 
-impl Network for Tcp {
+impl Network for System {
     fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
         Box::pin(async move {
-            let socket = TcpListener::bind((at.host(), at.port())).await?;
-            let at = Endpoint::tcp(at.host(), socket.local_addr()?.port());
-            Ok(Box::new(Listening { socket, at }) as Listener)
+            match at.address() {
+                Address::Tcp { host, port } => {
+                    let socket = TcpListener::bind((host.as_str(), *port)).await?;
+                    let at = Endpoint::tcp(host, socket.local_addr()?.port());
+                    Ok(Box::new(Listening { socket, at }) as Listener)
+                }
+                Address::Unix(path) => unix::listen(path),
+            }
         })
     }
 }
@@ -51,6 +68,23 @@ impl Accept for Listening {
     }
 }
 
+#[cfg(unix)]
+use super::unix;
+
+/// Unix sockets on systems without them.
+#[cfg(not(unix))]
+mod unix {
+    use super::*;
+
+    pub(super) async fn connect(_: &std::path::Path) -> io::Result<Stream> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn listen(_: &std::path::Path) -> io::Result<Listener> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -62,10 +96,10 @@ mod tests {
     /// number.
     #[tokio::test]
     async fn an_echo_over_loopback() {
-        let mut listener = Tcp.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
+        let mut listener = System.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
         let at = listener.endpoint();
-        assert_ne!(at.port(), 0);
-        let (near, far) = tokio::join!(Tcp.connect(&at), listener.accept());
+        assert_ne!(at.port(), Some(0));
+        let (near, far) = tokio::join!(System.connect(&at), listener.accept());
         let (mut near, mut far) = (near.unwrap(), far.unwrap());
         assert_ne!(near.id(), far.id());
         assert_eq!((near.peer(), far.peer()), (None, Some([127, 0, 0, 1].into())));
@@ -81,6 +115,6 @@ mod tests {
         let held = TcpSocket::new_v4().unwrap();
         held.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let at = Endpoint::tcp("127.0.0.1", held.local_addr().unwrap().port());
-        assert_eq!(Tcp.connect(&at).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(System.connect(&at).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }
