@@ -217,7 +217,8 @@ impl Resolved {
         if place.is_symlink() {
             return Err(format!("`{}` is a broken symbolic link", place.display()));
         }
-        if self.rules.access(&place) == PathAccess::Write {
+        // In a file, nothing can be created.
+        if parent.is_dir() && self.rules.access(&place) == PathAccess::Write {
             self.rules.add(&place, access);
             self.missing.push(place);
         }

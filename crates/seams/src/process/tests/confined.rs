@@ -143,6 +143,21 @@ async fn a_read_only_path_in_a_writable_one_stays() {
 }
 
 #[tokio::test]
+async fn a_writable_file_has_nothing_to_protect_in_it() {
+    if !possible().await {
+        return;
+    }
+    let place = Place::new("writable-file");
+    let (file, inside) = (place.path("w/file"), place.path("w/file/.git"));
+    let rules = [("/", Read), (&*file, Write), (&*inside, Read)];
+    let script = steps(&[("file", "echo x > w/file"), ("beside", "echo x > w/beside")]);
+    let command = confined_to(sh(&script), &rules, NetworkScope::None);
+    let mut child = launch(Command { cwd: Some(place.path("")), ..command }).await;
+    assert_eq!(all(child.stdout()).await, "file\n");
+    end(&mut child).await;
+}
+
+#[tokio::test]
 async fn a_missing_protected_path_cannot_be_created() {
     if !possible().await {
         return;
