@@ -259,9 +259,6 @@ impl ConnectionTask {
         };
         let bytes = params.map_or(0, |params| params.get().len());
         self.may_wait(bytes)?;
-        if self.files.bytes() > self.shared.limits.wire.message_bytes {
-            return Err(RequestError::TooMany("bytes of requests that wait"));
-        }
         self.files.queue(id.clone(), request, bytes)?;
         Ok(RequestOutcome::Started)
     }

@@ -36,9 +36,15 @@ pub(super) fn check(restrictions: &Restrictions) -> Result<Option<Sandbox>, Requ
             return Err(RequestError::CannotEnforce(field));
         }
     }
-    let Some(sandbox) = sandbox else { return Ok(None) };
-    let sandbox = Sandbox::deserialize(sandbox);
-    sandbox.map(Some).map_err(|error| RequestError::Params(format!("sandbox: {error}")))
+    sandbox.as_ref().map(read).transpose()
+}
+
+/// Reads a sandbox.
+///
+/// # Errors
+/// [`RequestError::Params`] if it is malformed.
+pub(super) fn read(sandbox: &Value) -> Result<Sandbox, RequestError> {
+    Sandbox::deserialize(sandbox).map_err(|error| RequestError::Params(format!("sandbox: {error}")))
 }
 
 #[cfg(test)]

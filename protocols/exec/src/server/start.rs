@@ -53,8 +53,9 @@ pub(super) fn command(
         env.entry("SHELL".to_owned()).or_insert_with(|| description::shell(own).to_owned());
     }
     let around = policy::Surroundings {
-        directory: params.cwd.path(),
+        directory: Some(params.cwd.path()),
         temporary: env.get("TMPDIR").map(String::as_str),
+        command: true,
     };
     let confinement = sandbox.map(|sandbox| policy::confinement(sandbox, around)).transpose();
     let confinement = confinement.map_err(RequestError::CannotConfine)?.flatten();

@@ -2,7 +2,7 @@
 //!
 //! Servers of June 2026 take a plain path; codex exec-server 0.169.0 takes only a `file:` URI. So
 //! this type reads both, and remembers which one it was. A plain path never begins with a scheme,
-//! because it begins with `/`.
+//! because it begins with `/`. As in codex 0.169.0, a URI loses `.` and `..` before links are followed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -160,7 +160,25 @@ fn path_of(rest: &str) -> Result<String, DirectoryError> {
         return Err(DirectoryError::Escape);
     }
     let path = percent_decode_str(escaped).decode_utf8().map_err(|_| DirectoryError::NotUtf8)?;
-    Ok(if path.starts_with('/') { path.into_owned() } else { format!("/{path}") })
+    let path = if path.starts_with('/') { path.into_owned() } else { format!("/{path}") };
+    Ok(without_dots(path))
+}
+
+/// Removes `.` and `..` from an absolute path, without regard to links. A path without them stays as
+/// it is.
+fn without_dots(path: String) -> String {
+    if !path.split('/').any(|name| name == "." || name == "..") {
+        return path;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        match name {
+            "." => {}
+            ".." => drop(names.pop()),
+            name => names.push(name),
+        }
+    }
+    format!("/{}", names.join("/"))
 }
 
 /// Whether a `%` is not followed by two hexadecimal digits. The decoder would keep such a
@@ -210,6 +228,8 @@ mod tests {
             ("file:///a%20b/%C3%A9", "/a b/é"),
             ("file:///a%2520b", "/a%20b"),
             ("file:////tmp", "//tmp"),
+            ("file:///a/./b/../c", "/a/c"),
+            ("file:///a/%2e%2E/../c", "/c"),
             ("file:", "/"),
             ("file://", "/"),
             ("file:///", "/"),

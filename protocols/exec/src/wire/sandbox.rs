@@ -238,6 +238,34 @@ impl SandboxType {
     }
 }
 
+/// Policies for tests, as JSON.
+#[cfg(test)]
+pub(crate) mod samples {
+    use serde_json::{Value, json};
+
+    /// A sandbox with rules for files, and without a network.
+    pub(crate) fn restricted(entries: Value) -> Value {
+        json!({
+            "permissions": {
+                "type": "managed",
+                "file_system": { "type": "restricted", "entries": entries },
+                "network": "restricted",
+            },
+            "windowsSandboxLevel": "disabled",
+        })
+    }
+
+    /// A rule for a special path.
+    pub(crate) fn special(kind: &str, access: &str) -> Value {
+        json!({ "path": { "type": "special", "value": { "kind": kind } }, "access": access })
+    }
+
+    /// A rule for a path.
+    pub(crate) fn path(path: &str, access: &str) -> Value {
+        json!({ "path": { "type": "path", "path": path }, "access": access })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -62,8 +62,9 @@ pub(super) struct FileRequests {
     /// The running requests of the session.
     running: Arc<RunningRequests>,
     queue: VecDeque<Queued>,
-    /// How many requests were started and are not answered yet.
+    /// How many requests were started and are not answered yet, and how many bytes they hold.
     started: usize,
+    started_bytes: usize,
     sender: mpsc::Sender<Outbound>,
     answers: mpsc::Receiver<Outbound>,
     handles: Arc<Handles>,
@@ -73,8 +74,8 @@ pub(super) struct FileRequests {
 /// A message to the client.
 struct Outbound {
     text: String,
-    /// Whether it is the answer to a request.
-    answers: bool,
+    /// The number of bytes of the request that it answers.
+    answers: Option<usize>,
 }
 
 impl FileRequests {
@@ -85,6 +86,7 @@ impl FileRequests {
             running: Arc::default(),
             queue: VecDeque::new(),
             started: 0,
+            started_bytes: 0,
             sender,
             answers,
             handles: Arc::new(Handles::new(shared.limits.file_handles, &shared.file_handles)),
@@ -102,9 +104,9 @@ impl FileRequests {
         self.queue.len() + self.started
     }
 
-    /// Returns how many bytes the waiting requests hold.
+    /// Returns how many bytes the requests hold that wait or run.
     pub(super) fn bytes(&self) -> usize {
-        self.queue.iter().map(|queued| queued.bytes).sum()
+        self.queue.iter().map(|queued| queued.bytes).sum::<usize>() + self.started_bytes
     }
 
     /// Queues a request of `bytes` bytes.
@@ -157,7 +159,10 @@ impl FileRequests {
     }
 
     fn taken(&mut self, outbound: Outbound) -> String {
-        self.started -= usize::from(outbound.answers);
+        if let Some(bytes) = outbound.answers {
+            self.started -= 1;
+            self.started_bytes -= bytes;
+        }
         outbound.text
     }
 
@@ -178,11 +183,12 @@ impl FileRequests {
     }
 
     fn start(&mut self, queued: Queued) {
-        let Queued { id, request, footprint, .. } = queued;
+        let Queued { id, request, footprint, bytes } = queued;
         let sender = self.sender.clone();
         self.started += 1;
+        self.started_bytes += bytes;
         if let FileRequest::Watch(params) = request {
-            return self.watches.start(self.shared.env.files.clone(), id, params, sender);
+            return self.watches.start(self.shared.env.files.clone(), id, params, bytes, sender);
         }
         let running = self.running.begin(footprint);
         let performer = Performer::new(&self.shared, &self.handles, id.clone());
@@ -196,7 +202,7 @@ impl FileRequests {
             };
             drop((running, counted)); // it took effect, even if the client never reads the answer
             // If the connection has ended, the client learns nothing.
-            let _ = sender.send(Outbound { text, answers: true }).await;
+            let _ = sender.send(Outbound { text, answers: Some(bytes) }).await;
         });
     }
 
@@ -216,5 +222,5 @@ fn too_long(most: usize) -> RequestError {
 
 /// Renders a notification.
 fn outbound_notification(method: &str, params: &impl serde::Serialize) -> Outbound {
-    Outbound { text: notification_text(method, params), answers: false }
+    Outbound { text: notification_text(method, params), answers: None }
 }

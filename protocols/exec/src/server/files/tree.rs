@@ -290,7 +290,11 @@ pub(super) async fn resolved(files: &dyn Files, path: &Path) -> io::Result<PathB
                 let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
                 return Ok(if rest.as_os_str().is_empty() { real } else { real.join(rest) });
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) => {}
             Err(error) => return Err(error),
         }
     }

@@ -36,12 +36,13 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Answers a request for a watch, and begins the watch if that is possible.
+    /// Answers a request of `bytes` bytes for a watch, and begins the watch if that is possible.
     pub(super) fn start(
         &mut self,
         files: Arc<dyn Files>,
         id: RequestId,
         params: WatchMissingParams,
+        bytes: usize,
         sender: mpsc::Sender<Outbound>,
     ) {
         while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
@@ -56,7 +57,7 @@ impl Watches {
             };
             let text = response_text(&id, &WatchMissingResult { watching });
             // If the connection has ended, this task is about to end too.
-            let _ = sender.send(Outbound { text, answers: true }).await;
+            let _ = sender.send(Outbound { text, answers: Some(bytes) }).await;
             if let Some(watch) = watch.filter(|_| watching) {
                 while watch.holds().await {
                     sleep(PAUSE).await;

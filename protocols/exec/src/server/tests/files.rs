@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::wire::Base64;
+use crate::wire::sandbox::samples::{path, restricted, special};
 
 const NOT_FOUND: i64 = -32004;
 const INVALID: i64 = -32600;
@@ -221,12 +222,10 @@ async fn a_walk_lists_level_by_level_within_its_limits() {
 async fn a_sandbox_is_enforced_or_refused() {
     let (_server, mut peer, _) = stage().await;
     let sandbox = |entries: Value| {
-        json!({
-            "permissions": {"type": "managed", "file_system": {"type": "restricted", "entries": entries}, "network": "restricted"},
-            "cwd": at("/d"), "workspaceRoots": [at("/d")], "windowsSandboxLevel": "disabled",
-        })
+        let mut sandbox = restricted(entries);
+        (sandbox["cwd"], sandbox["workspaceRoots"]) = (json!(at("/d")), json!([at("/d")]));
+        sandbox
     };
-    let special = |kind: &str, access: &str| json!({"path": {"type": "special", "value": {"kind": kind}}, "access": access});
     let workspace = sandbox(json!([special("root", "read"), special("project_roots", "write")]));
     let write = |path: &str, sandbox: &Value| json!({"path": at(path), "dataBase64": "", "sandbox": sandbox});
     assert_eq!(peer.call("fs/writeFile", write("/d/b", &workspace)).await, Ok(json!({})));
@@ -303,14 +302,7 @@ async fn a_request_for_a_path_waits_for_earlier_blocks_of_a_handle() {
 #[tokio::test(start_paused = true)]
 async fn a_directory_that_may_not_be_removed_keeps_its_content() {
     let (_server, mut peer, _) = stage().await;
-    let rule = |path: &str, access: &str| json!({"path": {"type": "path", "path": at(path)}, "access": access});
-    let sandbox = json!({
-        "permissions": {
-            "type": "managed", "network": "restricted",
-            "file_system": {"type": "restricted", "entries": [rule("/", "read"), rule("/d", "write")]},
-        },
-        "windowsSandboxLevel": "disabled",
-    });
+    let sandbox = restricted(json!([path(&at("/"), "read"), path(&at("/d"), "write")]));
     let remove = json!({"path": at("/d"), "sandbox": sandbox});
     assert_eq!(code(&mut peer, "fs/remove", remove).await, INTERNAL);
     assert_eq!(read_file(&mut peer, "/d/a").await, "hello");

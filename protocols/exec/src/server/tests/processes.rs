@@ -1,6 +1,18 @@
 //! Tests of processes over one connection without outages.
 
 use super::*;
+use crate::wire::sandbox::samples::{restricted, special};
+
+/// Starts the process `p1`, which has no input.
+async fn without_input() -> (TestServer, Peer, Arc<FakeProcess>) {
+    let mut server = TestServer::new();
+    let (mut peer, _) = server.client().await;
+    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
+        .await
+        .unwrap();
+    let process = server.launcher.process("sh");
+    (server, peer, process)
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_process_is_followed_from_its_start_to_its_close() {
@@ -49,12 +61,7 @@ async fn a_process_is_followed_from_its_start_to_its_close() {
 
 #[tokio::test(start_paused = true)]
 async fn a_terminated_process_closes_although_its_pipe_is_held() {
-    let mut server = TestServer::new();
-    let (mut peer, _) = server.client().await;
-    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
-        .await
-        .unwrap();
-    let process = server.launcher.process("sh");
+    let (_server, mut peer, process) = without_input().await;
     let held = process.body().pipes[1].take();
     let terminated = peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
     assert_eq!(terminated, json!({"running": true}));
@@ -65,12 +72,7 @@ async fn a_terminated_process_closes_although_its_pipe_is_held() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_left_in_the_background_is_not_terminated() {
-    let mut server = TestServer::new();
-    let (mut peer, _) = server.client().await;
-    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
-        .await
-        .unwrap();
-    let process = server.launcher.process("sh");
+    let (_server, mut peer, process) = without_input().await;
     process.exits(0);
     assert_eq!(peer.line().await, "exited p1:1 0");
     let terminated = peer.call("process/terminate", json!({"processId": "p1"})).await.unwrap();
@@ -81,12 +83,7 @@ async fn what_is_left_in_the_background_is_not_terminated() {
 
 #[tokio::test(start_paused = true)]
 async fn the_exit_follows_the_output_in_the_pipes() {
-    let mut server = TestServer::new();
-    let (mut peer, _) = server.client().await;
-    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
-        .await
-        .unwrap();
-    let process = server.launcher.process("sh");
+    let (_server, mut peer, process) = without_input().await;
     process.exits(3); // before the server runs again
     process.prints("out").await;
     process.with_pipe(2, b"err").await;
@@ -98,12 +95,7 @@ async fn the_exit_follows_the_output_in_the_pipes() {
 /// A background process that prints for ever does not delay the exit.
 #[tokio::test(start_paused = true)]
 async fn a_flood_does_not_delay_the_exit() {
-    let mut server = TestServer::new();
-    let (mut peer, _) = server.client().await;
-    peer.call("process/start", json!({"processId": "p1", "argv": ["sh"], "cwd": "/"}))
-        .await
-        .unwrap();
-    let process = server.launcher.process("sh");
+    let (_server, mut peer, process) = without_input().await;
     process.floods();
     process.exits(3);
     let mut bytes = 0;
@@ -484,15 +476,13 @@ async fn a_policy_chooses_among_the_variables_of_the_server() {
 async fn a_command_is_never_run_without_the_sandbox_that_was_requested() {
     let mut server = TestServer::new();
     let (mut peer, _) = server.client().await;
-    let with = |permissions: Value| {
+    let with = |sandbox: Value| {
         let mut asked = start("p1", "sh");
-        asked["sandbox"] = json!({"permissions": permissions, "cwd": "file:///tmp", "windowsSandboxLevel": "disabled"});
+        asked["sandbox"] = sandbox;
         asked
     };
-    let entry = json!({"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"});
-    let files = json!({"type": "restricted", "entries": [entry]});
-    let read_only = json!({"type": "managed", "file_system": files, "network": "restricted"});
-    let (code, text) = peer.call("process/start", with(read_only)).await.unwrap_err();
+    let mut sandbox = restricted(json!([special("root", "read")]));
+    let (code, text) = peer.call("process/start", with(sandbox.clone())).await.unwrap_err();
     let refused = "this server cannot enforce `sandbox`, so the process was not started: commands cannot be confined on this machine";
     assert_eq!((code, text.as_str()), (-32602, refused));
     let twice =
@@ -501,6 +491,7 @@ async fn a_command_is_never_run_without_the_sandbox_that_was_requested() {
     assert_eq!(peer.answer(-1).await.unwrap_err().0, -32600, "a repeated key is malformed");
     assert!(server.launcher.launched.lock().unwrap().is_empty());
 
-    let started = peer.call("process/start", with(json!({"type": "disabled"}))).await.unwrap();
+    sandbox["permissions"] = json!({"type": "disabled"});
+    let started = peer.call("process/start", with(sandbox)).await.unwrap();
     assert_eq!(started, json!({"processId": "p1", "sandboxType": "linuxSeccomp"}));
 }

@@ -2,6 +2,7 @@
 //! show.
 
 use super::*;
+use crate::wire::sandbox::samples::{restricted, special};
 
 /// Starts a server on loopback; returns its endpoint.
 pub(super) async fn serve() -> (Env, Endpoint, ServerResources, JoinHandle<()>) {
@@ -116,16 +117,10 @@ async fn a_process_in_the_background_outlives_its_command() {
 
 /// Starts a script in a sandbox that can read everything, and write to this directory.
 fn sandboxed(script: &str, directory: &std::path::Path) -> Value {
-    let special = json!({"path": {"type": "special", "value": {"kind": "root"}}, "access": "read"});
-    let own =
-        json!({"path": {"type": "special", "value": {"kind": "project_roots"}}, "access": "write"});
-    let files = json!({"type": "restricted", "entries": [special, own]});
+    let rules = json!([special("root", "read"), special("project_roots", "write")]);
     let mut asked = shell("p1", script);
-    asked["sandbox"] = json!({
-        "permissions": {"type": "managed", "file_system": files, "network": "restricted"},
-        "workspaceRoots": [format!("file://{}", directory.display())],
-        "windowsSandboxLevel": "disabled",
-    });
+    asked["sandbox"] = restricted(rules);
+    asked["sandbox"]["workspaceRoots"] = json!([format!("file://{}", directory.display())]);
     asked["cwd"] = json!(directory);
     asked
 }

@@ -2,6 +2,7 @@
 
 use super::real::{connect, serve};
 use super::*;
+use crate::wire::sandbox::samples::restricted;
 
 #[tokio::test]
 async fn real_files_never_block_the_connection() {
@@ -103,10 +104,7 @@ async fn a_client_uses_files() {
     files.remove(path("d"), true, false).await.unwrap();
     let gone = files.remove(path("d"), true, false).await;
     assert!(matches!(gone, Err(Failure::Refused { code: -32004, .. })), "{gone:?}");
-    let nothing = json!({
-        "permissions": {"type": "managed", "file_system": {"type": "restricted", "entries": []}, "network": "enabled"},
-        "windowsSandboxLevel": "disabled",
-    });
+    let nothing = restricted(json!([]));
     let refused = files.restricted(nothing).read_file(path("new")).await;
     assert!(matches!(refused, Err(Failure::Refused { code: -32600, .. })), "{refused:?}");
 }
