@@ -34,8 +34,8 @@ pub struct Heard {
     pub asked: BTreeSet<String>,
     /// The answers to each id.
     pub answers: BTreeMap<String, Vec<Value>>,
-    /// The request that started each process.
-    starts: BTreeMap<String, String>,
+    /// The requests that start each process.
+    starts: BTreeMap<String, Vec<String>>,
     /// The events of each process.
     processes: BTreeMap<String, Vec<Value>>,
     /// The processes whose events are compared.
@@ -74,14 +74,17 @@ impl Heard {
     pub fn starts(&mut self, params: &str, request: &str) {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         if let Some(process) = params["processId"].as_str() {
-            self.starts.insert(process.to_owned(), request.to_owned());
+            self.starts.entry(process.to_owned()).or_default().push(request.to_owned());
         }
     }
 
-    /// Whether a process has no events, because its start was refused.
+    /// Whether a process has no events, because each of its starts was refused.
     pub fn is_refused(&self, process: &str) -> bool {
-        let answers = self.starts.get(process).and_then(|request| self.answers.get(request));
-        answers.is_some_and(|answers| answers.iter().all(|answer| answer.get("error").is_some()))
+        let is_refused = |request: &String| {
+            let answers = self.answers.get(request).into_iter().flatten();
+            answers.into_iter().any(|answer| answer.get("error").is_some())
+        };
+        self.starts.get(process).is_some_and(|starts| starts.iter().all(is_refused))
     }
 
     /// Whether an event was received.
