@@ -8,12 +8,13 @@
 //! - [`wire`]: the methods, notifications and types of the app-server. [`limits`]: every size and
 //!   deadline.
 //! - [`upstream`]: the client end of a connection to an app-server, or to a broker.
-//! - [`capture`]: one turn, from the start request to its verdict. [`command`]: the commands of a user,
-//!   as requests.
+//! - [`client`]: runs a command on a server. [`command`]: the commands of a user, as requests.
+//!   [`capture`]: one turn, from the start request to its verdict.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
 pub mod capture;
+pub mod client;
 pub mod command;
 pub mod limits;
 pub mod upstream;

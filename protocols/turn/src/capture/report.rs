@@ -72,7 +72,9 @@ impl Report {
                 "The turn completed without an answer.".to_owned()
             }
             Verdict::Completed(_) => "The turn completed.".to_owned(),
-            Verdict::Failed(failure) => format!("Failed: {failure}."),
+            Verdict::Failed(failure) => {
+                format!("Failed: {}.", failure.to_string().trim_end_matches('.'))
+            }
             Verdict::Interrupted(Interruption::Cancelled) => "The turn is cancelled.".to_owned(),
             Verdict::Interrupted(Interruption::CancelledUnconfirmed) => {
                 "The turn is cancelled, but the app-server did not confirm it.".to_owned()
@@ -95,7 +97,10 @@ impl fmt::Display for Report {
         } else if let Some(last) = &self.last_message {
             writeln!(f, "The last message of the agent:\n{}", last.trim_end())?;
         }
-        if let Some(error) = self.error.as_ref().filter(|_| !is_complete) {
+        if let Some(error) = &self.error
+            && !is_complete
+            && !self.summary().contains(error.as_str())
+        {
             writeln!(f, "The last error of the app-server: {error}")?;
         }
         if !self.files.is_empty() {

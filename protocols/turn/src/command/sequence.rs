@@ -152,6 +152,11 @@ impl StartSequence {
         Self { command, settings, step: Step::Thread }
     }
 
+    /// Returns the command.
+    pub fn command(&self) -> &Command {
+        &self.command
+    }
+
     /// Returns the next step. It stays the same until its answer is handed in.
     pub fn next(&self) -> Next {
         match &self.step {

@@ -90,6 +90,14 @@ fn the_report_shows_changes_commands_and_the_failure() {
 }
 
 #[test]
+fn the_report_shows_an_error_once() {
+    let mut test = CaptureTest::running();
+    test.error("no quota.", false);
+    test.turn_completed("t", "u", "u", "failed");
+    assert_eq!(test.report().to_string(), "Failed: the turn failed: no quota.\n");
+}
+
+#[test]
 fn the_log_follows_the_turn() {
     let mut test = CaptureTest::running();
     test.item_started("t", "u", &command("c"));
