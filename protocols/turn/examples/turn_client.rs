@@ -19,7 +19,7 @@ use reknit_seams::Env;
 use reknit_seams::process::Command as Program;
 use reknit_turn::capture::{Progress, Report};
 use reknit_turn::client::{initialize, run};
-use reknit_turn::command::{Command, Settings, StartSequence, TaskThread};
+use reknit_turn::command::{Command, NotStarted, Settings, StartSequence, TaskThread};
 use reknit_turn::limits::{ConnectionLimits, TurnLimits};
 use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, Delivery, ReviewTarget};
@@ -34,10 +34,7 @@ const NAME: &str = "turn_client";
 async fn main() {
     let status = match arguments(std::env::args().skip(1)) {
         Some(command) => match serve(command).await {
-            Ok(report) => {
-                print!("{report}");
-                report.exit_status()
-            }
+            Ok(status) => status,
             Err(error) => {
                 eprintln!("{NAME}: {error}");
                 1
@@ -66,7 +63,8 @@ fn arguments(mut arguments: impl Iterator<Item = String>) -> Option<Command> {
     arguments.next().is_none().then_some(command)
 }
 
-async fn serve(command: Command) -> Result<Report, Box<dyn Error>> {
+/// Runs the command. Returns the exit status.
+async fn serve(command: Command) -> Result<i32, Box<dyn Error>> {
     let env = Env::real();
     let folder = std::env::current_dir()?.to_string_lossy().into_owned();
     let program = std::env::var("TURN_APP_SERVER").unwrap_or_else(|_| "codex".into());
@@ -90,7 +88,21 @@ async fn serve(command: Command) -> Result<Report, Box<dyn Error>> {
     let limits = TurnLimits::default();
     let result = run(&mut upstream, &mut sequence, limits, &mut cancelled, &mut show).await;
     upstream.finish().await;
-    Ok(result?)
+    Ok(finish(result))
+}
+
+/// Prints the result. Returns the exit status.
+fn finish(result: Result<Report, NotStarted>) -> i32 {
+    match result {
+        Ok(report) => {
+            print!("{report}");
+            report.exit_status()
+        }
+        Err(why) => {
+            eprintln!("{NAME}: {why}");
+            why.exit_status()
+        }
+    }
 }
 
 fn show(progress: Progress) {

@@ -32,11 +32,12 @@ pub async fn initialize(
     Ok(serde_json::from_str(answer.get()).unwrap_or_default())
 }
 
-/// Runs a command until its turn has a verdict, and the server has heard of an interrupt. `news` gets
+/// Runs a command until its turn has a verdict, and the server has answered an interrupt. `news` gets
 /// the progress. The turn is cancelled when `cancel` becomes true; dropping its sender does not cancel.
 ///
 /// # Errors
-/// [`NotStarted`], if the server refused the turn or its thread.
+/// [`NotStarted`], if the server refused the turn or its thread, or if the user cancelled the command
+/// before the turn.
 pub async fn run(
     upstream: &mut Upstream,
     sequence: &mut StartSequence,
@@ -45,6 +46,9 @@ pub async fn run(
     news: &mut dyn FnMut(Progress),
 ) -> Result<Report, NotStarted> {
     loop {
+        if *cancel.borrow() {
+            sequence.cancel();
+        }
         match sequence.next() {
             Next::Request(Request { method, params }) => {
                 let answer = upstream.call(method, Some(params)).await;

@@ -185,3 +185,19 @@ async fn a_busy_server_starts_no_turn() {
     let why = result.await.unwrap_err();
     assert_eq!((why.fallback, why.left_behind), (Fallback::OtherServer, None));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_is_cancelled_before_its_turn_starts_none() {
+    let result = against(|mut server, cancel| async move {
+        let (id, _) = server.expect("thread/start").await;
+        cancel.send_replace(true);
+        server.write(json!({ "id": id, "result": { "thread": { "id": "t" } } })).await;
+        server.answer("thread/delete", json!({})).await;
+        server
+    });
+    let why = result.await.unwrap_err();
+    assert_eq!(
+        (why.refusal, why.fallback, why.left_behind),
+        (Refusal::Cancelled, Fallback::Never, None)
+    );
+}

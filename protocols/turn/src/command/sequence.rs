@@ -68,6 +68,9 @@ pub enum Refusal {
     /// It was not sent: there is no connection.
     #[error("{0}")]
     NotSent(String),
+    /// It was not sent: the user cancelled the command.
+    #[error("the user cancelled it")]
+    Cancelled,
 }
 
 impl From<RequestFailure> for Refusal {
@@ -128,6 +131,14 @@ pub struct NotStarted {
     pub fallback: Fallback,
     /// A thread that the sequence started and has not removed.
     pub left_behind: Option<String>,
+}
+
+impl NotStarted {
+    /// Returns the exit status of the program that ran the command: 130 if the user cancelled it,
+    /// otherwise 1.
+    pub fn exit_status(&self) -> i32 {
+        if self.refusal == Refusal::Cancelled { 130 } else { 1 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -192,7 +203,8 @@ impl StartSequence {
                 not_started(refusal, fallback, None)
             }
             (Step::Remove { thread, refusal }, Err(why)) => {
-                let fallback = if is_busy(&why) { Fallback::SameServer } else { Fallback::Never };
+                let may_wait = is_busy(&why) && refusal != Refusal::Cancelled;
+                let fallback = if may_wait { Fallback::SameServer } else { Fallback::Never };
                 not_started(refusal, fallback, Some(thread))
             }
             (step @ (Step::Turn { .. } | Step::NotStarted(_)), _) => step,
@@ -218,8 +230,12 @@ impl StartSequence {
                 not_started(refusal, Fallback::OtherServer, new)
             }
             (Refusal::Unknown(_), new) => not_started(refusal, Fallback::Never, new),
-            (Refusal::NotSent(_), None) => not_started(refusal, Fallback::OtherServer, None),
-            (Refusal::NotSent(_), new) => not_started(refusal, Fallback::Never, new),
+            (Refusal::NotSent(_) | Refusal::Cancelled, None) => {
+                not_started(refusal, Fallback::OtherServer, None)
+            }
+            (Refusal::NotSent(_) | Refusal::Cancelled, new) => {
+                not_started(refusal, Fallback::Never, new)
+            }
         };
     }
 
@@ -241,6 +257,24 @@ impl StartSequence {
         {
             self.step = Step::Remove { thread: thread.clone(), refusal: refusal.clone() };
         }
+    }
+
+    /// The user cancelled the command: starts no turn, and removes a new thread. A turn that has started
+    /// is the matter of its capture.
+    pub fn cancel(&mut self) {
+        let new =
+            |thread: &String| Some(thread.clone()).filter(|_| self.command.resumed().is_none());
+        let thread = match &self.step {
+            Step::Thread => None,
+            Step::Name { thread } | Step::Turn { thread } => new(thread),
+            Step::NotStarted(why) if why.refusal != Refusal::Cancelled => why.left_behind.clone(),
+            Step::Remove { thread, .. } => Some(thread.clone()),
+            Step::NotStarted(_) => return,
+        };
+        self.step = match thread {
+            Some(thread) => Step::Remove { thread, refusal: Refusal::Cancelled },
+            None => not_started(Refusal::Cancelled, Fallback::Never, None),
+        };
     }
 
     fn thread_request(&self) -> Request {
@@ -281,7 +315,7 @@ impl StartSequence {
             Refusal::NotSent(_) => Fallback::OtherServer,
             Refusal::Error { .. } if is_busy(refusal) => Fallback::OtherServer,
             Refusal::Unknown(_) if self.command.resumed().is_some() => Fallback::OtherServer,
-            Refusal::Error { .. } | Refusal::Unknown(_) => Fallback::Never,
+            Refusal::Error { .. } | Refusal::Unknown(_) | Refusal::Cancelled => Fallback::Never,
         }
     }
 }

@@ -250,6 +250,37 @@ fn a_turn_that_was_not_sent_moves_only_with_an_old_thread() {
 }
 
 #[test]
+fn a_cancelled_command_starts_no_turn_and_leaves_no_thread() {
+    let mut before = sequence(task());
+    before.cancel();
+    assert_eq!(fallback(&before), (Fallback::Never, None));
+    let mut old = at_the_turn(resumed());
+    old.cancel();
+    assert_eq!(fallback(&old), (Fallback::Never, None));
+    for is_refused in [true, false] {
+        let mut new = at_the_turn(task());
+        if is_refused {
+            new.turn_refused(busy());
+        }
+        new.cancel();
+        assert_eq!(request(&new).0, "thread/delete");
+        answer(&mut new, &json!({}));
+        new.cancel();
+        assert_eq!(fallback(&new), (Fallback::Never, None));
+        assert!(matches!(new.next(), Next::NotStarted(why) if why.exit_status() == 130));
+    }
+}
+
+#[test]
+fn a_cancelled_command_does_not_wait_to_remove_its_thread() {
+    let mut sequence = at_the_turn(task());
+    sequence.cancel();
+    sequence.answered(Err(busy()));
+    sequence.cancel();
+    assert_eq!(fallback(&sequence), (Fallback::Never, Some("t".into())));
+}
+
+#[test]
 fn each_defect_changes_the_fallback() {
     for (defect, refusal) in
         [("RunsAgainBesideItsThread", busy()), ("RunsAgainAfterALostStart", lost())]
