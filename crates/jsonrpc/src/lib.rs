@@ -34,6 +34,7 @@ pub use lines::{LineError, LineEvent, LineLimits, Lines};
 pub use link::{Link, LinkError, LinkEvent, NoWebSocket};
 pub use message::{
     ErrorBody, Malformed, Message, RequestId, notification_text, read, response_text,
+    unreadable_text,
 };
 
 /// The example of the README, compiled with the examples of the docs.

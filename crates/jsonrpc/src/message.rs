@@ -247,6 +247,18 @@ pub fn notification_text(method: &str, params: &impl Serialize) -> String {
     Outgoing { method: Some(method), params: Some(params), ..Outgoing::EMPTY }.written(0)
 }
 
+/// Encodes the refusal of a message whose id could not be read: its id is `null`. JSON-RPC requires
+/// this form. [`Message::parse`] does not accept it, because it answers no request.
+pub fn unreadable_text(code: i64, message: impl Into<String>) -> String {
+    #[derive(Serialize)]
+    struct Unreadable {
+        id: (),
+        error: ErrorBody,
+    }
+    let error = ErrorBody { code, message: message.into(), data: None };
+    serde_json::to_string(&Unreadable { id: (), error }).expect("what is sent is plain data")
+}
+
 fn raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).expect("what is sent is plain data")
 }
@@ -338,6 +350,12 @@ mod tests {
             notification_text("m", &carried),
             Message::notification("m", &carried).to_text()
         );
+    }
+
+    #[test]
+    fn the_refusal_of_an_unreadable_message_has_no_id() {
+        let text = r#"{"id":null,"error":{"code":-32700,"message":"no"}}"#;
+        assert_eq!(unreadable_text(-32700, "no"), text);
     }
 
     #[test]

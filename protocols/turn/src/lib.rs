@@ -7,12 +7,14 @@
 //!
 //! - [`wire`]: the methods, notifications and types of the app-server. [`limits`]: every size and
 //!   deadline.
-//! - [`upstream`]: the client end of a connection to an app-server, or to a broker.
+//! - [`upstream`]: the client end of a connection to an app-server, or to a broker. [`broker`]: one
+//!   app-server for several clients.
 //! - [`client`]: runs a command on a server. [`command`]: the commands of a user, as requests.
 //!   [`capture`]: one turn, from the start request to its verdict.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
+pub mod broker;
 pub mod capture;
 pub mod client;
 pub mod command;

@@ -85,3 +85,48 @@ impl Default for ConnectionLimits {
         }
     }
 }
+
+/// The limits of a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BrokerLimits {
+    /// How many clients may be connected. More wait until one leaves.
+    pub clients: usize,
+    /// How many requests of one client may wait for answers.
+    pub requests: usize,
+    /// How many threads the broker remembers, with their owners.
+    pub threads: usize,
+    /// How long a client that has started a thread may take to start a turn on it, while no other
+    /// client is admitted.
+    pub reserve: Duration,
+    /// How long a client may own one turn. Then the broker interrupts the turn and admits other
+    /// clients.
+    pub turn: Duration,
+    /// How long an interrupted turn may take to end. Then the broker forgets it.
+    pub settle: Duration,
+    /// How long the broker waits before it repeats an interrupt that was refused.
+    pub retry: Duration,
+    /// How long running turns may take to end when the broker shuts down.
+    pub shutdown: Duration,
+    /// How long a client may take to read its last messages and to close its end.
+    pub linger: Duration,
+    /// The limits of the connections to the app-server and to the clients.
+    pub connection: ConnectionLimits,
+}
+
+/// A turn may take a minute more than a client waits for it.
+impl Default for BrokerLimits {
+    fn default() -> Self {
+        Self {
+            clients: 256,
+            requests: 64,
+            threads: 4096,
+            reserve: Duration::from_secs(10),
+            turn: TurnLimits::default().absolute + Duration::from_secs(60),
+            settle: Duration::from_secs(30),
+            retry: Duration::from_secs(1),
+            shutdown: Duration::from_secs(5),
+            linger: Duration::from_secs(1),
+            connection: ConnectionLimits::default(),
+        }
+    }
+}

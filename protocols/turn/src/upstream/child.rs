@@ -33,14 +33,14 @@ impl ChildProcess {
         std::future::poll_fn(|cx| {
             let _ = tail.poll_read(stderr, cx);
             let exit = ready!(wait.as_mut().poll(cx));
-            // What the process wrote before its exit is there now.
+            // Now the pipe contains everything that the process wrote before its exit.
             let _ = tail.poll_read(stderr, cx);
             Poll::Ready(exit.ok())
         })
         .await
     }
 
-    /// Sends a signal; a process that is gone needs none.
+    /// Sends a signal, if the process has not ended.
     pub(super) fn signal(&mut self, number: i32) {
         match self.child.signal(number) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -8,7 +8,7 @@
 //! ([`Upstream::next`]), in the order of the lines. So a notification never overtakes the answer
 //! that was sent before it, and the end comes last. A request of the app-server is refused with
 //! -32601. A line that cannot be read ends the connection: the protocol has no way to find the next
-//! message. Whatever the reason, the process of the app-server ends with its connection.
+//! message. The process of the app-server always ends with its connection.
 
 use std::collections::VecDeque;
 use std::future::{pending, poll_fn};
@@ -191,7 +191,7 @@ impl Upstream {
         let Self { core, lines, child, .. } = self;
         let (reads, due) = (core.reads(), core.due());
         // A process that has ended wrote its last lines before: they can be read without waiting.
-        // What comes later is from other processes that hold its output.
+        // Later lines come from other processes that hold its output.
         let (has_ended, drains) = (core.has_ended(), child.is_some() && core.has_ended());
         let next = poll_fn(|cx| match lines.poll_next(cx) {
             _ if !reads => Poll::Pending, // only written

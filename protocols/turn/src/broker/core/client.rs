@@ -1,0 +1,81 @@
+//! One client of the broker: its requests, and its outbox.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use reknit_jsonrpc::RequestId;
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::outside::CutReason;
+
+/// A request of a client.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub id: RequestId,
+    pub method: String,
+    pub params: Option<Box<RawValue>>,
+}
+
+impl Asked {
+    /// Returns the size of its content in bytes.
+    pub fn weight(&self) -> usize {
+        self.method.len() + self.params.as_ref().map_or(0, |params| params.get().len())
+    }
+}
+
+/// A connected client.
+pub(super) struct Client {
+    /// Wakes the task of its connection.
+    pub wake: Arc<Notify>,
+    outbox: VecDeque<String>,
+    outbox_bytes: usize,
+    /// Requests that wait until the app-server is initialized.
+    pub early: Vec<Asked>,
+    /// Until when the client is admitted before others, because it has started a thread.
+    pub reserved: Option<Instant>,
+    /// Why the broker closes the connection. Nothing new is sent any more.
+    pub cut: Option<CutReason>,
+}
+
+impl Client {
+    pub fn new(wake: Arc<Notify>) -> Self {
+        let (outbox, early) = (VecDeque::new(), Vec::new());
+        Self { wake, outbox, outbox_bytes: 0, early, reserved: None, cut: None }
+    }
+
+    /// Appends a message; returns whether the outbox is within its limit of `most` bytes.
+    pub fn push(&mut self, text: String, most: usize) -> bool {
+        if self.cut.is_some() {
+            return true;
+        }
+        self.outbox_bytes += text.len();
+        self.outbox.push_back(text);
+        self.wake.notify_one();
+        self.outbox_bytes <= most
+    }
+
+    pub fn pull(&mut self) -> Option<String> {
+        let text = self.outbox.pop_front()?;
+        self.outbox_bytes -= text.len();
+        Some(text)
+    }
+
+    /// Ends the connection. A slow client does not get the rest of its messages.
+    pub fn cut(&mut self, reason: CutReason) {
+        if reason == CutReason::Slow {
+            self.outbox.clear();
+            self.outbox_bytes = 0;
+        }
+        self.cut.get_or_insert(reason);
+        self.early.clear();
+        self.reserved = None;
+        self.wake.notify_one();
+    }
+
+    /// Returns why the connection ends, once its last message was pulled.
+    pub fn over(&self) -> Option<CutReason> {
+        self.cut.filter(|_| self.outbox.is_empty())
+    }
+}

@@ -1,0 +1,315 @@
+//! Requests of clients: admission, and their answers.
+//!
+//! One client at a time has live work: a request without an answer, a turn, or a thread that it has
+//! just started. Requests of other clients are refused as busy, except `turn/interrupt`, which always
+//! passes. The work of a client that has disconnected is not live: the broker interrupts it.
+
+use reknit_jsonrpc::{
+    ErrorBody, LineEvent, Message, RequestId, read, response_text, unreadable_text,
+};
+use reknit_seams::{defect, milestone};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::BrokerCore;
+use super::client::Asked;
+use super::forwarded::{Forwarded, Held, Purpose};
+use super::outside::{BrokerEffect, ClientId, CutReason, Ticket};
+use super::stage::Stage;
+use super::threads::ThreadOwner;
+use crate::wire::{LONGEST_ID, Scope, ThreadAnswer, code, method};
+
+impl BrokerCore {
+    pub(super) fn handle_line(&mut self, client: ClientId, line: LineEvent, now: Instant) {
+        match line {
+            LineEvent::Message(Message::Request { id, method, params }) => {
+                self.on_request(client, Asked { id, method, params }, now);
+            }
+            // Clients have nothing to notify, and are never asked.
+            LineEvent::Message(_) | LineEvent::Room => {}
+            LineEvent::Malformed(malformed) => {
+                self.tell(client, unreadable_text(code::PARSE, malformed.to_string()), now);
+            }
+            LineEvent::TooLong => {
+                let why =
+                    format!("the line is longer than {} bytes", self.limits.connection.line_bytes);
+                self.tell(client, unreadable_text(code::PARSE, why), now);
+                self.cut(client, CutReason::TooLong, now);
+            }
+        }
+    }
+
+    pub(super) fn on_request(&mut self, client: ClientId, asked: Asked, now: Instant) {
+        // The bug: a chunk that arrives while a request is handled moves the shared line buffer.
+        if defect!(SharedLineBuffer) && self.waiting(client) > 0 {
+            self.tell(client, unreadable_text(code::PARSE, "malformed message"), now);
+            return;
+        }
+        match (&self.stage, asked.method.as_str()) {
+            (_, method::BROKER_SHUTDOWN) => {
+                self.tell(client, response_text(&asked.id, &serde_json::Map::new()), now);
+                self.shutdown(now);
+            }
+            (stage, _) if stage.is_ending() => self.tell(client, Self::ending(asked.id), now),
+            // The bug: a probe is answered although the app-server is not there.
+            (Stage::Starting, method::INITIALIZE) if defect!(AnswersWithoutTheAppServer) => {
+                self.tell(client, response_text(&asked.id, &serde_json::Map::new()), now);
+            }
+            (Stage::Starting, _) if !self.has_room(client, &asked) => {
+                self.refuse_flood(client, asked.id, now);
+            }
+            (Stage::Starting, _) => {
+                if let Some(client) = self.clients.get_mut(&client) {
+                    client.early.push(asked);
+                }
+            }
+            (Stage::Serving { hello }, method::INITIALIZE) => {
+                let hello = response_text(&asked.id, hello);
+                self.tell(client, hello, now);
+            }
+            _ => self.admit(client, asked, now),
+        }
+    }
+
+    /// Forwards a request, or refuses it.
+    fn admit(&mut self, client: ClientId, asked: Asked, now: Instant) {
+        if !self.has_room(client, &asked) {
+            return self.refuse_flood(client, asked.id, now);
+        }
+        // The bug: an interrupt needs a free slot, too.
+        let passes = asked.method == method::TURN_INTERRUPT && !defect!(InterruptIsBusy);
+        if !passes && self.holder().is_some_and(|holder| holder != client) {
+            milestone!("turn.broker.busy", conn = client.0);
+            let why = "the broker works for another client";
+            return self.tell(client, Self::refusal(asked.id, code::BUSY, why), now);
+        }
+        let thread = reknit_jsonrpc::read::<Scope>(asked.params.as_deref())
+            .ok()
+            .and_then(|scope| scope.thread_id)
+            .filter(|thread| !thread.is_empty() && thread.len() <= LONGEST_ID);
+        match thread {
+            Some(thread) if method::starts_a_turn(&asked.method) => {
+                if let Some(client) = self.clients.get_mut(&client) {
+                    client.reserved = None;
+                }
+                if self.turns.values().any(|turn| turn.winds_down() && turn.thread == thread) {
+                    self.held.push_back(Held { client, asked, thread });
+                } else {
+                    self.start(client, asked, thread, now);
+                }
+            }
+            _ => {
+                let purpose = match asked.method.as_str() {
+                    method::TURN_INTERRUPT => Purpose::Interrupt,
+                    method::THREAD_START | method::THREAD_RESUME => Purpose::Thread,
+                    _ => Purpose::Other,
+                };
+                self.forward(client, asked, purpose);
+            }
+        }
+    }
+
+    /// Forwards a request that starts a turn.
+    fn start(&mut self, client: ClientId, asked: Asked, thread: String, now: Instant) {
+        self.threads.set(&thread, ThreadOwner::Client(client));
+        let token = self.add_turn(client, thread, now);
+        milestone!("turn.broker.start", conn = client.0);
+        self.forward(client, asked, Purpose::Start(token));
+    }
+
+    /// Forwards the starts whose thread is free.
+    pub(super) fn release_held(&mut self, now: Instant) {
+        while let Some(held) = self.held.front() {
+            if self.turns.values().any(|turn| turn.winds_down() && turn.thread == held.thread) {
+                return;
+            }
+            let Some(Held { client, asked, thread }) = self.held.pop_front() else { return };
+            self.start(client, asked, thread, now);
+        }
+    }
+
+    fn forward(&mut self, client: ClientId, asked: Asked, purpose: Purpose) {
+        let (id, weight) = (asked.id.clone(), asked.weight());
+        let forwarded = Forwarded::Client { client: Some(client), id, purpose, weight };
+        self.send(asked.method, asked.params, forwarded);
+        self.slot = Some(client);
+    }
+
+    /// Sends a request to the app-server.
+    pub(super) fn send(
+        &mut self,
+        method: String,
+        params: Option<Box<RawValue>>,
+        forwarded: Forwarded,
+    ) {
+        let ticket = Ticket(self.number());
+        self.forwarded.insert(ticket, forwarded);
+        self.effects.push_back(BrokerEffect::Request { ticket, method, params });
+    }
+
+    /// Returns the client that has live work, if any.
+    pub(super) fn holder(&self) -> Option<ClientId> {
+        let asks = self.forwarded.values().find_map(|forwarded| match forwarded {
+            Forwarded::Client { purpose: Purpose::Interrupt, .. } => None,
+            Forwarded::Client { client, .. } => *client,
+            _ => None,
+        });
+        // The bug: one slot for the requests of a client, free after the first answer.
+        let asks = if defect!(RequestsAreNotCounted) { self.slot } else { asks };
+        let waits = self.held.front().map(|held| held.client);
+        let owns = self.turns.values().filter(|turn| turn.is_live()).find_map(|turn| turn.client);
+        let reserves = self.clients.iter().find(|(_, client)| client.reserved.is_some());
+        asks.or(waits).or(owns).or(reserves.map(|(client, _)| *client))
+    }
+
+    /// Returns how many requests of a client wait for answers.
+    fn waiting(&self, client: ClientId) -> usize {
+        let forwarded = self.forwarded.values().filter(
+            |forwarded| matches!(forwarded, Forwarded::Client { client: Some(other), .. } if *other == client),
+        );
+        let held = self.held.iter().filter(|held| held.client == client);
+        let early = self.clients.get(&client).map_or(0, |client| client.early.len());
+        forwarded.count() + held.count() + early
+    }
+
+    /// Whether another request fits: in number for its client, and in bytes for all of them, since
+    /// the app-server may read slowly.
+    fn has_room(&self, client: ClientId, asked: &Asked) -> bool {
+        let forwarded = self.forwarded.values().map(|forwarded| match forwarded {
+            Forwarded::Client { weight, .. } => *weight,
+            _ => 0,
+        });
+        let held = self.held.iter().map(|held| held.asked.weight());
+        let early = self.clients.values().flat_map(|client| &client.early).map(Asked::weight);
+        let bytes: usize = forwarded.chain(held).chain(early).sum();
+        self.waiting(client) < self.limits.requests
+            && (bytes == 0 || bytes + asked.weight() <= self.limits.connection.line_bytes)
+    }
+
+    fn refuse_flood(&mut self, client: ClientId, id: RequestId, now: Instant) {
+        let why = "too many requests wait for answers";
+        self.tell(client, Self::refusal(id, code::SERVER, why), now);
+    }
+
+    /// Handles the answer to a request, or its failure. `timed_out`: the app-server may still
+    /// answer, see [`BrokerCore::on_late`].
+    pub fn on_answer(
+        &mut self,
+        ticket: Ticket,
+        outcome: Result<Box<RawValue>, ErrorBody>,
+        timed_out: bool,
+        now: Instant,
+    ) {
+        self.catch_up(now);
+        match self.forwarded.remove(&ticket) {
+            Some(Forwarded::Initialize) => self.initialized(outcome, now),
+            Some(Forwarded::Interrupt { token, key }) => {
+                self.on_interrupt_answer(token, &key, outcome.is_ok(), now);
+            }
+            Some(Forwarded::Client { client, id, purpose, .. }) => {
+                if self.slot == client {
+                    self.slot = None;
+                }
+                let result = outcome.as_deref().ok();
+                match purpose {
+                    Purpose::Start(token) if timed_out => {
+                        self.abandon(token, now);
+                        let (client, id) = (None, id.clone());
+                        let late = Forwarded::Client { client, id, purpose, weight: 0 };
+                        self.forwarded.insert(ticket, late);
+                    }
+                    Purpose::Start(token) => self.on_start_answer(token, result, now),
+                    Purpose::Thread => self.on_thread_answer(client, result, now),
+                    Purpose::Interrupt | Purpose::Other => {}
+                }
+                if let Some(client) = client {
+                    let text = match outcome {
+                        Ok(result) => response_text(&id, &result),
+                        Err(error) => Message::Error { id, error }.to_text(),
+                    };
+                    self.tell(client, text, now);
+                }
+            }
+            None => {}
+        }
+        self.interrupt_all(now);
+        self.after_input(now);
+    }
+
+    /// Handles the answer to a request whose deadline has passed. If the request started a turn,
+    /// the turn is interrupted.
+    pub fn on_late(&mut self, ticket: Ticket, result: Box<RawValue>, now: Instant) {
+        if self.forwarded.contains_key(&ticket) {
+            self.on_answer(ticket, Ok(result), false, now);
+        }
+    }
+
+    /// Learns the thread that a client has started. The client keeps its admission for its first
+    /// turn.
+    fn on_thread_answer(
+        &mut self,
+        client: Option<ClientId>,
+        result: Option<&RawValue>,
+        now: Instant,
+    ) {
+        let Some(result) = result else { return };
+        let answer: ThreadAnswer = read(Some(result)).unwrap_or_default();
+        let thread = answer.thread.id;
+        if thread.is_empty() || thread.len() > LONGEST_ID {
+            return;
+        }
+        let Some(client) = client.filter(|client| self.is_served(*client)) else {
+            return self.threads.set(&thread, ThreadOwner::Gone);
+        };
+        self.threads.set(&thread, ThreadOwner::Client(client));
+        let until = now + self.limits.reserve;
+        if let Some(client) = self.clients.get_mut(&client)
+            && !defect!(AdmissionEndsWithTheThread)
+        {
+            client.reserved = Some(until);
+        }
+    }
+
+    /// Gives up the requests of a client that has disconnected.
+    pub(super) fn orphan_requests(&mut self, of: ClientId) {
+        self.held.retain(|held| held.client != of);
+        for forwarded in self.forwarded.values_mut() {
+            if let Forwarded::Client { client, .. } = forwarded
+                && *client == Some(of)
+            {
+                *client = None;
+            }
+        }
+        if self.slot == Some(of) {
+            self.slot = None;
+        }
+    }
+
+    /// Refuses every request that was not forwarded yet, because the broker ends.
+    pub(super) fn refuse_unsent(&mut self, why: &str, now: Instant) {
+        let mut refused = Vec::new();
+        for (client, known) in &mut self.clients {
+            refused.extend(known.early.drain(..).map(|asked| (*client, asked.id)));
+        }
+        refused.extend(self.held.drain(..).map(|held| (held.client, held.asked.id)));
+        for (client, id) in refused {
+            self.tell(client, Self::refusal(id, code::SERVER, why), now);
+        }
+    }
+
+    /// Refuses every request without an answer, because the broker ends.
+    pub(super) fn refuse_all(&mut self, why: &str, now: Instant) {
+        self.refuse_unsent(why, now);
+        let mut refused = Vec::new();
+        for forwarded in self.forwarded.values_mut() {
+            if let Forwarded::Client { client, id, .. } = forwarded
+                && let Some(client) = client.take()
+            {
+                refused.push((client, id.clone()));
+            }
+        }
+        for (client, id) in refused {
+            self.tell(client, Self::refusal(id, code::SERVER, why), now);
+        }
+    }
+}

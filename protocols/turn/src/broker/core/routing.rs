@@ -1,0 +1,179 @@
+//! The client of each notification. A notification belongs to a turn, and through it to the client
+//! that started the turn. Notifications of a turn without a client are dropped.
+
+use reknit_jsonrpc::Message;
+use reknit_seams::{defect, milestone};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::BrokerCore;
+use super::forwarded::{Forwarded, Purpose};
+use super::outside::ClientId;
+use super::threads::ThreadOwner;
+use super::turn::TurnToken;
+use crate::wire::{Item, LONGEST_ID, Notification, Scope};
+
+/// To whom a notification goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// The client of a turn, if it is still connected.
+    Turn(TurnToken),
+    Client(ClientId),
+    /// The notification concerns no connected client.
+    Dropped,
+}
+
+impl BrokerCore {
+    /// Handles a notification of the app-server.
+    pub fn on_notification(&mut self, method: &str, params: Option<&RawValue>, now: Instant) {
+        self.catch_up(now);
+        let notification = Notification::parse(method, params).unwrap_or_else(|error| {
+            tracing::debug!(%error, method, "an unreadable notification");
+            Notification::Other { scope: scope(params), method: method.to_owned() }
+        });
+        let target = self.target(&notification);
+        self.learn(&notification, target);
+        let client = match target {
+            Target::Turn(token) => self.turns.get(&token).and_then(|turn| turn.client),
+            Target::Client(client) => Some(client),
+            Target::Dropped => None,
+        };
+        // The bug: notifications belong to the client that is served now.
+        let client = if defect!(OwnerPerSocket) { self.holder() } else { client };
+        match client {
+            Some(client) => {
+                let (method, params) = (method.to_owned(), params.map(ToOwned::to_owned));
+                let text = Message::Notification { method, params }.to_text();
+                self.tell(client, text, now);
+            }
+            None => milestone!("turn.broker.fenced"),
+        }
+        self.interrupt_all(now);
+        self.after_input(now);
+    }
+
+    fn target(&mut self, notification: &Notification) -> Target {
+        let Some(thread) = notification.thread().map(str::to_owned) else {
+            return self.holder().map_or(Target::Dropped, Target::Client);
+        };
+        let (turn, root) = match notification {
+            Notification::TurnStarted { turn, .. } | Notification::TurnCompleted { turn, .. } => {
+                (turn.id(), turn.root())
+            }
+            _ => (notification.turn(), None),
+        };
+        if let Some(turn) = turn
+            && let Some(token) = self.owner_of_turn(&thread, turn, root)
+        {
+            return Target::Turn(token);
+        }
+        match self.threads.owner(&thread) {
+            Some(ThreadOwner::Turn(token)) => return Target::Turn(token),
+            Some(ThreadOwner::Gone) => return Target::Dropped,
+            // A turn on the thread of a client, but not one that a client has started.
+            Some(ThreadOwner::Client(_)) if turn.is_some() => return Target::Dropped,
+            Some(ThreadOwner::Client(client)) => return Target::Client(client),
+            None => {}
+        }
+        let parent = match notification {
+            Notification::ThreadStarted(thread) => thread.parent_thread_id.as_deref(),
+            _ => None,
+        };
+        match parent {
+            Some(parent) => self.owner_of_thread(parent).map_or(Target::Dropped, Target::Turn),
+            None => self.target_of_unknown(notification),
+        }
+    }
+
+    /// Returns the turn of a client that this turn belongs to.
+    fn owner_of_turn(&mut self, thread: &str, turn: &str, root: Option<&str>) -> Option<TurnToken> {
+        let known = self.turns.iter().find(|(_, owned)| owned.has(thread, turn, root));
+        if let Some((token, _)) = known {
+            return Some(*token);
+        }
+        // The app-server handles requests in order, so the oldest start comes first.
+        let (token, expected) = self.turns.iter_mut().find(|(_, owned)| owned.expects(thread))?;
+        expected.id = Some(root.unwrap_or(turn).to_owned());
+        expected.running.entry((thread.to_owned(), root.unwrap_or(turn).to_owned())).or_default();
+        Some(*token)
+    }
+
+    /// Returns the newest turn of a client that uses this thread.
+    fn owner_of_thread(&self, thread: &str) -> Option<TurnToken> {
+        match self.threads.owner(thread) {
+            Some(ThreadOwner::Turn(token)) => Some(token),
+            _ => {
+                self.turns.iter().rfind(|(_, turn)| turn.thread == thread).map(|(token, _)| *token)
+            }
+        }
+    }
+
+    /// Returns the client that probably causes a notification of an unknown thread: a thread that it
+    /// starts, or a subagent whose app-server is too old to name the parent. While an abandoned turn
+    /// winds down, the notification may belong to it.
+    fn target_of_unknown(&self, notification: &Notification) -> Target {
+        if matches!(notification, Notification::ThreadStarted(_)) {
+            let starter = self.forwarded.values().find_map(|forwarded| match forwarded {
+                Forwarded::Client { client, purpose: Purpose::Thread, .. } => *client,
+                _ => None,
+            });
+            if let Some(client) = starter {
+                return Target::Client(client);
+            }
+        }
+        let fenced = self.turns.values().any(|turn| turn.winds_down());
+        let live = self.turns.iter().find(|(_, turn)| turn.client.is_some() && turn.is_live());
+        match live {
+            Some((token, _)) if !fenced => Target::Turn(*token),
+            _ => Target::Dropped,
+        }
+    }
+
+    /// Learns threads and turns from a notification.
+    fn learn(&mut self, notification: &Notification, target: Target) {
+        match notification {
+            Notification::ThreadClosed { thread } => self.on_thread_closed(thread),
+            Notification::TurnCompleted { thread, turn } => {
+                self.on_turn_completed(&(thread.clone(), turn.id.clone()));
+            }
+            _ => {}
+        }
+        let Target::Turn(token) = target else { return };
+        match notification {
+            Notification::ThreadStarted(thread) => self.learn_thread(&thread.id, token),
+            Notification::TurnStarted { thread, turn } => {
+                self.learn_thread(thread, token);
+                self.on_turn_started(token, (thread.clone(), turn.id.clone()));
+            }
+            Notification::ItemStarted { item, .. } | Notification::ItemCompleted { item, .. } => {
+                match item {
+                    Item::CollabAgentToolCall { receiver_thread_ids, agents_states, .. } => {
+                        for thread in receiver_thread_ids.iter().chain(agents_states.keys()) {
+                            self.learn_thread(thread, token);
+                        }
+                    }
+                    Item::SubAgentActivity { agent_thread_id, .. } => {
+                        self.learn_thread(agent_thread_id, token);
+                    }
+                    _ => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Learns that a thread is one of a turn's subagents.
+    fn learn_thread(&mut self, thread: &str, token: TurnToken) {
+        let is_main = self.turns.get(&token).is_none_or(|turn| turn.thread == thread);
+        if !is_main && !thread.is_empty() && thread.len() <= LONGEST_ID {
+            self.threads.set(thread, ThreadOwner::Turn(token));
+        }
+    }
+}
+
+/// Reads the thread and the turn of a notification whose content cannot be read.
+fn scope(params: Option<&RawValue>) -> Scope {
+    let scope = reknit_jsonrpc::read::<Scope>(params).unwrap_or_default();
+    let is_valid = |id: &String| id.len() <= LONGEST_ID;
+    Scope { thread_id: scope.thread_id.filter(is_valid), turn_id: scope.turn_id.filter(is_valid) }
+}

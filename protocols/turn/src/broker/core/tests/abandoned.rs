@@ -1,0 +1,166 @@
+//! Turns that lose their client.
+
+use super::*;
+
+#[test]
+fn the_turn_of_a_client_that_disconnects_is_interrupted() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    let interrupt = bench.take("turn/interrupt");
+    assert_eq!(interrupt.params, json!({ "threadId": "t", "turnId": "u" }));
+    assert!(bench.admits(B), "the broker is free at once");
+}
+
+#[test]
+fn a_turn_whose_client_left_before_the_answer_is_interrupted_at_the_answer() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.close(A);
+    assert!(bench.admits(B));
+    assert_eq!(bench.interrupted(), [""; 0], "the turn has no id yet");
+    bench.answer("turn/start", started("u"));
+    assert_eq!(bench.interrupted(), ["u"]);
+    assert!(bench.admits(B));
+}
+
+#[test]
+fn a_review_whose_client_left_before_the_answer_is_interrupted_on_its_thread() {
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+    bench.close(A);
+    let answer = json!({ "turn": { "id": "u", "status": "inProgress" }, "reviewThreadId": "r" });
+    bench.answer("review/start", answer);
+    let interrupt = bench.take("turn/interrupt");
+    assert_eq!(interrupt.params, json!({ "threadId": "r", "turnId": "u" }));
+    bench.turn_completed("r", "u");
+    assert!(bench.admits(B));
+}
+
+#[test]
+fn a_turn_that_is_known_before_its_answer_is_interrupted_at_once() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.turn_started("t", "u");
+    bench.close(A);
+    assert_eq!(bench.interrupted(), ["u"]);
+    bench.answer("turn/start", started("u"));
+    assert_eq!(bench.interrupted(), [""; 0], "once is enough");
+}
+
+#[test]
+fn a_turn_that_was_over_at_its_answer_is_not_interrupted() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.close(A);
+    bench.answer("turn/start", json!({ "turn": { "id": "u", "status": "completed" } }));
+    assert_eq!(bench.interrupted(), [""; 0]);
+}
+
+#[test]
+fn a_refused_interrupt_is_repeated_while_the_turn_runs() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.refuse("turn/interrupt", false);
+    assert_eq!(bench.interrupted(), [""; 0]);
+    bench.wait(limits().retry);
+    assert_eq!(bench.interrupted(), ["u"]);
+    bench.turn_completed("t", "u");
+    bench.wait(600 * S);
+    assert_eq!(bench.interrupted(), [""; 0]);
+    assert_eq!(bench.core.due(), None);
+}
+
+#[test]
+fn a_turn_that_refuses_every_interrupt_is_given_up() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    for _ in 0..5 {
+        bench.refuse("turn/interrupt", false);
+        bench.wait(limits().retry);
+    }
+    assert_eq!(bench.interrupted(), [""; 0]);
+    bench.wait(limits().settle);
+    assert_eq!(bench.core.due(), None);
+}
+
+#[test]
+fn the_turns_of_subagents_are_interrupted_too() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+    let over = json!({ "id": "w", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "s2", "turn": over }));
+    bench.turn_completed("s2", "w");
+    bench.turn_completed("t", "u");
+    bench.close(A);
+    assert_eq!(bench.interrupted(), ["v"]);
+    let late = json!({ "id": "x", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "s3", "turn": late }));
+    assert_eq!(bench.interrupted(), ["x"]);
+}
+
+#[test]
+fn a_start_waits_until_the_abandoned_turn_on_its_thread_has_ended() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    let id = bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+    assert_eq!(bench.interrupted(), ["u"]);
+    assert!(bench.received.is_empty(), "the app-server would add the input to the old turn");
+    bench.open(A);
+    assert!(!bench.admits(A), "the waiting start is live work");
+    bench.turn_completed("t", "u");
+    bench.answer("turn/start", started("v"));
+    assert_eq!(bench.reply(B, id)["result"]["turn"]["id"], "v");
+    assert_eq!(bench.seen(B), [""; 0]);
+}
+
+#[test]
+fn a_start_waits_for_an_abandoned_turn_only_for_a_while() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+    bench.wait(limits().settle);
+    bench.take("turn/start");
+}
+
+#[test]
+fn a_waiting_start_leaves_with_its_client() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+    bench.close(B);
+    bench.turn_completed("t", "u");
+    assert!(bench.received.iter().all(|received| received.method != "turn/start"));
+}
+
+#[test]
+fn a_start_that_is_answered_after_its_deadline_is_interrupted() {
+    let mut bench = Bench::new();
+    let id = bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    let ticket = bench.refuse("turn/start", true);
+    assert_eq!(bench.code(A, id), -32600);
+    assert!(bench.admits(B));
+    bench.wait(600 * S);
+    let result = serde_json::value::to_raw_value(&started("u")).unwrap();
+    bench.core.on_late(ticket, result, bench.now);
+    bench.carry_out();
+    assert_eq!(bench.interrupted(), ["u"]);
+    bench.item("t", "u", "late");
+    assert_eq!(bench.seen(A), [""; 0]);
+}
+
+#[test]
+fn an_unloaded_thread_has_no_turn() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.notify("thread/closed", json!({ "threadId": "t" }));
+    assert!(bench.admits(B));
+    assert_eq!(bench.seen(A), ["thread/closed"]);
+}

@@ -1,0 +1,160 @@
+//! One turn that a client started, from its start request to the end of all its work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
+
+use super::outside::ClientId;
+
+/// The number of a turn in the broker: it exists before the app-server gives the turn an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TurnToken(pub u64);
+
+/// A thread and a turn on it.
+pub(super) type TurnKey = (String, String);
+
+/// How often the broker interrupts a turn that refuses.
+const MOST_INTERRUPTS: u32 = 5;
+
+/// A turn that a client started.
+pub(super) struct OwnedTurn {
+    /// The client. `None` if it has disconnected: the turn is abandoned.
+    pub client: Option<ClientId>,
+    /// The thread on which it runs. A detached review moves it to another one.
+    pub thread: String,
+    /// Its id, once the app-server has named it.
+    pub id: Option<String>,
+    /// Whether the start request is over.
+    pub answered: bool,
+    /// Whether the turn is over. Turns of its subagents may still run.
+    pub over: bool,
+    /// Whether the turn must end: each turn that runs for it is interrupted.
+    pub ends: bool,
+    /// The turns that run for it: its own, and those of its subagents.
+    pub running: BTreeMap<TurnKey, Interrupts>,
+    /// The turns that ended before the answer to the start request. The answer contains the id of
+    /// this one.
+    pub ended: BTreeSet<TurnKey>,
+    /// When the broker gives it up.
+    pub until: Option<Instant>,
+}
+
+/// The interrupts of one running turn.
+#[derive(Default)]
+pub(super) struct Interrupts {
+    pub sent: u32,
+    /// When the next one is sent.
+    pub retry: Option<Instant>,
+}
+
+impl Interrupts {
+    pub fn may_repeat(&self) -> bool {
+        self.sent < MOST_INTERRUPTS
+    }
+}
+
+impl OwnedTurn {
+    pub fn new(client: ClientId, thread: String, until: Instant) -> Self {
+        Self {
+            client: Some(client),
+            thread,
+            id: None,
+            answered: false,
+            over: false,
+            ends: false,
+            running: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            until: Some(until),
+        }
+    }
+
+    /// Whether its client waits for its start or its end.
+    pub fn is_live(&self) -> bool {
+        !self.answered || !self.over
+    }
+
+    /// Whether it, or a subagent, may still run without a client.
+    pub fn winds_down(&self) -> bool {
+        self.client.is_none() && (self.is_live() || !self.running.is_empty())
+    }
+
+    /// Whether nothing of it is left to wait for.
+    pub fn is_finished(&self) -> bool {
+        !self.is_live() && self.running.is_empty()
+    }
+
+    /// Whether the turn with this key belongs to it. `root` is the turn of the user that the turn
+    /// with this key works for.
+    pub fn has(&self, thread: &str, turn: &str, root: Option<&str>) -> bool {
+        let own = self.id.as_deref();
+        own.is_some() && (own == root || own == Some(turn) && self.thread == thread)
+            || self.running.contains_key(&(thread.to_owned(), turn.to_owned()))
+    }
+
+    /// Whether an unknown turn on this thread must be this one.
+    pub fn expects(&self, thread: &str) -> bool {
+        self.id.is_none() && self.is_live() && self.thread == thread
+    }
+
+    /// Handles the answer to the start request: `id` is the turn's id, if the answer contains one.
+    pub fn start(&mut self, id: Option<String>, is_over: bool) {
+        self.answered = true;
+        self.id = id.or_else(|| self.id.take());
+        let Some(id) = &self.id else { return };
+        let key = (self.thread.clone(), id.clone());
+        self.over = is_over || self.ended.contains(&key);
+        self.ended.clear();
+        if self.over {
+            self.end();
+        } else {
+            self.running.entry(key).or_default();
+        }
+    }
+
+    /// Handles the end of a turn, perhaps of this one.
+    pub fn on_completed(&mut self, key: &TurnKey, most: usize) {
+        self.running.remove(key);
+        if !self.answered {
+            if self.ended.len() < most {
+                self.ended.insert(key.clone());
+            }
+        } else if self.thread == key.0 && self.id.as_ref() == Some(&key.1) {
+            self.end();
+        }
+    }
+
+    /// Handles the end of this turn.
+    pub fn end(&mut self) {
+        self.over = true;
+        let thread = &self.thread;
+        // The app-server reports no end of the turn inside of a review.
+        self.running.retain(|(other, _), _| other != thread);
+    }
+
+    /// Gives up waiting for anything.
+    pub fn give_up(&mut self) {
+        self.answered = true;
+        self.over = true;
+        self.running.clear();
+        self.until = None;
+    }
+
+    /// Returns the turns to interrupt now: each that has not been, and each whose repetition is due.
+    pub fn to_interrupt(&self, now: Instant) -> Vec<TurnKey> {
+        if !self.ends {
+            return Vec::new();
+        }
+        let is_due = |interrupts: &Interrupts| match interrupts.retry {
+            Some(at) => at <= now,
+            None => interrupts.sent == 0,
+        };
+        // The turn inside of a review ends with the review.
+        let is_inner =
+            |(thread, turn): &TurnKey| *thread == self.thread && self.id.as_ref() != Some(turn);
+        self.running
+            .iter()
+            .filter(|(key, interrupts)| is_due(interrupts) && !is_inner(key))
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+}

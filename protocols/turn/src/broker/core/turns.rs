@@ -1,0 +1,221 @@
+//! Turns: their start, their end, and the interrupt of a turn that has lost its client.
+
+use reknit_jsonrpc::read;
+use reknit_seams::{defect, milestone};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::forwarded::Forwarded;
+use super::outside::ClientId;
+use super::threads::ThreadOwner;
+use super::turn::{Interrupts, OwnedTurn, TurnKey, TurnToken};
+use super::{BrokerCore, Client};
+use crate::wire::{LONGEST_ID, StartAnswer, TurnInterruptParams, TurnStatus, method};
+
+/// How many finished turns the broker remembers, to recognize their late notifications.
+const MOST_FINISHED: usize = 64;
+
+impl BrokerCore {
+    pub(super) fn add_turn(&mut self, client: ClientId, thread: String, now: Instant) -> TurnToken {
+        let token = TurnToken(self.number());
+        self.turns.insert(token, OwnedTurn::new(client, thread, now + self.limits.turn));
+        token
+    }
+
+    /// Learns from the answer to a start request; `None` if it failed.
+    pub(super) fn on_start_answer(
+        &mut self,
+        token: TurnToken,
+        result: Option<&RawValue>,
+        now: Instant,
+    ) {
+        let Some(result) = result else {
+            self.turns.remove(&token);
+            return;
+        };
+        let answer: StartAnswer = read(Some(result)).unwrap_or_default();
+        let id = answer.turn.id().filter(|id| id.len() <= LONGEST_ID).map(str::to_owned);
+        let moved = answer.review_thread_id.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
+        let is_over = matches!(
+            answer.turn.status,
+            TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Interrupted
+        );
+        let Some(turn) = self.turns.get_mut(&token) else { return };
+        if let Some(thread) = moved {
+            turn.thread.clone_from(&thread);
+            let client = turn.client.map_or(ThreadOwner::Gone, ThreadOwner::Client);
+            self.threads.set(&thread, client);
+        }
+        turn.start(id, is_over);
+        if turn.id.is_none() || turn.ends {
+            // The first turn on the thread is the one, if there is one soon. Or it ends soon.
+            let soon = now + self.limits.settle;
+            turn.until = Some(turn.until.map_or(soon, |until| until.min(soon)));
+        }
+    }
+
+    /// Handles that a turn of an owner runs.
+    pub(super) fn on_turn_started(&mut self, token: TurnToken, key: TurnKey) {
+        if let Some(turn) = self.turns.get_mut(&token)
+            && !key.1.is_empty()
+            && !(turn.over && turn.thread == key.0)
+            && turn.running.len() < self.limits.threads
+        {
+            turn.running.entry(key).or_default();
+        }
+    }
+
+    /// Handles the end of a turn.
+    pub(super) fn on_turn_completed(&mut self, key: &TurnKey) {
+        for turn in self.turns.values_mut() {
+            // The bug: a turn cannot end before the answer to its start request.
+            if turn.answered || !defect!(FastTurnStaysLive) {
+                turn.on_completed(key, self.limits.threads);
+            }
+        }
+    }
+
+    /// Handles that the app-server has unloaded a thread: nothing runs on it any more.
+    pub(super) fn on_thread_closed(&mut self, thread: &str) {
+        for turn in self.turns.values_mut() {
+            turn.running.retain(|(other, _), _| other != thread);
+            if turn.thread == thread && turn.id.is_some() {
+                turn.end();
+            }
+        }
+    }
+
+    /// Abandons everything of a client that has disconnected.
+    pub(super) fn abandon_all(&mut self, client: ClientId, now: Instant) {
+        // The bug: the broker assigns a new turn to its client after the client has disconnected.
+        let keeps_start = defect!(StartOfAGoneClientStaysLive);
+        if let Some(known) = self.clients.get_mut(&client) {
+            known.reserved = None;
+        }
+        self.orphan_requests(client);
+        let owned = |turn: &OwnedTurn| turn.client == Some(client);
+        let tokens: Vec<TurnToken> = self
+            .turns
+            .iter()
+            .filter(|(_, turn)| owned(turn) && (turn.answered || !keeps_start))
+            .map(|(token, _)| *token)
+            .collect();
+        for token in tokens {
+            self.abandon(token, now);
+        }
+    }
+
+    /// Handles that no client waits for a turn any more: the broker interrupts it.
+    pub(super) fn abandon(&mut self, token: TurnToken, now: Instant) {
+        let settle = now + self.limits.settle;
+        let Some(turn) = self.turns.get_mut(&token) else { return };
+        if turn.is_live() {
+            milestone!("turn.broker.abandoned", answered = turn.answered);
+        }
+        turn.client = None;
+        // The bug: a turn runs on without a client.
+        if !defect!(AbandonedTurnRunsOn) {
+            turn.ends = true;
+        }
+        // The answer to a start request comes, or the request fails.
+        let start = if turn.answered { settle } else { settle + self.limits.connection.request };
+        turn.until = Some(turn.until.map_or(start, |until| until.min(start)));
+        self.interrupt_all(now);
+    }
+
+    /// Interrupts every turn that must end.
+    pub(super) fn interrupt_all(&mut self, now: Instant) {
+        let due: Vec<(TurnToken, TurnKey)> = self
+            .turns
+            .iter()
+            .flat_map(|(token, turn)| turn.to_interrupt(now).into_iter().map(|key| (*token, key)))
+            .collect();
+        for (token, key) in due {
+            if let Some(running) = self.running(token, &key) {
+                running.sent += 1;
+                running.retry = None;
+            }
+            milestone!("turn.broker.interrupted", turn = %key.1);
+            let params = TurnInterruptParams { thread_id: key.0.clone(), turn_id: key.1.clone() };
+            let params = serde_json::value::to_raw_value(&params).ok();
+            let forwarded = Forwarded::Interrupt { token, key };
+            self.send(method::TURN_INTERRUPT.to_owned(), params, forwarded);
+        }
+    }
+
+    fn running(&mut self, token: TurnToken, key: &TurnKey) -> Option<&mut Interrupts> {
+        self.turns.get_mut(&token)?.running.get_mut(key)
+    }
+
+    /// Handles the answer to an interrupt. A refusal means that the turn has ended, or that it has
+    /// not begun yet.
+    pub(super) fn on_interrupt_answer(
+        &mut self,
+        token: TurnToken,
+        key: &TurnKey,
+        accepted: bool,
+        now: Instant,
+    ) {
+        let again = now + self.limits.retry;
+        if let Some(running) = self.running(token, key)
+            && !accepted
+            && running.may_repeat()
+        {
+            running.retry = Some(again);
+        }
+    }
+
+    /// Ends the time of turns: a turn of a connected client is interrupted, and an interrupted turn
+    /// is given up.
+    pub(super) fn expire_turns(&mut self, now: Instant) {
+        let settle = now + self.limits.settle;
+        for turn in self.turns.values_mut() {
+            if turn.until.is_none_or(|until| until > now) {
+                continue;
+            }
+            if turn.ends || turn.running.is_empty() {
+                turn.give_up();
+            } else {
+                turn.ends = true;
+                turn.answered = true;
+                turn.over = true;
+                turn.until = Some(settle);
+            }
+        }
+    }
+
+    /// Interrupts all turns, because the broker ends.
+    pub(super) fn end_turns(&mut self, now: Instant) {
+        for turn in self.turns.values_mut() {
+            turn.ends = true;
+        }
+        self.interrupt_all(now);
+    }
+
+    /// Whether a turn of a connected client is live.
+    pub(super) fn has_live_turn(&self) -> bool {
+        let waits = |turn: &OwnedTurn| {
+            let client = turn.client.and_then(|client| self.clients.get(&client));
+            turn.is_live() && client.is_some_and(|client: &Client| client.cut.is_none())
+        };
+        self.turns.values().any(waits)
+    }
+
+    /// Forgets the oldest finished turns.
+    pub(super) fn forget_finished(&mut self) {
+        let finished: Vec<TurnToken> = self
+            .turns
+            .iter()
+            .filter(|(_, turn)| turn.is_finished())
+            .map(|(token, _)| *token)
+            .collect();
+        for token in finished.iter().take(finished.len().saturating_sub(MOST_FINISHED)) {
+            self.turns.remove(token);
+        }
+        for token in finished {
+            if let Some(turn) = self.turns.get_mut(&token) {
+                turn.until = None;
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The broker: it owns one app-server and shares it among clients.
+//!
+//! - [`Broker`]: the broker with sockets. [`BrokerCore`]: the broker without sockets.
+//!   `connection`: one client, one task.
+//! - [`BrokerExit`]: how it ended.
+//!
+//! A client speaks with the broker as with an app-server. Three methods differ: the broker answers
+//! `initialize` itself, while the app-server is initialized; `broker/shutdown` ends the broker; and a
+//! request may be refused as busy (-32001), because one client works at a time. Notifications of
+//! clients are dropped. A client that ends its output has disconnected: answers that come later are
+//! dropped, and its turn is interrupted.
+//!
+//! Each notification goes to the client that started its turn, also if that turn is a subagent's.
+//! The broker drops the notifications of a turn that has lost its client.
+
+mod connection;
+pub mod core;
+mod driver;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use self::core::{BrokerCore, BrokerEffect, BrokerExit, ClientId, CutReason, Ticket};
+pub use driver::{Broker, BrokerHandle};
