@@ -130,3 +130,24 @@ impl Default for BrokerLimits {
         }
     }
 }
+
+/// The limits of a client that looks for a broker, and starts one if there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartLimits {
+    /// How long a broker may take to accept a connection and to answer `initialize`.
+    pub probe: Duration,
+    /// How long the client waits in all: for other clients that start a broker, and for the broker.
+    pub start: Duration,
+    /// How long the client waits before it looks again.
+    pub poll: Duration,
+}
+
+impl Default for StartLimits {
+    fn default() -> Self {
+        Self {
+            probe: Duration::from_secs(1),
+            start: Duration::from_secs(10),
+            poll: Duration::from_millis(50),
+        }
+    }
+}

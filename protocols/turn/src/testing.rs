@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use reknit_seams::probe::{Hold, Prober, attach};
+use reknit_seams::probe::{Attached, Hold, Prober, attach};
 
 /// Switches one defect on.
 struct OneDefect(&'static str);
@@ -17,8 +17,13 @@ impl Prober for OneDefect {
     }
 }
 
+/// Switches the defect on until the value is dropped.
+pub(crate) fn defect_on(name: &'static str) -> Attached {
+    attach(Rc::new(OneDefect(name)))
+}
+
 /// Runs this with the defect on.
 pub(crate) fn with_defect<T>(name: &'static str, run: impl FnOnce() -> T) -> T {
-    let _attached = attach(Rc::new(OneDefect(name)));
+    let _attached = defect_on(name);
     run()
 }

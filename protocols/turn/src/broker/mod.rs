@@ -3,6 +3,8 @@
 //! - [`Broker`]: the broker with sockets. [`BrokerCore`]: the broker without sockets.
 //!   `connection`: one client, one task.
 //! - [`BrokerExit`]: how it ended.
+//! - [`BrokerSearch`]: a client finds the broker of a directory, or starts one. [`Publication`]: a
+//!   broker serves a directory.
 //!
 //! A client speaks with the broker as with an app-server. Three methods differ: the broker answers
 //! `initialize` itself, while the app-server is initialized; `broker/shutdown` ends the broker; and a
@@ -16,9 +18,11 @@
 mod connection;
 pub mod core;
 mod driver;
+mod lifecycle;
 mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use self::core::{BrokerCore, BrokerEffect, BrokerExit, ClientId, CutReason, Ticket};
 pub use driver::{Broker, BrokerHandle};
+pub use lifecycle::{BrokerRecord, BrokerSearch, NoBroker, NotPublished, Publication};
