@@ -4,7 +4,7 @@
 //! pause and every attempt, so the client gives up exactly at that time, and not one pause later. A
 //! [`BackOff`] belongs to the client and outlives its recoveries: a connection that opens and dies
 //! at once makes the next pause longer, so that a peer that accepts and closes does not cause a
-//! storm of attempts.
+//! storm of attempts. A connection that was of use makes it shorter again.
 //!
 //! They do not sleep, do not generate random numbers, and do not decide which errors justify
 //! another attempt.
@@ -40,8 +40,18 @@ impl BackOff {
     /// start from the beginning.
     pub fn connection_lasted(&mut self, lasted: Duration) {
         if lasted >= self.max {
-            self.pause = Duration::ZERO;
+            self.restart();
         }
+    }
+
+    /// Starts the pauses from the beginning, after a connection that was of use.
+    pub fn restart(&mut self) {
+        self.pause = Duration::ZERO;
+    }
+
+    /// Limits the next pause to the shortest one, after a connection that was of some use.
+    pub fn shorten(&mut self) {
+        self.pause = self.pause.min(self.min);
     }
 }
 
@@ -116,6 +126,19 @@ mod tests {
         assert_eq!(back_off.next(0), millis(500));
         back_off.connection_lasted(millis(1000));
         assert_eq!(back_off.next(0), millis(0));
+    }
+
+    #[test]
+    fn a_connection_of_use_shortens_the_pauses() {
+        let mut back_off = BackOff::new(millis(100), millis(1000));
+        (0..9).for_each(|_| _ = back_off.next(0));
+        back_off.shorten();
+        assert_eq!((back_off.next(0), back_off.next(0)), (millis(50), millis(100)));
+        back_off.restart();
+        assert_eq!((back_off.next(0), back_off.next(0)), (millis(0), millis(50)));
+        let mut fresh = BackOff::new(millis(100), millis(1000));
+        fresh.shorten();
+        assert_eq!(fresh.next(0), millis(0), "no pause becomes longer");
     }
 
     #[test]

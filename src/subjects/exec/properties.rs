@@ -9,6 +9,7 @@
 //! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
 //! | `no_stealing` | the milestones of connections that attach to a session or detach from it |
 //! | `catches_up_at_once` | the milestones around a catch-up, and the fault intervals |
+//! | `catch_ups_progress` | the milestones around a catch-up, the faults that cut a connection after a number of bytes, and the items that the user received |
 //! | `answers_count` | the milestones of answers that were read, and of calls that were cut off |
 //! | `one_reason` | the reasons of calls to a client that had failed permanently, and the reason of that failure |
 //! | `no_call_before_install` | the messages of calls, and the milestone that a generation is installed |
@@ -48,6 +49,7 @@ use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
 use reknit_exec::client::Failure;
 
+mod catch_up;
 mod files;
 mod generations;
 mod http;
@@ -128,6 +130,12 @@ pub(super) const OWN: &[Property] = &[
         doc: "all processes catch up in parallel: it takes one round trip for any number of processes",
         kinds: generations::CATCHES_UP_AT_ONCE,
         check: generations::catches_up_at_once,
+    },
+    Property {
+        name: "catch_ups_progress",
+        doc: "a client that loses several catch-ups in a row receives events over at least one of them, if each connection carried enough",
+        kinds: catch_up::CATCH_UPS_PROGRESS,
+        check: catch_up::catch_ups_progress,
     },
     Property {
         name: "answers_count",

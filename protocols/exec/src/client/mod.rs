@@ -60,6 +60,8 @@
 //! - The client drops early events beyond the bounds and reads them again. Upstream fails the
 //!   process.
 //! - The client also reads missing events while the connection is alive.
+//! - If a catch-up is lost with its connection, the client repeats it in pages, and keeps each page
+//!   that arrives. Upstream requests everything again.
 //! - The client retries a read that the server refused for a transient reason; no process fails
 //!   because of it.
 //! - After the answer "transport closed", the client recovers with backoff. Upstream retries in a

@@ -36,6 +36,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the client takes the first missing number in a read response for the exit, and publishes an exit", "facts, 22"),
     defect("CatchesUpOneByOne", "catches-up-one-by-one", &["catches_up_at_once", "bounded_ending"],
         "the client catches up on processes one after the other: with many processes, some never finish", "facts, 24"),
+    defect("CatchUpUnbounded", "catch-up-unbounded", &["catch_ups_progress"],
+        "after a lost catch-up, the client requests everything again: if no connection carries the whole answer, it never arrives", "codex 0.169.0, measured"),
     defect("NarrowLog", "narrow-log", &["processes_fail_truly", "justified_failure"],
         "the client fails a subscriber that is 256 events behind, but one catch-up can bring more", "facts, 25"),
     defect("UnclaimedStartKept", "unclaimed-start-kept", &["no_orphan"],

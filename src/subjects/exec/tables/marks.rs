@@ -10,6 +10,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("exec.client.attempt-failed", &["generation", "conn", "why"], "a connection attempt failed"),
     milestone("exec.client.still-attached", &["generation", "conn"], "the server refused a resume: another connection was still attached"),
     milestone("exec.client.initialized", &["generation", "conn", "processes"], "the handshake completed; `processes` is the number of processes that must catch up"),
+    milestone("exec.client.page", &["process", "last"], "a page of a catch-up arrived; `last` is the number of the last event that the client has without a gap in its reads"),
     milestone("exec.client.caught-up", &["generation", "conn"], "all processes caught up"),
     milestone("exec.client.connected", &["generation", "conn"], "the client installed a connection"),
     milestone("exec.client.writes", &["process", "write"], "the client assigned a write the id that makes it take effect once"),

@@ -14,6 +14,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
 use super::connection::{Connection, InFlight};
+use super::pages::Pages;
 use super::phase::{Phase, Progress, Step};
 use super::process::{ProcessState, StartStage};
 use super::{Core, Effect};
@@ -28,6 +29,9 @@ use crate::wire::{ErrorBody, Message, code, method, read};
 
 /// The client name in `initialize`.
 const CLIENT_NAME: &str = "reknit";
+
+/// How many events a connection must bring so that the next attempt follows without a pause.
+const MANY: u64 = 16;
 
 impl Core {
     /// Begins a recovery. The time until the recovery deadline starts now, when the loss is known.
@@ -93,6 +97,17 @@ impl Core {
         self.effects.push_back(Effect::Open(generation));
     }
 
+    /// Shortens the next pause after a connection that brought this many events, however short it
+    /// was: pauses protect a server that gets nothing done, and a process prints during each of
+    /// them. A few events leave a pause, so that a server that sends one and closes gets no storm.
+    fn credit(&mut self, brought: u64) {
+        match brought {
+            0 => {}
+            1..MANY => self.back_off.shorten(),
+            MANY.. => self.back_off.restart(),
+        }
+    }
+
     /// Gives up the current attempt: closes its connection and schedules another attempt.
     pub(super) fn give_up(&mut self, over: CloseReason, now: Instant) {
         let Phase::Recovering { recovery, step: Step::Attempting { connection, .. } } =
@@ -103,6 +118,11 @@ impl Core {
         let (recovery, generation, conn) = (*recovery, connection.generation, connection.conn);
         milestone!("exec.client.attempt-failed", generation = generation.number, conn, why = %over);
         let in_flight = connection.drain();
+        let brought = connection.brought_events;
+        self.credit(brought);
+        if in_flight.values().any(|request| matches!(request, InFlight::Reading(_))) {
+            self.pages.lost();
+        }
         self.abort_requests(conn, in_flight);
         self.effects.push_back(Effect::Close(generation));
         self.retry(recovery, now);
@@ -279,6 +299,7 @@ impl Core {
             return;
         };
         self.installed += 1;
+        self.pages = Pages::default();
         milestone!("exec.client.connected", generation = self.installed, conn = connection.conn);
         connection.is_dead = install_dead;
         self.phase = Phase::Connected { connection, since: now };
@@ -299,6 +320,8 @@ impl Core {
         milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
         let in_flight = connection.drain();
         self.back_off.connection_lasted(now.saturating_duration_since(*since));
+        let brought = connection.brought_events;
+        self.credit(brought);
         self.abort_requests(conn, in_flight);
         self.effects.push_back(Effect::Close(generation));
         if defect!(GivesUpAtFirstCut) {

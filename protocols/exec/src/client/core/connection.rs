@@ -41,6 +41,8 @@ pub(super) struct Connection {
     /// How often the server needs reports, if it controls the flow; known once the handshake is
     /// over.
     pub(super) flow: Option<FlowReports>,
+    /// How many events were published because of this connection.
+    pub(super) brought_events: u64,
     /// Whether the core ignores the end of this connection. Only a defect sets this.
     pub(super) is_dead: bool,
 }
@@ -54,6 +56,7 @@ impl Connection {
             last_id: 0,
             directories: DirectoryForm::default(),
             flow: None,
+            brought_events: 0,
             is_dead: false,
         }
     }

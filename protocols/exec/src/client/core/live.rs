@@ -326,17 +326,29 @@ impl Core {
             process.dropped = true;
             return;
         }
-        match process.on_event(seq, what, Via { generation, live: true }, now) {
-            Ok(InsertOutcome::Dropped) if defect!(OverflowFailsProcess) => {
+        let before = process.published();
+        let outcome = process.on_event(seq, what, Via { generation, live: true }, now);
+        let (brought, closed) = (process.published() - before, process.is_closed());
+        let is_dropped = matches!(outcome, Ok(InsertOutcome::Dropped));
+        if is_dropped && !defect!(OverflowFailsProcess) {
+            milestone!("exec.client.reorder-overflow", process = id, seq);
+            process.read_again(now);
+        }
+        self.count_events(brought);
+        match outcome {
+            Ok(_) if is_dropped && defect!(OverflowFailsProcess) => {
                 self.fail_process(id, Failure::Contradiction, now)
             }
-            Ok(InsertOutcome::Dropped) => {
-                milestone!("exec.client.reorder-overflow", process = id, seq);
-                process.read_again(now);
-            }
-            Ok(_) if process.is_closed() => self.process_over(id, now),
+            Ok(_) if closed => self.process_over(id, now),
             Ok(_) => {}
             Err(failure) => self.fail_process(id, failure, now),
+        }
+    }
+
+    /// Counts the events that the current connection brought.
+    pub(super) fn count_events(&mut self, brought: u64) {
+        if let Some(connection) = self.connection() {
+            connection.brought_events += brought;
         }
     }
 

@@ -11,8 +11,8 @@
 //!   connection.
 //! - `bodies`: the HTTP bodies of one connection.
 //! - `process`: the events of one process, in order. `reading`: the reads that fetch missing
-//!   events. `endings`: the leftover processes to terminate on the server. `flow`: the reports of
-//!   what the subscribers have read.
+//!   events. `pages`: how much such a read requests. `endings`: the leftover processes to terminate
+//!   on the server. `flow`: the reports of what the subscribers have read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -29,6 +29,7 @@ use self::calls::Calls;
 use self::connection::{Connection, InFlight};
 use self::endings::Endings;
 use self::flow::Releases;
+use self::pages::Pages;
 use self::phase::{Phase, Step};
 use self::process::ProcessState;
 use super::Failure;
@@ -46,6 +47,7 @@ mod connection;
 mod endings;
 mod flow;
 mod live;
+mod pages;
 mod phase;
 pub(super) mod process;
 mod reading;
@@ -84,6 +86,7 @@ pub(super) struct Core {
     newest: BTreeMap<Arc<str>, (u64, Weak<Log>)>,
     endings: Endings,
     releases: Releases,
+    pages: Pages,
     bodies: Bodies,
     /// The watches for files of the current connection.
     watches: BTreeMap<u64, oneshot::Sender<()>>,
@@ -131,6 +134,7 @@ impl Core {
             newest: BTreeMap::new(),
             endings: Endings::default(),
             releases: Releases::default(),
+            pages: Pages::default(),
             bodies: Bodies::default(),
             watches: BTreeMap::new(),
             effects: VecDeque::new(),

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::client::Failure;
 use crate::client::command::Key;
 use crate::client::log::{Event, Log, Via};
-use crate::wire::process::{OutputStream, ReadResult, UNKNOWN_EXIT_CODE};
+use crate::wire::process::{Chunk, OutputStream, ReadResult, UNKNOWN_EXIT_CODE};
 
 /// The content of an event, without its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +54,9 @@ pub(super) enum StartStage {
 pub(super) enum Reading {
     /// No read is needed.
     Idle,
-    /// A read is in flight; this is its deadline.
-    Asked { until: Instant },
+    /// A read is in flight, with this deadline. A page returns at most this many bytes of output;
+    /// without a page, the read returns everything.
+    Asked { until: Instant, page: Option<u64> },
     /// A read is due at this time: one failed for a transient reason, or dropped events must be
     /// read.
     Again { at: Instant },
@@ -117,6 +118,11 @@ impl ProcessState {
         }
     }
 
+    /// Returns its id.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Returns the number of the last published event.
     pub(super) fn published(&self) -> u64 {
         self.sequence.published()
@@ -127,9 +133,15 @@ impl ProcessState {
         self.sequence.seen()
     }
 
-    /// Returns the number after which the next read starts.
+    /// Returns the number after which the next read starts: that of the last published event, or of
+    /// the last event that a page returned. Between the two, the server has nothing that is not
+    /// waiting here.
     pub(super) fn read_after(&self) -> u64 {
-        if defect!(CatchesUpFromReceived) { self.received } else { self.sequence.published() }
+        if defect!(CatchesUpFromReceived) {
+            return self.received;
+        }
+        let paged = self.sequence.waiting().filter(|(_, (_, via))| !via.live);
+        paged.last().map_or(self.published(), |(seq, _)| seq)
     }
 
     /// Whether its close was published, so that its events are complete.
@@ -241,8 +253,9 @@ impl ProcessState {
         published
     }
 
-    /// Merges the answer of an unbounded read, which contains every event after the last published
-    /// one that the server still has. Publishes events up to the first missing one.
+    /// Merges the answer of an unbounded read, which contains every event after
+    /// [`read_after`](Self::read_after) that the server still has. Publishes events up to the first
+    /// missing one.
     ///
     /// # Errors
     /// [`Failure::Gap`] if the server no longer has a missing event; no event after it is
@@ -273,16 +286,54 @@ impl ProcessState {
         Ok(())
     }
 
-    /// Returns the events of the answer up to `last`, in order.
-    fn find(&self, answer: ReadResult, last: u64) -> Result<Vec<(u64, ProcessEvent)>, Failure> {
-        let mut found: Vec<(u64, ProcessEvent)> = Vec::with_capacity(answer.chunks.len() + 2);
+    /// Merges a page: the answer of a bounded read. Publishes its chunks up to the first missing
+    /// number, and holds the others back.
+    ///
+    /// A page says nothing about the events after its last chunk. `exited` and `closed` may describe
+    /// the whole process, and `next_seq` may count events that the page does not reach: only an
+    /// unbounded answer has the numbers of exit and close. So a page never ends a process, and one
+    /// missing number may be the exit.
+    ///
+    /// # Errors
+    /// [`Failure::Gap`] if the server no longer has a missing event.
+    pub(super) fn merge_page(
+        &mut self,
+        page: ReadResult,
+        generation: u64,
+        now: Instant,
+    ) -> Result<(), Failure> {
+        let Some(last) = page.chunks.last().map(|chunk| chunk.seq) else { return Ok(()) };
+        let may_be_exit = (page.exited || page.closed) && !self.knows_exit();
+        let found = self.outputs(page.chunks, last)?;
+        let mut missing = self.missing(&found, last);
+        match (missing.next(), missing.next()) {
+            (None, _) => {}
+            (Some(_), None) if may_be_exit => {}
+            (Some(next), _) => return Err(Failure::Gap { next, last }),
+        }
+        drop(missing);
+        for (seq, what) in found {
+            let weight = what.weight();
+            self.sequence.insert(seq, (what, Via { generation, live: false }), weight);
+            self.publish(now)?;
+        }
+        if self.log.is_refusing() {
+            self.log_is_full(now);
+        }
+        Ok(())
+    }
+
+    /// Returns the chunks that are not published yet as events, in order. All of them must have
+    /// numbers up to `last`.
+    fn outputs(&self, chunks: Vec<Chunk>, last: u64) -> Result<Vec<(u64, ProcessEvent)>, Failure> {
+        let mut found: Vec<(u64, ProcessEvent)> = Vec::with_capacity(chunks.len() + 2);
         let mut previous = self.published();
-        for chunk in answer.chunks {
+        for chunk in chunks {
             let other = self
                 .sequence
                 .get(chunk.seq)
                 .is_some_and(|(what, _)| !matches!(what, ProcessEvent::Output(..)));
-            if chunk.seq > last || other || answer.closed && chunk.seq == last {
+            if chunk.seq > last || other {
                 return Err(Failure::Contradiction);
             }
             if chunk.seq > previous {
@@ -290,6 +341,14 @@ impl ProcessState {
                 found.push((chunk.seq, ProcessEvent::Output(chunk.stream, chunk.chunk.0)));
             }
         }
+        Ok(found)
+    }
+
+    /// Returns the events of an unbounded answer up to `last`, in order.
+    fn find(&self, answer: ReadResult, last: u64) -> Result<Vec<(u64, ProcessEvent)>, Failure> {
+        // The close has the last number; no chunk can have it, too.
+        let last_chunk = if answer.closed { last.saturating_sub(1) } else { last };
+        let mut found = self.outputs(answer.chunks, last_chunk)?;
         if answer.closed {
             let other =
                 self.sequence.get(last).is_some_and(|(what, _)| *what != ProcessEvent::Closed);

@@ -6,6 +6,10 @@
 //! number of retries is limited, and the pauses grow. If events are still missing after the last
 //! retry, the process fails with a gap.
 //!
+//! If a read was lost with its connection, the client reads pages until the next connection is
+//! installed. The last read of a process requests everything, because only its answer contains the
+//! numbers of exit and close.
+//!
 //! When the log of a process is full, the client drops the live events of this process until half of
 //! the log is free, and reads them then.
 
@@ -26,6 +30,16 @@ use crate::wire::{ErrorBody, code, method, read};
 /// The server's message for a process that it does not have. The error code alone is ambiguous.
 const UNKNOWN_PROCESS: &str = "unknown process";
 
+/// The read that follows an answer.
+enum After {
+    /// The next page.
+    Page,
+    /// Everything after the pages.
+    Rest,
+    /// None: the process has caught up, or its log is full.
+    Nothing,
+}
+
 impl ProcessState {
     /// Schedules a read, because events were dropped that the server will not resend.
     pub(super) fn read_again(&mut self, now: Instant) {
@@ -34,6 +48,41 @@ impl ProcessState {
             Reading::Asked { .. } => self.dropped = true,
             Reading::Again { .. } => {}
         }
+    }
+
+    /// Takes a page, and returns the read that continues.
+    fn take_page(
+        &mut self,
+        page: u64,
+        answer: ReadResult,
+        generation: u64,
+        now: Instant,
+    ) -> Result<After, Failure> {
+        let bytes: u64 = answer.chunks.iter().map(|chunk| chunk.chunk.0.len() as u64).sum();
+        let before = self.read_after();
+        self.merge_page(answer, generation, now)?;
+        let last = self.read_after();
+        milestone!("exec.client.page", process = self.id(), last);
+        Ok(match () {
+            () if self.is_refused() => After::Nothing,
+            // A page that is half empty was probably the last one.
+            () if last > before && bytes > page / 2 => After::Page,
+            () => After::Rest,
+        })
+    }
+
+    /// Takes the answer to a read of everything.
+    fn take_rest(
+        &mut self,
+        mut answer: ReadResult,
+        generation: u64,
+        now: Instant,
+    ) -> Result<After, Failure> {
+        let unwatched = answer.failure.take();
+        self.merge(answer, generation, now)?;
+        // While the log refuses events, a later read reports it again.
+        let unwatched = unwatched.filter(|_| !self.is_refused());
+        unwatched.map_or(Ok(After::Nothing), |why| Err(Failure::Unwatched(why)))
     }
 
     /// Returns when a read must be sent, or when its answer is overdue.
@@ -46,7 +95,7 @@ impl ProcessState {
                 .behind_since
                 .filter(|_| !defect!(LiveGapUnrepaired))
                 .map(|since| since + gap_wait),
-            Reading::Asked { until } => Some(until),
+            Reading::Asked { until, .. } => Some(until),
             Reading::Again { at } => Some(at),
         }
     }
@@ -95,21 +144,26 @@ impl Core {
         }
     }
 
-    /// Requests everything after the last published event of a process, unless such a read is in
-    /// flight.
+    /// Requests the missing events of a process, or a page of them, unless such a read is in flight.
     pub(super) fn send_read(&mut self, id: &Arc<str>, now: Instant) {
+        self.send_read_of(id, self.pages.size(), now);
+    }
+
+    /// Requests a page, or everything if `page` is `None`.
+    fn send_read_of(&mut self, id: &Arc<str>, page: Option<u64>, now: Instant) {
         let until = now + self.limits.call_wait;
         let Some(process) = self.processes.get_mut(id) else { return };
         if matches!(process.reading, Reading::Asked { .. }) {
             return;
         }
-        process.reading = Reading::Asked { until };
+        process.reading = Reading::Asked { until, page };
         process.dropped = false;
         process.refused_since = None;
         let key = Key { id: id.clone(), serial: process.serial };
         let params = ReadParams {
             process_id: id.to_string(),
             after_seq: Some(process.read_after()),
+            max_bytes: page,
             ..ReadParams::default()
         };
         self.request(method::READ, &params, InFlight::Reading(key));
@@ -128,25 +182,31 @@ impl Core {
         else {
             return;
         };
-        process.reading = Reading::Idle;
+        let asked = std::mem::replace(&mut process.reading, Reading::Idle);
         let answer = match outcome {
             Ok(result) => read::<ReadResult>(Some(&result)).map_err(|_| Failure::Contradiction),
             Err(error) => return self.read_refused(key, error, now),
         };
         let before = process.published();
-        let merged = answer.and_then(|mut answer| {
-            let unwatched = answer.failure.take();
-            process.merge(answer, generation, now)?;
-            // While the log refuses events, a later read reports it again.
-            let unwatched = unwatched.filter(|_| !process.is_refused());
-            unwatched.map_or(Ok(()), |why| Err(Failure::Unwatched(why)))
+        let merged = answer.and_then(|answer| match asked {
+            Reading::Asked { page: Some(page), .. } => {
+                process.take_page(page, answer, generation, now)
+            }
+            _ => process.take_rest(answer, generation, now),
         });
-        process.tries = if process.published() > before { 0 } else { process.tries };
+        let brought = process.published() - before;
+        process.tries = if brought > 0 { 0 } else { process.tries };
         let (closed, dropped) = (process.is_closed(), std::mem::take(&mut process.dropped));
+        self.count_events(brought);
         match merged {
             Err(failure) => self.fail_read(&key.id, failure, now),
-            Ok(()) if closed => self.process_over(&key.id, now),
-            Ok(()) => {
+            Ok(_) if closed => self.process_over(&key.id, now),
+            Ok(After::Page) => {
+                self.pages.arrived();
+                self.send_read(&key.id, now);
+            }
+            Ok(After::Rest) => self.send_read_of(&key.id, None, now),
+            Ok(After::Nothing) => {
                 self.schedule_reread(&key.id, dropped, now);
                 self.caught_up(Some(&key.id), now);
             }

@@ -15,6 +15,7 @@ mod calls;
 mod events;
 mod flow;
 mod merging;
+mod pages;
 mod recovery;
 mod starts;
 
@@ -227,6 +228,13 @@ impl CoreTest {
     pub(super) fn expect_read(&mut self, process: &str, after: u64) -> RequestId {
         let (id, params) = self.expect_request("process/read");
         assert_eq!(params, json!({ "processId": process, "afterSeq": after }));
+        id
+    }
+
+    /// Takes the next sent message, which must be a read of a page of this process.
+    pub(super) fn expect_page(&mut self, process: &str, after: u64, bytes: u64) -> RequestId {
+        let (id, params) = self.expect_request("process/read");
+        assert_eq!(params, json!({ "processId": process, "afterSeq": after, "maxBytes": bytes }));
         id
     }
 
