@@ -52,6 +52,12 @@ fn the_invariants_of_an_exec_server_hold() {
 }
 
 #[test]
+fn the_invariants_of_an_exec_server_with_files_hold() {
+    holds_under_drawn_scripts(exec::file_server::holds);
+    holds_under_kept_scripts("exec_files", exec::file_server::holds);
+}
+
+#[test]
 fn the_invariants_of_an_exec_client_hold() {
     holds_under_drawn_scripts(exec::client::holds);
     holds_under_kept_scripts("exec_client", exec::client::holds);

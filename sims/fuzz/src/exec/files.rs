@@ -23,7 +23,7 @@ pub(super) struct FileAsk {
 
 /// A path: two names below the root, or a text that may be no path.
 #[derive(Arbitrary, Debug)]
-struct FilePath {
+pub(super) struct FilePath {
     depth: u8,
     names: [Name; 2],
     odd: Rarely<Name>,
@@ -49,15 +49,30 @@ const METHODS: [&str; 14] = [
 
 impl FilePath {
     fn uri(&self) -> String {
-        if let Some(odd) = &self.odd.0 {
-            return odd.text();
+        match &self.odd.0 {
+            Some(odd) => odd.text(),
+            None => format!("file://{}", self.path()),
         }
+    }
+
+    /// Returns the path, without the text that may be none.
+    pub(super) fn path(&self) -> String {
         let names = &self.names[..usize::from(self.depth % 3)];
-        names.iter().fold("file://".to_owned(), |uri, name| format!("{uri}/{}", name.text()))
+        names.iter().map(|name| format!("/{}", name.text())).collect()
     }
 }
 
 impl FileAsk {
+    /// Returns the method and the parameters of a request in a sandbox. The files that it writes do
+    /// not contain any secret.
+    pub(super) fn confined(&self, sandbox: &Value) -> (String, Value) {
+        let (method, mut params) = self.carries();
+        params["sandbox"] = sandbox.clone();
+        params["dataBase64"] = "eg==".into();
+        params["chunk"] = "eg==".into();
+        (method, params)
+    }
+
     /// Returns the method and the parameters. Each request has the parameters of all methods: a
     /// server ignores those that it does not know.
     pub(super) fn carries(&self) -> (String, Value) {

@@ -196,12 +196,12 @@ impl OddAsk {
 }
 
 /// The time limit for results that must be immediate.
-const SOON: Duration = Duration::from_secs(1);
+pub(super) const SOON: Duration = Duration::from_secs(1);
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
 /// The time by which a disconnected client has left nothing behind: sessions are kept for 80 s.
-const FORGOTTEN: Duration = Duration::from_secs(95);
+pub(super) const FORGOTTEN: Duration = Duration::from_secs(95);
 
 /// Runs the script, and checks all invariants.
 pub fn holds(script: &ExecServerScript) {
@@ -224,7 +224,7 @@ pub fn holds(script: &ExecServerScript) {
     });
 }
 
-fn limits(tight: bool) -> ServerLimits {
+pub(super) fn limits(tight: bool) -> ServerLimits {
     let wire =
         WireLimits { message_bytes: 16 << 10, outbox_bytes: 32 << 10, ..WireLimits::default() };
     let limits = ServerLimits { wire, ..ServerLimits::default() };
@@ -317,7 +317,7 @@ impl ServerTest {
     /// Opens a connection and starts it in this way.
     async fn enter(&mut self, session: Option<String>, start: ConnectionStart) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
-        let mut peer = HostileClient::new(stream, "/result/sessionId", session.clone());
+        let mut peer = HostileClient::new(stream, "/result/sessionId", session.clone(), &[]);
         match start {
             ConnectionStart::Anew | ConnectionStart::Resumes => {
                 peer.asks_for_websocket().await;

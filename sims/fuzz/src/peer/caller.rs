@@ -38,13 +38,18 @@ pub struct HostileClient {
 
 impl HostileClient {
     /// Creates a client that records the server's value at `place`, a JSON pointer into a message.
-    /// `latest` is the earlier value.
-    pub fn new(stream: DuplexStream, place: &'static str, latest: Option<String>) -> Self {
+    /// `latest` is the earlier value. The server must not send a text of `secrets`.
+    pub fn new(
+        stream: DuplexStream,
+        place: &'static str,
+        latest: Option<String>,
+        secrets: &'static [&'static str],
+    ) -> Self {
         let (reader, writer) = split(stream);
         let (sender, state) = watch::channel(ReceivedState { latest, ..ReceivedState::default() });
         let (reads, may_read) = watch::channel(true);
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(reader, place, sender, may_read));
+        tasks.spawn(listen(reader, place, secrets, sender, may_read));
         Self { writer, state, reads, _reader: tasks }
     }
 
@@ -109,6 +114,7 @@ impl HostileClient {
 async fn listen(
     mut stream: ReadHalf<DuplexStream>,
     place: &'static str,
+    secrets: &'static [&'static str],
     sender: watch::Sender<ReceivedState>,
     mut may_read: watch::Receiver<bool>,
 ) {
@@ -125,6 +131,8 @@ async fn listen(
             is_websocket = head.starts_with("HTTP/1.1 101 ");
         }
         while is_websocket && let Some(message) = reader.message() {
+            let text = String::from_utf8_lossy(&message);
+            assert!(!secrets.iter().any(|secret| text.contains(secret)), "a secret: {text}");
             record_message(&message, place, &sender);
         }
     }

@@ -309,7 +309,7 @@ impl ServerTest {
     /// Opens a connection and starts it in this way.
     async fn enter(&mut self, epoch: Option<String>, start: &ConnectionStart) -> HostileClient {
         let stream = self.door.open(&Endpoint::tcp("server", 80)).expect("it is never refused");
-        let mut peer = HostileClient::new(stream, "/result/_meta/reknit.epoch", epoch.clone());
+        let mut peer = HostileClient::new(stream, "/result/_meta/reknit.epoch", epoch.clone(), &[]);
         if !matches!(start, ConnectionStart::Silent) {
             peer.asks_for_websocket().await;
         }
