@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::limits::{BrokerLimits, ConnectionLimits};
+use crate::testing::defect_on;
 use crate::upstream::{Upstream, UpstreamEvent};
 use crate::wire::{ClientInfo, InitializeParams, code};
 
@@ -284,6 +285,12 @@ async fn a_client_that_never_closes_its_end_does_not_delay_the_end() {
         assert!(before.elapsed() <= 2 * limits().linger, "{:?}", before.elapsed());
         assert_eq!(read(&mut open).await, Value::Null, "the client reads the end");
     }
+    let _on = defect_on("WaitsForOpenClients");
+    let bench = bench().await;
+    let _open = bench.raw().await;
+    let _client = bench.client().await;
+    bench.handle.shutdown();
+    assert!(timeout(3600 * S, bench.broker).await.is_err(), "the bug");
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,6 +138,7 @@ impl UpstreamCore {
             return Err(NotConnected);
         }
         self.last += 1;
+        // The bug of the deadline: a request waits as long as the app-server likes.
         let until = open.then(|| now + self.limits.request);
         self.pending.insert(self.last, until.filter(|_| !defect!(RequestWithoutDeadline)));
         self.outbox.push_back(Message::Request {
@@ -246,8 +247,9 @@ impl UpstreamCore {
     /// Whether everything of the app-server is over, so that [`UpstreamCore::finish`] can be called.
     pub(super) fn is_over(&self) -> bool {
         let State::Ending { reason, .. } = &self.state else { return false };
-        // The bug: the exit of the process is reported before its last lines are read.
+        // The bug: the exit of the process ends the connection before its last lines are read.
         let undrained = !self.read_all && reason.was_readable() && !defect!(ExitBeforeTheLastLines);
+        // The bug: a line that cannot be read ends the connection, and the process runs on.
         let left_alone = defect!(BadLineLeavesTheChild) && !reason.was_readable();
         !undrained && !self.has_child || left_alone
     }
@@ -285,6 +287,7 @@ impl UpstreamCore {
     pub(super) fn due(&self) -> Option<Instant> {
         let requests = self.pending.values().copied().flatten();
         let step = match &self.state {
+            // The bug: the end waits for a process that may never end.
             State::Ending { .. } if defect!(CloseWithoutDeadline) => None,
             State::Ending { until, .. } => Some(*until),
             _ => None,

@@ -18,9 +18,9 @@ use std::task::Poll;
 
 use reknit_jsonrpc::{LineLimits, Lines};
 use reknit_seams::Env;
-use reknit_seams::milestone;
 use reknit_seams::net::Stream;
 use reknit_seams::process::{Command, Stdio};
+use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 
@@ -189,6 +189,17 @@ impl Upstream {
     /// Waits for one input of the core.
     async fn wait(&mut self) {
         let Self { core, lines, child, .. } = self;
+        // The bug: the exit of the process overtakes its last lines.
+        if defect!(ExitBeforeTheLastLines)
+            && !core.has_ended()
+            && let Some(child) = child
+        {
+            tokio::select! {
+                biased;
+                exit = child.exit() => return core.exited(exit, Instant::now()),
+                () = std::future::ready(()) => {}
+            }
+        }
         let (reads, due) = (core.reads(), core.due());
         // A process that has ended wrote its last lines before: they can be read without waiting.
         // Later lines come from other processes that hold its output.

@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex}
 use tokio::time::timeout;
 
 use super::*;
+use crate::testing::{defect_on, with_defect};
 
 const S: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
@@ -122,6 +123,9 @@ async fn a_request_without_an_answer_fails_at_its_deadline_and_a_late_answer_is_
     peer.write("{\"id\":1,\"result\":7}\n{\"id\":1,\"result\":7}\n{\"method\":\"a\"}\n").await;
     assert_eq!(next(&mut upstream).await, "late 7");
     assert_eq!(next(&mut upstream).await, "a", "the second answer means nothing");
+    let _on = defect_on("RequestWithoutDeadline");
+    upstream.request("m", None).unwrap();
+    assert!(timeout(3600 * S, upstream.next()).await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,6 +136,9 @@ async fn a_request_after_the_end_fails_at_once() {
     assert_eq!(next(&mut upstream).await, "failed: the app-server disconnected");
     assert!(next(&mut upstream).await.starts_with("end"));
     assert_eq!(upstream.request("after", None), Err(NotConnected));
+    let accepted = with_defect("RequestAfterTheEnd", || upstream.request("after", None).is_ok());
+    assert!(accepted, "and it has no deadline");
+    assert_eq!(upstream.core.due(), None);
     assert!(matches!(upstream.call("after", None).await, Err(RequestFailure::Ended(_))));
 }
 
@@ -176,6 +183,9 @@ async fn closing_a_stream_does_not_wait_for_a_peer_that_never_ends() {
     let before = Instant::now();
     assert_eq!(upstream.finish().await.reason, EndReason::Asked);
     assert_eq!(before.elapsed(), limits().close);
+    let _on = defect_on("CloseWithoutDeadline");
+    let (upstream, _peer) = pair();
+    assert!(timeout(3600 * S, upstream.finish()).await.is_err());
 }
 
 #[tokio::test]
@@ -192,6 +202,14 @@ async fn the_last_lines_of_a_process_come_before_its_end() {
         assert_eq!(next(&mut upstream).await, format!("failed: {why}"));
         assert_eq!(next(&mut upstream).await, format!("end: {why}"));
     }
+}
+
+#[tokio::test]
+async fn an_exit_that_overtakes_the_last_lines_loses_them() {
+    let _on = defect_on("ExitBeforeTheLastLines");
+    let mut upstream = sh("echo '{\"method\":\"a\"}'; exit 3").await;
+    tokio::time::sleep(300 * MS).await;
+    assert_eq!(next(&mut upstream).await, "end: the app-server disconnected (exit code 3)");
 }
 
 #[tokio::test]
@@ -221,6 +239,10 @@ async fn a_process_that_sends_a_bad_line_is_terminated() {
     let mut upstream = sh("echo oops; exec sleep 100").await;
     let end = next(&mut upstream).await;
     assert!(end.contains("unreadable line") && end.contains("signal 15"), "{end}");
+    let _on = defect_on("BadLineLeavesTheChild");
+    let mut upstream = sh("echo oops; exec sleep 100").await;
+    let end = next(&mut upstream).await;
+    assert!(end.contains("unreadable line") && !end.contains("signal 15"), "{end}");
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ impl BrokerCore {
             Notification::Other { scope: scope(params), method: method.to_owned() }
         });
         let target = self.target(&notification);
-        self.learn(&notification, target);
+        self.learn(&notification, target, now);
         let client = match target {
             Target::Turn(token) => self.turns.get(&token).and_then(|turn| turn.client),
             Target::Client(client) => Some(client),
@@ -130,7 +130,7 @@ impl BrokerCore {
     }
 
     /// Learns threads and turns from a notification.
-    fn learn(&mut self, notification: &Notification, target: Target) {
+    fn learn(&mut self, notification: &Notification, target: Target, now: Instant) {
         match notification {
             Notification::ThreadClosed { thread } => self.on_thread_closed(thread),
             Notification::TurnCompleted { thread, turn } => {
@@ -143,7 +143,7 @@ impl BrokerCore {
             Notification::ThreadStarted(thread) => self.learn_thread(&thread.id, token),
             Notification::TurnStarted { thread, turn } => {
                 self.learn_thread(thread, token);
-                self.on_turn_started(token, (thread.clone(), turn.id.clone()));
+                self.on_turn_started(token, (thread.clone(), turn.id.clone()), now);
             }
             Notification::ItemStarted { item, .. } | Notification::ItemCompleted { item, .. } => {
                 match item {

@@ -54,14 +54,16 @@ impl BrokerCore {
         }
     }
 
-    /// Handles that a turn of an owner runs.
-    pub(super) fn on_turn_started(&mut self, token: TurnToken, key: TurnKey) {
+    /// Handles that a turn of an owner runs. The app-server refuses an interrupt before that, so a
+    /// refused interrupt is repeated now.
+    pub(super) fn on_turn_started(&mut self, token: TurnToken, key: TurnKey, now: Instant) {
         if let Some(turn) = self.turns.get_mut(&token)
             && !key.1.is_empty()
             && !(turn.over && turn.thread == key.0)
             && turn.running.len() < self.limits.threads
         {
-            turn.running.entry(key).or_default();
+            let interrupts = turn.running.entry(key).or_default();
+            interrupts.retry = interrupts.retry.map(|_| now);
         }
     }
 

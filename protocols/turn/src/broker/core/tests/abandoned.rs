@@ -73,6 +73,16 @@ fn a_refused_interrupt_is_repeated_while_the_turn_runs() {
 }
 
 #[test]
+fn an_interrupt_that_comes_before_the_start_of_the_turn_is_repeated_at_the_start() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.refuse("turn/interrupt", false);
+    bench.turn_started("t", "u");
+    assert_eq!(bench.interrupted(), ["u"]);
+}
+
+#[test]
 fn a_turn_that_refuses_every_interrupt_is_given_up() {
     let mut bench = Bench::new();
     bench.start_turn(A, "t", "u");

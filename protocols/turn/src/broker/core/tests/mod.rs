@@ -12,6 +12,7 @@ use crate::wire::{ClientInfo, InitializeParams};
 
 mod abandoned;
 mod admission;
+mod defects;
 mod routing;
 mod stages;
 

@@ -1,0 +1,120 @@
+//! Each seeded bug of the broker's core has the wrong outcome that it re-creates.
+
+use super::*;
+use crate::testing::with_defect;
+
+#[test]
+fn fast_turn_stays_live() {
+    with_defect("FastTurnStaysLive", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+        bench.turn_completed("t", "u");
+        bench.answer("turn/start", started("u"));
+        assert!(!bench.admits(B), "busy for a turn that is over");
+    });
+}
+
+#[test]
+fn start_of_a_gone_client_stays_live() {
+    with_defect("StartOfAGoneClientStaysLive", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+        bench.close(A);
+        bench.answer("turn/start", started("u"));
+        assert_eq!(bench.interrupted(), [""; 0]);
+        assert!(!bench.admits(B), "busy for a client that has disconnected");
+    });
+}
+
+#[test]
+fn abandoned_turn_runs_on() {
+    with_defect("AbandonedTurnRunsOn", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        assert_eq!(bench.interrupted(), [""; 0]);
+    });
+}
+
+#[test]
+fn owner_per_socket() {
+    with_defect("OwnerPerSocket", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        bench.start_turn(B, "t2", "u2");
+        bench.item("t", "u", "late");
+        assert_eq!(bench.seen(B), ["late"]);
+    });
+}
+
+#[test]
+fn requests_are_not_counted() {
+    with_defect("RequestsAreNotCounted", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "config/read", json!({}));
+        bench.ask(A, "model/list", json!({}));
+        bench.answer("config/read", json!({}));
+        assert!(bench.admits(B), "although a request of A is in flight");
+    });
+}
+
+#[test]
+fn shared_line_buffer() {
+    with_defect("SharedLineBuffer", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "config/read", json!({}));
+        bench.ask(A, "model/list", json!({}));
+        assert_eq!(bench.pull(A)[0]["error"]["code"], json!(-32700));
+    });
+}
+
+#[test]
+fn interrupt_is_busy() {
+    with_defect("InterruptIsBusy", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        let id = bench.ask(B, "turn/interrupt", json!({ "threadId": "t", "turnId": "u" }));
+        assert_eq!(bench.code(B, id), code::BUSY);
+    });
+}
+
+#[test]
+fn admission_ends_with_the_thread() {
+    with_defect("AdmissionEndsWithTheThread", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "thread/start", json!({}));
+        bench.answer("thread/start", json!({ "thread": { "id": "t" } }));
+        assert!(bench.admits(B));
+    });
+}
+
+#[test]
+fn answers_without_the_app_server() {
+    with_defect("AnswersWithoutTheAppServer", || {
+        let mut bench = Bench::starting();
+        bench.open(A);
+        let hello = bench.ask(A, "initialize", json!({}));
+        assert!(bench.reply(A, hello)["result"].is_object());
+    });
+}
+
+#[test]
+fn broker_outlives_the_app_server() {
+    with_defect("BrokerOutlivesTheAppServer", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.upstream_ends();
+        assert_eq!((bench.core.exit(), bench.core.over(A)), (None, None));
+    });
+}
+
+#[test]
+fn shutdown_looks_like_a_crash() {
+    with_defect("ShutdownLooksLikeACrash", || {
+        let mut bench = Bench::new();
+        bench.core.shutdown(bench.now);
+        bench.upstream_ends();
+        assert_eq!(bench.core.exit().map(BrokerExit::status), Some(1));
+    });
+}
