@@ -9,7 +9,7 @@
 //!   deadline.
 //! - [`upstream`]: the client end of a connection to an app-server, or to a broker. [`broker`]: one
 //!   app-server for several clients.
-//! - [`client`]: runs a command on a server. [`command`]: the commands of a user, as requests.
+//! - [`client`]: runs a command to its report. [`command`]: the commands of a user, as requests.
 //!   [`capture`]: one turn, from the start request to its verdict.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]

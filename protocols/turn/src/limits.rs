@@ -151,3 +151,32 @@ impl Default for StartLimits {
         }
     }
 }
+
+/// The limits of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// The limits of its turn.
+    pub turn: TurnLimits,
+    /// The limits of its connections.
+    pub connection: ConnectionLimits,
+    /// How long a connection to a broker, or the start of an app-server, may take, until
+    /// `initialize` is answered.
+    pub connect: Duration,
+    /// How long the client asks a busy broker again for its turn, if it cannot leave the broker: its
+    /// thread is there.
+    pub busy: Duration,
+    /// How long the client waits before it asks a busy broker again.
+    pub busy_pause: Duration,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            turn: TurnLimits::default(),
+            connection: ConnectionLimits::default(),
+            connect: Duration::from_secs(30),
+            busy: Duration::from_secs(60),
+            busy_pause: Duration::from_millis(250),
+        }
+    }
+}

@@ -22,6 +22,17 @@ impl Verdict {
             Self::Interrupted(_) => "cancelled",
         }
     }
+
+    /// Whether the server reported the end of the turn, so that nothing of it runs on.
+    pub fn is_reported(&self) -> bool {
+        match self {
+            Self::Completed(evidence) => *evidence == Evidence::Reported,
+            Self::Failed(failure) => {
+                matches!(failure, Failure::Turn { .. } | Failure::UnknownStatus { .. })
+            }
+            Self::Interrupted(by) => *by != Interruption::CancelledUnconfirmed,
+        }
+    }
 }
 
 /// Why the client considers a turn complete.

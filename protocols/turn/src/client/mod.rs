@@ -1,181 +1,174 @@
-//! The client: runs one command on one server.
+//! Runs one command to its report: on an app-server of its own, or through a broker.
 //!
-//! It drives a [`StartSequence`] and a [`Capture`] over a connection. The caller chooses the server, and
-//! moves to another one if [`NotStarted`] allows it.
+//! - [`Client`], [`Route`]: the client, and where it runs its commands. [`ClientError`]: why a command
+//!   got no turn. [`News`]: what happens meanwhile.
+//! - `connect`: a connection whose app-server is initialized. `start`: the requests up to the turn.
+//!   `follow`: the turn, up to its verdict. `cancel`: the wish of the user to end the command.
+//!
+//! The future of [`Client::run`] owns everything that it starts, and starts no tasks. Dropping it
+//! disconnects from the broker, which then interrupts the turn, or kills the app-server.
 
-use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
-
-use crate::capture::{Capture, Input, Interrupt, Output, Progress, Raw, Report, TurnKind};
-use crate::command::{Next, NotStarted, Refusal, Request, StartSequence};
-use crate::limits::TurnLimits;
-use crate::upstream::{RequestFailure, RequestNumber, Upstream, UpstreamEvent};
-use crate::wire::{
-    ClientInfo, InitializeAnswer, InitializeParams, StartAnswer, TurnInterruptParams, method,
-};
-
+mod cancel;
+mod connect;
+mod error;
+mod follow;
+mod start;
 #[cfg(test)]
 mod tests;
 
-/// Opens the conversation with a server. Must be done once for each connection.
-///
-/// # Errors
-/// [`RequestFailure`].
-pub async fn initialize(
-    upstream: &mut Upstream,
-    client: ClientInfo,
-) -> Result<InitializeAnswer, RequestFailure> {
-    let params = raw(&InitializeParams::new(client));
-    let answer = upstream.call(method::INITIALIZE, Some(params)).await?;
-    upstream.notify(method::INITIALIZED, None);
-    Ok(serde_json::from_str(answer.get()).unwrap_or_default())
+pub use connect::initialize;
+pub use error::{ClientError, Place};
+
+use std::future::Future;
+
+use reknit_seams::net::Endpoint;
+use reknit_seams::{Env, defect, milestone, point, process};
+
+use crate::capture::{Progress, Report};
+use crate::command::{Command, Settings};
+use crate::limits::ClientLimits;
+use cancel::Cancel;
+use error::Stop;
+
+/// Where a client runs its commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Route {
+    /// On an app-server of its own.
+    Direct {
+        /// The command that starts it. It needs no `stdio`.
+        app_server: process::Command,
+    },
+    /// Through a broker.
+    Broker {
+        /// The address of the broker.
+        endpoint: Endpoint,
+    },
+    /// Through a broker, or, if that is busy or absent, on an app-server of its own.
+    BrokerOrDirect {
+        /// The address of the broker.
+        endpoint: Endpoint,
+        /// The command that starts the app-server. It needs no `stdio`.
+        app_server: process::Command,
+    },
 }
 
-/// Runs a command until its turn has a verdict, and the server has answered an interrupt. `news` gets
-/// the progress. The turn is cancelled when `cancel` becomes true; dropping its sender does not cancel.
-///
-/// # Errors
-/// [`NotStarted`], if the server refused the turn or its thread, or if the user cancelled the command
-/// before the turn.
-pub async fn run(
-    upstream: &mut Upstream,
-    sequence: &mut StartSequence,
-    limits: TurnLimits,
-    cancel: &mut watch::Receiver<bool>,
-    news: &mut dyn FnMut(Progress),
-) -> Result<Report, NotStarted> {
-    loop {
-        if *cancel.borrow() {
-            sequence.cancel();
-        }
-        match sequence.next() {
-            Next::Request(Request { method, params }) => {
-                let answer = upstream.call(method, Some(params)).await;
-                sequence.answered(answer.map_err(Refusal::from));
-            }
-            Next::Turn { thread, request } => {
-                let kind = sequence.command().kind();
-                match Turn::start(upstream, kind, thread, request, limits) {
-                    Ok(turn) => match turn.follow(cancel, news).await {
-                        Ok(report) => return Ok(report),
-                        Err(refusal) => sequence.turn_refused(refusal),
-                    },
-                    Err(refusal) => sequence.turn_refused(refusal),
-                }
-            }
-            Next::NotStarted(why) => return Err(why),
+/// One server of a route.
+#[derive(Clone, Copy)]
+enum Server<'a> {
+    Broker(&'a Endpoint),
+    Own(&'a process::Command),
+}
+
+impl Server<'_> {
+    fn place(self) -> Place {
+        match self {
+            Self::Broker(endpoint) => Place::Broker(endpoint.clone()),
+            Self::Own(_) => Place::AppServer,
         }
     }
 }
 
-/// A turn on its connection.
-struct Turn<'u> {
-    upstream: &'u mut Upstream,
-    capture: Capture,
-    limits: TurnLimits,
-    start: RequestNumber,
-    refusal: Option<Refusal>,
-    /// The interrupt without an answer, and how long to wait for it.
-    interrupt: Option<(RequestNumber, Instant)>,
+impl Route {
+    /// Returns the server to try first, and the one to try if that is busy or absent.
+    fn servers(&self) -> (Server<'_>, Option<Server<'_>>) {
+        match self {
+            Self::Direct { app_server } => (Server::Own(app_server), None),
+            Self::Broker { endpoint } => (Server::Broker(endpoint), None),
+            Self::BrokerOrDirect { endpoint, app_server } => {
+                (Server::Broker(endpoint), Some(Server::Own(app_server)))
+            }
+        }
+    }
 }
 
-impl<'u> Turn<'u> {
-    fn start(
-        upstream: &'u mut Upstream,
-        kind: TurnKind,
-        thread: String,
-        request: Request,
-        limits: TurnLimits,
-    ) -> Result<Self, Refusal> {
-        let capture = Capture::new(kind, thread, limits, Instant::now());
-        let start = upstream.request(request.method, Some(request.params))?;
-        Ok(Self { upstream, capture, limits, start, refusal: None, interrupt: None })
+/// What happens while a command runs.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// The client is connected, and starts the turn.
+    Connected(Place),
+    /// The broker is busy or absent. The client starts an app-server of its own.
+    FellBack {
+        /// Why.
+        why: ClientError,
+    },
+    /// The turn goes on.
+    Turn(Progress),
+}
+
+/// Runs commands.
+#[derive(Clone, Debug)]
+pub struct Client {
+    env: Env,
+    route: Route,
+    limits: ClientLimits,
+}
+
+impl Client {
+    /// Creates a client. It starts nothing.
+    pub fn new(env: &Env, route: Route, limits: ClientLimits) -> Self {
+        Self { env: env.clone(), route, limits }
     }
 
-    /// Follows the turn to its end.
-    async fn follow(
-        mut self,
-        cancel: &mut watch::Receiver<bool>,
-        news: &mut dyn FnMut(Progress),
-    ) -> Result<Report, Refusal> {
-        let mut is_cancelled = false;
-        loop {
-            self.carry_out(news);
-            let due = match self.interrupt {
-                Some((_, until)) if self.capture.is_over() => Some(until),
-                None if self.capture.is_over() => break,
-                _ => self.capture.due(),
-            };
-            tokio::select! {
-                biased;
-                Ok(_) = cancel.wait_for(|cancel| *cancel), if !is_cancelled => {
-                    is_cancelled = true;
-                    self.capture.handle(Input::Cancel, Instant::now());
-                }
-                event = self.upstream.next() => self.take(event),
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    self.capture.wake(Instant::now());
-                    self.interrupt.take_if(|(_, until)| *until <= Instant::now());
-                }
+    /// Runs a command. When `cancel` completes, the client interrupts the turn and returns in bounded
+    /// time; a turn that ended first keeps its verdict.
+    ///
+    /// The connection is closed, and an app-server of the client has ended, when this returns.
+    /// [`Report::exit_status`] and [`ClientError::exit_status`] are the exit status for the user.
+    ///
+    /// # Errors
+    /// If the turn did not start: see [`ClientError`].
+    pub async fn run(
+        &self,
+        command: Command,
+        settings: Settings,
+        cancel: impl Future<Output = ()>,
+        news: impl FnMut(News),
+    ) -> Result<Report, ClientError> {
+        let cancel = std::pin::pin!(cancel);
+        let cancel = Cancel::new(cancel, self.limits.turn.interrupt);
+        let Self { env, limits, .. } = self;
+        let mut run = Run { env, limits: *limits, command, settings, cancel, news };
+        let (first, second) = self.route.servers();
+        match (run.on(first, second.is_some()).await, second) {
+            (Err(Stop { error, may_move: true }), Some(second)) if !run.cancel.has_come() => {
+                milestone!("turn.client.fell_back", why = %error);
+                (run.news)(News::FellBack { why: error });
+                run.on(second, false).await
             }
+            (result, _) => result,
         }
-        match self.refusal {
-            Some(refusal) => Err(refusal),
-            None => self.capture.into_report().ok_or_else(|| Refusal::Unknown("no verdict".into())),
-        }
+        .map_err(|stop| stop.error)
     }
+}
 
-    fn take(&mut self, event: UpstreamEvent) {
-        let input = match event {
-            UpstreamEvent::Notification { method, params } => {
-                Some(Input::Notification(Raw { method, params }))
-            }
-            UpstreamEvent::Answered { number, outcome } if number == self.start => {
-                let input = Input::from_outcome(outcome);
-                if let Some(Input::Refused { code, message }) = &input {
-                    let (code, message) = (*code, message.clone());
-                    self.refusal = Some(Refusal::Error { code, message });
-                }
-                input
-            }
-            UpstreamEvent::Answered { number, .. } => {
-                self.interrupt.take_if(|(interrupt, _)| *interrupt == number);
-                None
-            }
-            UpstreamEvent::Late { number, result } if number == self.start => {
-                serde_json::from_str::<StartAnswer>(result.get()).ok().map(Input::Answer)
-            }
-            UpstreamEvent::Late { .. } => None,
-            UpstreamEvent::Ended(end) => {
-                self.interrupt = None;
-                Some(Input::End { why: end.to_string() })
-            }
+/// One command, while it runs.
+struct Run<'a, C, N> {
+    env: &'a Env,
+    limits: ClientLimits,
+    command: Command,
+    settings: Settings,
+    cancel: Cancel<'a, C>,
+    news: N,
+}
+
+impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
+    /// Runs the command on one server. `can_move` is whether there is another one.
+    async fn on(&mut self, server: Server<'_>, can_move: bool) -> Result<Report, Stop> {
+        let mut upstream = match self.connect(server).await {
+            Ok(upstream) => upstream,
+            // Nothing happened on this server yet.
+            Err(error) => return Err(Stop { error, may_move: true }),
         };
-        if let Some(input) = input {
-            self.capture.handle(input, Instant::now());
+        (self.news)(News::Connected(server.place()));
+        point!("turn.client.connected").await;
+        let result = self.turn(&mut upstream, can_move).await;
+        point!("turn.client.closing").await;
+        upstream.finish().await;
+        milestone!("turn.client.closed");
+        match result {
+            // The bug: a busy broker counts as a broken one.
+            Err(stop) if defect!(TakesBusyForAFailure) => Err(Stop { may_move: false, ..stop }),
+            result => result,
         }
     }
-
-    fn carry_out(&mut self, news: &mut dyn FnMut(Progress)) {
-        while let Some(output) = self.capture.output() {
-            match output {
-                Output::Interrupt(Interrupt { thread, turn }) => {
-                    let turn_id = turn.unwrap_or_default();
-                    let params = TurnInterruptParams { thread_id: thread, turn_id };
-                    let sent = self.upstream.request(method::TURN_INTERRUPT, Some(raw(&params)));
-                    let until = Instant::now() + self.limits.interrupt;
-                    self.interrupt = sent.ok().map(|number| (number, until));
-                }
-                Output::Progress(progress) => news(progress),
-                Output::Foreign(raw) => {
-                    tracing::debug!(method = raw.method, "a foreign notification")
-                }
-            }
-        }
-    }
-}
-
-fn raw(params: &impl serde::Serialize) -> Box<RawValue> {
-    to_raw_value(params).expect("the parameters are plain data")
 }

@@ -11,6 +11,7 @@ mod sequence;
 mod tests;
 
 pub use prompt::findings_schema;
+pub(crate) use sequence::and_left;
 pub use sequence::{Fallback, Next, NotStarted, Refusal, Request, StartSequence};
 
 use crate::capture::TurnKind;

@@ -123,7 +123,7 @@ pub enum Next {
 
 /// Why a turn did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the turn did not start: {refusal}")]
+#[error("the turn did not start: {refusal}{}", and_left(.left_behind.as_deref()))]
 pub struct NotStarted {
     /// The refusal.
     pub refusal: Refusal,
@@ -139,6 +139,11 @@ impl NotStarted {
     pub fn exit_status(&self) -> i32 {
         if self.refusal == Refusal::Cancelled { 130 } else { 1 }
     }
+}
+
+/// Returns the end of a message, if a thread is left.
+pub(crate) fn and_left(thread: Option<&str>) -> String {
+    thread.map_or_else(String::new, |thread| format!("; the unused thread {thread} is left"))
 }
 
 #[derive(Clone, Debug)]
