@@ -153,16 +153,16 @@ impl Tasks {
         match event {
             UpstreamEvent::Answered { number, outcome } => {
                 let timed_out = matches!(outcome, Err(RequestFailure::Deadline));
-                let ticket = match timed_out {
-                    true => self.tickets.get(&number).copied(),
-                    false => self.tickets.remove(&number),
-                };
+                let ticket = self.tickets.remove(&number);
                 let outcome = outcome.map_err(|failure| match failure {
                     RequestFailure::Refused(error) => error,
                     failure => refusal(failure.to_string()),
                 });
                 if let Some(ticket) = ticket {
                     core.on_answer(ticket, outcome, timed_out, now);
+                    if core.awaits(ticket) {
+                        self.tickets.insert(number, ticket);
+                    }
                 }
             }
             UpstreamEvent::Late { number, result } => {

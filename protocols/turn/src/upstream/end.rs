@@ -59,10 +59,42 @@ impl fmt::Display for UpstreamEnd {
             None => {}
         }
         match self.stderr.lines().rfind(|line| !line.trim().is_empty()) {
-            Some(line) => write!(f, ": {}", line.trim()),
+            Some(line) => write!(f, ": {}", plain(line)),
             None => Ok(()),
         }
     }
 }
 
 impl std::error::Error for UpstreamEnd {}
+
+/// The maximum length of the shown line in characters.
+const LONGEST_SHOWN: usize = 300;
+
+/// Returns a line without colours and other control characters, shortened.
+fn plain(line: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = line.trim().chars();
+    while let Some(char) = rest.next() {
+        match char {
+            // The sequence of a terminal: it ends with a letter.
+            '\u{1b}' => drop(rest.by_ref().find(char::is_ascii_alphabetic)),
+            char if char.is_control() => {}
+            char => plain.push(char),
+        }
+    }
+    plain.chars().take(LONGEST_SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_one_line_without_colours() {
+        let stderr = format!("one\n\u{1b}[31mERROR\u{1b}[0m \u{7}two{}\n\n", "x".repeat(999));
+        let end = UpstreamEnd { reason: EndReason::Closed, exit: Some(Exit::Code(1)), stderr };
+        let shown = end.to_string();
+        assert!(shown.starts_with("the app-server disconnected (exit code 1): ERROR twoxxx"));
+        assert!(shown.len() < 400 && !shown.contains('\u{1b}'), "{shown}");
+    }
+}

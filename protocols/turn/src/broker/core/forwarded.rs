@@ -23,6 +23,13 @@ pub(super) enum Forwarded {
     },
 }
 
+impl Forwarded {
+    /// Whether the request starts this turn.
+    pub fn starts(&self, token: TurnToken) -> bool {
+        matches!(self, Self::Client { purpose: Purpose::Start(other), .. } if *other == token)
+    }
+}
+
 /// The effect of the answer on the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {

@@ -236,10 +236,15 @@ impl BrokerCore {
         self.after_input(now);
     }
 
+    /// Whether a late answer to this request still matters.
+    pub fn awaits(&self, ticket: Ticket) -> bool {
+        self.forwarded.contains_key(&ticket)
+    }
+
     /// Handles the answer to a request whose deadline has passed. If the request started a turn,
     /// the turn is interrupted.
     pub fn on_late(&mut self, ticket: Ticket, result: Box<RawValue>, now: Instant) {
-        if self.forwarded.contains_key(&ticket) {
+        if self.awaits(ticket) {
             self.on_answer(ticket, Ok(result), false, now);
         }
     }

@@ -213,6 +213,8 @@ impl BrokerCore {
             .collect();
         for token in finished.iter().take(finished.len().saturating_sub(MOST_FINISHED)) {
             self.turns.remove(token);
+            // A start that was never answered.
+            self.forwarded.retain(|_, forwarded| !forwarded.starts(*token));
         }
         for token in finished {
             if let Some(turn) = self.turns.get_mut(&token) {
