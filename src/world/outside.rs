@@ -61,6 +61,10 @@ impl ProcessTable for Alone {
         Ok(Identity { pid: self.pid, started: format!("start {starts}") })
     }
 
+    fn find(&self, pid: u32) -> io::Result<Option<Identity>> {
+        Ok(Some(self.own()?).filter(|own| own.pid == pid))
+    }
+
     fn is_alive(&self, process: &Identity) -> io::Result<bool> {
         Ok(*process == self.own()?)
     }

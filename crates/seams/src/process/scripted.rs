@@ -101,6 +101,11 @@ impl ProcessTable for Scripted {
         Ok(self.own.clone())
     }
 
+    fn find(&self, pid: u32) -> io::Result<Option<Identity>> {
+        let started = self.inner().living.get(&pid).cloned();
+        Ok(started.map(|started| Identity { pid, started }))
+    }
+
     fn is_alive(&self, process: &Identity) -> io::Result<bool> {
         Ok(self.inner().has(process))
     }

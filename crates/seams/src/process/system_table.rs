@@ -29,6 +29,14 @@ impl ProcessTable for System {
         identity(getpid())
     }
 
+    fn find(&self, pid: u32) -> io::Result<Option<Identity>> {
+        let process = match identity(raw(pid)?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            found => found?,
+        };
+        Ok(open(&process)?.is_some().then_some(process))
+    }
+
     fn is_alive(&self, process: &Identity) -> io::Result<bool> {
         Ok(open(process)?.is_some())
     }
@@ -52,8 +60,13 @@ fn not_found() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "the process has ended")
 }
 
-/// Returns the identity of a process that certainly has this id.
-pub(super) fn identity(pid: Pid) -> io::Result<Identity> {
+fn raw(pid: u32) -> io::Result<Pid> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    Ok(pid.ok_or(io::ErrorKind::InvalidInput)?)
+}
+
+/// Returns the identity of the process that has this id. It fails with `NotFound` if there is none.
+fn identity(pid: Pid) -> io::Result<Identity> {
     let ticks = ticks(pid)?.ok_or_else(not_found)?;
     let started = format!("{ticks}@{}", Place::here()?.text());
     Ok(Identity { pid: pid.as_raw_nonzero().get().cast_unsigned(), started })
@@ -71,8 +84,7 @@ fn open(process: &Identity) -> io::Result<Option<(Pid, OwnedFd)>> {
         let why = format!("{process} belongs to another process namespace");
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
-    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
+    let pid = raw(process.pid)?;
     let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(descriptor) => descriptor,
         // The id belongs to nothing, or to a thread that is not the first one of its process.

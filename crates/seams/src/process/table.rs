@@ -70,6 +70,16 @@ pub trait ProcessTable: Send + Sync {
         unsupported()
     }
 
+    /// Returns the identity of the process that has this id now; `None` if there is none, or it has
+    /// ended.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    fn find(&self, pid: u32) -> io::Result<Option<Identity>> {
+        let _ = pid;
+        unsupported()
+    }
+
     /// Returns whether this process is alive. A process that has ended is dead, also if its parent
     /// has not taken note of it (a zombie).
     ///

@@ -47,6 +47,7 @@ fn this_program_is_alive_and_keeps_its_identity() {
     assert_eq!(own.pid, std::process::id());
     assert_eq!(own, System.own().unwrap());
     assert!(System.is_alive(&own).unwrap());
+    assert_eq!(System.find(own.pid).unwrap(), Some(own));
 }
 
 #[tokio::test]
@@ -120,6 +121,7 @@ async fn a_zombie_is_dead() {
     };
     let zombie = timeout(NEVER, zombie).await.expect("it becomes a zombie");
     assert!(!System.is_alive(&zombie).unwrap());
+    assert_eq!(System.find(zombie.pid).unwrap(), None);
     let error = System.signal(&zombie, KILL, Reach::Process).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     System.signal(&parent, KILL, Reach::Group).unwrap();
@@ -153,7 +155,7 @@ async fn a_signal_to_the_group_of_a_process_that_leads_none_reaches_that_process
     let leader = System.launch_detached(&detached(script, &log)).await.unwrap();
     until_logged(&log, "\n").await;
     let pid: u32 = std::fs::read_to_string(&log).unwrap().trim().parse().unwrap();
-    let job = super::super::system_table::identity(Pid::from_raw(pid as i32).unwrap()).unwrap();
+    let job = System.find(pid).unwrap().unwrap();
     System.signal(&job, TERMINATE, Reach::Group).unwrap();
     until_dead(&job).await;
     until_logged(&log, "after").await;
@@ -250,7 +252,9 @@ async fn a_scripted_table_has_the_same_rules() {
     assert!(table.is_alive(&child).unwrap());
     table.signal(&child, KILL, Reach::Process).unwrap();
     assert!(!table.is_alive(&child).unwrap());
+    assert_eq!(table.find(child.pid).unwrap(), None);
     let reused = table.start_with_id(child.pid);
+    assert_eq!(table.find(child.pid).unwrap().as_ref(), Some(&reused));
     assert!(table.is_alive(&reused).unwrap() && !table.is_alive(&child).unwrap());
     let error = table.signal(&child, KILL, Reach::Process).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
