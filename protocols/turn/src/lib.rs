@@ -11,6 +11,7 @@
 //!   app-server for several clients.
 //! - [`client`]: runs a command to its report. [`command`]: the commands of a user, as requests.
 //!   [`capture`]: one turn, from the start request to its verdict.
+//! - [`jobs`]: the records of jobs, for the processes of a workspace.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -18,6 +19,7 @@ pub mod broker;
 pub mod capture;
 pub mod client;
 pub mod command;
+pub mod jobs;
 pub mod limits;
 pub mod upstream;
 pub mod wire;

@@ -180,3 +180,40 @@ impl Default for ClientLimits {
         }
     }
 }
+
+/// The limits of the job records of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobLimits {
+    /// How many jobs that are over a prune keeps.
+    pub kept: usize,
+    /// How long a process waits for the lock of the store.
+    pub lock: Duration,
+    /// The largest record in bytes. A larger file is not read.
+    pub record_bytes: usize,
+    /// How many bytes of a title are kept.
+    pub title_bytes: usize,
+    /// How many bytes of the message of a failure are kept.
+    pub message_bytes: usize,
+    /// How many bytes of a report are kept.
+    pub report_bytes: usize,
+    /// The largest log in bytes.
+    pub log_bytes: usize,
+    /// How many entries the directory of the store may have.
+    pub entries: usize,
+}
+
+/// A record fits even if each byte of its texts is escaped.
+impl Default for JobLimits {
+    fn default() -> Self {
+        Self {
+            kept: 50,
+            lock: Duration::from_secs(5),
+            record_bytes: 16 << 20,
+            title_bytes: 1 << 10,
+            message_bytes: 64 << 10,
+            report_bytes: 2 << 20,
+            log_bytes: 1 << 20,
+            entries: 10_000,
+        }
+    }
+}
