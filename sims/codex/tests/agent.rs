@@ -8,6 +8,8 @@ use codex_peer::install;
 use codex_peer::model::{Call, Model};
 use codex_peer::servers::Server;
 use reknit_exec::limits::ServerLimits;
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// A time that no run reaches, even on a slow machine.
@@ -40,6 +42,31 @@ async fn a_read_only_sandbox_keeps_a_command_from_writing() {
     assert!(!agent.folder().join("written").exists(), "{printed:?}");
     let wrote = printed.commands().iter().any(|end| end.output.contains("wrote"));
     assert!(!wrote && !model.outputs().is_empty(), "{printed:?}");
+}
+
+/// A command may write in its workspace, but not beside it, and reaches no network.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_sandbox_confines_a_command_to_its_workspace() {
+    let Some(codex) = install::codex() else { return };
+    // Not in the folder for temporary files, which is a part of every workspace.
+    let beside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder");
+    let listener = TcpListener::bind((LOCAL, 0)).await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let command = format!(
+        "echo one > inside; echo two > {}/outside; bash -c 'echo three > /dev/tcp/127.0.0.1/{port}'; echo end",
+        beside.path().display()
+    );
+    let model = Model::start(LOCAL, [vec![Call::run(command)]]).await;
+    let server = Server::here(ServerLimits::default()).await;
+    let agent = Agent::new(&codex, &model);
+    let printed = agent.run(&server.url(), "workspace-write", NEVER).await;
+    let [end] = &*printed.commands() else { panic!("{printed:?}, {:?}", model.outputs()) };
+    assert!(end.output.contains("end\n"), "{printed:?}");
+    let inside = std::fs::read_to_string(agent.folder().join("inside"));
+    assert_eq!(inside.ok().as_deref(), Some("one\n"), "{printed:?}");
+    assert!(!beside.path().join("outside").exists(), "{printed:?}");
+    let reached = timeout(Duration::from_millis(100), listener.accept()).await;
+    assert!(reached.is_err(), "{printed:?}");
 }
 
 /// The server of codex hangs in more than half of such runs.
