@@ -139,8 +139,7 @@ impl BrokerCore {
     pub fn due(&self) -> Option<Instant> {
         let reserved = self.clients.values().filter_map(|client| client.reserved);
         let turns = self.turns.values().filter_map(|turn| turn.until);
-        let interrupts = self.turns.values().flat_map(|turn| turn.running.values());
-        let interrupts = interrupts.filter_map(|interrupts| interrupts.retry);
+        let interrupts = self.turns.values().filter_map(OwnedTurn::retry);
         reserved.chain(turns).chain(interrupts).chain(self.stage.until()).min()
     }
 

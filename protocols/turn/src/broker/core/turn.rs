@@ -43,6 +43,8 @@ pub(super) struct OwnedTurn {
 #[derive(Default)]
 pub(super) struct Interrupts {
     pub sent: u32,
+    /// Whether the app-server has refused the last one.
+    pub refused: bool,
     /// When the next one is sent.
     pub retry: Option<Instant>,
 }
@@ -139,22 +141,25 @@ impl OwnedTurn {
         self.until = None;
     }
 
+    /// Returns the running turns that must end. The turn inside of a review ends with the review.
+    fn ending(&self) -> impl Iterator<Item = (&TurnKey, &Interrupts)> {
+        let is_inner =
+            |(thread, turn): &TurnKey| *thread == self.thread && self.id.as_ref() != Some(turn);
+        self.running.iter().filter(move |(key, _)| self.ends && !is_inner(key))
+    }
+
     /// Returns the turns to interrupt now: each that has not been, and each whose repetition is due.
     pub fn to_interrupt(&self, now: Instant) -> Vec<TurnKey> {
-        if !self.ends {
-            return Vec::new();
-        }
         let is_due = |interrupts: &Interrupts| match interrupts.retry {
             Some(at) => at <= now,
             None => interrupts.sent == 0,
         };
-        // The turn inside of a review ends with the review.
-        let is_inner =
-            |(thread, turn): &TurnKey| *thread == self.thread && self.id.as_ref() != Some(turn);
-        self.running
-            .iter()
-            .filter(|(key, interrupts)| is_due(interrupts) && !is_inner(key))
-            .map(|(key, _)| key.clone())
-            .collect()
+        let due = self.ending().filter(|(_, interrupts)| is_due(interrupts));
+        due.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns the time of the next repetition of an interrupt.
+    pub fn retry(&self) -> Option<Instant> {
+        self.ending().filter_map(|(_, interrupts)| interrupts.retry).min()
     }
 }

@@ -55,15 +55,21 @@ impl BrokerCore {
     }
 
     /// Handles that a turn of an owner runs. The app-server refuses an interrupt before that, so a
-    /// refused interrupt is repeated now.
+    /// refused interrupt is repeated now, also if the broker has given the turn up.
     pub(super) fn on_turn_started(&mut self, token: TurnToken, key: TurnKey, now: Instant) {
-        if let Some(turn) = self.turns.get_mut(&token)
-            && !key.1.is_empty()
-            && !(turn.over && turn.thread == key.0)
-            && turn.running.len() < self.limits.threads
+        let settle = now + self.limits.settle;
+        let Some(turn) = self.turns.get_mut(&token) else { return };
+        let is_inner = turn.thread == key.0 && turn.id.as_ref() != Some(&key.1);
+        if key.1.is_empty() || (turn.over && is_inner) || turn.running.len() >= self.limits.threads
         {
-            let interrupts = turn.running.entry(key).or_default();
-            interrupts.retry = interrupts.retry.map(|_| now);
+            return;
+        }
+        let interrupts = turn.running.entry(key).or_default();
+        if interrupts.refused {
+            *interrupts = Interrupts::default();
+        }
+        if turn.ends {
+            turn.until.get_or_insert(settle);
         }
     }
 
@@ -161,9 +167,9 @@ impl BrokerCore {
         let again = now + self.limits.retry;
         if let Some(running) = self.running(token, key)
             && !accepted
-            && running.may_repeat()
         {
-            running.retry = Some(again);
+            running.refused = true;
+            running.retry = running.may_repeat().then_some(again);
         }
     }
 
@@ -175,7 +181,7 @@ impl BrokerCore {
             if turn.until.is_none_or(|until| until > now) {
                 continue;
             }
-            if turn.ends || turn.running.is_empty() {
+            if turn.ends || turn.client.is_none() || turn.running.is_empty() {
                 turn.give_up();
             } else {
                 turn.ends = true;

@@ -94,6 +94,8 @@ fn a_turn_that_refuses_every_interrupt_is_given_up() {
     assert_eq!(bench.interrupted(), [""; 0]);
     bench.wait(limits().settle);
     assert_eq!(bench.core.due(), None);
+    bench.turn_started("t", "u");
+    assert_eq!(bench.interrupted(), ["u"], "it starts at last");
 }
 
 #[test]

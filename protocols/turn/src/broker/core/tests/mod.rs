@@ -15,6 +15,7 @@ mod admission;
 mod defects;
 mod routing;
 mod stages;
+mod walk;
 
 const S: Duration = Duration::from_secs(1);
 const A: ClientId = ClientId(1);
