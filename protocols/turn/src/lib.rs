@@ -26,3 +26,8 @@ pub mod wire;
 
 #[cfg(test)]
 mod testing;
+
+/// The example of the README, compiled with the examples of the docs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

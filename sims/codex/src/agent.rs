@@ -43,6 +43,21 @@ pub struct CommandEnd {
     pub output: String,
 }
 
+/// Makes this folder a home of codex, with a folder `work` in it and the model at this URL.
+///
+/// # Panics
+/// If the folder cannot be written.
+pub fn configure(home: &Path, url: &str) {
+    let config = format!(
+        "model = \"scripted\"\nmodel_provider = \"scripted\"\n\
+         [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{}\"\nwire_api = \"responses\"\n\
+         request_max_retries = 0\nstream_max_retries = 0\n",
+        url
+    );
+    fs::write(home.join("config.toml"), config).expect("a scratch folder");
+    fs::create_dir(home.join("work")).expect("a scratch folder");
+}
+
 impl Agent {
     /// Prepares a run with this model.
     ///
@@ -50,14 +65,7 @@ impl Agent {
     /// If the scratch folder cannot be written.
     pub fn new(program: &Path, model: &Model) -> Self {
         let home = servers::scratch();
-        let config = format!(
-            "model = \"scripted\"\nmodel_provider = \"scripted\"\n\
-             [model_providers.scripted]\nname = \"scripted\"\nbase_url = \"{}\"\nwire_api = \"responses\"\n\
-             request_max_retries = 0\nstream_max_retries = 0\n",
-            model.url()
-        );
-        fs::write(home.path().join("config.toml"), config).expect("a scratch folder");
-        fs::create_dir(home.path().join("work")).expect("a scratch folder");
+        configure(home.path(), &model.url());
         Self { program: program.to_owned(), home, prefix: Vec::new() }
     }
 

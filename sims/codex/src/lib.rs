@@ -5,6 +5,8 @@
 //! - [`raw`]: a client that sends frames as they are.
 //! - [`agent`]: the client of codex: `codex exec`. [`model`]: the scripted model that it asks.
 //!
+//! The tests `turn` run our turn client and broker with the real app-server, `codex app-server`.
+//!
 //! Everything runs over the loopback interface. Without codex the tests pass, and print why they
 //! compared nothing.
 #![deny(missing_docs, unsafe_code)]

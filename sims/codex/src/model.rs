@@ -2,15 +2,17 @@
 //!
 //! It answers the first request with the calls of the script's first turn, the next one with those
 //! of the second turn, and so on. Then it waits for the end of every command that still runs, and
-//! says `done`.
+//! says `done`. A turn can also contain messages, and can leave its response without an end.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,7 +27,7 @@ use tokio::task::JoinSet;
 const FIRST_WAIT: u64 = 30_000;
 const NEXT_WAIT: u64 = 300_000;
 
-/// A call of a tool of codex.
+/// A part of a response: a call of a tool of codex, or a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Runs a command in a shell, behind pipes or on a terminal.
@@ -39,6 +41,17 @@ pub enum Call {
     },
     /// Types into the command that runs.
     Type(String),
+    /// Says a text, in a phase of the answer.
+    Say {
+        /// The text.
+        text: String,
+        /// The phase: `commentary` or `final_answer`.
+        phase: &'static str,
+    },
+    /// Does not end the response.
+    Hold,
+    /// Refuses the request, in the place of a whole response.
+    Refuse,
 }
 
 impl Call {
@@ -46,18 +59,29 @@ impl Call {
     pub fn run(command: impl Into<String>) -> Self {
         Self::Run { command: command.into(), tty: false, wait: FIRST_WAIT }
     }
+
+    /// Says the final answer.
+    pub fn answer(text: impl Into<String>) -> Self {
+        Self::Say { text: text.into(), phase: "final_answer" }
+    }
+
+    /// Says something on the way to the answer.
+    pub fn comment(text: impl Into<String>) -> Self {
+        Self::Say { text: text.into(), phase: "commentary" }
+    }
 }
 
 /// A running model.
 pub struct Model {
     address: SocketAddr,
     talk: Arc<Mutex<Talk>>,
-    _task: JoinSet<()>,
+    task: JoinSet<()>,
 }
 
 #[derive(Default)]
 struct Talk {
     turns: VecDeque<Vec<Call>>,
+    requests: usize,
     calls: usize,
     /// The commands that codex reported as running, by its number for them.
     running: BTreeSet<u64>,
@@ -78,7 +102,7 @@ impl Model {
         let talk = Arc::new(Mutex::new(Talk { turns, ..Talk::default() }));
         let mut task = JoinSet::new();
         task.spawn(serve(listener, talk.clone()));
-        Self { address, talk, _task: task }
+        Self { address, talk, task }
     }
 
     /// Returns the URL for the configuration of codex.
@@ -89,6 +113,16 @@ impl Model {
     /// Returns the answers of the tools so far, as codex reported them to the model.
     pub fn outputs(&self) -> Vec<String> {
         lock(&self.talk).outputs.clone()
+    }
+
+    /// Returns how often codex asked.
+    pub fn requests(&self) -> usize {
+        lock(&self.talk).requests
+    }
+
+    /// Ends the model: codex cannot reach it any more.
+    pub async fn stop(&mut self) {
+        self.task.shutdown().await;
     }
 
     /// Returns the names of the tools that codex offers.
@@ -116,30 +150,63 @@ async fn converse(stream: TcpStream, talk: Arc<Mutex<Talk>>) {
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn answer(request: Request<Incoming>, talk: &Mutex<Talk>) -> Response<Full<Bytes>> {
+/// A body of text that may have no end.
+#[derive(Default)]
+struct Text {
+    bytes: Option<Bytes>,
+    holds: bool,
+}
+
+impl Body for Text {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.bytes.take() {
+            Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+            None if self.holds => Poll::Pending,
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+async fn answer(request: Request<Incoming>, talk: &Mutex<Talk>) -> Response<Text> {
     let asked = request.method() == Method::POST && request.uri().path().ends_with("/responses");
     let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let Some(question) = serde_json::from_slice::<Value>(&body).ok().filter(|_| asked) else {
-        let mut response = Response::new(Full::default());
+        let mut response = Response::new(Text::default());
         *response.status_mut() = StatusCode::NOT_FOUND;
         return response;
     };
-    let events = lock(talk).respond(&question);
+    let Some((events, holds)) = lock(talk).respond(&question) else {
+        let mut response = Response::new(Text::default());
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        return response;
+    };
     let mut text = String::new();
     for event in events {
         let name = event["type"].as_str().unwrap_or_default();
         text += &format!("event: {name}\ndata: {event}\n\n");
     }
-    let mut response = Response::new(Full::new(text.into()));
+    let mut response = Response::new(Text { bytes: Some(text.into()), holds });
     response.headers_mut().insert(CONTENT_TYPE, "text/event-stream".parse().expect("a value"));
     response
 }
 
 impl Talk {
-    /// Returns the events of the next response.
-    fn respond(&mut self, question: &Value) -> Vec<Value> {
+    /// Returns the events of the next response, and whether it has no end. `None` is a refusal.
+    fn respond(&mut self, question: &Value) -> Option<(Vec<Value>, bool)> {
         self.hear(question);
-        let turn = self.turns.pop_front();
+        self.requests += 1;
+        let mut turn = self.turns.pop_front();
+        if turn.as_ref().is_some_and(|calls| calls.contains(&Call::Refuse)) {
+            return None;
+        }
+        let holds = turn.as_ref().is_some_and(|calls| calls.contains(&Call::Hold));
+        turn.iter_mut().for_each(|calls| calls.retain(|call| *call != Call::Hold));
         let items: Vec<_> = match turn {
             Some(calls) => calls.into_iter().map(|call| self.ask(call)).collect(),
             None if self.running.is_empty() => vec![json!({
@@ -156,10 +223,13 @@ impl Talk {
         for item in items {
             events.push(json!({"type": "response.output_item.done", "item": item}));
         }
+        if holds {
+            return Some((events, true));
+        }
         let usage = json!({"input_tokens": 1, "output_tokens": 1, "total_tokens": 2});
         let response = json!({"id": id, "usage": usage});
         events.push(json!({"type": "response.completed", "response": response}));
-        events
+        Some((events, false))
     }
 
     /// Takes the new answers of the tools.
@@ -195,6 +265,14 @@ impl Talk {
                 let session = self.running.last().copied().unwrap_or_default();
                 self.wait(session, &text, FIRST_WAIT)
             }
+            Call::Say { text, phase } => {
+                self.calls += 1;
+                json!({
+                    "type": "message", "role": "assistant", "id": format!("message-{}", self.calls),
+                    "phase": phase, "content": [{"type": "output_text", "text": text}],
+                })
+            }
+            Call::Hold | Call::Refuse => Value::Null,
         }
     }
 
