@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use tokio::process as os;
 
 use super::launcher::{Steps, before_exec};
-use super::system::{explained, on_launcher_thread, receive_interrupts};
+use super::system::{explained, on_launcher_thread, receive_ignored_signals};
 use super::table::{Detached, Identity};
 
 /// Starts a program. `identity` returns the identity of a process that certainly exists.
@@ -41,7 +41,7 @@ fn start(program: &Detached) -> io::Result<os::Child> {
         builder.current_dir(cwd);
     }
     builder.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    receive_interrupts()?;
+    receive_ignored_signals()?;
     before_exec(
         &mut builder,
         Steps {

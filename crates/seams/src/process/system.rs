@@ -12,10 +12,10 @@
 //! **One thread starts all processes.** The kernel kills a process when the thread that started it
 //! ends. So this thread never ends before the program does.
 //!
-//! **Interrupts arrive.** A shell starts its background jobs with `SIGINT` ignored, and programs
-//! inherit that. A shell that inherits it cannot even trap the signal. A signal with a handler is
-//! reset to its default in a started program. So, if the signal is ignored, the launcher installs a
-//! handler (on Linux, where `/proc` shows this).
+//! **Interrupts and hang-ups arrive.** A shell starts its background jobs with `SIGINT` ignored, and
+//! `nohup` starts its program with `SIGHUP` ignored; programs inherit that. A shell that inherits it
+//! cannot even trap the signal. A signal with a handler is reset to its default in a started program.
+//! So, if a signal is ignored, the launcher installs a handler (on Linux, where `/proc` shows this).
 //!
 //! Limits: it does not reach processes that left their group, and it does not notice an exit if the
 //! program ignores `SIGCHLD` or reaps processes that it did not start.
@@ -115,7 +115,7 @@ fn start(command: &Command) -> io::Result<Launched> {
         builder.current_dir(cwd);
     }
     let somebody_ended = signal(SignalKind::child())?; // before there is anybody who could
-    receive_interrupts()?;
+    receive_ignored_signals()?;
     let terminal = matches!(command.stdio, Stdio::Terminal(_));
     let streams = streams(&mut builder, command.stdio)?;
     #[allow(unused_mut)] // on other systems
@@ -150,20 +150,26 @@ fn start(command: &Command) -> io::Result<Launched> {
     })
 }
 
-/// Installs a handler for `SIGINT` if this program ignores it, so that started programs do not.
-pub(super) fn receive_interrupts() -> io::Result<()> {
-    if ignores_interrupts() {
-        drop(signal(SignalKind::interrupt())?); // the handler stays
+/// The signals that a started program must not ignore only because this program does.
+const RESET: [fn() -> SignalKind; 2] = [SignalKind::interrupt, SignalKind::hangup];
+
+/// Installs a handler for each of these signals that this program ignores, so that started programs
+/// do not ignore it.
+pub(super) fn receive_ignored_signals() -> io::Result<()> {
+    let ignored = ignored_signals();
+    for kind in RESET.map(|kind| kind()) {
+        if ignored & 1 << (kind.as_raw_value() - 1) != 0 {
+            drop(signal(kind)?); // the handler stays
+        }
     }
     Ok(())
 }
 
-/// Whether this program ignores `SIGINT`; `false` if the system does not show it.
-fn ignores_interrupts() -> bool {
+/// Returns the signals that this program ignores, as a mask; 0 if the system does not show it.
+fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    ignored & 1 << (super::INTERRUPT - 1) != 0
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// Gives the process its ends of the standard streams; returns the launcher's ends.

@@ -422,22 +422,26 @@ async fn a_terminal_echoes_and_its_input_ends_with_ctrl_d() {
     assert_eq!(end(&mut child).await, Exit::Code(0));
 }
 
-/// This program starts itself again with the signal ignored, as a shell starts a background job.
+/// This program starts itself again with the signals ignored, as a shell starts a background job, and
+/// as `nohup` starts a program.
 #[tokio::test]
-async fn an_interrupt_arrives_where_the_launcher_ignores_it() {
-    const AGAIN: &str = "REKNIT_IGNORES_INTERRUPTS";
+async fn a_signal_arrives_where_the_launcher_ignores_it() {
+    const AGAIN: &str = "REKNIT_IGNORES_SIGNALS";
     if std::env::var_os(AGAIN).is_some() {
-        let mut child =
-            launch(sh("trap 'exit 9' INT; echo ready; while :; do sleep 0.01; done")).await;
-        ready(&mut child).await;
-        child.signal(INTERRUPT).unwrap();
-        return assert_eq!(end(&mut child).await, Exit::Code(9));
+        for (name, number) in [("INT", INTERRUPT), ("HUP", 1)] {
+            let waits = format!("trap 'exit 9' {name}; echo ready; while :; do sleep 0.01; done");
+            let mut child = launch(sh(&waits)).await;
+            ready(&mut child).await;
+            child.signal(number).unwrap();
+            assert_eq!(end(&mut child).await, Exit::Code(9), "{name}");
+        }
+        return;
     }
     let (program, test) = (
         std::env::current_exe().unwrap(),
-        "process::tests::an_interrupt_arrives_where_the_launcher_ignores_it",
+        "process::tests::a_signal_arrives_where_the_launcher_ignores_it",
     );
-    let again = format!("trap '' INT; exec '{}' --exact {test}", program.display());
+    let again = format!("trap '' INT HUP; exec '{}' --exact {test}", program.display());
     let mut again = sh(&again);
     again.env.push((AGAIN.to_owned(), String::new()));
     let (printed, exit) = run(again).await;
