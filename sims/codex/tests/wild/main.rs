@@ -14,6 +14,7 @@ mod ends;
 mod http;
 mod order;
 mod peer;
+mod reorder;
 mod silence;
 
 /// The behaviour of a server.
