@@ -14,6 +14,8 @@ pub mod counter;
 pub mod exec;
 #[cfg(feature = "toolcall")]
 pub mod toolcall;
+#[cfg(feature = "turn")]
+pub mod turn;
 
 #[cfg(any(test, feature = "counter"))]
 pub use counter::Counter;
@@ -21,8 +23,10 @@ pub use counter::Counter;
 pub use exec::Exec;
 #[cfg(feature = "toolcall")]
 pub use toolcall::Toolcall;
+#[cfg(feature = "turn")]
+pub use turn::Turn;
 
-#[cfg(any(feature = "exec", feature = "toolcall"))]
+#[cfg(any(feature = "exec", feature = "toolcall", feature = "turn"))]
 mod judging;
 #[cfg(any(feature = "exec", feature = "toolcall"))]
 mod label;
@@ -48,5 +52,7 @@ pub fn built_in() -> Vec<Arc<dyn DynSubject>> {
         Arc::new(Exec),
         #[cfg(feature = "toolcall")]
         Arc::new(Toolcall),
+        #[cfg(feature = "turn")]
+        Arc::new(Turn),
     ]
 }

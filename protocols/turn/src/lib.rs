@@ -1,5 +1,5 @@
 //! Turns of the codex app-server. A client starts a turn, follows its notifications, and reports
-//! exactly one verdict. The client starts an app-server of its own, or shares one with other clients
+//! exactly one verdict. The client starts its own app-server, or shares one with other clients
 //! through a broker.
 //!
 //! The protocol is JSON-RPC without a version, one message a line, over the standard streams of the

@@ -87,6 +87,8 @@ impl Tasks {
     async fn run(&mut self, listener: Listener) -> BrokerExit {
         let changed = self.shared.core().changed();
         let mut listener = Some(listener);
+        // The end of the app-server is the last event, and it comes once.
+        let mut has_ended = false;
         loop {
             let due = self.carry_out();
             if let Some(exit) = self.shared.core().exit() {
@@ -113,7 +115,10 @@ impl Tasks {
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                event = self.upstream.next() => self.on_event(event),
+                event = self.upstream.next(), if !has_ended => {
+                    has_ended = matches!(event, UpstreamEvent::Ended(_));
+                    self.on_event(event);
+                }
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }

@@ -49,7 +49,7 @@ pub enum ClientError {
     NotInitialized {
         /// The server.
         place: Place,
-        /// What it said, or how it ended.
+        /// Its message, or how it ended.
         why: String,
     },
     /// The connection took too long.

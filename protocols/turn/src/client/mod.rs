@@ -1,4 +1,4 @@
-//! Runs one command to its report: on an app-server of its own, or through a broker.
+//! Runs one command to its report: on its own app-server, or through a broker.
 //!
 //! - [`Client`], [`Route`]: the client, and where it runs its commands. [`ClientError`]: why a command
 //!   got no turn. [`News`]: what happens meanwhile.
@@ -33,7 +33,7 @@ use error::Stop;
 /// Where a client runs its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// On an app-server of its own.
+    /// On its own app-server.
     Direct {
         /// The command that starts it. It needs no `stdio`.
         app_server: process::Command,
@@ -43,7 +43,7 @@ pub enum Route {
         /// The address of the broker.
         endpoint: Endpoint,
     },
-    /// Through a broker, or, if that is busy or absent, on an app-server of its own.
+    /// Through a broker, or, if that is busy or absent, on its own app-server.
     BrokerOrDirect {
         /// The address of the broker.
         endpoint: Endpoint,
@@ -81,12 +81,12 @@ impl Route {
     }
 }
 
-/// What happens while a command runs.
+/// An event while a command runs.
 #[derive(Clone, Debug)]
 pub enum News {
     /// The client is connected, and starts the turn.
     Connected(Place),
-    /// The broker is busy or absent. The client starts an app-server of its own.
+    /// The broker is busy or absent. The client starts its own app-server.
     FellBack {
         /// Why.
         why: ClientError,

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use reknit_seams::{milestone, point};
+use reknit_seams::{defect, milestone, point};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 
@@ -70,6 +70,12 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
                 }
                 Next::Turn { thread, request } => {
                     match self.follow(upstream, thread, request).await {
+                        // The bug: a turn without an id did not start.
+                        Followed::Report(report)
+                            if report.turn.is_none() && defect!(RunsAgainAfterALostStart) =>
+                        {
+                            sequence.turn_refused(Refusal::Unknown(report.summary()));
+                        }
                         Followed::Report(report) => return Ok(report),
                         Followed::Refused(refusal) => sequence.turn_refused(refusal),
                     }

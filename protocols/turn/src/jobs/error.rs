@@ -70,11 +70,11 @@ pub struct BrokenRecord {
     pub id: JobId,
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault.
     pub damage: Damage,
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// The file is empty.

@@ -6,7 +6,7 @@
 //!
 //! # Rules
 //!
-//! - **One record a job**, a file of its own. There is no index, so no two files can disagree, and a
+//! - **One record a job**, a separate file. There is no index, so no two files can disagree, and a
 //!   damaged file affects one job only. Such a file is an error for that job, and is kept.
 //! - **States** are queued, running, completed, failed, cancelled; [`StateName::successors`] is the
 //!   table of transitions. The last three are terminal: they absorb every later change.

@@ -9,7 +9,7 @@ use super::files::Kind;
 use super::id::JobId;
 use super::store::JobStore;
 
-/// What a prune removed.
+/// The result of a prune.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// The jobs.

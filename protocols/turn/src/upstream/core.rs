@@ -70,7 +70,7 @@ pub enum UpstreamEvent {
     Ended(Arc<UpstreamEnd>),
 }
 
-/// What the driver does for the core.
+/// An action of the driver for the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// End the input of the app-server.

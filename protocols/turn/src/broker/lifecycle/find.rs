@@ -31,7 +31,7 @@ pub struct BrokerSearch {
     pub limits: StartLimits,
 }
 
-/// The reason why a client has no broker. The client uses an app-server of its own.
+/// The reason why a client has no broker. The client uses its own app-server.
 #[derive(Debug, thiserror::Error)]
 pub enum NoBroker {
     /// A broker runs, but does not answer. It may have a turn, so the client does not replace it.
@@ -71,7 +71,7 @@ impl BrokerSearch {
         }
         point!("turn.broker.missing").await;
         let until = Instant::now() + self.limits.start;
-        // The bug: each client starts a broker of its own.
+        // The bug: each client starts its own broker.
         let _lock = match defect!(StartWithoutLock) {
             true => None,
             false => match directory.lock_start(self.limits.poll, until).await? {

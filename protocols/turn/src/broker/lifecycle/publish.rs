@@ -1,4 +1,4 @@
-//! The broker's side: it listens, and tells clients where.
+//! The broker's side: it listens, and publishes its address.
 
 use std::io;
 use std::path::Path;

@@ -4,7 +4,7 @@ use reknit_seams::net::{Address, Endpoint};
 use reknit_seams::process::Identity;
 use serde::{Deserialize, Serialize};
 
-/// The record of a running broker, as it stands in its file.
+/// The record of a running broker, as its file contains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokerRecord {
     /// Where it listens.

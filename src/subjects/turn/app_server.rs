@@ -1,0 +1,644 @@
+//! The app-server of the outside world: a program that speaks JSON-RPC over its standard streams, and
+//! plays the turns of the scenario.
+//!
+//! It records what it really did as [notes](super::notes) about each turn. The text of a request
+//! contains a [`Tag`], so that the notes name the operation of the user.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::notes::{AppServerNote, Reported, Tag, TurnNote};
+use super::setup::{
+    self, Answer, AppServerSetup, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
+};
+use crate::history::Stream;
+use crate::net::BoxFuture;
+use crate::process::{Exit, Input, TERMINATE};
+use crate::schedule::Plan;
+use crate::subject::{Program, ProgramContext, Recorder};
+use reknit_turn::wire::method;
+
+/// The program.
+pub const PROGRAM: Program = Program { name: "codex", run };
+
+fn run(process: ProgramContext) -> BoxFuture<'static, Exit> {
+    Box::pin(serve(process))
+}
+
+/// Serves one client until its input ends, or until a turn makes it exit.
+async fn serve(mut process: ProgramContext) -> Exit {
+    let host = process.host.name.to_string();
+    let setup = setup::app_server(&process.host.plan, &host);
+    process.signals.handle(TERMINATE);
+    let (out, lines) = mpsc::unbounded_channel();
+    let (exits, mut exit) = mpsc::unbounded_channel();
+    let id = format!("{host}-{}", process.pid);
+    let record = process.host.record.clone();
+    let stream = Stream::from(format!("codex@{id}").as_str());
+    let mut killed = Killed { stream, record, has_exited: false };
+    let mut server = AppServer {
+        id,
+        stream: killed.stream.clone(),
+        setup,
+        plan: process.host.plan.clone(),
+        record: process.host.record.clone(),
+        out,
+        exits,
+        names: 0,
+        threads: BTreeMap::new(),
+        running: BTreeMap::new(),
+        turns: JoinSet::new(),
+    };
+    let mut input = BufReader::new(process.stdin).lines();
+    let mut reads = true;
+    let mut writer = std::pin::pin!(write(lines, process.stdout));
+    let exit = loop {
+        tokio::select! {
+            biased;
+            Some(exit) = exit.recv() => break exit,
+            _ = process.signals.next(), if !server.setup.ignores_terminate => break Exit::Code(143),
+            line = input.next_line(), if reads => match line {
+                Ok(Some(line)) => server.read(&line),
+                _ if server.setup.outlives_input => reads = false,
+                _ => break Exit::Code(0),
+            },
+            Some(_) = server.turns.join_next() => {}
+            () = &mut writer => break Exit::Signal(13),
+        }
+    };
+    killed.has_exited = true;
+    drop(server);
+    if exit != Exit::Signal(13) {
+        writer.await;
+    }
+    exit
+}
+
+/// Writes what the server sends, until the server is dropped or the pipe has no reader.
+async fn write(mut lines: mpsc::UnboundedReceiver<Vec<u8>>, mut to: Input) {
+    while let Some(bytes) = lines.recv().await {
+        if to.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Records that the process is killed, unless it exits by itself.
+struct Killed {
+    stream: Stream,
+    record: Recorder,
+    has_exited: bool,
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        if !self.has_exited {
+            self.record.observed(&self.stream, AppServerNote::Killed);
+        }
+    }
+}
+
+struct AppServer {
+    /// The host and the process id.
+    id: String,
+    /// The stream of the notes about the process.
+    stream: Stream,
+    setup: AppServerSetup,
+    plan: Arc<Plan>,
+    record: Recorder,
+    out: mpsc::UnboundedSender<Vec<u8>>,
+    exits: mpsc::UnboundedSender<Exit>,
+    /// The number of threads and turns so far.
+    names: u64,
+    /// The commands that named their threads, by thread.
+    threads: BTreeMap<String, Tag>,
+    /// The turns that run, by id.
+    running: BTreeMap<String, Running>,
+    turns: JoinSet<()>,
+}
+
+/// A turn that runs.
+struct Running {
+    thread: String,
+    interrupts: watch::Sender<bool>,
+    /// The requests to interrupt it that are answered after its end.
+    waiting: Arc<Mutex<Vec<Value>>>,
+    answered_last: bool,
+}
+
+impl AppServer {
+    fn name(&mut self, what: &str) -> String {
+        self.names += 1;
+        format!("{what}-{}-{}", self.id, self.names)
+    }
+
+    fn send(&self, message: &Value) {
+        let _ = self.out.send(line(message)); // the writer may be gone
+    }
+
+    /// Handles a line from the client. A line without a request is skipped.
+    fn read(&mut self, line: &str) {
+        let Ok(request) = serde_json::from_str::<Value>(line) else { return };
+        let (Some(id), Some(method)) = (request.get("id"), request["method"].as_str()) else {
+            return;
+        };
+        let (params, id) = (&request["params"], id.clone());
+        match method {
+            method::INITIALIZE if self.setup.initialize == Initialize::Silent => {}
+            method::INITIALIZE => {
+                self.record.observed(&self.stream, AppServerNote::Initialized);
+                self.send(&json!({ "id": id, "result": { "userAgent": "world" } }))
+            }
+            method::THREAD_START | method::THREAD_RESUME => {
+                let thread = match params["threadId"].as_str() {
+                    Some(thread) => thread.to_owned(),
+                    None => self.name("thread"),
+                };
+                let thread = json!({ "id": thread });
+                self.send(&json!({ "id": id, "result": { "thread": thread } }));
+                self.send(
+                    &json!({ "method": method::THREAD_STARTED, "params": { "thread": thread } }),
+                );
+            }
+            method::TURN_START => self.start(id, params, false),
+            method::REVIEW_START => self.start(id, params, true),
+            method::TURN_INTERRUPT => self.interrupt(id, params),
+            method::THREAD_SET_NAME => {
+                let thread = params["threadId"].as_str().unwrap_or_default();
+                if let Some(tag) = params["name"].as_str().and_then(Tag::find) {
+                    self.record.observed(&tag.stream(), TurnNote::Thread(thread.to_owned()));
+                    self.threads.insert(thread.to_owned(), tag);
+                }
+                self.send(&json!({ "id": id, "result": {} }));
+            }
+            method::THREAD_DELETE | method::THREAD_UNSUBSCRIBE => {
+                let thread = params["threadId"].as_str().unwrap_or_default();
+                if let Some(tag) = self.threads.remove(thread) {
+                    self.record.observed(&tag.stream(), TurnNote::Removed(thread.to_owned()));
+                }
+                self.send(&json!({ "id": id, "result": {} }));
+            }
+            _ => {
+                let error =
+                    json!({ "code": -32600, "message": format!("unknown method {method}") });
+                self.send(&json!({ "id": id, "error": error }));
+            }
+        }
+    }
+
+    fn interrupt(&mut self, id: Value, params: &Value) {
+        let turn = params["turnId"].as_str().unwrap_or_default();
+        let thread = params["threadId"].as_str().unwrap_or_default();
+        // The empty id is that of the turn that runs on the thread.
+        let is_meant = |(id, running): &(&String, &Running)| {
+            let is_it = *id == turn || turn.is_empty() && running.thread == thread;
+            is_it && !running.interrupts.is_closed()
+        };
+        let Some((_, running)) = self.running.iter().find(is_meant) else {
+            let error = json!({ "code": -32600, "message": "no such turn" });
+            return self.send(&json!({ "id": id, "error": error }));
+        };
+        if running.answered_last {
+            let mut waiting = running.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.push(id);
+        } else {
+            self.send(&json!({ "id": id, "result": {} }));
+        }
+        let _ = running.interrupts.send(true); // the turn may just have ended
+    }
+
+    fn start(&mut self, id: Value, params: &Value, is_review: bool) {
+        let tag = Tag::find(&params.to_string()).unwrap_or_default();
+        let setup = setup::turn(&self.plan, &tag.turn);
+        let turn = self.name("turn");
+        let (interrupts, interrupted) = watch::channel(false);
+        let waiting = Arc::new(Mutex::new(Vec::new()));
+        self.running.retain(|_, running| !running.interrupts.is_closed());
+        let answered_last = setup.interrupt_answered_last;
+        let thread = params["threadId"].as_str().unwrap_or_default().to_owned();
+        let running =
+            Running { thread: thread.clone(), interrupts, waiting: waiting.clone(), answered_last };
+        self.running.insert(turn.clone(), running);
+        let played = Played {
+            request: id,
+            thread,
+            turn,
+            tag,
+            setup,
+            is_review,
+            record: self.record.clone(),
+            out: self.out.clone(),
+            exits: self.exits.clone(),
+            waiting,
+            held: Vec::new(),
+            items: 0,
+            open: 0,
+            is_named: false,
+        };
+        self.turns.spawn(played.play(interrupted));
+    }
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    format!("{message}\n").into_bytes()
+}
+
+/// A subagent: its thread, its turn, and the item that started it.
+struct Worker {
+    thread: String,
+    turn: String,
+    item: String,
+}
+
+/// A turn that is played.
+struct Played {
+    request: Value,
+    thread: String,
+    turn: String,
+    tag: Tag,
+    setup: TurnSetup,
+    is_review: bool,
+    record: Recorder,
+    out: mpsc::UnboundedSender<Vec<u8>>,
+    exits: mpsc::UnboundedSender<Exit>,
+    /// The interrupts to answer at the end.
+    waiting: Arc<Mutex<Vec<Value>>>,
+    /// The lines of a burst.
+    held: Vec<u8>,
+    items: u64,
+    /// The number of commands and subagents that work.
+    open: u64,
+    /// Whether the id of the turn was sent.
+    is_named: bool,
+}
+
+impl Drop for Played {
+    /// A turn that is dropped in the middle ends with its process.
+    fn drop(&mut self) {
+        self.note(TurnNote::Gone);
+    }
+}
+
+impl Played {
+    fn note(&self, note: TurnNote) {
+        self.record.observed(&self.tag.stream(), note);
+    }
+
+    async fn play(mut self, mut interrupted: watch::Receiver<bool>) {
+        match self.setup.start {
+            Start::Refused => {
+                let error = json!({ "code": -32600, "message": "the model is not available" });
+                self.note(TurnNote::Refused);
+                self.send(&json!({ "id": self.request, "error": error }));
+                return self.flush();
+            }
+            Start::Silent => return std::future::pending().await,
+            Start::Answered | Start::NotifiedFirst | Start::Late | Start::Last | Start::Unnamed => {
+            }
+        }
+        self.record.effect(self.tag.call, &*self.tag.stream().0);
+        let (turn, thread) = (self.turn.clone(), self.thread.clone());
+        self.note(TurnNote::Started { turn, thread });
+        let ended = tokio::select! {
+            biased;
+            _ = interrupted.wait_for(|interrupted| *interrupted) => None,
+            end = self.run() => Some(end),
+        };
+        match ended {
+            Some(end) => {
+                self.end(end);
+                if self.setup.start == Start::Last {
+                    self.answer_request();
+                }
+            }
+            None => {
+                self.note(TurnNote::Interrupted);
+                self.report("interrupted");
+            }
+        }
+        let waiting =
+            std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for id in waiting {
+            self.send(&json!({ "id": id, "result": {} }));
+        }
+        self.flush();
+    }
+
+    /// Plays the turn up to its end.
+    async fn run(&mut self) -> End {
+        let answers_late = self.setup.start == Start::NotifiedFirst;
+        if self.setup.start == Start::Late {
+            self.pause().await;
+        }
+        let answers_last = self.setup.start == Start::Last;
+        if !answers_late && !answers_last {
+            self.answer_request();
+        }
+        self.started();
+        let mut subagents = Vec::new();
+        for n in 1..=self.setup.subagents {
+            self.pause().await;
+            subagents.push(self.start_subagent(n));
+        }
+        for n in 1..=self.setup.work {
+            self.pause().await;
+            self.work(n);
+            if answers_late && n == 1 {
+                self.answer_request();
+            }
+        }
+        if answers_late && self.setup.work == 0 {
+            self.answer_request();
+        }
+        self.disturb();
+        if !self.setup.outlast {
+            self.end_subagents(&mut subagents).await;
+        }
+        if self.setup.open == Open::Before {
+            self.open_command();
+        }
+        self.pause().await;
+        self.answer();
+        if self.setup.late_message {
+            self.message(None, "That was all.", Some("commentary"));
+        }
+        if self.setup.late_work {
+            self.command("cargo test");
+        }
+        if self.setup.open == Open::After {
+            self.open_command();
+        }
+        if !self.setup.burst {
+            sleep(self.setup.rest.0).await;
+        }
+        self.end_subagents(&mut subagents).await;
+        self.pause().await;
+        self.setup.end
+    }
+
+    /// Sends what the client should take no notice of.
+    fn disturb(&mut self) {
+        match self.setup.noise {
+            Noise::None => {}
+            Noise::Line => {
+                self.held.extend(b"warning: this line is not a message\n");
+                self.flush_unless_burst();
+            }
+            Noise::Fields => {
+                let params = json!({ "threadId": self.thread, "turnId": 7, "item": "a command" });
+                self.notify(method::ITEM_COMPLETED, params);
+            }
+        }
+        if self.setup.retries {
+            let error = json!({ "message": "the connection to the model broke" });
+            let params = json!({ "threadId": self.thread, "turnId": self.turn, "error": error, "willRetry": true });
+            self.notify(method::ERROR, params);
+        }
+        if self.setup.earlier {
+            let earlier = json!({ "id": format!("{}-earlier", self.turn), "status": "completed" });
+            let params = json!({ "threadId": self.thread, "turn": earlier });
+            self.notify(method::TURN_COMPLETED, params);
+        }
+        if self.setup.stranger {
+            let thread = format!("{}-stranger", self.thread);
+            self.notify(method::THREAD_STARTED, json!({ "thread": { "id": thread } }));
+            let turn = json!({ "id": format!("{thread}-turn"), "status": "inProgress" });
+            self.notify(method::TURN_STARTED, json!({ "threadId": thread, "turn": turn }));
+        }
+    }
+
+    /// Reports the start of the turn.
+    fn started(&mut self) {
+        let mut turn = json!({ "id": self.turn, "status": "inProgress" });
+        if self.is_review && self.setup.inner {
+            turn["id"] = json!(format!("{}-inner", self.turn));
+            turn["rootTurnId"] = json!(self.turn);
+        }
+        self.named();
+        self.notify(method::TURN_STARTED, json!({ "threadId": self.thread, "turn": turn }));
+    }
+
+    fn named(&mut self) {
+        if !std::mem::replace(&mut self.is_named, true) {
+            self.note(TurnNote::Named);
+        }
+    }
+
+    fn opened(&mut self) {
+        self.open += 1;
+        if self.open == 1 {
+            self.note(TurnNote::Works);
+        }
+    }
+
+    fn closed(&mut self) {
+        self.open -= 1;
+        if self.open == 0 {
+            self.note(TurnNote::Rests);
+        }
+    }
+
+    async fn pause(&self) {
+        if !self.setup.burst {
+            sleep(self.setup.every.0).await;
+        }
+    }
+
+    fn answer_request(&mut self) {
+        if self.setup.start != Start::Unnamed {
+            self.named();
+        }
+        let turn = match self.setup.start {
+            Start::Unnamed => json!({ "status": "inProgress" }),
+            _ => json!({ "id": self.turn, "status": "inProgress" }),
+        };
+        let mut result = json!({ "turn": turn });
+        if self.is_review {
+            result["reviewThreadId"] = json!(self.thread);
+        }
+        self.send(&json!({ "id": self.request, "result": result }));
+    }
+
+    fn work(&mut self, n: u64) {
+        match n % 3 {
+            1 => self.message(None, &format!("Step {n}."), Some("commentary")),
+            2 => self.command("ls"),
+            _ => {
+                let id = self.item_id();
+                self.item(None, json!({ "type": "reasoning", "id": id }), true);
+            }
+        }
+    }
+
+    fn answer(&mut self) {
+        let text = self.tag.answer();
+        let (text, phase) = match self.setup.answer {
+            Answer::Final => (text.as_str(), Some("final_answer")),
+            Answer::Empty => ("", Some("final_answer")),
+            Answer::Unphased => (text.as_str(), None),
+            Answer::None => return,
+        };
+        self.note(TurnNote::Answered { is_final: self.setup.answer == Answer::Final });
+        if self.is_review && self.setup.answer == Answer::Final {
+            let id = self.item_id();
+            let review = json!({ "type": "exitedReviewMode", "id": id, "review": text });
+            self.item(None, review, true);
+        } else {
+            self.message(None, text, phase);
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        match end {
+            End::Completed => self.report("completed"),
+            End::Failed => self.report("failed"),
+            End::Interrupted => self.report("interrupted"),
+            End::Omitted => self.note(TurnNote::Left),
+            End::Error => {
+                self.note(TurnNote::Left);
+                let error = json!({ "message": "the model is overloaded" });
+                let params = json!({ "threadId": self.thread, "turnId": self.turn, "error": error, "willRetry": false });
+                self.notify(method::ERROR, params);
+            }
+            End::Exits => {
+                self.flush();
+                let _ = self.exits.send(Exit::Code(0));
+            }
+            End::ExitsMidLine => {
+                self.held.extend(br#"{"method":"turn/comple"#);
+                self.flush();
+                let _ = self.exits.send(Exit::Code(0));
+            }
+        }
+    }
+
+    fn report(&mut self, status: &'static str) {
+        let reported = match status {
+            "completed" => Reported::Completed,
+            "failed" => Reported::Failed,
+            _ => Reported::Interrupted,
+        };
+        self.note(TurnNote::Reported(reported));
+        let mut turn = json!({ "id": self.turn, "status": status });
+        if status == "failed" {
+            turn["error"] = json!({ "message": "the model refused" });
+        }
+        self.notify(method::TURN_COMPLETED, json!({ "threadId": self.thread, "turn": turn }));
+    }
+
+    fn start_subagent(&mut self, n: u64) -> Worker {
+        let thread = format!("{}-agent-{n}", self.turn);
+        let turn = format!("{}-sub-{n}", self.turn);
+        let item = self.item_id();
+        let mut worker = Worker { thread, turn, item };
+        let is_named = self.setup.subagent != Subagent::Announced;
+        if is_named {
+            self.spawn_item(&worker, false);
+        }
+        self.opened();
+        let agent = json!({ "id": worker.thread, "parentThreadId": self.thread });
+        self.notify(method::THREAD_STARTED, json!({ "thread": agent }));
+        if self.setup.subagent != Subagent::Backwards {
+            self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
+        }
+        if self.setup.subagent == Subagent::Again {
+            self.subagent_turn(&worker, method::TURN_COMPLETED, "completed");
+            self.spawn_item(&worker, true);
+            worker.turn.push_str("-again");
+            self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
+        }
+        worker
+    }
+
+    async fn end_subagents(&mut self, subagents: &mut Vec<Worker>) {
+        for worker in std::mem::take(subagents) {
+            self.pause().await;
+            self.end_subagent(&worker);
+        }
+    }
+
+    fn end_subagent(&mut self, worker: &Worker) {
+        if self.setup.subagent != Subagent::Backwards {
+            let scope = (worker.thread.clone(), worker.turn.clone());
+            self.message(Some(scope), "The subagent is done.", Some("final_answer"));
+        }
+        self.closed();
+        self.subagent_turn(worker, method::TURN_COMPLETED, "completed");
+        match self.setup.subagent {
+            Subagent::Spawned => self.spawn_item(worker, true),
+            Subagent::Backwards => {
+                self.subagent_turn(worker, method::TURN_STARTED, "inProgress");
+                self.spawn_item(worker, true);
+            }
+            Subagent::Announced | Subagent::Again => {}
+        }
+    }
+
+    fn spawn_item(&mut self, worker: &Worker, is_complete: bool) {
+        let status = if is_complete { "completed" } else { "inProgress" };
+        let Worker { thread, item, .. } = worker;
+        let spawn = json!({ "type": "collabAgentToolCall", "id": item, "tool": "spawnAgent", "status": status, "receiverThreadIds": [thread] });
+        self.item(None, spawn, is_complete);
+    }
+
+    fn subagent_turn(&mut self, worker: &Worker, method: &str, status: &str) {
+        let turn = json!({ "id": worker.turn, "status": status });
+        self.notify(method, json!({ "threadId": worker.thread, "turn": turn }));
+    }
+
+    fn item_id(&mut self) -> String {
+        self.items += 1;
+        format!("{}-item-{}", self.turn, self.items)
+    }
+
+    fn message(&mut self, scope: Option<(String, String)>, text: &str, phase: Option<&str>) {
+        let id = self.item_id();
+        let message = json!({ "type": "agentMessage", "id": id, "text": text, "phase": phase });
+        self.item(scope, message, true);
+    }
+
+    fn open_command(&mut self) {
+        let id = self.item_id();
+        self.opened();
+        let run = json!({ "type": "commandExecution", "id": id, "command": "sleep", "status": "inProgress" });
+        self.item(None, run, false);
+    }
+
+    fn command(&mut self, command: &str) {
+        let id = self.item_id();
+        let run = |status: &str| json!({ "type": "commandExecution", "id": id, "command": command, "status": status });
+        self.item(None, run("inProgress"), false);
+        self.item(None, run("completed"), true);
+    }
+
+    fn item(&mut self, scope: Option<(String, String)>, item: Value, is_complete: bool) {
+        let (thread, turn) = scope.unwrap_or_else(|| (self.thread.clone(), self.turn.clone()));
+        let method = if is_complete { method::ITEM_COMPLETED } else { method::ITEM_STARTED };
+        self.notify(method, json!({ "threadId": thread, "turnId": turn, "item": item }));
+    }
+
+    fn notify(&mut self, method: &str, params: Value) {
+        self.send(&json!({ "method": method, "params": params }));
+    }
+
+    fn send(&mut self, message: &Value) {
+        self.held.extend(line(message));
+        self.flush_unless_burst();
+    }
+
+    fn flush_unless_burst(&mut self) {
+        if !self.setup.burst {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let _ = self.out.send(std::mem::take(&mut self.held)); // the writer may be gone
+    }
+}

@@ -1,0 +1,101 @@
+//! The limits of `turn`, and their conversion to those of the product code.
+
+use crate::schedule::{Limit, LimitValue, Limits};
+use crate::subject::tables::{limit, millis, secs};
+use reknit_turn::limits::{BrokerLimits, ClientLimits, ConnectionLimits, TurnLimits};
+
+use LimitValue::Count;
+
+/// All sizes and deadlines.
+#[rustfmt::skip]
+pub const LIMITS: &[Limit] = &[
+    limit("client.inference", millis(250), millis(1), "how long the client waits for `turn/completed` after the final answer, once no work is open"),
+    limit("client.idle", secs(600), millis(100), "how long a turn may be silent before the client interrupts it"),
+    limit("client.absolute", secs(1800), millis(100), "how long a turn may take before the client interrupts it"),
+    limit("client.follow-up", secs(10), millis(10), "how long the client waits for the end of a turn after an error, or for the id of a turn"),
+    limit("client.interrupt", secs(10), millis(10), "how long the client waits for the end of a turn that it interrupted"),
+    limit("client.connect", secs(30), millis(10), "how long a connection to a broker, or the start of an app-server, may take"),
+    limit("client.busy", secs(60), millis(10), "how long the client asks a busy broker again, if its thread is there"),
+    limit("client.buffered", Count(4096), Count(1), "how many notifications may wait for the answer to the start request"),
+    limit("client.threads", Count(256), Count(1), "how many threads one turn may own"),
+    limit("client.open-items", Count(4096), Count(1), "how many items of a turn may be open at once"),
+    limit("connection.request", secs(60), millis(100), "how long a request may wait for its answer"),
+    limit("connection.write", secs(30), millis(100), "how long a peer may read nothing while something waits to be written"),
+    limit("connection.close", millis(50), millis(1), "how long an app-server may take to end after its input has ended"),
+    limit("connection.terminate", secs(2), millis(1), "how long an app-server may take to end after SIGTERM"),
+    limit("broker.clients", Count(256), Count(1), "how many clients may be connected"),
+    limit("broker.requests", Count(64), Count(1), "how many requests of one client may wait for answers"),
+    limit("broker.threads", Count(4096), Count(1), "how many threads the broker remembers"),
+    limit("broker.reserve", secs(10), millis(10), "how long a client that has started a thread may take to start a turn on it"),
+    limit("broker.turn", secs(1860), millis(100), "how long a client may own one turn"),
+    limit("broker.settle", secs(30), millis(10), "how long an interrupted turn may take to end"),
+    limit("broker.shutdown", secs(5), millis(10), "how long running turns may take to end when the broker shuts down"),
+    limit("broker.linger", secs(1), millis(10), "how long a client may take to read its last messages"),
+];
+
+/// Returns the limits of one turn.
+pub fn turn(limits: &Limits) -> TurnLimits {
+    TurnLimits {
+        inference: limits.duration("client.inference"),
+        idle: limits.duration("client.idle"),
+        absolute: limits.duration("client.absolute"),
+        follow_up: limits.duration("client.follow-up"),
+        interrupt: limits.duration("client.interrupt"),
+        buffered: limits.count("client.buffered") as usize,
+        threads: limits.count("client.threads") as usize,
+        open_items: limits.count("client.open-items") as usize,
+        ..TurnLimits::default()
+    }
+}
+
+/// Returns the limits of a client.
+pub fn client(limits: &Limits) -> ClientLimits {
+    ClientLimits {
+        turn: turn(limits),
+        connection: connection(limits),
+        connect: limits.duration("client.connect"),
+        busy: limits.duration("client.busy"),
+        ..ClientLimits::default()
+    }
+}
+
+/// Returns the limits of a connection.
+pub fn connection(limits: &Limits) -> ConnectionLimits {
+    ConnectionLimits {
+        request: limits.duration("connection.request"),
+        write: limits.duration("connection.write"),
+        close: limits.duration("connection.close"),
+        terminate: limits.duration("connection.terminate"),
+        ..ConnectionLimits::default()
+    }
+}
+
+/// Returns the limits of the broker.
+pub fn broker(limits: &Limits) -> BrokerLimits {
+    BrokerLimits {
+        clients: limits.count("broker.clients") as usize,
+        requests: limits.count("broker.requests") as usize,
+        threads: limits.count("broker.threads") as usize,
+        reserve: limits.duration("broker.reserve"),
+        turn: limits.duration("broker.turn"),
+        settle: limits.duration("broker.settle"),
+        shutdown: limits.duration("broker.shutdown"),
+        linger: limits.duration("broker.linger"),
+        connection: connection(limits),
+        ..BrokerLimits::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The defaults of the table are those of the product code.
+    #[test]
+    fn the_table_has_the_defaults_of_the_product() {
+        let limits = Limits::default().over(LIMITS);
+        assert_eq!(client(&limits), ClientLimits::default());
+        assert_eq!(connection(&limits), ConnectionLimits::default());
+        assert_eq!(broker(&limits), BrokerLimits::default());
+    }
+}

@@ -1,0 +1,161 @@
+//! The subject `turn`: the adapter that runs [`reknit_turn`] in a world.
+//!
+//! - [`operations`]: the operations of a user. [`setup`]: how the app-server plays a turn.
+//! - [`app_server`]: the app-server of the outside world, a program that a broker or a client launches.
+//!   [`notes`]: what it records.
+//! - `user`: the user of a client, who records the [outcomes](outcome) of commands.
+//! - [`tables`]: milestones, points, defects, rules. [`limits`]: sizes and deadlines.
+//! - `properties`, `story`: the specific properties, and the facts that they read.
+//!
+//! Each host plays one machine. The host `broker` runs the broker, and the broker's app-server is its
+//! child process. Clients connect to the broker, or launch an app-server of their own. Each command
+//! runs in a client of its own, as each command of a user is a process of its own.
+
+use std::time::Duration;
+
+use crate::history::Stream;
+use crate::net::Endpoint;
+use crate::process::Command;
+use crate::property::{Guarantees, Property, WorkBounds};
+use crate::schedule::{Limit, Limits};
+use crate::subject::{
+    DefectDoc, HostContext, MilestoneDoc, OperationQueue, PointDoc, Program, Rule, Subject,
+};
+use reknit_turn::broker::Broker;
+use reknit_turn::upstream::Upstream;
+use reknit_turn::wire::{ClientInfo, InitializeParams};
+
+pub mod app_server;
+pub mod limits;
+pub mod notes;
+pub mod operations;
+pub mod outcome;
+mod properties;
+pub mod setup;
+mod story;
+pub mod tables;
+mod user;
+
+use notes::BrokerExited;
+use operations::TurnOperation;
+use setup::{BROKER, PORT};
+
+/// The subject for [`reknit_turn`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn;
+
+/// How long a supervisor waits before it starts the broker again.
+const RESTART: Duration = Duration::from_millis(500);
+
+impl Subject for Turn {
+    type Operation = TurnOperation;
+
+    fn name(&self) -> &'static str {
+        "turn"
+    }
+
+    fn description(&self) -> &'static str {
+        "turns of an app-server, alone or shared through a broker: each turn gets exactly one verdict"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        limits::LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        tables::MILESTONES
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        tables::POINTS
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        tables::DEFECTS
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        tables::RULES
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../../../scenarios/turn/swarm-default.toml"))
+    }
+
+    fn servers(&self) -> &'static [&'static str] {
+        &[BROKER]
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![
+            (setup::TABLE, schemars::schema_for!(setup::TurnSetup)),
+            (setup::APP_SERVERS, schemars::schema_for!(setup::AppServerSetup)),
+        ]
+    }
+
+    fn programs(&self) -> &'static [Program] {
+        &[app_server::PROGRAM]
+    }
+
+    /// Runs the broker, and starts it again when it ends, as a supervisor does.
+    async fn serve(&self, host: HostContext) {
+        loop {
+            let exit = serve_once(&host).await;
+            host.record.observed(&Stream::from(BROKER), BrokerExited(exit));
+            tokio::time::sleep(RESTART).await;
+        }
+    }
+
+    async fn drive(&self, host: HostContext, operations: OperationQueue<TurnOperation>) {
+        user::TurnUser::new(host).run(operations).await;
+    }
+
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
+        let (turn, connection) = (limits::turn(limits), limits::connection(limits));
+        let broker = limits::broker(limits);
+        // A command: requests, a turn, an interrupt, and the end of the app-server; twice, because it
+        // can fall back to its own app-server.
+        let ends = connection.close + connection.terminate + Duration::from_secs(1);
+        let client = limits::client(limits);
+        let start = client.connect + client.busy + connection.request * 3;
+        let command = start + turn.absolute + turn.interrupt * 2 + ends;
+        Guarantees {
+            attempt: command * 2,
+            work: WorkBounds { attempts: 20, frames: 400, polls: 400 },
+            settle: broker.settle + broker.shutdown + broker.reserve + ends,
+            ..Guarantees::fail_fast()
+        }
+    }
+
+    fn properties(&self) -> &'static [Property] {
+        properties::OWN
+    }
+}
+
+/// Runs a broker to its end. Returns its exit status.
+async fn serve_once(host: &HostContext) -> u8 {
+    let limits = limits::broker(&host.limits);
+    let argv = vec![app_server::PROGRAM.name.to_owned()];
+    let command = Command { argv, ..Command::default() };
+    let upstream = match Upstream::launch(&host.env, command, limits.connection).await {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            tracing::error!(%error, "cannot launch the app-server");
+            return 1;
+        }
+    };
+    let at = Endpoint::tcp(BROKER, PORT);
+    let listener = match host.env.net.listen(&at).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%error, "cannot listen");
+            return 1;
+        }
+    };
+    let info = ClientInfo { name: "broker".into(), title: None, version: "1".into() };
+    Broker::new(limits, &InitializeParams::new(info)).serve(upstream, listener).await.status()
+}

@@ -1,0 +1,187 @@
+//! The notes of the app-server about the turns that it played, of the broker about its end, and the
+//! tag that names a turn.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::history::{Call, Data, Stream};
+
+/// The name of a turn in a scenario, and the operation that started it. The text of a request contains
+/// it: `[turn t1 call 7]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The name.
+    pub turn: String,
+    /// The operation.
+    pub call: Call,
+}
+
+impl Default for Tag {
+    fn default() -> Self {
+        Self { turn: "unknown".to_owned(), call: Call::NONE }
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[turn {} call {}]", self.turn, self.call.0)
+    }
+}
+
+impl Tag {
+    /// Finds the first tag in a text.
+    pub fn find(text: &str) -> Option<Self> {
+        let (_, rest) = text.split_once("[turn ")?;
+        let (tag, _) = rest.split_once(']')?;
+        let (turn, call) = tag.split_once(" call ")?;
+        Some(Self { turn: turn.to_owned(), call: Call(call.parse().ok()?) })
+    }
+
+    /// Returns the stream that contains the notes.
+    pub fn stream(&self) -> Stream {
+        Stream::from(format!("{}-{}", self.turn, self.call.0).as_str())
+    }
+
+    /// Returns the answer of the agent in this turn.
+    pub fn answer(&self) -> String {
+        format!("The answer. {self}")
+    }
+}
+
+/// An event of a turn, as the app-server really played it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TurnNote {
+    /// The command got a thread.
+    Thread(String),
+    /// The thread of the command is removed.
+    Removed(String),
+    /// It refuses to start the turn.
+    Refused,
+    /// The turn starts.
+    Started {
+        /// The id.
+        turn: String,
+        /// The thread.
+        thread: String,
+    },
+    /// The app-server sends the id of the turn for the first time.
+    Named,
+    /// A command or a subagent of the turn starts to work, while none worked.
+    Works,
+    /// No command and no subagent of the turn works any more.
+    Rests,
+    /// The agent answers.
+    Answered {
+        /// Whether it is a final answer with text.
+        is_final: bool,
+    },
+    /// A client interrupts the turn.
+    Interrupted,
+    /// The app-server reports the end.
+    Reported(Reported),
+    /// The turn is over, but the app-server does not report it.
+    Left,
+    /// The app-server plays the turn no longer: the turn is over, or its process ended.
+    Gone,
+}
+
+/// An event of an app-server as a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AppServerNote {
+    /// It answered `initialize`.
+    Initialized,
+    /// It was killed, or its host died.
+    Killed,
+}
+
+/// A broker ended with this exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BrokerExited(pub u8);
+
+impl fmt::Display for AppServerNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Initialized => "the app-server answers `initialize`",
+            Self::Killed => "the app-server is killed",
+        })
+    }
+}
+
+impl From<AppServerNote> for Data {
+    fn from(note: AppServerNote) -> Self {
+        Data::of(note)
+    }
+}
+
+impl fmt::Display for BrokerExited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the broker exits with {}", self.0)
+    }
+}
+
+impl From<BrokerExited> for Data {
+    fn from(exited: BrokerExited) -> Self {
+        Data::of(exited)
+    }
+}
+
+/// The status with which the app-server reports the end of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reported {
+    /// The turn completed.
+    Completed,
+    /// The turn failed.
+    Failed,
+    /// The turn was interrupted.
+    Interrupted,
+}
+
+impl fmt::Display for TurnNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Thread(thread) => write!(f, "the command has {thread}"),
+            Self::Removed(thread) => write!(f, "the app-server removes {thread}"),
+            Self::Refused => f.write_str("the app-server refuses the turn"),
+            Self::Started { turn, thread } => write!(f, "the app-server starts {turn} on {thread}"),
+            Self::Named => f.write_str("the app-server names the turn"),
+            Self::Works => f.write_str("the turn has open work"),
+            Self::Rests => f.write_str("the turn has no open work"),
+            Self::Answered { is_final: true } => f.write_str("the agent gives its final answer"),
+            Self::Answered { is_final: false } => {
+                f.write_str("the agent answers without a phase or text")
+            }
+            Self::Interrupted => f.write_str("the turn is interrupted"),
+            Self::Reported(Reported::Completed) => f.write_str("the app-server reports: completed"),
+            Self::Reported(Reported::Failed) => f.write_str("the app-server reports: failed"),
+            Self::Reported(Reported::Interrupted) => {
+                f.write_str("the app-server reports: interrupted")
+            }
+            Self::Left => f.write_str("the app-server leaves the turn without a report"),
+            Self::Gone => f.write_str("the app-server has left the turn"),
+        }
+    }
+}
+
+impl From<TurnNote> for Data {
+    fn from(note: TurnNote) -> Self {
+        Data::of(note)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_found_in_a_text() {
+        let tag = Tag { turn: "t1".into(), call: Call(7) };
+        assert_eq!(Tag::find(&format!("Do it. {tag} Now.")), Some(tag.clone()));
+        assert_eq!(tag.stream().0.as_ref(), "t1-7");
+        assert_eq!(Tag::find("[turn t1 call x]"), None);
+        assert_eq!(Tag::find("none"), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! The operations of a client's user, as plain data.
+
+use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use proptest::sample::select;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::setup::TABLE;
+use crate::history::Class;
+use crate::schedule::Plan;
+use crate::subject::Operations;
+
+/// An operation of a client's user.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum TurnOperation {
+    /// Runs a task to its verdict. Each task runs in a separate client, as each command of a user
+    /// does.
+    #[serde(rename_all = "kebab-case")]
+    Task {
+        /// The turn: an entry of `[turn.NAME]`.
+        turn: String,
+        /// The way to an app-server.
+        #[serde(default)]
+        route: RouteSetup,
+    },
+    /// Runs a review to its verdict, in the same way.
+    #[serde(rename_all = "kebab-case")]
+    Review {
+        /// The turn: an entry of `[turn.NAME]`.
+        turn: String,
+        /// The way to an app-server.
+        #[serde(default)]
+        route: RouteSetup,
+    },
+    /// Cancels all runs of a turn that this user started and that have no verdict yet.
+    #[serde(rename_all = "kebab-case")]
+    Cancel {
+        /// The turn.
+        turn: String,
+    },
+    /// Kills the clients of all runs of a turn that this user started and that have no verdict yet:
+    /// they vanish without a word.
+    #[serde(rename_all = "kebab-case")]
+    Abandon {
+        /// The turn.
+        turn: String,
+    },
+    /// Interrupts all runs of a turn that this user started and that have no verdict yet, over another
+    /// connection to the broker, as a second command of the user does.
+    #[serde(rename_all = "kebab-case")]
+    Interrupt {
+        /// The turn.
+        turn: String,
+    },
+    /// Asks the broker to end.
+    Shutdown {},
+}
+
+/// The way to an app-server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RouteSetup {
+    /// Through the broker; if it is busy or absent, as `direct`.
+    #[default]
+    BrokerOrDirect,
+    /// Through the broker only.
+    Broker,
+    /// The client starts its own app-server.
+    Direct,
+}
+
+impl Operations for TurnOperation {
+    fn class(&self) -> Class {
+        Class::InFlight
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let mut turns: Vec<String> = plan.entries(TABLE).map(|(name, _)| name.to_owned()).collect();
+        if turns.is_empty() {
+            turns.push("t1".to_owned());
+        }
+        let turn = select(turns).boxed();
+        let route = prop_oneof![
+            5 => Just(RouteSetup::BrokerOrDirect),
+            3 => Just(RouteSetup::Broker),
+            2 => Just(RouteSetup::Direct),
+        ];
+        let run = (turn.clone(), route).boxed();
+        prop_oneof![
+            8 => run.clone().prop_map(|(turn, route)| Self::Task { turn, route }),
+            3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
+            2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
+            2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
+            1 => turn.prop_map(|turn| Self::Interrupt { turn }),
+            1 => Just(Self::Shutdown {}),
+        ]
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn operations_are_read_as_they_are_written_in_a_file() {
+        for value in [
+            json!({ "task": { "turn": "t1", "route": "direct" } }),
+            json!({ "review": { "turn": "t1", "route": "broker-or-direct" } }),
+            json!({ "cancel": { "turn": "t1" } }),
+            json!({ "abandon": { "turn": "t1" } }),
+            json!({ "interrupt": { "turn": "t1" } }),
+            json!({ "shutdown": {} }),
+        ] {
+            let operation: TurnOperation = serde_json::from_value(value.clone()).unwrap();
+            assert_eq!(serde_json::to_value(operation).unwrap(), value);
+        }
+        let short: TurnOperation =
+            serde_json::from_value(json!({ "task": { "turn": "t1" } })).unwrap();
+        let route = RouteSetup::BrokerOrDirect;
+        assert_eq!(short, TurnOperation::Task { turn: "t1".into(), route });
+    }
+}

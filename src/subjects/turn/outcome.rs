@@ -1,0 +1,47 @@
+//! The outcomes of a user's commands, as values.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::history::Data;
+
+/// The outcome of a command, as its user saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CommandOutcome {
+    /// How the turn ended.
+    pub verdict: SeenVerdict,
+    /// The answer that the command printed.
+    pub answer: Option<String>,
+    /// The exit status of the command.
+    pub status: i32,
+}
+
+/// The verdict of a turn, as its user saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeenVerdict {
+    /// The turn completed.
+    Completed,
+    /// It failed, for this reason.
+    Failed(String),
+    /// It was interrupted.
+    Interrupted,
+}
+
+impl fmt::Display for CommandOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.verdict {
+            SeenVerdict::Completed => f.write_str("completed")?,
+            SeenVerdict::Failed(reason) => write!(f, "failed: {reason}")?,
+            SeenVerdict::Interrupted => f.write_str("interrupted")?,
+        }
+        write!(f, " (exit {})", self.status)
+    }
+}
+
+impl From<CommandOutcome> for Data {
+    fn from(outcome: CommandOutcome) -> Self {
+        Data::of(outcome)
+    }
+}

@@ -1,0 +1,552 @@
+//! The properties of `turn` beyond the generic ones. P1 to P9 name the properties of the issue that
+//! the protocol comes from; the generic `bounded_ending` is P1.
+//!
+//! | property | evidence |
+//! |---|---|
+//! | `success_is_true` (P2) | the verdict of a user, and what the app-server really reported or answered before |
+//! | `failure_is_true` (P2) | the same, in a run without faults up to the verdict |
+//! | `status_is_the_verdict` (P2) | the exit status of a command, and its verdict |
+//! | `answer_is_the_answer` (P3, P9) | the answer that a command printed, and the final answer of the agent |
+//! | `interruption_is_true` (P2) | the verdict of a user, and who interrupted the turn |
+//! | `busy_is_true` (P5) | a command or an interrupt that was refused as busy, and the turns that ran then |
+//! | `ending_is_prompt` (P1) | when the app-server was done with a turn, and when the user saw the verdict |
+//! | `abandoned_is_interrupted` (P6) | the end of a client or its verdict, and when the app-server learned of it |
+//! | `exit_is_true` (P7) | the exit statuses of the broker, and the requests to end it |
+//! | `ends_in_order` (P8) | the app-servers that were killed |
+//! | `no_thread_is_left` (P8) | the threads of a command, and the thread of its turn |
+//! | `fallback_is_taken` | a command that was refused, and whether the broker was ever ready |
+
+use std::time::Duration;
+
+use super::limits::{self, LIMITS};
+use super::notes::{Reported, Tag, TurnNote};
+use super::outcome::SeenVerdict;
+use super::setup::{self, Answer as AgentAnswer, End, Initialize, Open, Start, TurnSetup};
+use super::story::{Run, Story};
+use crate::history::{Answer, Call, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Property, Violation};
+use crate::schedule::Limits;
+use reknit_turn::wire::code;
+
+kinds! {
+    SUCCESS_IS_TRUE;
+    WORKED = "worked": "{subject:}the user saw a completed turn, but it had had open work since {since}, and had no report {moment}";
+    NOT_COMPLETED = "not-completed": "{subject:}the user saw a completed turn, but the app-server had neither reported that nor given a final answer {moment}";
+    CONTRADICTED = "contradicted": "{subject:}the user saw a completed turn, but the app-server had reported at {reported} that it {how} {moment}";
+}
+
+kinds! {
+    FAILURE_IS_TRUE;
+    COMPLETED = "completed": "{subject:}the user saw a turn that {seen}, but the app-server had reported at {reported} that it completed, and nothing was in the way {moment}";
+    EARLY = "early": "{subject:}the user saw a turn that {seen}, because its client had interrupted it at {interrupted}, before any deadline {moment}";
+    ANSWERED = "answered": "{subject:}the user saw a turn that {seen}, but the agent had given its final answer at {answered}, and then the app-server exited {moment}";
+}
+
+kinds! {
+    STATUS_IS_THE_VERDICT;
+    WRONG_STATUS = "wrong-status": "{subject:}the turn {seen}, but the command exited with {status} {moment}";
+}
+
+kinds! {
+    ANSWER_IS_THE_ANSWER;
+    OTHER_TURN = "other-turn": "{subject:}the command printed the answer of another turn: {printed} {moment}";
+    OTHER_TEXT = "other-text": "{subject:}the command printed {printed}, but the final answer is {answer} {moment}";
+}
+
+kinds! {
+    BUSY_IS_TRUE;
+    IDLE = "idle": "{subject:}the broker refused the command as busy, but no other turn ran {moment}";
+    ADMITTED = "admitted": "{subject:}the broker refused the command as busy, but had admitted it at {admitted} {moment}";
+    INTERRUPT = "interrupt": "{subject:}the broker refused an interrupt as busy {moment}";
+}
+
+kinds! {
+    ABANDONED_IS_INTERRUPTED;
+    RUNS_ON = "runs-on": "{subject:}its client was gone at {gone}, but its turn still ran {moment}";
+    CANCELLED_RUNS_ON = "cancelled-runs-on": "{subject:}the user cancelled it at {cancelled}, but its turn still ran {moment}";
+    GIVEN_UP = "given-up": "{subject:}the client gave up the turn ({seen}) and did not interrupt it {moment}";
+}
+
+kinds! {
+    INTERRUPTION_IS_TRUE;
+    OWN_CLIENT = "own": "{subject:}the user saw that another client interrupted the turn, but its own client had interrupted it at {interrupted} {moment}";
+}
+
+kinds! {
+    ENDING_IS_PROMPT;
+    LATE = "late": "{subject:}the app-server was done with the turn at {over}, but the user still had no verdict {moment}";
+}
+
+kinds! {
+    EXIT_IS_TRUE;
+    UNASKED = "unasked": "the broker exited with 0, but no user had asked it to end {moment}";
+    CRASHED = "crashed": "the broker was asked to end at {asked} and accepted that, but it did not exit with 0 {moment}";
+}
+
+kinds! {
+    ENDS_IN_ORDER;
+    KILLED = "killed": "an app-server on {on} was killed, although it would have ended by itself {moment}";
+}
+
+kinds! {
+    NO_THREAD_IS_LEFT;
+    LEFT_BEHIND = "left-behind": "{subject:}the command left {thread} behind, and started its turn on {other} {moment}";
+}
+
+kinds! {
+    FALLBACK_IS_TAKEN;
+    BUSY = "busy": "{subject:}the broker was busy, but the command failed instead of running on an app-server of its own {moment}";
+    NOT_READY = "not-ready": "{subject:}the broker was never ready, but the command failed instead of running on an app-server of its own {moment}";
+}
+
+/// The properties.
+pub(super) const OWN: &[Property] = &[
+    Property {
+        name: "success_is_true",
+        doc: "a turn completes for its user only if the app-server reported that, or the agent gave its final answer and no work was open",
+        kinds: SUCCESS_IS_TRUE,
+        check: success_is_true,
+    },
+    Property {
+        name: "failure_is_true",
+        doc: "without a fault, a turn that the app-server completed does not fail for its user; nor does a turn whose app-server exited after the final answer",
+        kinds: FAILURE_IS_TRUE,
+        check: failure_is_true,
+    },
+    Property {
+        name: "status_is_the_verdict",
+        doc: "a command exits with 0 if and only if its turn completed",
+        kinds: STATUS_IS_THE_VERDICT,
+        check: status_is_the_verdict,
+    },
+    Property {
+        name: "answer_is_the_answer",
+        doc: "a command prints the final answer of its own turn, and no other text",
+        kinds: ANSWER_IS_THE_ANSWER,
+        check: answer_is_the_answer,
+    },
+    Property {
+        name: "busy_is_true",
+        doc: "the broker refuses a command as busy only while a turn of another client runs",
+        kinds: BUSY_IS_TRUE,
+        check: busy_is_true,
+    },
+    Property {
+        name: "abandoned_is_interrupted",
+        doc: "a turn whose client is gone, or has cancelled it or given it up, does not run on",
+        kinds: ABANDONED_IS_INTERRUPTED,
+        check: abandoned_is_interrupted,
+    },
+    Property {
+        name: "interruption_is_true",
+        doc: "a turn that its own client interrupted because of a deadline fails; it does not count as interrupted by another",
+        kinds: INTERRUPTION_IS_TRUE,
+        check: interruption_is_true,
+    },
+    Property {
+        name: "ending_is_prompt",
+        doc: "without a fault, the user of a turn has its verdict soon after the app-server is done with it",
+        kinds: ENDING_IS_PROMPT,
+        check: ending_is_prompt,
+    },
+    Property {
+        name: "exit_is_true",
+        doc: "the broker exits with 0 if and only if it was asked to end, and then it exits in time",
+        kinds: EXIT_IS_TRUE,
+        check: exit_is_true,
+    },
+    Property {
+        name: "ends_in_order",
+        doc: "without a fault, an app-server that ends after the end of its input, or after SIGTERM, is not killed",
+        kinds: ENDS_IN_ORDER,
+        check: ends_in_order,
+    },
+    Property {
+        name: "no_thread_is_left",
+        doc: "a command that moves to another app-server removes its thread from the first",
+        kinds: NO_THREAD_IS_LEFT,
+        check: no_thread_is_left,
+    },
+    Property {
+        name: "fallback_is_taken",
+        doc: "a command that may run without the broker does so if the broker is busy, or its app-server is never ready",
+        kinds: FALLBACK_IS_TAKEN,
+        check: fallback_is_taken,
+    },
+];
+
+/// The time that news needs from the app-server to a user, at most, if nothing is in the way.
+fn news(cx: &CheckContext<'_>) -> Duration {
+    cx.plan.latency.1 * 2 + Duration::from_millis(10)
+}
+
+fn seen(verdict: &SeenVerdict) -> String {
+    match verdict {
+        SeenVerdict::Completed => "completed".to_owned(),
+        SeenVerdict::Failed(reason) => format!("failed ({reason})"),
+        SeenVerdict::Interrupted => "was interrupted".to_owned(),
+    }
+}
+
+fn success_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    story.runs.iter().filter_map(|run| untrue_success(&story, run)).collect()
+}
+
+fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, outcome) = run.outcome()?;
+    if outcome.verdict != SeenVerdict::Completed {
+        return None;
+    }
+    let violation = |kind, data| Some(Violation::new("success_is_true", run.call, at, kind, data));
+    let reported = run.reported().filter(|(reported, _)| *reported <= at);
+    let answered = run.final_answer().filter(|answered| *answered <= at);
+    match reported {
+        Some((_, Reported::Completed)) => None,
+        Some((reported, how)) if answered.is_none() || reported + news(story.cx) < at => {
+            let how = if how == Reported::Failed { "failed" } else { "was interrupted" };
+            let is_calm = story.is_calm_until(at) || answered.is_none();
+            is_calm.then(|| violation(&CONTRADICTED, fields! { reported, how })).flatten()
+        }
+        _ if answered.is_none() => violation(&NOT_COMPLETED, fields! {}),
+        _ => {
+            let since = open_since(story, run, run.decided?)?;
+            violation(&WORKED, fields! { since })
+        }
+    }
+}
+
+/// Returns since when work of a turn was open, if it was at this time and its client could know.
+fn open_since(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let works = run.notes.iter().rev().find_map(|(noted, note)| match note {
+        TurnNote::Works if *noted <= at => Some(Some(*noted)),
+        TurnNote::Rests if *noted <= at => Some(None),
+        _ => None,
+    });
+    works?.filter(|since| *since + news(story.cx) < at && story.is_calm_until(at))
+}
+
+fn failure_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let untrue = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let is_calm = story.is_calm_until(at) && !story.is_cut_off_until(at);
+        if outcome.verdict == SeenVerdict::Completed || !is_calm {
+            return None;
+        }
+        let seen = seen(&outcome.verdict);
+        let violation =
+            |kind, data| Some(Violation::new("failure_is_true", run.call, at, kind, data));
+        match run.reported() {
+            // Before that, the report can still be on its way.
+            Some((reported, Reported::Completed)) if reported + news(cx) < run.decided? => {
+                violation(&COMPLETED, fields! { seen, reported })
+            }
+            _ if is_early(cx, run) => {
+                let interrupted = run.interrupted()?;
+                violation(&EARLY, fields! { seen, interrupted })
+            }
+            None => {
+                let answered = run.final_answer().filter(|answered| *answered <= at)?;
+                let setup = setup::turn(cx.plan, run.turn());
+                let exits = matches!(setup.end, End::Exits | End::ExitsMidLine);
+                let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
+                let is_quiet = !setup.late_work && setup.open == Open::None;
+                let is_exit = exits && is_quiet && was_left_alone;
+                is_exit.then(|| violation(&ANSWERED, fields! { seen, answered })).flatten()
+            }
+            _ => None,
+        }
+    });
+    untrue.collect()
+}
+
+/// Whether only the client of a turn can have interrupted it, and no deadline was near.
+fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
+    let turn = limits::turn(&cx.plan.limits.over(LIMITS));
+    let setup = setup::turn(cx.plan, run.turn());
+    let failed = matches!(run.outcome(), Some((_, outcome)) if matches!(outcome.verdict, SeenVerdict::Failed(_)));
+    let deadline = run.asked + turn.idle.min(turn.absolute);
+    failed
+        && setup.start == Start::Answered
+        && setup.end != End::Error
+        && run.route() == "direct"
+        && run.cancelled.is_none()
+        && run.interrupted().is_some_and(|interrupted| interrupted < deadline)
+}
+
+fn status_is_the_verdict(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let is_right = (outcome.status == 0) == (outcome.verdict == SeenVerdict::Completed);
+        let data = fields! { seen: seen(&outcome.verdict), status: outcome.status.to_string() };
+        (!is_right)
+            .then(|| Violation::new("status_is_the_verdict", run.call, at, &WRONG_STATUS, data))
+    });
+    wrong.collect()
+}
+
+fn answer_is_the_answer(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let printed = outcome.answer.as_deref()?;
+        let violation =
+            |kind, data| Some(Violation::new("answer_is_the_answer", run.call, at, kind, data));
+        let tag = Tag { turn: run.turn().to_owned(), call: run.call };
+        if Tag::find(printed).is_some_and(|other| other != tag) {
+            return violation(&OTHER_TURN, fields! { printed: printed.to_owned() });
+        }
+        let is_final = setup::turn(cx.plan, run.turn()).answer == AgentAnswer::Final;
+        let is_complete = outcome.verdict == SeenVerdict::Completed;
+        let answer = tag.answer();
+        let is_wrong = is_final && is_complete && printed.trim() != answer;
+        let data = fields! { printed: printed.to_owned(), answer };
+        is_wrong.then(|| violation(&OTHER_TEXT, data)).flatten()
+    });
+    wrong.collect()
+}
+
+fn busy_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, Answer::Refused(why)) = run.answer? else { return None };
+        if !is_busy(&why.to_string()) {
+            return None;
+        }
+        let violation = |kind, data| Some(Violation::new("busy_is_true", run.call, at, kind, data));
+        // A client that has a thread at the broker keeps its admission for its turn.
+        let admitted = run.thread().map(|(at, _)| at);
+        let reserve = cx.plan.limits.over(LIMITS).duration("broker.reserve");
+        if let Some(admitted) = admitted
+            && story.is_calm_until(at)
+            && at <= admitted + reserve
+        {
+            return violation(&ADMITTED, fields! { admitted });
+        }
+        let others = story.runs.iter().filter(|other| other.call != run.call);
+        let (since, until) = (run.asked, at);
+        // A command owns the broker from its first request, not only while its turn runs.
+        let runs = |other: &Run<'_>| {
+            let answered = other.answer.map(|(at, _)| at);
+            // The broker does not know that the app-server has left a turn without a report.
+            let ended = if other.left().is_some() { answered } else { other.gone().or(answered) };
+            other.asked <= until && ended.is_none_or(|ended| ended + news(cx) >= since)
+        };
+        let is_idle = !others.into_iter().any(runs);
+        is_idle.then(|| violation(&IDLE, fields! {})).flatten()
+    });
+    let interrupts = story.refused_interrupts.iter().filter(|(_, _, why)| is_busy(why));
+    let interrupts = interrupts
+        .map(|(call, at, _)| Violation::new("busy_is_true", *call, *at, &INTERRUPT, fields! {}));
+    wrong.chain(interrupts).collect()
+}
+
+/// Whether the reason of a refusal is that the broker is busy.
+fn is_busy(why: &str) -> bool {
+    why.contains(&code::BUSY.to_string())
+}
+
+fn abandoned_is_interrupted(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let until = Time::from(cx.plan.horizon);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let violation = |at, kind, data| {
+            Some(Violation::new("abandoned_is_interrupted", run.call, at, kind, data))
+        };
+        let named = run.named()?;
+        let is_over = |at| run.gone().is_some_and(|over| over <= at) || run.left().is_some();
+        if let Some(gone) = run.abandoned {
+            let bound = gone.max(named) + LEARNS + news(cx);
+            let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound);
+            if is_calm && !is_over(bound) && bound < until {
+                return violation(bound, &RUNS_ON, fields! { gone });
+            }
+        }
+        if let Some(cancelled) = run.cancelled {
+            let bound = cancelled.max(named) + LEARNS + news(cx);
+            if story.is_calm_until(bound) && !is_over(bound) && bound < until {
+                return violation(bound, &CANCELLED_RUNS_ON, fields! { cancelled });
+            }
+        }
+        let (at, outcome) = run.outcome()?;
+        let decided = run.decided?;
+        let knew = named + news(cx) < decided && story.is_calm_until(decided);
+        let own_verdict = match outcome.verdict {
+            SeenVerdict::Failed(_) => !story.is_cut_off_until(decided),
+            SeenVerdict::Interrupted => run.cancelled.is_some() && !story.is_cut_off_until(decided),
+            SeenVerdict::Completed => false,
+        };
+        let is_given_up = own_verdict
+            && knew
+            && run.interrupted().is_none_or(|interrupted| interrupted > decided)
+            && run.reported().is_none_or(|(reported, _)| reported > decided)
+            && !is_over(decided);
+        let seen = seen(&outcome.verdict);
+        is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
+    });
+    wrong.collect()
+}
+
+fn interruption_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let interrupted = run.interrupted()?;
+        let is_own = run.route() == "direct" && run.cancelled.is_none();
+        let is_wrong = outcome.verdict == SeenVerdict::Interrupted && is_own;
+        let data = fields! { interrupted };
+        (is_wrong && story.is_calm_until(at))
+            .then(|| Violation::new("interruption_is_true", run.call, at, &OWN_CLIENT, data))
+    });
+    wrong.collect()
+}
+
+fn ending_is_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let until = Time::from(cx.plan.horizon);
+    let late = story.runs.iter().filter_map(|run| {
+        let (over, allowed) = done(cx, run)?;
+        let bound = over + allowed + news(cx) * 2;
+        let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
+        let is_open = run.abandoned.is_none() && !in_time;
+        (is_open && bound < until && story.is_calm_until(bound)).then(|| {
+            let data = fields! { over };
+            Violation::new("ending_is_prompt", run.call, bound, &LATE, data)
+        })
+    });
+    late.collect()
+}
+
+/// Returns when the app-server was done with a turn, and how long the client may then take.
+fn done(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
+    let set = cx.plan.limits.over(LIMITS);
+    let (turn, connection) = (limits::turn(&set), limits::connection(&set));
+    let setup = setup::turn(cx.plan, run.turn());
+    if setup.start == Start::Silent {
+        let (asked, _) = run.thread()?;
+        return Some((asked, connection.request + turn.interrupt * 2 + ends(&set)));
+    }
+    // The broker gives up a start that takes too long. Then only the deadlines of the client count.
+    if setup.answers_after() + news(cx) >= connection.request {
+        return None;
+    }
+    let ends = ends(&set);
+    if let Some((reported, _)) = run.reported() {
+        return Some((reported, ends + turn.interrupt));
+    }
+    if let Some(left) = run.left() {
+        let deadline = match setup.end {
+            End::Error => turn.follow_up,
+            _ if infers(&setup) => turn.inference,
+            _ => turn.idle.min(turn.absolute),
+        };
+        return Some((left, deadline + turn.interrupt + ends));
+    }
+    Some((run.gone()?, ends))
+}
+
+/// The time that a connection needs to end, at most.
+fn ends(set: &Limits) -> Duration {
+    let connection = limits::connection(set);
+    connection.close + connection.terminate + limits::broker(set).linger
+}
+
+/// Whether the client infers the end of a turn without a report.
+fn infers(setup: &TurnSetup) -> bool {
+    setup.answer == AgentAnswer::Final && !setup.late_work && setup.open == Open::None
+}
+
+fn exit_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let until = Time::from(cx.plan.horizon);
+    let set = cx.plan.limits.over(LIMITS);
+    let (broker, connection) = (limits::broker(&set), limits::connection(&set));
+    let ends = broker.shutdown + connection.close + connection.terminate * 2 + broker.linger * 2;
+    let zeros = || story.exits.iter().filter(|(_, status)| *status == 0).map(|(at, _)| *at);
+    let unasked = zeros().filter(|exit| !story.shutdowns.iter().any(|asked| asked <= exit));
+    let unasked =
+        unasked.map(|exit| Violation::new("exit_is_true", Call::NONE, exit, &UNASKED, fields! {}));
+    let crashed = story.accepted.iter().filter_map(|&(asked, answered)| {
+        let bound = answered + ends + Duration::from_secs(1);
+        let is_alive = story.broker_died.is_none_or(|died| died > bound);
+        let has_ended = zeros().any(|exit| asked <= exit && exit <= bound);
+        // A host that does not run cannot exit in time.
+        let is_held = story.first_host_fault.is_some_and(|fault| fault <= bound);
+        (is_alive && !has_ended && !is_held && bound < until)
+            .then(|| Violation::new("exit_is_true", Call::NONE, bound, &CRASHED, fields! { asked }))
+    });
+    unasked.chain(crashed).collect()
+}
+
+fn ends_in_order(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let until = Time::from(cx.plan.horizon);
+    let killed = story.killed.iter().filter(|(at, on)| {
+        let stubborn = setup::app_server(cx.plan, on);
+        // A user who abandons a command kills its app-server.
+        let abandoned = story
+            .runs
+            .iter()
+            .any(|run| run.host == *on && [run.abandoned, run.cancelled].contains(&Some(*at)));
+        *at < until
+            && story.first_fault.is_none_or(|fault| fault > *at)
+            && !abandoned
+            && stubborn.initialize == Initialize::Answered
+            && !(stubborn.outlives_input && stubborn.ignores_terminate)
+    });
+    killed
+        .map(|(at, on)| {
+            let data = fields! { on: (*on).to_owned() };
+            Violation::new("ends_in_order", Call::NONE, *at, &KILLED, data)
+        })
+        .collect()
+}
+
+fn no_thread_is_left(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let left = story.runs.iter().filter_map(|run| {
+        let (_, first) = run.thread()?;
+        let (at, other) = run.notes.iter().find_map(|(at, note)| match note {
+            TurnNote::Started { thread, .. } if thread != first => Some((*at, thread)),
+            _ => None,
+        })?;
+        let removed = run.notes.iter().any(|(removed, note)| {
+            *removed <= at && matches!(note, TurnNote::Removed(thread) if thread == first)
+        });
+        let data = fields! { thread: first.to_owned(), other: other.clone() };
+        (!removed).then(|| Violation::new("no_thread_is_left", run.call, at, &LEFT_BEHIND, data))
+    });
+    left.collect()
+}
+
+fn fallback_is_taken(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let story = Story::of(cx);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, Answer::Refused(why)) = run.answer? else { return None };
+        let was_ready = story.initialized.is_some_and(|initialized| initialized <= at);
+        let own = setup::app_server(cx.plan, run.host);
+        let can_run = own.initialize == Initialize::Answered
+            && setup::turn(cx.plan, run.turn()).start != Start::Refused
+            && run.route() == "broker-or-direct"
+            && run.cancelled.is_none();
+        if !can_run || !story.is_calm_until(at) {
+            return None;
+        }
+        let violation =
+            |kind| Some(Violation::new("fallback_is_taken", run.call, at, kind, fields! {}));
+        // A client that has a thread at the broker stays there.
+        let is_free = run.thread().is_none() && run.operation.verb == "task";
+        match was_ready {
+            false => violation(&NOT_READY),
+            true if is_free && is_busy(&why.to_string()) => violation(&BUSY),
+            true => None,
+        }
+    });
+    wrong.collect()
+}
+
+/// The longest time from the end of a client to the interruption of its turn.
+const LEARNS: Duration = Duration::from_secs(3);

@@ -1,0 +1,286 @@
+//! `[turn.NAME]` and `[app-server.HOST]`: how the app-server plays a turn, and how the app-server of
+//! a host starts and ends, as users write it in a scenario file.
+//!
+//! ```toml
+//! [turn.t1]
+//! work = 3
+//! end  = "exits"
+//!
+//! [app-server.broker]
+//! initialize = "silent"
+//! ```
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::Plan;
+use crate::schedule::units::WrittenDuration;
+
+/// The host of the broker.
+pub const BROKER: &str = "broker";
+
+/// The port at which the broker listens.
+pub const PORT: u16 = 80;
+
+/// The key of the table of turns: `turn`, as in `[turn.t1]`.
+pub const TABLE: &str = "turn";
+
+/// The key of the table of app-servers: `app-server`, as in `[app-server.broker]`.
+pub const APP_SERVERS: &str = "app-server";
+
+/// One entry: the turn with this name, as the app-server plays it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(example = plays(3, 100, Answer::Final, End::Completed), example = plays(2, 50, Answer::Final, End::Omitted), example = plays(2, 50, Answer::None, End::Exits))]
+pub struct TurnSetup {
+    /// The number of items of work before the answer.
+    pub work: u64,
+    /// The pause before each message.
+    pub every: WrittenDuration,
+    /// The number of subagents. Each works in a separate thread, and ends before the answer.
+    pub subagents: u64,
+    /// How the subagents start and end.
+    pub subagent: Subagent,
+    /// Whether the subagents end after the answer.
+    pub outlast: bool,
+    /// How the turn starts.
+    pub start: Start,
+    /// Whether a review reports the start of an inner turn with a different id.
+    pub inner: bool,
+    /// Whether an earlier turn on the same thread ends before the answer.
+    pub earlier: bool,
+    /// Whether another thread, which does not belong to the turn, starts a turn that does not end.
+    pub stranger: bool,
+    /// Whether the app-server reports an error that it retries, before the answer.
+    pub retries: bool,
+    /// The unreadable output of the app-server before the answer.
+    pub noise: Noise,
+    /// A command that is open when the agent answers, or soon after, and that never completes.
+    pub open: Open,
+    /// The answer of the agent.
+    pub answer: Answer,
+    /// Whether the agent says more after its answer.
+    pub late_message: bool,
+    /// Whether the agent runs a command after its answer.
+    pub late_work: bool,
+    /// The pause between the answer and the end, in addition.
+    pub rest: WrittenDuration,
+    /// How the turn ends.
+    pub end: End,
+    /// Whether the app-server answers an interrupt only after it has reported the end of the turn.
+    pub interrupt_answered_last: bool,
+    /// Whether all messages of the turn leave in one write, together with the answer to the start
+    /// request.
+    pub burst: bool,
+}
+
+impl Default for TurnSetup {
+    fn default() -> Self {
+        plays(3, 100, Answer::Final, End::Completed)
+    }
+}
+
+fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
+    TurnSetup {
+        work,
+        every: WrittenDuration(Duration::from_millis(every_ms)),
+        subagents: 0,
+        subagent: Subagent::default(),
+        outlast: false,
+        start: Start::default(),
+        inner: false,
+        earlier: false,
+        stranger: false,
+        retries: false,
+        noise: Noise::default(),
+        open: Open::default(),
+        answer,
+        late_message: false,
+        late_work: false,
+        rest: WrittenDuration(Duration::ZERO),
+        end,
+        interrupt_answered_last: false,
+        burst: false,
+    }
+}
+
+impl TurnSetup {
+    /// Returns how long the answer to the start request takes.
+    pub fn answers_after(&self) -> Duration {
+        let pauses = match self.start {
+            Start::NotifiedFirst => self.subagents + 1,
+            Start::Late => 1,
+            Start::Last => return self.every.0 * 30 + self.rest.0,
+            Start::Answered | Start::Unnamed | Start::Refused | Start::Silent => 0,
+        };
+        self.every.0 * u32::try_from(pauses).unwrap_or(u32::MAX)
+    }
+}
+
+/// How the app-server answers the request that starts a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// It answers, and then reports that the turn started.
+    #[default]
+    Answered,
+    /// It reports the start, and the first items, and then answers.
+    NotifiedFirst,
+    /// It starts the turn, and answers one pause later.
+    Late,
+    /// It reports the start, all items and the end, and then answers.
+    Last,
+    /// Its answer contains no turn id.
+    Unnamed,
+    /// It refuses to start the turn.
+    Refused,
+    /// It never answers.
+    Silent,
+}
+
+/// How a subagent starts and ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subagent {
+    /// An item of the turn names its thread.
+    #[default]
+    Spawned,
+    /// Its thread names the thread of the turn as its parent. No item names it.
+    Announced,
+    /// After its first turn, which ends at once, it works in a second turn.
+    Again,
+    /// The end of its turn is reported before the start.
+    Backwards,
+}
+
+/// The unreadable output of the app-server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Noise {
+    /// Nothing.
+    #[default]
+    None,
+    /// A line that is no message.
+    Line,
+    /// A notification whose fields have other types.
+    Fields,
+}
+
+/// A command that never completes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Open {
+    /// There is none.
+    #[default]
+    None,
+    /// It starts before the answer.
+    Before,
+    /// It starts after the answer.
+    After,
+}
+
+/// The answer of the agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A message in the phase `final_answer`.
+    #[default]
+    Final,
+    /// A message without text in the phase `final_answer`.
+    Empty,
+    /// A message without a phase.
+    Unphased,
+    /// None.
+    None,
+}
+
+/// How the app-server ends a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// It reports that the turn completed.
+    #[default]
+    Completed,
+    /// It reports that the turn failed.
+    Failed,
+    /// It reports that the turn was interrupted.
+    Interrupted,
+    /// It reports no end, and waits for the next turn.
+    Omitted,
+    /// It reports an error that it does not retry, and no end.
+    Error,
+    /// It exits with 0.
+    Exits,
+    /// It exits with 0 in the middle of a line.
+    ExitsMidLine,
+}
+
+/// One entry: the app-servers that this host launches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(example = AppServerSetup { outlives_input: true, ..AppServerSetup::default() })]
+pub struct AppServerSetup {
+    /// How it answers `initialize`.
+    pub initialize: Initialize,
+    /// Whether it goes on after the end of its input.
+    pub outlives_input: bool,
+    /// Whether it ignores SIGTERM.
+    pub ignores_terminate: bool,
+}
+
+/// How an app-server answers `initialize`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initialize {
+    /// At once.
+    #[default]
+    Answered,
+    /// Never.
+    Silent,
+}
+
+/// Returns the entry of the turn with this name, or the default.
+pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
+    entry(plan, TABLE, name)
+}
+
+/// Returns the entry of the app-servers of a host, or the default.
+pub fn app_server(plan: &Plan, host: &str) -> AppServerSetup {
+    entry(plan, APP_SERVERS, host)
+}
+
+fn entry<T: Default + DeserializeOwned>(plan: &Plan, table: &str, name: &str) -> T {
+    let entry = plan.entries(table).find(|(known, _)| *known == name);
+    entry.and_then(|(_, entry)| serde_json::from_value(entry.clone()).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_entry_describes_a_turn() {
+        let mut plan = Plan::new("turn");
+        let entry = json!({ "every": "50ms", "answer": "none", "end": "exits-mid-line", "start": "notified-first" });
+        plan.setup.insert(TABLE.into(), json!({ "t1": entry }));
+        let expected = TurnSetup {
+            start: Start::NotifiedFirst,
+            ..plays(3, 50, Answer::None, End::ExitsMidLine)
+        };
+        assert_eq!(turn(&plan, "t1"), expected);
+        assert_eq!(turn(&plan, "t2"), TurnSetup::default());
+    }
+
+    #[test]
+    fn an_entry_describes_the_app_servers_of_a_host() {
+        let mut plan = Plan::new("turn");
+        plan.setup.insert(APP_SERVERS.into(), json!({ "broker": { "outlives-input": true } }));
+        assert!(app_server(&plan, "broker").outlives_input);
+        assert_eq!(app_server(&plan, "client"), AppServerSetup::default());
+    }
+}

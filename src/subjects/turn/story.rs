@@ -1,0 +1,304 @@
+//! The runs of a user's commands in a history: what the user asked and saw, and what the app-server
+//! really did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::notes::{AppServerNote, BrokerExited, Reported, TurnNote};
+use super::outcome::CommandOutcome;
+use super::setup::{self, BROKER, Noise};
+use crate::history::{Answer, Call, Event, EventKind, Time};
+use crate::property::CheckContext;
+use crate::schedule::{Fault, Operation};
+use crate::subjects::judging::{host, judged};
+
+/// A command of a user.
+pub(super) struct Run<'a> {
+    pub call: Call,
+    pub host: &'a str,
+    pub operation: &'a Operation,
+    pub asked: Time,
+    /// The notes of the app-server about the turn, in order.
+    pub notes: Vec<(Time, &'a TurnNote)>,
+    /// The end for the user.
+    pub answer: Option<(Time, &'a Answer)>,
+    /// When the user abandoned it, or its host died.
+    pub abandoned: Option<Time>,
+    /// When the user cancelled it.
+    pub cancelled: Option<Time>,
+    /// When its client had a verdict. The user sees it later. `None` if other commands of the user
+    /// were open then.
+    pub decided: Option<Time>,
+}
+
+impl<'a> Run<'a> {
+    /// Returns the name of the turn.
+    pub fn turn(&self) -> &'a str {
+        text(self.operation).unwrap_or_default()
+    }
+
+    /// Returns what the user saw at the end of a turn that started.
+    pub fn outcome(&self) -> Option<(Time, &'a CommandOutcome)> {
+        let (at, answer) = self.answer?;
+        let (Answer::Done(data) | Answer::Queued(data)) = answer else { return None };
+        Some((at, data.downcast_ref::<CommandOutcome>()?))
+    }
+
+    fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
+        self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
+    }
+
+    /// Returns when the app-server sent the id of the turn.
+    pub fn named(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Named)
+    }
+
+    /// Returns when the command got its first thread, and the thread.
+    pub fn thread(&self) -> Option<(Time, &'a str)> {
+        self.notes.iter().find_map(|(at, note)| match note {
+            TurnNote::Thread(thread) => Some((*at, thread.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Returns when the turn was over for the app-server, but without a report.
+    pub fn left(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Left)
+    }
+
+    /// Returns the route that the user chose.
+    pub fn route(&self) -> &'a str {
+        let route = self.operation.fields.get("route").and_then(|route| route.as_str());
+        route.unwrap_or("broker-or-direct")
+    }
+
+    /// Returns when the app-server reported the end of the turn, and how.
+    pub fn reported(&self) -> Option<(Time, Reported)> {
+        self.notes.iter().find_map(|(at, note)| match note {
+            TurnNote::Reported(reported) => Some((*at, *reported)),
+            _ => None,
+        })
+    }
+
+    /// Returns when the agent gave its final answer, with text.
+    pub fn final_answer(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Answered { is_final: true })
+    }
+
+    /// Returns when a client interrupted the turn.
+    pub fn interrupted(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Interrupted)
+    }
+
+    /// Returns when the app-server had nothing more to do with the turn.
+    pub fn gone(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Gone)
+    }
+}
+
+/// The operations so far.
+#[derive(Default)]
+struct Asked<'a> {
+    runs: BTreeMap<Call, Run<'a>>,
+    shutdowns: BTreeMap<Call, Time>,
+    interrupts: BTreeSet<Call>,
+}
+
+/// The facts of a run of the world.
+pub(super) struct Story<'a> {
+    pub cx: &'a CheckContext<'a>,
+    /// The commands, in the order of their calls.
+    pub runs: Vec<Run<'a>>,
+    /// When the first fault began, or the first host died.
+    pub first_fault: Option<Time>,
+    /// When the first fault of a host or its processes began.
+    pub first_host_fault: Option<Time>,
+    /// When users asked the broker to end.
+    pub shutdowns: Vec<Time>,
+    /// The requests to end the broker that it accepted: when it was asked, and when it answered.
+    pub accepted: Vec<(Time, Time)>,
+    /// The exits of the broker, and the statuses.
+    pub exits: Vec<(Time, u8)>,
+    /// When the host of the broker died.
+    pub broker_died: Option<Time>,
+    /// When the app-server of the broker was initialized for the first time.
+    pub initialized: Option<Time>,
+    /// The app-servers that were killed: when, and on which host.
+    pub killed: Vec<(Time, &'a str)>,
+    /// The interrupts over a second connection that were refused: the call, when, and why.
+    pub refused_interrupts: Vec<(Call, Time, String)>,
+}
+
+impl<'a> Story<'a> {
+    pub fn of(cx: &'a CheckContext<'a>) -> Self {
+        let mut story = Self {
+            cx,
+            runs: Vec::new(),
+            first_fault: None,
+            first_host_fault: None,
+            shutdowns: Vec::new(),
+            accepted: Vec::new(),
+            exits: Vec::new(),
+            broker_died: None,
+            initialized: None,
+            killed: Vec::new(),
+            refused_interrupts: Vec::new(),
+        };
+        let mut asked = Asked::default();
+        for event in judged(cx) {
+            story.take(event, &mut asked);
+        }
+        story.runs = asked.runs.into_values().collect();
+        story
+    }
+
+    fn take(&mut self, event: &'a Event, asked: &mut Asked<'a>) {
+        match &event.what {
+            EventKind::Asked { call, operation, .. } => self.asked(*call, operation, event, asked),
+            EventKind::Answered { call, answer } => {
+                if let Some(run) = asked.runs.get_mut(call) {
+                    run.answer = run.answer.or(Some((event.at, answer)));
+                } else if let (Some(at), Answer::Done(_)) = (asked.shutdowns.get(call), answer) {
+                    self.accepted.push((*at, event.at));
+                } else if let (true, Answer::Refused(why)) =
+                    (asked.interrupts.contains(call), answer)
+                {
+                    self.refused_interrupts.push((*call, event.at, why.to_string()));
+                }
+            }
+            EventKind::Observed { stream, saw } => {
+                let call = stream.0.rsplit_once('-').and_then(|(_, call)| call.parse().ok());
+                let run = call.and_then(|call| asked.runs.get_mut(&Call(call)));
+                if let Some(BrokerExited(status)) = saw.downcast_ref() {
+                    self.exits.push((event.at, *status));
+                } else if let Some(note) = saw.downcast_ref() {
+                    self.app_server(*note, event);
+                } else if let (Some(run), Some(note)) = (run, saw.downcast_ref()) {
+                    run.notes.push((event.at, note));
+                }
+            }
+            EventKind::Milestone { name: "turn.client.verdict", .. } => {
+                let mut open = open(&mut asked.runs, host(event), None);
+                if let (Some(run), None) = (open.next(), open.next()) {
+                    run.decided = Some(event.at);
+                }
+            }
+            EventKind::Died { .. } => {
+                abandon(&mut asked.runs, host(event), None, event.at);
+                self.first_fault = self.first_fault.or(Some(event.at));
+                if host(event) == BROKER {
+                    self.broker_died = self.broker_died.or(Some(event.at));
+                }
+            }
+            EventKind::FaultBegan { what, .. } => {
+                self.first_fault = self.first_fault.or(Some(event.at));
+                if !is_of_the_network(what) {
+                    self.first_host_fault = self.first_host_fault.or(Some(event.at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn asked(
+        &mut self,
+        call: Call,
+        operation: &'a Operation,
+        event: &'a Event,
+        asked: &mut Asked<'a>,
+    ) {
+        let at = event.at;
+        match operation.verb.as_str() {
+            "task" | "review" => {
+                let run = Run {
+                    call,
+                    host: host(event),
+                    operation,
+                    asked: at,
+                    notes: Vec::new(),
+                    answer: None,
+                    abandoned: None,
+                    cancelled: None,
+                    decided: None,
+                };
+                asked.runs.insert(call, run);
+            }
+            "abandon" => abandon(&mut asked.runs, host(event), text(operation), at),
+            "cancel" => {
+                for run in open(&mut asked.runs, host(event), text(operation)) {
+                    run.cancelled = run.cancelled.or(Some(at));
+                }
+            }
+            "interrupt" => drop(asked.interrupts.insert(call)),
+            "shutdown" => {
+                self.shutdowns.push(at);
+                asked.shutdowns.insert(call, at);
+            }
+            _ => {}
+        }
+    }
+
+    fn app_server(&mut self, note: AppServerNote, event: &'a Event) {
+        match note {
+            AppServerNote::Initialized if host(event) == BROKER => {
+                self.initialized = self.initialized.or(Some(event.at));
+            }
+            AppServerNote::Initialized => {}
+            AppServerNote::Killed => self.killed.push((event.at, host(event))),
+        }
+    }
+
+    /// Returns whether an app-server printed a line that is no message: its connection ends there.
+    pub fn is_cut_off_until(&self, at: Time) -> bool {
+        self.runs.iter().any(|run| {
+            let has_noise = setup::turn(self.cx.plan, run.turn()).noise == Noise::Line;
+            has_noise && run.named().is_some_and(|named| named <= at)
+        })
+    }
+
+    /// Returns whether no fault began up to a time, and no user ended the broker.
+    pub fn is_calm_until(&self, at: Time) -> bool {
+        self.first_fault.is_none_or(|fault| fault > at)
+            && self.shutdowns.iter().all(|shutdown| *shutdown > at)
+    }
+}
+
+/// Whether a fault affects connections only.
+fn is_of_the_network(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Cut { .. }
+            | Fault::CutAfter { .. }
+            | Fault::Partition { .. }
+            | Fault::Stall { .. }
+            | Fault::Blackhole { .. }
+            | Fault::Delay { .. }
+            | Fault::DelayClose { .. }
+            | Fault::Reset { .. }
+            | Fault::Slow { .. }
+            | Fault::Refuse { .. }
+            | Fault::Hang { .. }
+            | Fault::AcceptThenClose { .. }
+    )
+}
+
+/// Returns the open commands of a host, or those of a turn.
+fn open<'r, 'a: 'r>(
+    runs: &'r mut BTreeMap<Call, Run<'a>>,
+    host: &str,
+    turn: Option<&str>,
+) -> impl Iterator<Item = &'r mut Run<'a>> {
+    let own = runs.values_mut().filter(move |run| run.host == host && run.answer.is_none());
+    own.filter(move |run| turn.is_none_or(|turn| run.turn() == turn))
+}
+
+/// The open commands of a host lose their client.
+fn abandon(runs: &mut BTreeMap<Call, Run<'_>>, host: &str, turn: Option<&str>, at: Time) {
+    for run in open(runs, host, turn) {
+        run.abandoned = run.abandoned.or(Some(at));
+    }
+}
+
+/// Returns the turn that an operation names.
+fn text(operation: &Operation) -> Option<&str> {
+    operation.fields.get("turn").and_then(|turn| turn.as_str())
+}

@@ -1,0 +1,159 @@
+//! The tables of `turn`: milestones, points, defects, rules.
+//!
+//! The ledger gives the source of each rule. "facts" are the rules of the plugin's code; "#243" is the
+//! change that the protocol comes from. Each defect names the real or deduced bug that it reproduces.
+
+use crate::subject::tables::{defect, milestone, point, rule};
+use crate::subject::{DefectDoc, MilestoneDoc, PointDoc, Rule};
+
+/// The milestones of the product code.
+#[rustfmt::skip]
+pub const MILESTONES: &[MilestoneDoc] = &[
+    milestone("turn.upstream.launched", &["pid"], "a client or the broker started an app-server"),
+    milestone("turn.upstream.connected", &["conn"], "a client opened a connection to the broker"),
+    milestone("turn.upstream.signalled", &["signal"], "an app-server got a signal, because it had not ended in time"),
+    milestone("turn.upstream.ended", &["why"], "a connection to an app-server or to the broker ended, after everything that was received"),
+    milestone("turn.client.running", &["held"], "the client learned the id of its turn; `held` notifications had waited for it"),
+    milestone("turn.client.interrupting", &["known"], "the client has to interrupt its turn; `known` says whether it knows the turn's id"),
+    milestone("turn.client.decided", &["verdict"], "the turn has a verdict"),
+    milestone("turn.broker.serving", &[], "the app-server is initialized, and the broker admits clients"),
+    milestone("turn.broker.accepted", &["conn"], "the broker accepted a connection"),
+    milestone("turn.broker.start", &["conn"], "the broker passed a request that starts a turn"),
+    milestone("turn.broker.busy", &["conn"], "the broker refused a request as busy"),
+    milestone("turn.broker.lost", &["conn", "why"], "a client of the broker disconnected"),
+    milestone("turn.broker.cut", &["conn", "why"], "the broker cut off a client"),
+    milestone("turn.broker.abandoned", &["answered"], "a turn lost its client"),
+    milestone("turn.broker.interrupted", &["turn"], "the broker interrupted a turn that had lost its client"),
+    milestone("turn.broker.fenced", &[], "the broker dropped a notification of a turn without a client"),
+    milestone("turn.broker.stopping", &[], "the broker was asked to end"),
+    milestone("turn.broker.upstream-ended", &["why"], "the app-server of the broker ended"),
+    milestone("turn.broker.launched", &["pid"], "a client started a broker for its directory"),
+    milestone("turn.broker.published", &["pid"], "a broker wrote its endpoint file"),
+    milestone("turn.broker.stale", &[], "a client found the endpoint file of a broker that has ended"),
+    milestone("turn.client.connected", &[], "a client opened a connection, and its app-server is initialized"),
+    milestone("turn.client.started", &[], "a client asked for its turn"),
+    milestone("turn.client.verdict", &["verdict"], "a client has its verdict, and its interrupt, if any, is answered"),
+    milestone("turn.client.closed", &[], "a client has closed its connection"),
+    milestone("turn.client.cancelled", &[], "the user cancelled a command"),
+    milestone("turn.client.not_started", &["why"], "a server refused the turn of a client, or did not get the request"),
+    milestone("turn.client.asks_again", &[], "a client asks a busy broker again for its turn"),
+    milestone("turn.client.fell_back", &["why"], "a client moves from the broker to an app-server of its own"),
+    milestone("turn.jobs.created", &["job"], "a job is recorded"),
+    milestone("turn.jobs.claimed", &["job"], "a worker took a job"),
+    milestone("turn.jobs.finished", &["job", "state"], "a job is over"),
+    milestone("turn.jobs.cancelled", &["job"], "a job was cancelled"),
+    milestone("turn.jobs.pruned", &["job"], "the record of a job was removed"),
+    milestone("turn.jobs.reconciled", &["job"], "a job whose worker is dead was recorded as failed"),
+];
+
+/// The points at which a task can be held.
+#[rustfmt::skip]
+pub const POINTS: &[PointDoc] = &[
+    point("turn.broker.received", "a line of a client is read, and not handled yet"),
+    point("turn.broker.close.unreported", "a connection of a client has ended, and the broker does not know it yet"),
+    point("turn.broker.listening", "a broker listens, and its endpoint file is not written yet"),
+    point("turn.broker.missing", "a client found no broker, and starts one next"),
+    point("turn.client.connected", "a client is connected, and asks for its thread next"),
+    point("turn.client.asked", "a request of a client is over, and the next one follows"),
+    point("turn.client.started", "a client has asked for its turn, and has handled no event yet"),
+    point("turn.client.verdict", "a turn has its verdict, and its interrupt may be unanswered"),
+    point("turn.client.closing", "a client closes its connection next"),
+    point("turn.jobs.create", "a job is about to be recorded"),
+    point("turn.jobs.created", "a job is recorded, and its worker is not launched yet"),
+    point("turn.jobs.launched", "a worker is launched, and its job is not recorded yet"),
+    point("turn.jobs.change", "a process changes a job next"),
+    point("turn.jobs.change.unlocked", "a process has read a job without the lock, and writes it next"),
+    point("turn.jobs.changed", "a job has changed"),
+    point("turn.jobs.lock.busy", "a process waits for the lock of the store"),
+    point("turn.jobs.read", "a process reads a job next"),
+];
+
+/// The seeded bugs.
+#[rustfmt::skip]
+pub const DEFECTS: &[DefectDoc] = &[
+    // The verdict of a turn.
+    defect("IgnoresTheEndOfTheServer", "ignores-the-end-of-the-server", &["no_livelock"], "a turn whose app-server ends gets no verdict", "the plugin 1.0.5; facts, 1"),
+    defect("FailsAtEveryEndOfTheServer", "fails-at-every-end-of-the-server", &["failure_is_true"], "a turn whose app-server ends after the final answer fails", "the first version of #243; facts, 4"),
+    defect("WaitsAfterAnError", "waits-after-an-error", &["ending_is_prompt"], "an error that the app-server does not retry is only remembered", "issue 698; facts, 6"),
+    defect("WaitsForEverForATurnId", "waits-for-ever-for-a-turn-id", &["ending_is_prompt"], "a turn whose start was answered without an id buffers all notifications", "issue 781; facts, 7"),
+    defect("RequestAfterTheEnd", "request-after-the-end", &[], "a request after the end of the connection waits for ever", "issue 665; facts, 8"),
+    defect("RequestWithoutDeadline", "request-without-deadline", &["ending_is_prompt"], "a request waits for ever for an app-server that does not answer", "the plugin 1.0.5"),
+    defect("CloseWithoutDeadline", "close-without-deadline", &["ending_is_prompt"], "closing waits for ever for an app-server that ignores the end of its input", "facts, 38"),
+    defect("ExitBeforeTheLastLines", "exit-before-the-last-lines", &[], "the exit of the app-server decides before its last lines are read", "facts, 22"),
+    defect("BadLineLeavesTheChild", "bad-line-leaves-the-child", &["ends_in_order"], "after an unreadable line, the app-server lives on", "facts, 37"),
+    defect("EndsAtAnUnreadableLine", "ends-at-an-unreadable-line", &["abandoned_is_interrupted"], "an unreadable line fails the turn", "facts, 37"),
+    defect("InfersFromAnyMessage", "infers-from-any-message", &["success_is_true", "answer_is_the_answer"], "any complete message counts as the final answer", "rejected in #243"),
+    defect("CountsAnEmptyAnswer", "counts-an-empty-answer", &["success_is_true"], "a final answer without text counts", "facts, 31"),
+    defect("InfersWhileItemsAreOpen", "infers-while-items-are-open", &["success_is_true"], "the client infers the end although an item of the main thread is open", "facts, 29"),
+    defect("NeverTestsAgain", "never-tests-again", &["success_is_true"], "the client does not test again, after the pause, whether work is open", "facts, rule 7"),
+    defect("LaterEndReplacesTheVerdict", "later-end-replaces-the-verdict", &["interruption_is_true"], "a later end of the turn replaces the verdict", "facts, 32"),
+    defect("ReportsTheLastMessage", "reports-the-last-message", &["answer_is_the_answer"], "the command prints the last message instead of the final answer", "facts, 30"),
+    defect("AbandonsWithoutAnInterrupt", "abandons-without-an-interrupt", &["abandoned_is_interrupted"], "a turn that failed by a deadline is not interrupted", "the review of pull request 390; facts, 19"),
+    defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
+    defect("GivesUpOnARetriedError", "gives-up-on-a-retried-error", &["failure_is_true"], "an error that the app-server retries fails the turn", "derived from facts, 6"),
+    // The threads and turns of one capture.
+    defect("AcceptsEveryTurnOfItsThread", "accepts-every-turn-of-its-thread", &["success_is_true"], "the report of an earlier turn on the same thread counts", "facts, P3"),
+    defect("AdoptsTheInnerTurn", "adopts-the-inner-turn", &["ending_is_prompt"], "a review takes the id of its inner turn", "codex 0.169.0"),
+    defect("RegistersEveryThread", "registers-every-thread", &["failure_is_true"], "every new thread counts as a subagent", "facts, 25"),
+    defect("DropsThreadsAnnouncedEarly", "drops-threads-announced-early", &["success_is_true"], "a subagent that is announced before the answer to the start is unknown", "facts, 26"),
+    defect("KeepsTheFirstTurnOfASubagent", "keeps-the-first-turn-of-a-subagent", &["success_is_true"], "the second turn of a subagent is invisible", "facts, 27"),
+    defect("ForgetsEndedTurns", "forgets-ended-turns", &["failure_is_true"], "the end of a subagent's turn that comes before its start keeps it active", "facts, 28"),
+    // The start of a turn.
+    defect("RunsAgainAfterALostStart", "runs-again-after-a-lost-start", &["at_most_once", "no_thread_is_left"], "a command whose start request has no answer runs again on another server", "facts, rule 12"),
+    defect("RunsAgainBesideItsThread", "runs-again-beside-its-thread", &["no_thread_is_left"], "a command that falls back leaves its thread behind", "facts, 36"),
+    // The broker.
+    defect("BrokerOutlivesTheAppServer", "broker-outlives-the-app-server", &["ending_is_prompt", "busy_is_true"], "the broker does not react to the end of its app-server", "the plugin 1.0.5; facts, 2"),
+    defect("ShutdownLooksLikeACrash", "shutdown-looks-like-a-crash", &["exit_is_true"], "the broker takes its own shutdown for a crash", "the first version of #243; facts, 3"),
+    defect("AnswersWithoutTheAppServer", "answers-without-the-app-server", &["fallback_is_taken"], "the broker answers `initialize` before its app-server has", "issue 665; facts, 8"),
+    defect("FastTurnStaysLive", "fast-turn-stays-live", &["busy_is_true"], "a turn that ends in the same chunk as its start keeps the broker busy", "facts, 23"),
+    defect("StartOfAGoneClientStaysLive", "start-of-a-gone-client-stays-live", &["abandoned_is_interrupted", "busy_is_true"], "a turn that starts after its client has gone keeps the broker busy", "the review of pull request 563; facts, 20 and 24"),
+    defect("AbandonedTurnRunsOn", "abandoned-turn-runs-on", &["abandoned_is_interrupted"], "the turn of a client that has gone is not interrupted", "facts, 25"),
+    defect("OwnerPerSocket", "owner-per-socket", &["ending_is_prompt"], "notifications go to the client that works now, not to the owner of their turn", "the plugin 1.0.5; facts, 25"),
+    defect("InterruptIsBusy", "interrupt-is-busy", &["busy_is_true"], "an interrupt is refused as busy while another request is in flight", "facts, 35"),
+    defect("RequestsAreNotCounted", "requests-are-not-counted", &[], "the first answer ends the admission of a client with several requests", "facts, 33"),
+    defect("AdmissionEndsWithTheThread", "admission-ends-with-the-thread", &["busy_is_true"], "a client loses its admission between thread and turn", "facts, 36"),
+    defect("SharedLineBuffer", "shared-line-buffer", &["abandoned_is_interrupted"], "a line that arrives while a request waits is cut at the wrong place", "facts, 34"),
+    defect("WaitsForOpenClients", "waits-for-open-clients", &["exit_is_true"], "the broker ends only when all clients have closed their connections", "facts, 39"),
+    // The client.
+    defect("ListensAfterTheStart", "listens-after-the-start", &["ending_is_prompt"], "notifications that precede the answer to the start are lost", "facts, rule 1"),
+    defect("LeavesBeforeTheInterrupt", "leaves-before-the-interrupt", &["abandoned_is_interrupted"], "a client leaves before its interrupt is answered", "facts, 19"),
+    defect("TakesBusyForAFailure", "takes-busy-for-a-failure", &["fallback_is_taken"], "a command that the broker refuses as busy fails", "facts, rule 12"),
+    // The start of a broker. The worlds of this subject have one broker, which a supervisor starts.
+    defect("StartWithoutLock", "start-without-lock", &[], "each client starts a broker of its own", "facts, A.5"),
+    defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &[], "a busy broker counts as dead", "facts, A.5"),
+    defect("AnyAccountIsMine", "any-account-is-mine", &[], "a client uses the broker of another account", "facts, A.5"),
+    // The records of jobs. The worlds of this subject have none.
+    defect("UpdatesWithoutLock", "updates-without-lock", &[], "two processes change a record at once", "facts, A.6"),
+    defect("WritesInTwoSteps", "writes-in-two-steps", &[], "a crash leaves half of a record", "facts, A.6"),
+    defect("RecordsAfterTheStart", "records-after-the-start", &[], "a worker starts before its job is recorded", "facts, A.6"),
+    defect("ClaimsCancelledJobs", "claims-cancelled-jobs", &[], "a worker runs a job that was cancelled before", "facts, A.6"),
+    defect("OverwritesTheEnd", "overwrites-the-end", &[], "a later end of a job replaces the first", "facts, A.6"),
+    defect("UpdatesAfterTheEnd", "updates-after-the-end", &[], "a worker changes a job that is over", "facts, A.6"),
+    defect("BelievesTheDead", "believes-the-dead", &[], "a job whose worker is dead stays active", "facts, A.6"),
+    defect("FindsOnlyFinishedJobs", "finds-only-finished-jobs", &[], "an active job is not found", "facts, A.6"),
+    defect("PrunesActiveJobs", "prunes-active-jobs", &[], "a prune removes an active job", "facts, A.6"),
+    defect("WipesBrokenRecords", "wipes-broken-records", &[], "a prune removes a record that it cannot read", "facts, A.6"),
+    defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &[], "a cancel signals a stranger that has the process id of the worker", "facts, A.6"),
+];
+
+/// The ledger.
+#[rustfmt::skip]
+pub const RULES: &[Rule] = &[
+    rule("turn.handler-first", "the client follows notifications before it sends the start request", "facts, rule 1"),
+    rule("turn.buffering", "notifications that precede the answer to the start request wait for it, then pass the filter in order", "facts, rule 2"),
+    rule("turn.ownership", "a notification belongs to a turn if its thread is one of the turn's, and its turn is the one that the client follows there", "facts, rule 3"),
+    rule("turn.threads", "a turn owns the threads of its subagents, and the thread of its review", "facts, rule 4"),
+    rule("turn.explicit", "`turn/completed` of the turn on its main thread is its end", "facts, rule 6"),
+    rule("turn.inference", "a final answer with text, no open work, and 250 ms without news are a completed turn", "facts, rule 7"),
+    rule("turn.end-of-upstream", "the end of the app-server completes a turn with a final answer and no open work at once, and fails every other turn with a message that names the disconnect; all received lines count first", "#243, rule 8"),
+    rule("turn.one-verdict", "the first verdict stands, and each turn gets one in bounded time", "facts, rule 9, and P1"),
+    rule("turn.status", "the exit status is 0 if and only if the turn completed", "facts, rule 10"),
+    rule("turn.answer", "a command prints the final answer of its main thread, or the review", "facts, rule 11, and P9"),
+    rule("turn.fallback", "a command that the broker refused, or that finds no broker, runs on an app-server of its own; no turn runs twice", "facts, rule 12"),
+    rule("turn.busy", "the broker refuses a client as busy only while work of another client runs", "facts, A.5, and P5"),
+    rule("turn.routing", "a notification goes to the client that started its turn", "derived from P3"),
+    rule("turn.abandoned", "the broker interrupts the turn of a client that has gone", "derived from P6"),
+    rule("turn.upstream-exit", "the end of the broker's app-server ends the broker with status 1, and its clients learn of it", "#243"),
+    rule("turn.shutdown", "an intended end of the broker exits with 0, even if the app-server ends meanwhile", "#243"),
+    rule("turn.deadlines", "a turn that is silent for too long, or takes too long, is interrupted and fails", "pull request 361"),
+];

@@ -1,0 +1,208 @@
+//! The user of a simulated client: runs commands, and records their outcomes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::app_server;
+use super::limits;
+use super::notes::Tag;
+use super::operations::{RouteSetup, TurnOperation};
+use super::outcome::{CommandOutcome, SeenVerdict};
+use super::setup::{BROKER, PORT};
+use crate::history::{Answer, Call};
+use crate::net::Endpoint;
+use crate::process::Command as ProgramCommand;
+use crate::subject::{HostContext, OperationQueue};
+use reknit_turn::capture::{Progress, Report, Verdict};
+use reknit_turn::client::{self, Client, News, Route};
+use reknit_turn::command::{Command, Settings, TaskThread};
+use reknit_turn::upstream::Upstream;
+use reknit_turn::wire::{ClientInfo, Delivery, ReviewTarget, TurnInterruptParams, method};
+
+/// The user of one host.
+pub(super) struct TurnUser {
+    host: HostContext,
+    /// The runs, by turn.
+    runs: BTreeMap<String, Vec<Started>>,
+    busy: JoinSet<()>,
+}
+
+/// A run of a turn, until it has a verdict.
+struct Started {
+    call: Call,
+    cancel: watch::Sender<bool>,
+    task: AbortHandle,
+    ids: Ids,
+}
+
+/// The ids of a turn, once its client knows them.
+type Ids = Arc<Mutex<Option<TurnInterruptParams>>>;
+
+impl TurnUser {
+    pub(super) fn new(host: HostContext) -> Self {
+        Self { host, runs: BTreeMap::new(), busy: JoinSet::new() }
+    }
+
+    /// Performs operations as they arrive. At the end, all open commands are killed.
+    pub(super) async fn run(mut self, mut operations: OperationQueue<TurnOperation>) {
+        loop {
+            tokio::select! {
+                biased;
+                next = operations.next() => match next {
+                    Some((call, operation)) => self.perform(call, operation),
+                    None => return,
+                },
+                Some(_) = self.busy.join_next() => {}
+            }
+        }
+    }
+
+    fn perform(&mut self, call: Call, operation: TurnOperation) {
+        match operation {
+            TurnOperation::Task { turn, route } => {
+                let tag = Tag { turn, call };
+                let thread = TaskThread::New { prompt: tag.to_string() };
+                self.start(tag, route, Command::Task { thread, write: false });
+            }
+            TurnOperation::Review { turn, route } => {
+                let tag = Tag { turn, call };
+                let target = ReviewTarget::Custom { instructions: tag.to_string() };
+                let review = Command::Review { target, delivery: Delivery::Inline };
+                self.start(tag, route, review);
+            }
+            TurnOperation::Cancel { turn } => {
+                let open = self.open(&turn);
+                let answer = if open.is_empty() { "nothing to cancel" } else { "cancelled" };
+                for run in &open {
+                    let _ = run.cancel.send(true); // the run may just have ended
+                }
+                self.host.record.answered(call, answer);
+            }
+            TurnOperation::Abandon { turn } => {
+                for run in self.open(&turn) {
+                    run.task.abort();
+                    self.host.record.answered(run.call, Answer::GivenUp);
+                }
+                self.host.record.answered(call, "abandoned");
+            }
+            TurnOperation::Interrupt { turn } => {
+                let runs = self.runs.get(&turn).into_iter().flatten();
+                let open = runs.filter(|run| !run.task.is_finished());
+                let ids = open.filter_map(|run| locked(&run.ids).clone()).collect();
+                drop(self.busy.spawn(interrupt(self.host.clone(), call, ids)));
+            }
+            TurnOperation::Shutdown {} => drop(self.busy.spawn(shut_down(self.host.clone(), call))),
+        }
+    }
+
+    /// Removes and returns the runs of a turn without a verdict.
+    fn open(&mut self, turn: &str) -> Vec<Started> {
+        let runs = self.runs.remove(turn).unwrap_or_default();
+        runs.into_iter().filter(|run| !run.task.is_finished()).collect()
+    }
+
+    fn start(&mut self, tag: Tag, route: RouteSetup, command: Command) {
+        let (cancel, mut cancelled) = watch::channel(false);
+        let (host, ids) = (self.host.clone(), Ids::default());
+        let Tag { turn, call } = tag;
+        let known = ids.clone();
+        let task = self.busy.spawn(async move {
+            let client = Client::new(&host.env, route_of(route), limits::client(&host.limits));
+            let cancel = async {
+                if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            };
+            let news = |news| {
+                if let News::Turn(Progress::Started { thread, turn }) = news {
+                    let ids = TurnInterruptParams { thread_id: thread, turn_id: turn };
+                    *locked(&known) = Some(ids);
+                }
+            };
+            let answer = match client.run(command, settings(), cancel, news).await {
+                Ok(report) => answer(&report),
+                Err(why) => Answer::refused(why.to_string()),
+            };
+            host.record.answered(call, answer);
+        });
+        self.runs.entry(turn).or_default().push(Started { call, cancel, task, ids });
+    }
+}
+
+fn route_of(route: RouteSetup) -> Route {
+    let (endpoint, app_server) = (broker(), app_server());
+    match route {
+        RouteSetup::BrokerOrDirect => Route::BrokerOrDirect { endpoint, app_server },
+        RouteSetup::Broker => Route::Broker { endpoint },
+        RouteSetup::Direct => Route::Direct { app_server },
+    }
+}
+
+fn settings() -> Settings {
+    Settings { cwd: "/".into(), model: None, effort: None, service: "world".into() }
+}
+
+fn locked(ids: &Ids) -> std::sync::MutexGuard<'_, Option<TurnInterruptParams>> {
+    ids.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn broker() -> Endpoint {
+    Endpoint::tcp(BROKER, PORT)
+}
+
+fn app_server() -> ProgramCommand {
+    ProgramCommand { argv: vec![app_server::PROGRAM.name.to_owned()], ..ProgramCommand::default() }
+}
+
+fn answer(report: &Report) -> Answer {
+    let verdict = match &report.verdict {
+        Verdict::Completed(_) => SeenVerdict::Completed,
+        Verdict::Failed(failure) => SeenVerdict::Failed(failure.to_string()),
+        Verdict::Interrupted(_) => SeenVerdict::Interrupted,
+    };
+    let is_complete = verdict == SeenVerdict::Completed;
+    let (answer, status) = (report.answer.clone(), report.exit_status());
+    let outcome = CommandOutcome { verdict, answer, status };
+    // A turn that did not complete may not have started.
+    if is_complete { Answer::Done(outcome.into()) } else { Answer::queued(outcome) }
+}
+
+/// Asks the broker to end.
+async fn shut_down(host: HostContext, call: Call) {
+    let asked = async {
+        let stream = host.env.net.connect(&broker()).await.map_err(|error| error.to_string())?;
+        let mut upstream = Upstream::over(stream, limits::connection(&host.limits));
+        let answer = upstream.call(method::BROKER_SHUTDOWN, None).await;
+        answer.map_err(|failure| failure.to_string())
+    };
+    match asked.await {
+        Ok(_) => host.record.answered(call, "the broker ends"),
+        Err(why) => host.record.refused(call, why),
+    }
+}
+
+/// Interrupts turns over a separate connection.
+async fn interrupt(host: HostContext, call: Call, turns: Vec<TurnInterruptParams>) {
+    if turns.is_empty() {
+        return host.record.answered(call, "nothing to interrupt");
+    }
+    let asked = async {
+        let stream = host.env.net.connect(&broker()).await.map_err(|error| error.to_string())?;
+        let mut upstream = Upstream::over(stream, limits::connection(&host.limits));
+        let info = ClientInfo { name: "world".into(), title: None, version: "1".into() };
+        client::initialize(&mut upstream, info).await.map_err(|failure| failure.to_string())?;
+        for turn in turns {
+            let params = serde_json::value::to_raw_value(&turn).ok();
+            let answer = upstream.call(method::TURN_INTERRUPT, params).await;
+            answer.map_err(|failure| failure.to_string())?;
+        }
+        Ok::<_, String>(())
+    };
+    match asked.await {
+        Ok(()) => host.record.answered(call, "interrupted"),
+        Err(why) => host.record.refused(call, why),
+    }
+}
