@@ -1,4 +1,5 @@
-//! The tables of `turn`: milestones, points, defects, rules.
+//! The tables of `turn`: milestones, points, defects, rules. They leave out what the worlds of this
+//! subject do not run: the start of a broker by its clients, and job records.
 //!
 //! The ledger gives the source of each rule. "facts" are the rules of the plugin's code; "#243" is the
 //! change that the protocol comes from. Each defect names the real or deduced bug that it reproduces.
@@ -27,9 +28,6 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("turn.broker.fenced", &[], "the broker dropped a notification of a turn without a client"),
     milestone("turn.broker.stopping", &[], "the broker was asked to end"),
     milestone("turn.broker.upstream-ended", &["why"], "the app-server of the broker ended"),
-    milestone("turn.broker.launched", &["pid"], "a client started a broker for its directory"),
-    milestone("turn.broker.published", &["pid"], "a broker wrote its endpoint file"),
-    milestone("turn.broker.stale", &[], "a client found the endpoint file of a broker that has ended"),
     milestone("turn.client.connected", &[], "a client opened a connection, and its app-server is initialized"),
     milestone("turn.client.started", &[], "a client asked for its turn"),
     milestone("turn.client.verdict", &["verdict"], "a client has its verdict, and its interrupt, if any, is answered"),
@@ -38,12 +36,6 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("turn.client.not_started", &["why"], "a server refused the turn of a client, or did not get the request"),
     milestone("turn.client.asks_again", &[], "a client asks a busy broker again for its turn"),
     milestone("turn.client.fell_back", &["why"], "a client moves from the broker to an app-server of its own"),
-    milestone("turn.jobs.created", &["job"], "a job is recorded"),
-    milestone("turn.jobs.claimed", &["job"], "a worker took a job"),
-    milestone("turn.jobs.finished", &["job", "state"], "a job is over"),
-    milestone("turn.jobs.cancelled", &["job"], "a job was cancelled"),
-    milestone("turn.jobs.pruned", &["job"], "the record of a job was removed"),
-    milestone("turn.jobs.reconciled", &["job"], "a job whose worker is dead was recorded as failed"),
 ];
 
 /// The points at which a task can be held.
@@ -51,21 +43,11 @@ pub const MILESTONES: &[MilestoneDoc] = &[
 pub const POINTS: &[PointDoc] = &[
     point("turn.broker.received", "a line of a client is read, and not handled yet"),
     point("turn.broker.close.unreported", "a connection of a client has ended, and the broker does not know it yet"),
-    point("turn.broker.listening", "a broker listens, and its endpoint file is not written yet"),
-    point("turn.broker.missing", "a client found no broker, and starts one next"),
     point("turn.client.connected", "a client is connected, and asks for its thread next"),
     point("turn.client.asked", "a request of a client is over, and the next one follows"),
     point("turn.client.started", "a client has asked for its turn, and has handled no event yet"),
     point("turn.client.verdict", "a turn has its verdict, and its interrupt may be unanswered"),
     point("turn.client.closing", "a client closes its connection next"),
-    point("turn.jobs.create", "a job is about to be recorded"),
-    point("turn.jobs.created", "a job is recorded, and its worker is not launched yet"),
-    point("turn.jobs.launched", "a worker is launched, and its job is not recorded yet"),
-    point("turn.jobs.change", "a process changes a job next"),
-    point("turn.jobs.change.unlocked", "a process has read a job without the lock, and writes it next"),
-    point("turn.jobs.changed", "a job has changed"),
-    point("turn.jobs.lock.busy", "a process waits for the lock of the store"),
-    point("turn.jobs.read", "a process reads a job next"),
 ];
 
 /// The seeded bugs.
@@ -115,25 +97,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("SharedLineBuffer", "shared-line-buffer", &["abandoned_is_interrupted"], "a line that arrives while a request waits is cut at the wrong place", "facts, 34"),
     defect("WaitsForOpenClients", "waits-for-open-clients", &["exit_is_true"], "the broker ends only when all clients have closed their connections", "facts, 39"),
     // The client.
-    defect("ListensAfterTheStart", "listens-after-the-start", &["ending_is_prompt"], "notifications that precede the answer to the start are lost", "facts, rule 1"),
+    defect("ListensAfterTheStart", "listens-after-the-start", &["success_is_true"], "notifications that precede the answer to the start are lost", "facts, rule 1"),
     defect("LeavesBeforeTheInterrupt", "leaves-before-the-interrupt", &["abandoned_is_interrupted"], "a client leaves before its interrupt is answered", "facts, 19"),
     defect("TakesBusyForAFailure", "takes-busy-for-a-failure", &["fallback_is_taken"], "a command that the broker refuses as busy fails", "facts, rule 12"),
-    // The start of a broker. The worlds of this subject have one broker, which a supervisor starts.
-    defect("StartWithoutLock", "start-without-lock", &[], "each client starts a broker of its own", "facts, A.5"),
-    defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &[], "a busy broker counts as dead", "facts, A.5"),
-    defect("AnyAccountIsMine", "any-account-is-mine", &[], "a client uses the broker of another account", "facts, A.5"),
-    // The records of jobs. The worlds of this subject have none.
-    defect("UpdatesWithoutLock", "updates-without-lock", &[], "two processes change a record at once", "facts, A.6"),
-    defect("WritesInTwoSteps", "writes-in-two-steps", &[], "a crash leaves half of a record", "facts, A.6"),
-    defect("RecordsAfterTheStart", "records-after-the-start", &[], "a worker starts before its job is recorded", "facts, A.6"),
-    defect("ClaimsCancelledJobs", "claims-cancelled-jobs", &[], "a worker runs a job that was cancelled before", "facts, A.6"),
-    defect("OverwritesTheEnd", "overwrites-the-end", &[], "a later end of a job replaces the first", "facts, A.6"),
-    defect("UpdatesAfterTheEnd", "updates-after-the-end", &[], "a worker changes a job that is over", "facts, A.6"),
-    defect("BelievesTheDead", "believes-the-dead", &[], "a job whose worker is dead stays active", "facts, A.6"),
-    defect("FindsOnlyFinishedJobs", "finds-only-finished-jobs", &[], "an active job is not found", "facts, A.6"),
-    defect("PrunesActiveJobs", "prunes-active-jobs", &[], "a prune removes an active job", "facts, A.6"),
-    defect("WipesBrokenRecords", "wipes-broken-records", &[], "a prune removes a record that it cannot read", "facts, A.6"),
-    defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &[], "a cancel signals a stranger that has the process id of the worker", "facts, A.6"),
 ];
 
 /// The ledger.

@@ -15,10 +15,10 @@ fn a_host_has_one_process_and_no_unix_sockets() {
         |host: HostContext| async move {
             let processes = &host.env.processes;
             let own = processes.own().unwrap();
-            let before = Identity { pid: own.pid, started: "start 0".into() };
+            let first = Identity { pid: own.pid, started: "start 1".into() };
             let is_alive = |process| processes.is_alive(process).unwrap();
-            log(&host, format!("{} {}", is_alive(&own), is_alive(&before)));
-            let signalled = processes.signal(&before, TERMINATE, Reach::Process).unwrap_err();
+            log(&host, format!("{} {}", is_alive(&own), is_alive(&first)));
+            let signalled = processes.signal(&first, TERMINATE, Reach::Process).unwrap_err();
             log(&host, format!("{:?}", signalled.kind()));
             std::future::pending().await
         },
