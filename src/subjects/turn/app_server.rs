@@ -240,6 +240,7 @@ impl AppServer {
             items: 0,
             open: 0,
             is_named: false,
+            is_answered: false,
         };
         self.turns.spawn(played.play(interrupted));
     }
@@ -276,6 +277,8 @@ struct Played {
     open: u64,
     /// Whether the id of the turn was sent.
     is_named: bool,
+    /// Whether the start request is answered.
+    is_answered: bool,
 }
 
 impl Drop for Played {
@@ -318,6 +321,10 @@ impl Played {
                 }
             }
             None => {
+                // The app-server answers each request, also one of a turn that is over by then.
+                if !self.is_answered {
+                    self.answer_request();
+                }
                 self.note(TurnNote::Interrupted);
                 self.report("interrupted");
             }
@@ -451,6 +458,7 @@ impl Played {
     }
 
     fn answer_request(&mut self) {
+        self.is_answered = true;
         if self.setup.start != Start::Unnamed {
             self.named();
         }

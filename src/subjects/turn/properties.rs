@@ -420,11 +420,15 @@ fn ending_is_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
     late.collect()
 }
 
-/// Returns when the app-server was done with a turn, and how long the client may then take.
+/// Returns when the app-server was done with a turn, and how long the client may then take. A refused
+/// turn did not run: its client removes the thread first, and the broker can be busy meanwhile.
 fn done(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
     let set = cx.plan.limits.over(LIMITS);
     let (turn, connection) = (limits::turn(&set), limits::connection(&set));
     let setup = setup::turn(cx.plan, run.turn());
+    if setup.start == Start::Refused {
+        return None;
+    }
     if setup.start == Start::Silent {
         let (asked, _) = run.thread()?;
         return Some((asked, connection.request + turn.interrupt * 2 + ends(&set)));
