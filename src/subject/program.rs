@@ -22,7 +22,8 @@ pub struct Program {
     /// The name, which is the first argument of a command that launches it.
     pub name: &'static str,
     /// Runs a process of this program. The process ends with the future. Dropping the future kills
-    /// the process, so it must own all of its tasks.
+    /// the process, and a fault stops or slows only what the future polls itself. So it must spawn no
+    /// tasks.
     pub run: fn(ProgramContext) -> BoxFuture<'static, Exit>,
 }
 

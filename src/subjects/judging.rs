@@ -16,6 +16,7 @@ pub(super) fn host(event: &Event) -> &str {
 }
 
 /// Whether a puppet plays a server. The answers of a puppet have no ground truth.
+#[cfg(any(feature = "exec", feature = "toolcall"))]
 pub(super) fn has_puppet(cx: &CheckContext<'_>) -> bool {
     cx.plan.has_puppet(cx.servers)
 }

@@ -7,10 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::notes::{AppServerNote, Reported, Tag, TurnNote};
@@ -53,7 +54,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
         names: 0,
         threads: BTreeMap::new(),
         running: BTreeMap::new(),
-        turns: JoinSet::new(),
+        turns: FuturesUnordered::new(),
     };
     let mut input = BufReader::new(process.stdin).lines();
     let mut reads = true;
@@ -68,7 +69,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
                 _ if server.setup.outlives_input => reads = false,
                 _ => break Exit::Code(0),
             },
-            Some(_) = server.turns.join_next() => {}
+            Some(()) = server.turns.next() => {}
             () = &mut writer => break Exit::Signal(13),
         }
     };
@@ -120,7 +121,7 @@ struct AppServer {
     threads: BTreeMap<String, Tag>,
     /// The turns that run, by id.
     running: BTreeMap<String, Running>,
-    turns: JoinSet<()>,
+    turns: FuturesUnordered<BoxFuture<'static, ()>>,
 }
 
 /// A turn that runs.
@@ -242,7 +243,7 @@ impl AppServer {
             is_named: false,
             is_answered: false,
         };
-        self.turns.spawn(played.play(interrupted));
+        self.turns.push(Box::pin(played.play(interrupted)));
     }
 }
 
