@@ -331,8 +331,15 @@ fn busy_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         // A command owns the broker from its first request, not only while its turn runs.
         let runs = |other: &Run<'_>| {
             let answered = other.answer.map(|(at, _)| at);
-            // The broker does not know that the app-server has left a turn without a report.
-            let ended = if other.left().is_some() { answered } else { other.gone().or(answered) };
+            // The broker does not know that the app-server has left a turn without a report. After a
+            // fault, the report may be on its way until the user has an answer.
+            let ended = match other.gone() {
+                _ if other.left().is_some() => answered,
+                Some(gone) if !story.is_calm_until(at) => {
+                    answered.map(|answered| answered.max(gone))
+                }
+                gone => gone.or(answered),
+            };
             other.asked <= until && ended.is_none_or(|ended| ended + news(cx) >= since)
         };
         let is_idle = !others.into_iter().any(runs);
@@ -360,7 +367,9 @@ fn abandoned_is_interrupted(cx: &CheckContext<'_>) -> Vec<Violation> {
         let is_over = |at| run.gone().is_some_and(|over| over <= at) || run.left().is_some();
         if let Some(gone) = run.abandoned {
             let bound = gone.max(named) + LEARNS + news(cx);
-            let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound);
+            // The crash that ended the client may be the first fault.
+            let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound)
+                && story.first_other_fault.is_none_or(|fault| fault > bound);
             if is_calm && !is_over(bound) && bound < until {
                 return violation(bound, &RUNS_ON, fields! { gone });
             }

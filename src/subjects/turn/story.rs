@@ -108,6 +108,8 @@ pub(super) struct Story<'a> {
     pub cx: &'a CheckContext<'a>,
     /// The commands, in the order of their calls.
     pub runs: Vec<Run<'a>>,
+    /// When the first fault began that was no crash of a host.
+    pub first_other_fault: Option<Time>,
     /// When the first fault began, or the first host died.
     pub first_fault: Option<Time>,
     /// When the first fault of a host or its processes began.
@@ -133,6 +135,7 @@ impl<'a> Story<'a> {
         let mut story = Self {
             cx,
             runs: Vec::new(),
+            first_other_fault: None,
             first_fault: None,
             first_host_fault: None,
             shutdowns: Vec::new(),
@@ -191,6 +194,9 @@ impl<'a> Story<'a> {
             }
             EventKind::FaultBegan { what, .. } => {
                 self.first_fault = self.first_fault.or(Some(event.at));
+                if !matches!(**what, Fault::Crash { .. }) {
+                    self.first_other_fault = self.first_other_fault.or(Some(event.at));
+                }
                 if !is_of_the_network(what) {
                     self.first_host_fault = self.first_host_fault.or(Some(event.at));
                 }
