@@ -127,7 +127,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "catches_up_at_once",
-        doc: "all processes catch up in parallel: it takes one round trip for any number of processes",
+        doc: "all processes catch up in parallel: it takes one round trip for any number of processes, and one more for each page after a lost catch-up",
         kinds: generations::CATCHES_UP_AT_ONCE,
         check: generations::catches_up_at_once,
     },

@@ -206,20 +206,31 @@ pub(super) fn catches_up_at_once(cx: &CheckContext<'_>) -> Vec<Violation> {
     if !cx.plan.puppets.is_empty() {
         return Vec::new();
     }
-    let enough = cx.plan.latency.1 * 2 + Duration::from_millis(20);
+    let round_trip = cx.plan.latency.1 * 2;
     let mut network_fault = NetworkFault::default();
     let mut begun: BTreeMap<u64, (u64, Time)> = BTreeMap::new();
+    // The pages of each process in the catch-up of its host.
+    let mut pages: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         network_fault.pass(event);
+        if let EventKind::Milestone { name: "exec.client.page", fields } = &event.what {
+            let process = MilestoneValue::text(fields, "process").unwrap_or_default();
+            *pages.entry((host(event), process)).or_default() += 1;
+        }
         let Some(milestone) = ConnMilestone::of(event) else { continue };
         match milestone.name {
             "exec.client.initialized" => {
                 let processes =
                     MilestoneValue::number(milestone.fields, "processes").unwrap_or_default();
                 begun.insert(milestone.conn, (processes, event.at));
+                pages.retain(|(client, _), _| *client != host(event));
             }
             "exec.client.caught-up" => {
+                let own = pages.iter().filter(|((client, _), _)| *client == host(event));
+                // After a lost catch-up, each page of a process takes a round trip more.
+                let rounds = 1 + own.map(|(_, pages)| *pages).max().unwrap_or_default();
+                let enough = round_trip * rounds + Duration::from_millis(20);
                 let opened = connection(cx, milestone.conn).map(|conn| conn.opened);
                 let calm = network_fault.in_force == 0
                     && network_fault.last <= opened
@@ -556,9 +567,9 @@ mod tests {
 
     #[test]
     fn processes_catch_up_side_by_side() {
-        let of = |processes: u64, ms: u64, fault_at: u64| {
+        let with_pages = |processes: u64, pages: &[&str], ms: u64, fault_at: u64| {
             let entry = |at, what| Event { at: Time(at), host: None, what };
-            let events = vec![
+            let mut events = vec![
                 entry(fault_at, EventKind::Died { kernel: false }),
                 entry(
                     1_000,
@@ -577,8 +588,14 @@ mod tests {
                     ),
                 ),
             ];
+            for process in pages {
+                let fields = [("process", MilestoneValue::Text((*process).into()))].into();
+                let what = EventKind::Milestone { name: "exec.client.page", fields };
+                events.insert(2, entry(1_001, what));
+            }
             judge_events(catches_up_at_once, events)
         };
+        let of = |processes, ms, fault_at| with_pages(processes, &[], ms, fault_at);
         let wrong = "2 processes caught up one after the other from 1.000 s on, although no fault delayed them (at 1.061 s)";
         assert_eq!((of(2, 60, 900), of(2, 61, 900)), (vec![], vec![wrong.to_owned()]));
         assert_eq!(
@@ -586,6 +603,10 @@ mod tests {
             (vec![], vec![]),
             "one alone, and one with trouble"
         );
+        // Each page of a process takes a round trip of 40 ms more.
+        assert_eq!(with_pages(2, &["p1", "p2"], 100, 900), [""; 0]);
+        assert_eq!(with_pages(2, &["p1", "p2"], 101, 900).len(), 1);
+        assert_eq!(with_pages(2, &["p1", "p1", "p2"], 140, 900), [""; 0]);
     }
 
     #[test]
