@@ -48,8 +48,8 @@ async fn a_read_only_sandbox_keeps_a_command_from_writing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workspace_sandbox_confines_a_command_to_its_workspace() {
     let Some(codex) = install::codex() else { return };
-    // Not in the folder for temporary files, which is a part of every workspace.
-    let beside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch folder");
+    // Not in `/tmp`, which is a part of every workspace. The target folder may be there.
+    let beside = tempfile::tempdir_in("/var/tmp").expect("a scratch folder");
     let listener = TcpListener::bind((LOCAL, 0)).await.expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let command = format!(
