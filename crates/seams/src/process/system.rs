@@ -12,9 +12,9 @@
 //! **One thread starts all processes.** The kernel kills a process when the thread that started it
 //! ends. So this thread never ends before the program does.
 //!
-//! **Interrupts and hang-ups arrive.** A shell starts its background jobs with `SIGINT` ignored, and
-//! `nohup` starts its program with `SIGHUP` ignored; programs inherit that. A shell that inherits it
-//! cannot even trap the signal. A signal with a handler is reset to its default in a started program.
+//! **Interrupts and hang-ups arrive.** A shell starts its background jobs with `SIGINT` and `SIGQUIT`
+//! ignored, and `nohup` starts its program with `SIGHUP` ignored; programs inherit that. A shell that
+//! inherits it cannot even trap the signal. A signal with a handler is reset to its default in a started program.
 //! So, if a signal is ignored, the launcher installs a handler (on Linux, where `/proc` shows this).
 //!
 //! Limits: it does not reach processes that left their group, and it does not notice an exit if the
@@ -151,7 +151,8 @@ fn start(command: &Command) -> io::Result<Launched> {
 }
 
 /// The signals that a started program must not ignore only because this program does.
-const RESET: [fn() -> SignalKind; 2] = [SignalKind::interrupt, SignalKind::hangup];
+const RESET: [fn() -> SignalKind; 3] =
+    [SignalKind::interrupt, SignalKind::quit, SignalKind::hangup];
 
 /// Installs a handler for each of these signals that this program ignores, so that started programs
 /// do not ignore it.

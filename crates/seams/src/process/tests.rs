@@ -428,7 +428,7 @@ async fn a_terminal_echoes_and_its_input_ends_with_ctrl_d() {
 async fn a_signal_arrives_where_the_launcher_ignores_it() {
     const AGAIN: &str = "REKNIT_IGNORES_SIGNALS";
     if std::env::var_os(AGAIN).is_some() {
-        for (name, number) in [("INT", INTERRUPT), ("HUP", 1)] {
+        for (name, number) in [("INT", INTERRUPT), ("QUIT", 3), ("HUP", 1)] {
             let waits = format!("trap 'exit 9' {name}; echo ready; while :; do sleep 0.01; done");
             let mut child = launch(sh(&waits)).await;
             ready(&mut child).await;
@@ -441,7 +441,7 @@ async fn a_signal_arrives_where_the_launcher_ignores_it() {
         std::env::current_exe().unwrap(),
         "process::tests::a_signal_arrives_where_the_launcher_ignores_it",
     );
-    let again = format!("trap '' INT HUP; exec '{}' --exact {test}", program.display());
+    let again = format!("trap '' INT QUIT HUP; exec '{}' --exact {test}", program.display());
     let mut again = sh(&again);
     again.env.push((AGAIN.to_owned(), String::new()));
     let (printed, exit) = run(again).await;
