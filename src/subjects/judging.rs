@@ -20,3 +20,30 @@ pub(super) fn host(event: &Event) -> &str {
 pub(super) fn has_puppet(cx: &CheckContext<'_>) -> bool {
     cx.plan.has_puppet(cx.servers)
 }
+
+/// Generates the list of a subject's properties, and the function that checks all of them, from the
+/// same rows. The properties share one story of the run, so the history is read only once.
+#[cfg(any(feature = "toolcall", feature = "turn"))]
+macro_rules! story_properties {
+    ($story:ident; $($name:literal as $check:path, $kinds:path: $doc:literal;)*) => {
+        /// The properties.
+        pub(super) const OWN: &[$crate::property::Property] = &[$($crate::property::Property {
+            name: $name,
+            doc: $doc,
+            kinds: $kinds,
+            check: |cx| $check(&$story::of(cx)),
+        }),*];
+
+        /// Checks all of these properties with one story.
+        pub(super) fn violations(
+            cx: &$crate::property::CheckContext<'_>,
+        ) -> Vec<$crate::property::Violation> {
+            let story = $story::of(cx);
+            let mut all = Vec::new();
+            $(all.append(&mut $check(&story));)*
+            all
+        }
+    };
+}
+#[cfg(any(feature = "toolcall", feature = "turn"))]
+pub(super) use story_properties;

@@ -26,7 +26,7 @@
 
 use story::Story;
 
-use crate::property::{CheckContext, Property, Violation};
+use crate::subjects::judging::story_properties;
 
 mod actions;
 mod calls;
@@ -38,68 +38,46 @@ mod story;
 mod tests;
 mod waits;
 
-/// Generates the list of properties, and the function that checks all of them, from the same rows.
-macro_rules! own {
-    ($($name:literal as $module:ident::$check:ident, $kinds:ident: $doc:literal;)*) => {
-        /// The properties.
-        pub(super) const OWN: &[Property] =
-            &[$(Property {
-                name: $name,
-                doc: $doc,
-                kinds: $module::$kinds,
-                check: |cx| $module::$check(&Story::of(cx)),
-            }),*];
-
-        /// Checks all of these properties. They share one [`Story`], so the history is read only
-        /// once.
-        pub(super) fn violations(cx: &CheckContext<'_>) -> Vec<Violation> {
-            let story = Story::of(cx);
-            let mut all = Vec::new();
-            $(all.append(&mut $module::$check(&story));)*
-            all
-        }
-    };
-}
-
-own! {
-    "no_live_client_failed" as presence::no_live_client_failed, NO_LIVE_CLIENT_FAILED:
+story_properties! {
+    Story;
+    "no_live_client_failed" as presence::no_live_client_failed, presence::NO_LIVE_CLIENT_FAILED:
         "the host never fails a call as disconnected if its owner is connected or unknown";
-    "gone_is_failed" as presence::gone_is_failed, GONE_IS_FAILED:
+    "gone_is_failed" as presence::gone_is_failed, presence::GONE_IS_FAILED:
         "a call of an absent owner ends one grace period after the host detected the end of the owner's last connection";
-    "returning_keeps" as presence::returning_keeps, RETURNING_KEEPS:
+    "returning_keeps" as presence::returning_keeps, presence::RETURNING_KEEPS:
         "a client that is absent for less than the grace period keeps its calls and its place in the session";
-    "released_at_once" as presence::released_at_once, RELEASED_AT_ONCE:
+    "released_at_once" as presence::released_at_once, presence::RELEASED_AT_ONCE:
         "when a client unsubscribes from a channel, the host ends its calls in that channel at once";
-    "one_outcome" as calls::one_outcome, ONE_OUTCOME:
+    "one_outcome" as calls::one_outcome, calls::ONE_OUTCOME:
         "a call ends once, with the same result for its agent and all subscribers, and nothing follows its end";
-    "no_work_for_what_is_over" as calls::no_work_for_what_is_over, NO_WORK_FOR_WHAT_IS_OVER:
+    "no_work_for_what_is_over" as calls::no_work_for_what_is_over, calls::NO_WORK_FOR_WHAT_IS_OVER:
         "a window runs tools only for calls that it owns, only after they are permitted, and not after it knows that they ended";
-    "results_count" as calls::results_count, RESULTS_COUNT:
+    "results_count" as calls::results_count, calls::RESULTS_COUNT:
         "a call whose tool ended is over as soon as its window could report the result";
-    "owner_can_run" as calls::owner_can_run, OWNER_CAN_RUN:
+    "owner_can_run" as calls::owner_can_run, calls::OWNER_CAN_RUN:
         "the host assigns a call to a connected window that can run it, if one exists; it suggests a retry only if another such window exists";
-    "replicas_converge" as replicas::replicas_converge, REPLICAS_CONVERGE:
+    "replicas_converge" as replicas::replicas_converge, replicas::REPLICAS_CONVERGE:
         "after a quiet period, every window and connection has the same channel state as the host";
-    "replay_is_used" as replicas::replay_is_used, REPLAY_IS_USED:
+    "replay_is_used" as replicas::replay_is_used, replicas::REPLAY_IS_USED:
         "a reconnecting client gets a replay instead of snapshots if the host still keeps the missed actions";
-    "waits_have_causes" as waits::waits_have_causes, WAITS_HAVE_CAUSES:
+    "waits_have_causes" as waits::waits_have_causes, waits::WAITS_HAVE_CAUSES:
         "the host waits only for a client that is absent or not subscribed, and on which something depends";
-    "holds_are_exact" as presence::holds_are_exact, HOLDS_ARE_EXACT:
+    "holds_are_exact" as presence::holds_are_exact, presence::HOLDS_ARE_EXACT:
         "the host unloads no chat to which a connected window is subscribed";
-    "actions_once" as actions::actions_once, ACTIONS_ONCE:
+    "actions_once" as actions::actions_once, actions::ACTIONS_ONCE:
         "a refused action did not take effect, and no action takes effect twice";
-    "rejections_are_handled" as actions::rejections_are_handled, REJECTIONS_ARE_HEARD:
+    "rejections_are_handled" as actions::rejections_are_handled, actions::REJECTIONS_ARE_HEARD:
         "a client receives the refusal of its action";
-    "in_order" as actions::in_order, IN_ORDER:
+    "in_order" as actions::in_order, actions::IN_ORDER:
         "actions and requests of one window take effect in the order in which the window made them";
-    "authority" as actions::authority, AUTHORITY:
+    "authority" as actions::authority, actions::AUTHORITY:
         "no window performs an action that is reserved for the host";
-    "claims_are_checked" as actions::claims_are_checked, CLAIMS_ARE_CHECKED:
+    "claims_are_checked" as actions::claims_are_checked, actions::CLAIMS_ARE_CHECKED:
         "a client with a false claim gets no replay onto a state that it does not have";
-    "requests_settle" as line::requests_settle, REQUESTS_SETTLE:
+    "requests_settle" as line::requests_settle, line::REQUESTS_SETTLE:
         "a request to a window ends with its connection or at its deadline; a restore ends at its deadline";
-    "client_comes_back" as line::client_comes_back, CLIENT_COMES_BACK:
+    "client_comes_back" as line::client_comes_back, line::CLIENT_COMES_BACK:
         "after a period without faults, a window is connected again and has the same permissions as before";
-    "healthy_is_kept" as line::healthy_is_kept, HEALTHY_IS_KEPT:
+    "healthy_is_kept" as line::healthy_is_kept, line::HEALTHY_IS_KEPT:
         "no connection is lost while both ends can receive each other's data";
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::history::Stream;
 use crate::net::Endpoint;
 use crate::process::Command;
-use crate::property::{Guarantees, Property, WorkBounds};
+use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
     DefectDoc, HostContext, MilestoneDoc, OperationQueue, PointDoc, Program, Rule, Subject,
@@ -133,6 +133,10 @@ impl Subject for Turn {
 
     fn properties(&self) -> &'static [Property] {
         properties::OWN
+    }
+
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        properties::violations(cx)
     }
 }
 

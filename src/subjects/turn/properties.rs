@@ -25,8 +25,9 @@ use super::setup::{self, Answer as AgentAnswer, End, Initialize, Open, Start, Tu
 use super::story::{Run, Story};
 use crate::history::{Answer, Call, Time};
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Property, Violation};
+use crate::property::{CheckContext, Violation};
 use crate::schedule::Limits;
+use crate::subjects::judging::story_properties;
 use reknit_turn::wire::code;
 
 kinds! {
@@ -100,81 +101,33 @@ kinds! {
     NOT_READY = "not-ready": "{subject:}the broker was never ready, but the command failed instead of running on an app-server of its own {moment}";
 }
 
-/// The properties.
-pub(super) const OWN: &[Property] = &[
-    Property {
-        name: "success_is_true",
-        doc: "a turn completes for its user only if the app-server reported that, or the agent gave its final answer and no work was open",
-        kinds: SUCCESS_IS_TRUE,
-        check: success_is_true,
-    },
-    Property {
-        name: "failure_is_true",
-        doc: "without a fault, a turn that the app-server completed does not fail for its user; nor does a turn whose app-server exited after the final answer",
-        kinds: FAILURE_IS_TRUE,
-        check: failure_is_true,
-    },
-    Property {
-        name: "status_is_the_verdict",
-        doc: "a command exits with 0 if and only if its turn completed",
-        kinds: STATUS_IS_THE_VERDICT,
-        check: status_is_the_verdict,
-    },
-    Property {
-        name: "answer_is_the_answer",
-        doc: "a command prints the final answer of its own turn, and no other text",
-        kinds: ANSWER_IS_THE_ANSWER,
-        check: answer_is_the_answer,
-    },
-    Property {
-        name: "busy_is_true",
-        doc: "the broker refuses a command as busy only while a turn of another client runs",
-        kinds: BUSY_IS_TRUE,
-        check: busy_is_true,
-    },
-    Property {
-        name: "abandoned_is_interrupted",
-        doc: "a turn whose client is gone, or has cancelled it or given it up, does not run on",
-        kinds: ABANDONED_IS_INTERRUPTED,
-        check: abandoned_is_interrupted,
-    },
-    Property {
-        name: "interruption_is_true",
-        doc: "a turn that its own client interrupted because of a deadline fails; it does not count as interrupted by another",
-        kinds: INTERRUPTION_IS_TRUE,
-        check: interruption_is_true,
-    },
-    Property {
-        name: "ending_is_prompt",
-        doc: "without a fault, the user of a turn has its verdict soon after the app-server is done with it",
-        kinds: ENDING_IS_PROMPT,
-        check: ending_is_prompt,
-    },
-    Property {
-        name: "exit_is_true",
-        doc: "the broker exits with 0 if and only if it was asked to end, and then it exits in time",
-        kinds: EXIT_IS_TRUE,
-        check: exit_is_true,
-    },
-    Property {
-        name: "ends_in_order",
-        doc: "without a fault, an app-server that ends after the end of its input, or after SIGTERM, is not killed",
-        kinds: ENDS_IN_ORDER,
-        check: ends_in_order,
-    },
-    Property {
-        name: "no_thread_is_left",
-        doc: "a command that moves to another app-server removes its thread from the first",
-        kinds: NO_THREAD_IS_LEFT,
-        check: no_thread_is_left,
-    },
-    Property {
-        name: "fallback_is_taken",
-        doc: "a command that may run without the broker does so if the broker is busy, or its app-server is never ready",
-        kinds: FALLBACK_IS_TAKEN,
-        check: fallback_is_taken,
-    },
-];
+story_properties! {
+    Story;
+    "success_is_true" as success_is_true, SUCCESS_IS_TRUE:
+        "a turn completes for its user only if the app-server reported that, or the agent gave its final answer and no work was open";
+    "failure_is_true" as failure_is_true, FAILURE_IS_TRUE:
+        "without a fault, a turn that the app-server completed does not fail for its user; nor does a turn whose app-server exited after the final answer";
+    "status_is_the_verdict" as status_is_the_verdict, STATUS_IS_THE_VERDICT:
+        "a command exits with 0 if and only if its turn completed";
+    "answer_is_the_answer" as answer_is_the_answer, ANSWER_IS_THE_ANSWER:
+        "a command prints the final answer of its own turn, and no other text";
+    "busy_is_true" as busy_is_true, BUSY_IS_TRUE:
+        "the broker refuses a command as busy only while a turn of another client runs";
+    "abandoned_is_interrupted" as abandoned_is_interrupted, ABANDONED_IS_INTERRUPTED:
+        "a turn whose client is gone, or has cancelled it or given it up, does not run on";
+    "interruption_is_true" as interruption_is_true, INTERRUPTION_IS_TRUE:
+        "a turn that its own client interrupted because of a deadline fails; it does not count as interrupted by another";
+    "ending_is_prompt" as ending_is_prompt, ENDING_IS_PROMPT:
+        "without a fault, the user of a turn has its verdict soon after the app-server is done with it";
+    "exit_is_true" as exit_is_true, EXIT_IS_TRUE:
+        "the broker exits with 0 if and only if it was asked to end, and then it exits in time";
+    "ends_in_order" as ends_in_order, ENDS_IN_ORDER:
+        "without a fault, an app-server that ends after the end of its input, or after SIGTERM, is not killed";
+    "no_thread_is_left" as no_thread_is_left, NO_THREAD_IS_LEFT:
+        "a command that moves to another app-server removes its thread from the first";
+    "fallback_is_taken" as fallback_is_taken, FALLBACK_IS_TAKEN:
+        "a command that may run without the broker does so if the broker is busy, or its app-server is never ready";
+}
 
 /// The time that news needs from the app-server to a user, at most, if nothing is in the way.
 fn news(cx: &CheckContext<'_>) -> Duration {
@@ -189,9 +142,8 @@ fn seen(verdict: &SeenVerdict) -> String {
     }
 }
 
-fn success_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
-    story.runs.iter().filter_map(|run| untrue_success(&story, run)).collect()
+fn success_is_true(story: &Story<'_>) -> Vec<Violation> {
+    story.runs.iter().filter_map(|run| untrue_success(story, run)).collect()
 }
 
 fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
@@ -227,8 +179,8 @@ fn open_since(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
     works?.filter(|since| *since + news(story.cx) < at && story.is_calm_until(at))
 }
 
-fn failure_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let untrue = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
         let is_calm = story.is_calm_until(at) && !story.is_cut_off_until(at);
@@ -276,8 +228,7 @@ fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
         && run.interrupted().is_some_and(|interrupted| interrupted < deadline)
 }
 
-fn status_is_the_verdict(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn status_is_the_verdict(story: &Story<'_>) -> Vec<Violation> {
     let wrong = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
         let is_right = (outcome.status == 0) == (outcome.verdict == SeenVerdict::Completed);
@@ -288,8 +239,8 @@ fn status_is_the_verdict(cx: &CheckContext<'_>) -> Vec<Violation> {
     wrong.collect()
 }
 
-fn answer_is_the_answer(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let wrong = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
         let printed = outcome.answer.as_deref()?;
@@ -309,8 +260,8 @@ fn answer_is_the_answer(cx: &CheckContext<'_>) -> Vec<Violation> {
     wrong.collect()
 }
 
-fn busy_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let wrong = story.runs.iter().filter_map(|run| {
         let (at, Answer::Refused(why)) = run.answer? else { return None };
         if !is_busy(&why.to_string()) {
@@ -356,8 +307,8 @@ fn is_busy(why: &str) -> bool {
     why.contains(&code::BUSY.to_string())
 }
 
-fn abandoned_is_interrupted(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
     let wrong = story.runs.iter().filter_map(|run| {
         let violation = |at, kind, data| {
@@ -399,8 +350,7 @@ fn abandoned_is_interrupted(cx: &CheckContext<'_>) -> Vec<Violation> {
     wrong.collect()
 }
 
-fn interruption_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn interruption_is_true(story: &Story<'_>) -> Vec<Violation> {
     let wrong = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
         let interrupted = run.interrupted()?;
@@ -413,8 +363,8 @@ fn interruption_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     wrong.collect()
 }
 
-fn ending_is_prompt(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
     let late = story.runs.iter().filter_map(|run| {
         let (over, allowed) = done(cx, run)?;
@@ -472,8 +422,8 @@ fn infers(setup: &TurnSetup) -> bool {
     setup.answer == AgentAnswer::Final && !setup.late_work && setup.open == Open::None
 }
 
-fn exit_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
     let set = cx.plan.limits.over(LIMITS);
     let (broker, connection) = (limits::broker(&set), limits::connection(&set));
@@ -494,8 +444,8 @@ fn exit_is_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     unasked.chain(crashed).collect()
 }
 
-fn ends_in_order(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
     let killed = story.killed.iter().filter(|(at, on)| {
         let stubborn = setup::app_server(cx.plan, on);
@@ -518,8 +468,7 @@ fn ends_in_order(cx: &CheckContext<'_>) -> Vec<Violation> {
         .collect()
 }
 
-fn no_thread_is_left(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
     let left = story.runs.iter().filter_map(|run| {
         let (_, first) = run.thread()?;
         let (at, other) = run.notes.iter().find_map(|(at, note)| match note {
@@ -535,8 +484,8 @@ fn no_thread_is_left(cx: &CheckContext<'_>) -> Vec<Violation> {
     left.collect()
 }
 
-fn fallback_is_taken(cx: &CheckContext<'_>) -> Vec<Violation> {
-    let story = Story::of(cx);
+fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
     let wrong = story.runs.iter().filter_map(|run| {
         let (at, Answer::Refused(why)) = run.answer? else { return None };
         let was_ready = story.initialized.is_some_and(|initialized| initialized <= at);

@@ -12,9 +12,7 @@ use tokio::time::Instant;
 
 use super::end::{EndReason, UpstreamEnd};
 use crate::limits::ConnectionLimits;
-
-/// The code of the answer to a request for a method that this end does not have.
-pub const METHOD_NOT_FOUND: i64 = -32601;
+use crate::wire::code;
 
 /// How many requests without an answer the connection remembers after their deadline.
 const MOST_LATE: usize = 1024;
@@ -206,7 +204,7 @@ impl UpstreamCore {
             }
             Message::Request { id, method, .. } => {
                 let why = format!("this client has no method `{}`", shown(&method));
-                self.outbox.push_back(Message::error(id, METHOD_NOT_FOUND, why));
+                self.outbox.push_back(Message::error(id, code::UNKNOWN_METHOD, why));
             }
             Message::Response { id, result } => match self.take(&id) {
                 Some((number, false)) => {

@@ -32,9 +32,7 @@ mod end;
 #[cfg(test)]
 mod tests;
 
-pub use self::core::{
-    METHOD_NOT_FOUND, NotConnected, RequestFailure, RequestNumber, UpstreamEvent,
-};
+pub use self::core::{NotConnected, RequestFailure, RequestNumber, UpstreamEvent};
 pub use end::{EndReason, UpstreamEnd};
 
 use self::core::{Step, UpstreamCore};
