@@ -282,10 +282,11 @@ fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         // A command owns the broker from its first request, not only while its turn runs.
         let runs = |other: &Run<'_>| {
             let answered = other.answer.map(|(at, _)| at);
-            // The broker does not know that the app-server has left a turn without a report. After a
-            // fault, the report may be on its way until the user has an answer.
+            // The broker does not know that the app-server has left a turn without a report, so the
+            // turn lasts for it until its client is gone. After a fault, the report may be on its way
+            // until the user has an answer.
             let ended = match other.gone() {
-                _ if other.left().is_some() => answered,
+                _ if other.left().is_some() => story.broker_learned(other),
                 Some(gone) if !story.is_calm_until(at) => {
                     answered.map(|answered| answered.max(gone))
                 }

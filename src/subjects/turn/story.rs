@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::notes::{AppServerNote, BrokerExited, Reported, TurnNote};
 use super::outcome::CommandOutcome;
 use super::setup::{self, BROKER, Noise};
-use crate::history::{Answer, Call, Event, EventKind, Time};
+use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, Operation};
 use crate::subjects::judging::{host, judged};
@@ -95,6 +95,14 @@ impl<'a> Run<'a> {
     }
 }
 
+/// A connection of a client to the broker.
+struct BrokerConnection<'a> {
+    host: &'a str,
+    opened: Time,
+    /// When the broker's end was over.
+    over: Option<Time>,
+}
+
 /// The operations so far.
 #[derive(Default)]
 struct Asked<'a> {
@@ -128,6 +136,7 @@ pub(super) struct Story<'a> {
     pub killed: Vec<(Time, &'a str)>,
     /// The interrupts over a second connection that were refused: the call, when, and why.
     pub refused_interrupts: Vec<(Call, Time, String)>,
+    connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
 }
 
 impl<'a> Story<'a> {
@@ -145,6 +154,7 @@ impl<'a> Story<'a> {
             initialized: None,
             killed: Vec::new(),
             refused_interrupts: Vec::new(),
+            connections: BTreeMap::new(),
         };
         let mut asked = Asked::default();
         for event in judged(cx) {
@@ -183,6 +193,16 @@ impl<'a> Story<'a> {
                 let mut open = open(&mut asked.runs, host(event), None);
                 if let (Some(run), None) = (open.next(), open.next()) {
                     run.decided = Some(event.at);
+                }
+            }
+            EventKind::ConnOpened { conn } => {
+                let connection =
+                    BrokerConnection { host: host(event), opened: event.at, over: None };
+                self.connections.insert(*conn, connection);
+            }
+            EventKind::ConnOver { conn, side: Side::Server, .. } => {
+                if let Some(connection) = self.connections.get_mut(conn) {
+                    connection.over = connection.over.or(Some(event.at));
                 }
             }
             EventKind::Died { .. } => {
@@ -251,6 +271,16 @@ impl<'a> Story<'a> {
             AppServerNote::Initialized => {}
             AppServerNote::Killed => self.killed.push((event.at, host(event))),
         }
+    }
+
+    /// Returns when the broker knew that the client of a command was gone, if it learned that.
+    pub fn broker_learned(&self, run: &Run<'_>) -> Option<Time> {
+        let (answered, _) = run.answer?;
+        let own = self.connections.values().filter(|connection| {
+            connection.host == run.host && (run.asked..=answered).contains(&connection.opened)
+        });
+        own.map(|connection| connection.over)
+            .try_fold(answered, |known, over| Some(known.max(over?)))
     }
 
     /// Returns whether an app-server printed a line that is no message: its connection ends there.

@@ -217,7 +217,8 @@ fn is_absent(story: &Story<'_>, call: &CallStory<'_>) -> bool {
     let own: Vec<_> = accepted.filter(|attached| attached.client == call.owner).collect();
     let is_connected = own.iter().any(|attached| attached.over > call.began.before(MS));
     let lived = || own.iter().any(|attached| attached.is_live(heard));
-    !is_connected || !lived() && story.is_calm(window(call.owner), quiet, call.began)
+    let noticed = || own.iter().all(|attached| story.was_retransmitted(attached, call.began));
+    !is_connected || !lived() && story.is_calm(window(call.owner), quiet, call.began) && noticed()
 }
 
 /// Another window that has been connected for a while without faults, watches the chat, and offers

@@ -607,6 +607,17 @@ impl<'a> Story<'a> {
         !self.fault_periods_of(window).any(|period| period.from <= to && period.to >= from)
     }
 
+    /// Returns whether all data that earlier faults of a connection lost was retransmitted before a
+    /// moment. TCP doubles its retransmission pauses, so this takes at most as long as the fault.
+    /// Until then, the host may not have noticed that the window's end is over.
+    pub(super) fn was_retransmitted(&self, attached: &HostConnection<'_>, at: Time) -> bool {
+        let mut faults = self
+            .fault_periods_of(window(attached.client))
+            .filter(|period| period.to <= at && period.to > attached.at);
+        attached.over <= at
+            || faults.all(|period| period.to + period.to.since(period.from) + self.moment() < at)
+    }
+
     /// The end of the last such fault before a moment, or the moment itself if a fault is in force
     /// then.
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {

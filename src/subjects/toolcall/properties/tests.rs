@@ -669,6 +669,19 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
 }
 
+/// After an outage, the host learns of a dead client when it retransmits, after at most as long again.
+#[test]
+fn an_owner_counts_as_present_until_the_host_has_retransmitted() {
+    let given_at = |at: u64| {
+        let two = here_until(Some(2_000)).kills(2_000, 5_000).by("client2").conn(1, 10, None);
+        let fields = [("conn", "2"), ("client", "client2")];
+        let two = milestone(two, 20, "server", "toolcall.host.initialized", &fields);
+        let two = looks(two, 30, "client2");
+        violations(&calls(two, at, "call-1", "client"), owner_can_run).len()
+    };
+    assert_eq!((given_at(8_000 + MOMENT), given_at(8_001 + MOMENT)), (0, 1));
+}
+
 /// The host does not know the window's tools before the window has joined the session, which takes
 /// as long as the restore of a chat.
 #[test]
