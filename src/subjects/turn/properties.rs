@@ -183,8 +183,7 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let untrue = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
-        let is_calm = story.is_calm_until(at) && !story.is_cut_off_until(at);
-        if outcome.verdict == SeenVerdict::Completed || !is_calm {
+        if outcome.verdict == SeenVerdict::Completed || !story.is_calm_until(at) {
             return None;
         }
         let seen = seen(&outcome.verdict);
@@ -336,8 +335,8 @@ fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
         let decided = run.decided?;
         let knew = named + news(cx) < decided && story.is_calm_until(decided);
         let own_verdict = match outcome.verdict {
-            SeenVerdict::Failed(_) => !story.is_cut_off_until(decided),
-            SeenVerdict::Interrupted => run.cancelled.is_some() && !story.is_cut_off_until(decided),
+            SeenVerdict::Failed(_) => true,
+            SeenVerdict::Interrupted => run.cancelled.is_some(),
             SeenVerdict::Completed => false,
         };
         let is_given_up = own_verdict

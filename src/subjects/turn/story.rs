@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::notes::{AppServerNote, BrokerExited, Reported, TurnNote};
 use super::outcome::CommandOutcome;
-use super::setup::{self, BROKER, Noise};
+use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, Operation};
@@ -281,14 +281,6 @@ impl<'a> Story<'a> {
         });
         own.map(|connection| connection.over)
             .try_fold(answered, |known, over| Some(known.max(over?)))
-    }
-
-    /// Returns whether an app-server printed a line that is no message: its connection ends there.
-    pub fn is_cut_off_until(&self, at: Time) -> bool {
-        self.runs.iter().any(|run| {
-            let has_noise = setup::turn(self.cx.plan, run.turn()).noise == Noise::Line;
-            has_noise && run.named().is_some_and(|named| named <= at)
-        })
     }
 
     /// Returns whether no fault began up to a time, and no user ended the broker.

@@ -178,6 +178,7 @@ impl Tasks {
             UpstreamEvent::Notification { method, params } => {
                 core.on_notification(&method, params.as_deref(), now);
             }
+            UpstreamEvent::Unreadable { why } => core.on_unreadable(&why, now),
             UpstreamEvent::Ended(end) => core.upstream_ended(end, now),
         }
     }

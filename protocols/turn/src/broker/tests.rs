@@ -388,3 +388,16 @@ async fn an_app_server_that_does_not_initialize_ends_the_broker() {
     let exit = timeout(600 * S, broker.serve(upstream, listener)).await.expect("the broker ends");
     assert_eq!(exit, BrokerExit::NotInitialized("no answer in time".into()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_line_of_the_app_server_reaches_the_client_of_the_turn_as_one() {
+    let mut bench = bench().await;
+    let mut client = bench.client().await;
+    bench.start_turn(&mut client).await;
+    bench.app_server.lines.send_text("WARNING: oops");
+    bench.app_server.send(&[completed("completed")]);
+    bench.app_server.flush().await;
+    let notice = client.next().await;
+    assert!(matches!(notice, UpstreamEvent::Unreadable { .. }), "{notice:?}");
+    assert_eq!(next(&mut client).await, "turn/completed");
+}

@@ -128,6 +128,10 @@ impl Turn {
             UpstreamEvent::Notification { method, params } => {
                 self.capture.handle(Input::Notification(Raw { method, params }), now);
             }
+            UpstreamEvent::Unreadable { why } => {
+                tracing::debug!(why, "an unreadable line");
+                self.capture.handle(Input::Unreadable, now);
+            }
             UpstreamEvent::Ended(end) => {
                 self.has_ended = true;
                 self.interrupt = None;

@@ -64,6 +64,12 @@ pub enum UpstreamEvent {
         /// The parameters.
         params: Option<Box<RawValue>>,
     },
+    /// A line came that is no message. It may have been any notification, or an answer. A line that is
+    /// longer than the limit ends the connection instead.
+    Unreadable {
+        /// What is wrong with it.
+        why: String,
+    },
     /// The connection is over. This is the last event, after everything that was received.
     Ended(Arc<UpstreamEnd>),
 }
@@ -167,10 +173,15 @@ impl UpstreamCore {
         match line {
             Ok(LineEvent::Message(message)) if self.delivers() => self.on_message(message),
             Ok(LineEvent::Message(_) | LineEvent::Room) => {}
-            Ok(LineEvent::Malformed(malformed)) => {
-                self.end(EndReason::Unreadable(malformed.0), now);
+            // The bug: any line that is no message ends the connection.
+            Ok(LineEvent::Malformed(malformed)) if !defect!(BadLineLeavesTheChild) => {
+                if self.delivers() {
+                    self.events.push_back(UpstreamEvent::Unreadable { why: malformed.0 });
+                }
             }
-            Ok(LineEvent::TooLong) => self.end(EndReason::TooLong(self.limits.line_bytes), now),
+            Ok(LineEvent::Malformed(_) | LineEvent::TooLong) => {
+                self.end(EndReason::TooLong(self.limits.line_bytes), now);
+            }
             Err(LineError::Closed) => {
                 self.read_all = true;
                 self.end(EndReason::Closed, now);
@@ -188,7 +199,7 @@ impl UpstreamCore {
         }
     }
 
-    /// Whether received messages count: not after a line that could not be read.
+    /// Whether received messages count: not after a line that was too long.
     fn delivers(&self) -> bool {
         match &self.state {
             State::Open => true,
@@ -247,7 +258,7 @@ impl UpstreamCore {
         let State::Ending { reason, .. } = &self.state else { return false };
         // The bug: the exit of the process ends the connection before its last lines are read.
         let undrained = !self.read_all && reason.was_readable() && !defect!(ExitBeforeTheLastLines);
-        // The bug: a line that cannot be read ends the connection, and the process runs on.
+        // The bug: the connection ends at such a line, and the process runs on.
         let left_alone = defect!(BadLineLeavesTheChild) && !reason.was_readable();
         !undrained && !self.has_child || left_alone
     }

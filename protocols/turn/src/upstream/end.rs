@@ -25,17 +25,14 @@ pub enum EndReason {
     /// The connection broke.
     #[error("the connection to the app-server broke: {0}")]
     Broken(io::ErrorKind),
-    /// The app-server sent a line that is not a message.
-    #[error("the app-server sent an unreadable line: {0}")]
-    Unreadable(String),
     /// The app-server sent a line that is longer than this many bytes.
-    #[error("the app-server sent an unreadable line: it is longer than {0} bytes")]
+    #[error("the app-server sent a line that is longer than {0} bytes")]
     TooLong(usize),
     /// The app-server does not read.
     #[error("the app-server reads no data")]
     Stuck,
-    /// The app-server sent too many notifications while the client waited for an answer.
-    #[error("the app-server sent too many notifications before an answer")]
+    /// The app-server sent too many lines while the client waited for an answer.
+    #[error("the app-server sent too many lines before an answer")]
     Flooded,
     /// This end closed the connection.
     #[error("the connection to the app-server was closed")]

@@ -7,8 +7,8 @@
 //! One task owns an [`Upstream`] and receives answers and notifications as one sequence of events
 //! ([`Upstream::next`]), in the order of the lines. So a notification never overtakes the answer
 //! that was sent before it, and the end comes last. A request of the app-server is refused with
-//! -32601. A line that cannot be read ends the connection: the protocol has no way to find the next
-//! message. The process of the app-server always ends with its connection.
+//! -32601. A line that is no message is an event, and the next one counts. A line that is longer than
+//! the limit ends the connection. The process of the app-server always ends with its connection.
 
 use std::collections::VecDeque;
 use std::future::{pending, poll_fn};

@@ -44,6 +44,7 @@ fn text(event: UpstreamEvent) -> String {
         UpstreamEvent::Answered { outcome: Err(failure), .. } => format!("failed: {failure}"),
         UpstreamEvent::Late { result, .. } => format!("late {result}"),
         UpstreamEvent::Notification { method, .. } => method,
+        UpstreamEvent::Unreadable { why } => format!("unreadable: {why}"),
         UpstreamEvent::Ended(end) => format!("end: {end}"),
     }
 }
@@ -143,16 +144,28 @@ async fn a_request_after_the_end_fails_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_is_no_message_ends_the_connection_and_nothing_after_it_counts() {
+async fn a_line_that_is_no_message_is_skipped_and_reported_in_its_place() {
     let (mut upstream, mut peer) = pair();
-    peer.write("{\"method\":\"a\"}\nWARNING: oops\n{\"method\":\"b\"}\n").await;
+    upstream.request("m", None).unwrap();
+    for line in ["WARNING: oops", "[]", "{}", r#"{"id":null,"error":{"code":1,"message":"no"}}"#] {
+        peer.write(&format!("{{\"method\":\"a\"}}\n{line}\n{{\"method\":\"b\"}}\n")).await;
+        assert_eq!(next(&mut upstream).await, "a");
+        let skipped = next(&mut upstream).await;
+        assert!(skipped.starts_with("unreadable: "), "{line}: {skipped}");
+        assert_eq!(next(&mut upstream).await, "b");
+    }
+    peer.write("{\"id\":1,\"result\":{}}\n").await;
+    assert_eq!(next(&mut upstream).await, "result {}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_too_long_ends_the_connection_and_nothing_after_it_counts() {
+    let (mut upstream, mut peer) = pair();
+    peer.write("{\"method\":\"a\"}\n").await;
+    peer.write(&format!("{}\noops\n{{\"method\":\"b\"}}\n", "x".repeat(10_001))).await;
     assert_eq!(next(&mut upstream).await, "a");
     let end = next(&mut upstream).await;
-    assert!(end.starts_with("end: the app-server sent an unreadable line"), "{end}");
-    let (mut upstream, mut peer) = pair();
-    peer.write(&"x".repeat(20_000)).await;
-    let end = next(&mut upstream).await;
-    assert!(end.ends_with("it is longer than 10000 bytes"), "{end}");
+    assert_eq!(end, "end: the app-server sent a line that is longer than 10000 bytes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,17 +177,17 @@ async fn a_peer_that_reads_nothing_ends_the_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_notifications_during_a_call_ends_the_connection() {
-    let (mut upstream, mut peer) = pair();
-    let flood = async {
-        while peer.0.write_all("{\"method\":\"a\"}\n".repeat(100).as_bytes()).await.is_ok() {}
-    };
-    let call = async {
-        let failure = upstream.call("m", None).await.unwrap_err();
-        assert!(failure.to_string().contains("too many notifications"), "{failure}");
-        drop(upstream);
-    };
-    tokio::join!(flood, call);
+async fn a_flood_of_lines_during_a_call_ends_the_connection() {
+    for line in ["{\"method\":\"a\"}\n", "oops\n"] {
+        let (mut upstream, mut peer) = pair();
+        let flood = async { while peer.0.write_all(line.repeat(100).as_bytes()).await.is_ok() {} };
+        let call = async {
+            let failure = upstream.call("m", None).await.unwrap_err();
+            assert!(failure.to_string().contains("too many lines"), "{failure}");
+            drop(upstream);
+        };
+        tokio::join!(flood, call);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,14 +248,15 @@ async fn a_process_that_ignores_sigterm_is_killed() {
 }
 
 #[tokio::test]
-async fn a_process_that_sends_a_bad_line_is_terminated() {
-    let mut upstream = sh("echo oops; exec sleep 100").await;
-    let end = next(&mut upstream).await;
-    assert!(end.contains("unreadable line") && end.contains("signal 15"), "{end}");
+async fn a_process_that_sends_a_line_that_is_too_long_is_terminated() {
+    let too_long = "head -c 20000 /dev/zero | tr '\\0' x; echo; exec sleep 100";
+    let end = next(&mut sh(too_long).await).await;
+    assert!(end.contains("longer than 10000 bytes") && end.contains("signal 15"), "{end}");
     let _on = defect_on("BadLineLeavesTheChild");
-    let mut upstream = sh("echo oops; exec sleep 100").await;
-    let end = next(&mut upstream).await;
-    assert!(end.contains("unreadable line") && !end.contains("signal 15"), "{end}");
+    for script in [too_long, "echo oops; exec sleep 100"] {
+        let end = next(&mut sh(script).await).await;
+        assert!(end.starts_with("end: ") && !end.contains("signal 15"), "{end}");
+    }
 }
 
 #[tokio::test]

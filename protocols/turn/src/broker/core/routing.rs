@@ -1,7 +1,7 @@
 //! The client of each notification. A notification belongs to a turn, and through it to the client
 //! that started the turn. Notifications of a turn without a client are dropped.
 
-use reknit_jsonrpc::Message;
+use reknit_jsonrpc::{Message, unreadable_text};
 use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use super::forwarded::{Forwarded, Purpose};
 use super::outside::ClientId;
 use super::threads::ThreadOwner;
 use super::turn::TurnToken;
-use crate::wire::{Item, LONGEST_ID, Notification, Scope};
+use crate::wire::{Item, LONGEST_ID, Notification, Scope, code};
 
 /// To whom a notification goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,19 @@ impl BrokerCore {
             None => milestone!("turn.broker.fenced"),
         }
         self.interrupt_all(now);
+        self.after_input(now);
+    }
+
+    /// Handles a line of the app-server that is no message. It may have been anything, also news of the
+    /// client that has live work. So this client receives a line that it cannot read either: an error
+    /// without an id. Its capture then counts the line, and infers nothing from silence.
+    pub fn on_unreadable(&mut self, why: &str, now: Instant) {
+        self.catch_up(now);
+        tracing::debug!(why, "an unreadable line of the app-server");
+        if let Some(client) = self.holder() {
+            let why = format!("the app-server sent an unreadable line: {why}");
+            self.tell(client, unreadable_text(code::PARSE, why), now);
+        }
         self.after_input(now);
     }
 

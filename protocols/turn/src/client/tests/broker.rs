@@ -160,3 +160,30 @@ async fn a_server_that_never_answers_initialize_is_given_up_in_time() {
     assert_eq!(result.unwrap_err().to_string(), "the broker at broker:1 was not ready within 30 s");
     assert_eq!(before.elapsed(), ClientLimits::default().connect);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_line_is_skipped_and_too_many_fail_the_turn() {
+    let most = TurnLimits::default().unreadable;
+    for (lines, is_complete) in [(most, true), (most + 1, false)] {
+        let mut net = Net::new().await;
+        let client = net.client(to_broker());
+        let server = async {
+            let mut peer = net.server().await;
+            peer.start().await;
+            peer.0.write_all("WARNING: oops\n".repeat(lines).as_bytes()).await.unwrap();
+            peer.send(&[final_answer(), completed("completed")]).await;
+            if !is_complete {
+                peer.answer("turn/interrupt", json!({})).await;
+            }
+            peer.end().await;
+        };
+        let ((result, news), ()) = tokio::join!(run(client, task()), server);
+        let verdict = result.unwrap().verdict;
+        let seen = news.iter().filter(|news| matches!(news, News::Turn(Progress::Unreadable)));
+        assert_eq!(seen.count(), lines);
+        match is_complete {
+            true => assert_eq!(verdict, Verdict::Completed(Evidence::Reported)),
+            false => assert_eq!(verdict, Verdict::Failed(Failure::Unreadable { lines })),
+        }
+    }
+}

@@ -178,3 +178,16 @@ fn a_notification_that_cannot_be_read_still_finds_its_client() {
     bench.notify("item/completed", json!({ "threadId": 7 }));
     assert_eq!(bench.seen(A), ["item/completed", "item/completed"]);
 }
+
+#[test]
+fn an_unreadable_line_is_reported_to_the_client_with_live_work() {
+    let mut bench = Bench::new();
+    bench.core.on_unreadable("oops", bench.now);
+    assert!(bench.pull(A).is_empty() && bench.pull(B).is_empty());
+    bench.start_turn(A, "t", "u");
+    bench.core.on_unreadable("oops", bench.now);
+    let notice = bench.pull(A).remove(0);
+    assert_eq!((&notice["id"], &notice["error"]["code"]), (&Value::Null, &json!(-32700)));
+    assert_eq!(notice["error"]["message"], "the app-server sent an unreadable line: oops");
+    assert!(bench.pull(B).is_empty());
+}
