@@ -242,8 +242,20 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
+        Class::Bound if may_wait_for_others(facts, call) => Due { bound: NEVER, ..asked },
         Class::Bound => bound_call_due(facts, call, call.at, asked),
     }
+}
+
+/// Returns whether a call may wait for earlier calls of its client, because they fill the limit of
+/// requests in flight. An observer cannot know which connection then carries it.
+fn may_wait_for_others(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
+    let Some(limit) = facts.guarantees().in_flight else { return false };
+    let earlier = facts.calls.iter().filter(|other| {
+        let is_open = other.endings.first().is_none_or(|(_, ended, _)| *ended >= call.at);
+        other.host == call.host && other.index < call.index && is_open
+    });
+    earlier.map(|other| (limit.of)(other.operation)).sum::<u64>() >= limit.requests
 }
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the

@@ -93,6 +93,11 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub closed_retention: Duration,
+    /// The number of requests that one client has in flight at most. Further calls wait until earlier
+    /// ones are answered, so they may be sent over a later connection. Default: `None`, no bound.
+    ///
+    /// Read by `bounded_ending`.
+    pub in_flight: Option<InFlightLimit>,
     /// The guarantees for slow users, if the protocol does not slow a producer down for its user.
     /// Default: `None`, a slow user loses nothing.
     ///
@@ -146,6 +151,7 @@ impl Guarantees {
             around: 0,
             parts: &[],
             closed_retention: Self::FOREVER,
+            in_flight: None,
             slow_users: None,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),
@@ -197,6 +203,15 @@ impl Retention {
         let pieces = items + self.piece.map_or(0, |piece| bytes / piece);
         self.items.is_some_and(|most| pieces > most) || self.bytes.is_some_and(|most| bytes > most)
     }
+}
+
+/// The number of requests that one client has in flight at most.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlightLimit {
+    /// The maximum number of requests.
+    pub requests: u64,
+    /// The number of requests that an operation sends at once.
+    pub of: fn(&Operation) -> u64,
 }
 
 /// What a user that pauses while it reads, or that looks late, can rely on if the protocol does not

@@ -37,7 +37,7 @@ pub mod violation;
 
 pub use context::{CheckContext, Property};
 pub use generic::{GENERIC, SAME_DIGEST, check, list};
-pub use guarantees::{Guarantees, Retention, SlowUsers, WorkBounds};
+pub use guarantees::{Guarantees, InFlightLimit, Retention, SlowUsers, WorkBounds};
 pub use justified_failure::inconclusive;
 pub use no_panic::stuck;
 pub use violation::{About, Phrase, Violation, ViolationFields, ViolationKind, ViolationValue};

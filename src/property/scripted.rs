@@ -62,6 +62,7 @@ fn guarantees() -> Guarantees {
         around: 0,
         parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),
+        in_flight: None,
         slow_users: None,
         work: WorkBounds { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Class, Nature, Scope};
-use crate::schedule::{Conn, Fault, TrafficCount};
+use crate::schedule::{Conn, Fault, Operation, TrafficCount};
 
+use crate::property::InFlightLimit;
 use crate::property::scripted::{BOUND, ScriptedRun, history};
 
 /// A stream that ended at 10 s. Its bound is 10 s plus detection, recovery, an attempt, 1 s and A.
@@ -450,6 +451,27 @@ fn a_call_to_the_outside_world_may_wait_as_long_as_calls_may() {
         .guarantees(|guarantees| guarantees.call_wait = Duration::from_mins(10))
         .puppet("server");
     puppet.holds("bounded_ending");
+}
+
+/// A call that waits for earlier ones is not yet bound to a connection.
+#[test]
+fn a_bound_call_behind_a_full_pipeline_outlives_a_connection() {
+    let lease_after = |requests: &str, answered: u64| {
+        let scripted = history()
+            .guarantees(|guarantees| {
+                let of = |operation: &Operation| operation.fields["n"].as_u64().unwrap_or(1);
+                guarantees.in_flight = Some(InFlightLimit { requests: 20, of });
+            })
+            .conn(1, 0, Some(9_000))
+            .conn(2, 9_100, None)
+            .asked_as(6, 900, Class::InFlight, "reads", requests)
+            .answered(6, answered, "1")
+            .asked_as(7, 1_000, Class::Bound, "lease", r#"{"n": 1}"#);
+        scripted.failed(7, 10_001, "lost").violations("bounded_ending").len()
+    };
+    assert_eq!(lease_after(r#"{"n": 20}"#, 1_000), 0);
+    assert_eq!(lease_after(r#"{"n": 19}"#, 1_000), 1);
+    assert_eq!(lease_after(r#"{"n": 20}"#, 999), 1);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crate::history::Side;
 use crate::net::Endpoint;
-use crate::property::{Guarantees, Property, Retention, SlowUsers, WorkBounds};
+use crate::property::{Guarantees, InFlightLimit, Property, Retention, SlowUsers, WorkBounds};
 use crate::schedule::{Limit, LimitProfile, Limits};
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
@@ -160,6 +160,10 @@ impl Subject for Exec {
             around: network_fault::AROUND as u64,
             parts: follow::PARTS,
             closed_retention: closed_retention(&client, &server),
+            in_flight: Some(InFlightLimit {
+                requests: client.calls as u64,
+                of: operations::requests,
+            }),
             slow_users: slow_users(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },
             memory: vec![

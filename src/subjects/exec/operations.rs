@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::web;
 use crate::history::Class;
-use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
+use crate::schedule::{Operation, Plan};
 use crate::subject::Operations;
 use crate::world::process::{Setup, TABLE};
 
@@ -213,6 +213,11 @@ impl ExecOperation {
             | Self::HttpStream { .. } => None,
         }
     }
+}
+
+/// Returns the number of requests that an operation sends at once.
+pub(super) fn requests(operation: &Operation) -> u64 {
+    operation.fields.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1)
 }
 
 impl Operations for ExecOperation {

@@ -673,7 +673,9 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
 #[test]
 fn an_owner_counts_as_present_until_the_host_has_retransmitted() {
     let given_at = |at: u64| {
-        let two = here_until(Some(2_000)).kills(2_000, 5_000).by("client2").conn(1, 10, None);
+        let here = accepted(history().conn_half_over(1, 10, 2_000), 20, "1");
+        let here = looks(here, 30, "client").kills(2_000, 5_000);
+        let two = here.by("client2").conn(1, 10, None);
         let fields = [("conn", "2"), ("client", "client2")];
         let two = milestone(two, 20, "server", "toolcall.host.initialized", &fields);
         let two = looks(two, 30, "client2");
