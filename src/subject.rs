@@ -35,7 +35,7 @@ pub use dissect::{Dissector, Label, LineMessages, Message};
 pub use dyn_subject::DynSubject;
 pub use nothing::Nothing;
 pub use operations::{BoxedStrategy, Operations, any_of};
-pub use program::{Program, ProgramContext, Signals};
+pub use program::{Program, ProgramCode, ProgramContext, Signals};
 pub use recorder::{Gauge, Gauges, Journal, Recorder, ResourceCounter};
 pub(crate) use recording::mistake;
 

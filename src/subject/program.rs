@@ -1,9 +1,11 @@
-//! Programs of the outside world: the code of child processes that a simulated host launches.
+//! Programs: the code of processes that a simulated host launches.
 //!
 //! A script ([`world::process`](crate::world::process)) only prints and reads. A [`Program`] is Rust
-//! code that speaks a protocol over its standard streams: a language server, an agent, a plugin. It
-//! is not product code under test. It plays its part of the outside world, well-behaved or not, and
-//! records what it really did.
+//! code. Its [`ProgramCode`] says whose code it is:
+//! - A program of the outside world speaks a protocol over its standard streams: a language server, an
+//!   agent, a plugin. It plays its part, well-behaved or not, and records what it really did.
+//! - A program of product code is a whole process of the system under test: a daemon, a worker, a
+//!   command. See "Several processes" in [`world::process`](crate::world::process).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,10 +23,23 @@ use super::HostContext;
 pub struct Program {
     /// The name, which is the first argument of a command that launches it.
     pub name: &'static str,
+    /// Whose code it is.
+    pub code: ProgramCode,
     /// Runs a process of this program. The process ends with the future. Dropping the future kills
     /// the process, and a fault stops or slows only what the future polls itself. So it must spawn no
-    /// tasks.
+    /// tasks, except product code in a `JoinSet` that the future owns.
     pub run: fn(ProgramContext) -> BoxFuture<'static, Exit>,
+}
+
+/// Whose code a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProgramCode {
+    /// Code of the outside world. It has no network. Its records are ground truth, and it may survive
+    /// a crash of its host.
+    Outside,
+    /// Product code under test. It has all that its host has, and its tasks, sockets and milestones
+    /// are those of the host. It dies with its host.
+    Product,
 }
 
 impl fmt::Debug for Program {
@@ -50,8 +65,10 @@ pub struct ProgramContext {
     pub stderr: Input,
     /// The signals that it receives.
     pub signals: Signals,
-    /// The host on which it runs. Its recorder writes ground truth, which the history keeps even
-    /// while the host dies. Its network is not available to programs.
+    /// The host on which it runs, with an environment of its own: its entropy, its entry in the process
+    /// table, and the variables of its command. The recorder of a program of the outside world writes
+    /// ground truth, which the history keeps even while the host dies. The network is only available to
+    /// product code.
     pub host: HostContext,
 }
 

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use crate::files::Memory;
+use crate::net::UnixSockets;
 use crate::schedule::{Host, Orphans, Unsynced};
 use crate::subject::Disk;
 
@@ -34,6 +35,8 @@ pub(super) struct HostState {
     pub unsynced: Unsynced,
     /// The files, as the host's programs see them. They survive the host's death.
     pub files: Memory,
+    /// The unix sockets, as the current root sees them.
+    pub unix: UnixSockets,
     /// The storage of the host's adapter, which survives the host's death.
     pub disk: Disk,
 }
@@ -51,7 +54,7 @@ pub(super) enum Role {
 
 impl HostState {
     /// Creates a host that was not started yet.
-    pub fn new(name: Host, ip: IpAddr, role: Role) -> Self {
+    pub fn new(name: Host, ip: IpAddr, role: Role, files: Memory) -> Self {
         Self {
             name,
             ip,
@@ -65,7 +68,8 @@ impl HostState {
             processes: None,
             orphans: Orphans::Die,
             unsynced: Unsynced::Kept,
-            files: Memory::default(),
+            unix: UnixSockets::new(files.clone()),
+            files,
             disk: Disk::default(),
         }
     }

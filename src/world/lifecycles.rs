@@ -7,7 +7,8 @@
 //! 2. Its root is dropped.
 //! 3. Its tasks get one turn to drop. Their milestones and effects are ignored.
 //! 4. Its connections that are still held by a user are reset.
-//! 5. Its simulated processes are killed, unless the step lets them survive.
+//! 5. Its simulated processes are killed, unless the step lets them survive. Those of product code are
+//!    dropped in step 2, together with the root.
 //!
 //! Tasks that outlive their host are a leak of the subject. A restarted host has a fresh operating
 //! system: the surviving processes do not belong to it.
@@ -18,8 +19,9 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, Side, Time};
+use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, ProcessOutcome, Side, Stream, Time};
 use crate::net::Endpoint;
+use crate::process::KILL;
 use crate::schedule::profile::choice::below;
 use crate::schedule::{Fault, Host, Orphans, Unsynced, keyed};
 use crate::subject::{HostContext, Recorder, Root};
@@ -29,6 +31,7 @@ use super::faults::{FaultAction, Target};
 use super::hosts::Role;
 use super::local::{self, HostIx};
 use super::outside::{self, WorldJournal};
+use super::process::Processes;
 use super::puppet;
 use super::queue::Due;
 use super::state::{Phase, World};
@@ -59,6 +62,8 @@ impl World {
     }
 
     fn start(&mut self, host: HostIx) {
+        let state = self.hosts.get_mut(host);
+        state.unix = state.unix.of_new_process();
         let root = self.root(host);
         let seed = self.seed();
         if let Some(processes) = &self.hosts.get(host).processes {
@@ -75,11 +80,7 @@ impl World {
     /// Creates the root of a host.
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
-        let (name, role, env) = (
-            state.name.clone(),
-            state.role,
-            outside::env(host, state.processes.as_ref(), &state.files),
-        );
+        let (name, role, env) = (state.name.clone(), state.role, outside::env(host, state));
         let disk = state.disk.clone();
         if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
             let port = self.subject.port();
@@ -139,8 +140,14 @@ impl World {
         let state = self.hosts.get_mut(index);
         (state.up, state.dark, state.orphans) = (false, kernel, orphans);
         state.unsynced = unsynced;
-        if let Some(processes) = &state.processes {
-            processes.on_host_down();
+        state.unix.kill();
+        let ended = state.processes.as_ref().map(Processes::on_host_down).unwrap_or_default();
+        for process in ended {
+            let stream = Stream::from(process.as_str());
+            self.record(
+                Some(index),
+                EventKind::Ended { stream, outcome: ProcessOutcome::Signal(KILL).into() },
+            );
         }
         local::mark_dying(index);
         self.stack.stop(index);
@@ -250,7 +257,9 @@ impl World {
             Phase::Closing => {
                 self.phase = Phase::Settling;
                 for host in self.hosts.indices() {
-                    if self.hosts.get(host).role == Role::Client {
+                    let state = self.hosts.get(host);
+                    if state.role == Role::Client {
+                        state.processes.iter().for_each(Processes::terminate_product);
                         self.stack.stop(host);
                     }
                 }

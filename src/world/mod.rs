@@ -14,7 +14,8 @@
 //! - `steps`, `faults`, `puppet`: running the schedule.
 //! - `tracing_layer`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
 //!   the environment of product code.
-//! - [`process`]: processes: scripts and programs. The files of a host are
+//! - [`process`]: processes: scripts and programs. `machine`: the process table and the unix sockets of
+//!   a host. The files of a host are
 //!   [`files::Memory`](crate::files::Memory): they outlive a crash of the host. They outlive a loss of
 //!   power, too, unless the step lets unsynced data be lost.
 //!
@@ -45,6 +46,7 @@ mod hosts;
 mod lifecycles;
 mod link;
 mod local;
+mod machine;
 mod outside;
 mod prober;
 pub mod process;
@@ -301,16 +303,17 @@ fn new(
     hosts.extend(scripts.map(|_| (Host::from("the world outside"), Role::Outside)));
     let names: Vec<Host> = hosts.iter().map(|(name, _)| name.clone()).collect();
     let (stack, ips) = machine.stack(&names);
+    let files = match plan.steps.iter().any(loses_unsynced) {
+        true => Memory::tracking_syncs,
+        false => Memory::default,
+    };
     let mut hosts: Vec<_> = hosts
         .into_iter()
         .zip(ips)
-        .map(|((name, role), ip)| HostState::new(name, ip, role))
+        .map(|((name, role), ip)| HostState::new(name, ip, role, files()))
         .collect();
     let limits = plan.limits.over(subject.limits());
     let plan = Arc::new(plan.clone());
-    if plan.steps.iter().any(loses_unsynced) {
-        hosts.iter_mut().for_each(|host| host.files = Memory::tracking_syncs());
-    }
     let outside = scripts.map(|scripts| {
         outside::processes(hosts.iter_mut(), scripts, subject.programs(), &plan, &limits)
     });

@@ -12,67 +12,46 @@ use std::time::{Duration, SystemTime};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::RngCore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
-use crate::env::{Entropy, Env, WallClock};
+use crate::env::{Entropy, Env, Machine, WallClock};
 use crate::files::Memory;
 use crate::history::EventKind;
-use crate::net::{BoxFuture, Connect, Endpoint, Listener, Network, Stream};
-use crate::process::{Identity, Launch, ProcessTable, Reach, Unsupported};
+use crate::net::{BoxFuture, Connect, Endpoint, Listener, Net, Network, Stream, UnixSockets};
+use crate::process::{Command, Launch, Unsupported};
 use crate::schedule::{Host, Limits, Plan, keyed};
-use crate::subject::{Gauges, HostContext, Journal, Program, Recorder, Root};
+use crate::subject::{Disk, Gauges, HostContext, Journal, Program, ProgramCode, Recorder, Root};
 
 use super::hosts::{HostState, Role};
 use super::local::{self, HostIx, Noted};
-use super::process::{ChildFaults, CreateContext, Processes, Programs, Script, Software};
+use super::machine::HostTable;
+use super::process::{ChildFaults, NewProcess, Processes, ProgramHost, Programs, Script, Software};
 use super::resources::Counters;
 use super::stream::WorldNet;
 
 /// The start of the wall clocks of a world: 2026-01-01 00:00 UTC, in seconds since 1970.
 const START: u64 = 1_767_225_600;
 
-/// Creates the environment of a host. `processes` launches its processes, and `files` are its files.
-pub(super) fn env(host: HostIx, processes: Option<&Processes>, files: &Memory) -> Env {
-    let launch: Arc<dyn Launch> = match processes {
+/// Creates the environment of a host's root.
+pub(super) fn env(host: HostIx, state: &HostState) -> Env {
+    let launch: Arc<dyn Launch> = match &state.processes {
         Some(processes) => Arc::new(processes.clone()),
         None => Arc::new(Unsupported),
     };
+    let files = state.files.with_clock(Arc::new(Clock(host)));
     Env {
-        net: Arc::new(WorldNet { host }),
+        net: Arc::new(WorldNet { host, unix: state.unix.clone() }),
         launch,
-        processes: Arc::new(Alone { host, pid: 1 }),
-        files: Arc::new(files.with_clock(Arc::new(Clock(host)))),
+        processes: Arc::new(HostTable {
+            host,
+            own: None,
+            processes: state.processes.clone(),
+            files: files.clone(),
+        }),
+        files: Arc::new(files),
         clock: Arc::new(Clock(host)),
         entropy: Arc::new(HostEntropy(host)),
         machine: Arc::default(),
-    }
-}
-
-/// The process table that a program sees: it has one process, the program itself. The program of a
-/// later start of the host is another process.
-struct Alone {
-    host: HostIx,
-    pid: u32,
-}
-
-impl ProcessTable for Alone {
-    fn own(&self) -> io::Result<Identity> {
-        let starts = local::with(|world| world.hosts.get(self.host).starts);
-        Ok(Identity { pid: self.pid, started: format!("start {starts}") })
-    }
-
-    fn find(&self, pid: u32) -> io::Result<Option<Identity>> {
-        Ok(Some(self.own()?).filter(|own| own.pid == pid))
-    }
-
-    fn is_alive(&self, process: &Identity) -> io::Result<bool> {
-        Ok(*process == self.own()?)
-    }
-
-    /// Fails: there is no other process, and a program of a world receives no signals.
-    fn signal(&self, process: &Identity, _: i32, _: Reach) -> io::Result<()> {
-        let is_own = self.is_alive(process)?;
-        Err(if is_own { io::ErrorKind::Unsupported } else { io::ErrorKind::NotFound }.into())
     }
 }
 
@@ -112,20 +91,20 @@ pub(super) fn processes<'h>(
     let launches = |role| role == Role::Server || role == Role::Client && !programs.is_empty();
     for (index, host) in hosts.enumerate().filter(|(_, host)| launches(host.role)) {
         let record = Recorder::new(host.name.clone(), Arc::new(GroundTruth));
-        let context = HostContext {
-            name: host.name.clone(),
-            env: Env { net: Arc::new(NoNetwork), ..env(HostIx(index), None, &host.files) },
-            limits: limits.clone(),
-            plan: plan.clone(),
-            record: record.clone(),
-            disk: host.disk.clone(),
-        };
-        let software = Software {
-            scripts: scripts.clone(),
-            programs: (!programs.is_empty())
-                .then(|| Programs { known: programs, context: program_context(index, context) }),
-            faults: ChildFaults::of(plan),
-        };
+        let programs = (!programs.is_empty()).then(|| Programs {
+            known: programs,
+            host: Box::new(Surroundings {
+                host: HostIx(index),
+                name: host.name.clone(),
+                files: host.files.with_clock(Arc::new(Clock(HostIx(index)))),
+                disk: host.disk.clone(),
+                unix: host.unix.clone(),
+                limits: limits.clone(),
+                plan: plan.clone(),
+            }),
+        });
+        let software =
+            Software { scripts: scripts.clone(), programs, faults: ChildFaults::of(plan) };
         let (processes, run) = Processes::new(software, record);
         host.processes = Some(processes);
         running.push(Box::pin(run));
@@ -133,18 +112,72 @@ pub(super) fn processes<'h>(
     Box::pin(run_processes(running))
 }
 
-/// Creates the contexts of the programs on a host. Each process draws from a sequence of its own.
-fn program_context(host: usize, context: HostContext) -> Box<CreateContext> {
-    Box::new(move |processes, pid| {
-        let draws = keyed::keyed(context.plan.seed, "program", &[host as u64, pid.into()]);
-        let env = Env {
-            launch: Arc::new(processes.clone()),
-            processes: Arc::new(Alone { host: HostIx(host), pid }),
-            entropy: Arc::new(ProgramEntropy(Mutex::new(draws))),
-            ..context.env.clone()
+/// A host, as its programs need it.
+struct Surroundings {
+    host: HostIx,
+    name: Host,
+    files: Memory,
+    disk: Disk,
+    unix: UnixSockets,
+    limits: Limits,
+    plan: Arc<Plan>,
+}
+
+impl ProgramHost for Surroundings {
+    /// Each process draws from a sequence of its own.
+    fn context(&self, processes: &Processes, process: &NewProcess<'_>) -> HostContext {
+        let key = [self.host.0 as u64, process.launch.into()];
+        let draws = keyed::keyed(self.plan.seed, "program", &key);
+        let (net, journal): (Net, Arc<dyn Journal>) = match process.code {
+            ProgramCode::Outside => (Arc::new(NoNetwork), Arc::new(GroundTruth)),
+            ProgramCode::Product => {
+                let unix = process.sockets.clone();
+                (Arc::new(WorldNet { host: self.host, unix }), Arc::new(WorldJournal))
+            }
         };
-        HostContext { env, ..context.clone() }
-    })
+        let machine = Machine::default();
+        let Command { env, cwd, .. } = process.command;
+        let machine = Machine {
+            variables: env.iter().cloned().collect(),
+            directory: cwd.clone().unwrap_or(machine.directory),
+        };
+        let env = Env {
+            net,
+            launch: Arc::new(processes.clone()),
+            processes: Arc::new(HostTable {
+                host: self.host,
+                own: Some(process.identity.clone()),
+                processes: Some(processes.clone()),
+                files: self.files.clone(),
+            }),
+            files: Arc::new(self.files.clone()),
+            clock: Arc::new(Clock(self.host)),
+            entropy: Arc::new(ProgramEntropy(Mutex::new(draws))),
+            machine: Arc::new(machine),
+        };
+        HostContext {
+            name: self.name.clone(),
+            env,
+            limits: self.limits.clone(),
+            plan: self.plan.clone(),
+            record: Recorder::new(self.name.clone(), journal),
+            disk: self.disk.clone(),
+        }
+    }
+
+    fn sockets(&self) -> &UnixSockets {
+        &self.unix
+    }
+
+    /// The runtime of the caller must be that of the host, because the second engine has a runtime
+    /// for each host.
+    fn spawn(&self, process: BoxFuture<'static, ()>) -> io::Result<AbortHandle> {
+        if local::current() != self.host {
+            let why = "a program of the outside world cannot launch product code";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+        }
+        Ok(local::as_host(self.host, || tokio::spawn(process)).abort_handle())
+    }
 }
 
 /// The random numbers of a process that runs a program.
@@ -156,7 +189,7 @@ impl Entropy for ProgramEntropy {
     }
 }
 
-/// The network of programs: none.
+/// The network of programs of the outside world: none.
 struct NoNetwork;
 
 impl Connect for NoNetwork {

@@ -29,13 +29,50 @@
 //! A [program](crate::subject::Program) of the subject runs like a script, but its code is Rust. It
 //! records what it does itself. Faults of child processes ([`Conditions`]) apply to both.
 //!
+//! # Several processes
+//!
+//! The processes of a host share its disk, the locks on its files, its process table and its unix
+//! sockets, all through [`Env`](crate::env::Env). So a daemon, its clients and its workers can run as
+//! separate processes of one machine. A [program of product code](crate::subject::ProgramCode) is such
+//! a process:
+//!
+//! - **Launch.** The root of the host, or another process of product code, launches it: attached
+//!   (`env.launch`), so that it ends with the launcher's handle, or detached
+//!   (`env.processes.launch_detached`), so that it outlives its launcher. A detached process has no
+//!   input, and appends its output to its log file on the disk. Only programs can be detached, and a
+//!   program of the outside world cannot launch product code.
+//! - **Environment.** It has the host's network, files and clock, and its own entropy: a sequence for
+//!   each launch. Its variables and working directory are those of its command.
+//! - **Identity.** The root has the id 1. A new process gets the lowest free id from 1000 on, so ids are
+//!   reused at once. The identity contains the number of the start or launch, which is unique in a run,
+//!   also across restarts of the host.
+//! - **Signals.** A process handles the signals that it names, and dies of all others. A signal to the
+//!   group of a process reaches the process. The root receives no signals: the call fails. Its end is
+//!   the fault `crash`.
+//! - **Death.** A process that is killed is dropped where it waits, with the tasks of its `JoinSet`s.
+//!   Its locks are free then, its connections are closed, and its attached children are killed. The
+//!   files of its unix sockets stay. A task that it spawned otherwise lives on, and is a leak of the
+//!   host.
+//! - **Death of the host.** A crash and a loss of power kill all processes of product code together
+//!   with the root, also if `processes = "live"`. The restarted host launches none by itself.
+//! - **Faults.** `kill-children`, `stop-children` and `slow-children` apply to all processes of the
+//!   host except its root, attached or detached. A stop or a slowdown affects what the future of the
+//!   process polls itself. The tasks that it spawned go on, until they wait for that future.
+//! - **Resources.** Its tasks, polls and sockets are those of the host, and so are its milestones and
+//!   points. When the run ends, the processes of product code on clients receive SIGTERM, as on a
+//!   machine that is shut down. What remains after the settling time is a leak.
+//! - **Unix sockets** behave as on Linux ([`UnixSockets`](crate::net::UnixSockets)). The history does
+//!   not contain their connections, and no fault of the network affects them.
+//!
+//! # Limits
+//!
 //! Not supported: working directories, environments and sizes of terminals (they are accepted, and
 //! have no effect); the byte processing of a terminal (no echo, no `\r\n`, no signal for Ctrl-C);
 //! real signal handlers; confinements (a launch with one is refused).
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -43,32 +80,33 @@ use tokio::task::JoinSet;
 
 use crate::history::Call;
 use crate::net::BoxFuture;
-use crate::process::{self, Child, Command, Exit, KILL, Launch, Output};
+use crate::process::{self, Child, Command, Exit, Identity, KILL, Launch, Output};
 use crate::schedule::{Action, Fault, Pipe, Plan};
-use crate::subject::{HostContext, Program, ProgramContext, Recorder, Signals};
+use crate::subject::{Program, ProgramCode, Recorder};
 
 pub mod calls;
 mod conditions;
 mod ends;
+mod programs;
 mod relay;
 mod script;
 mod setup;
 mod signals;
+mod table;
 #[cfg(test)]
 mod tests;
 
 pub use conditions::Conditions;
+pub use programs::{NewProcess, ProgramHost, Programs};
 pub use script::{Print, ProcessEnd, Script, Stdin};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
 use conditions::Followed;
-use signals::{Body, SignalReceiver};
+use signals::{Body, Ended, SignalReceiver};
+use table::{Held, Registered, Table, locked};
 
 /// The capacity of a pipe in bytes, as on Linux. A writer waits while the pipe is full.
 pub const PIPE: usize = 65_536;
-
-/// The pid of the first process of a host.
-const FIRST_PID: u32 = 1000;
 
 /// The signal for a process that writes to a pipe without a reader.
 const BROKEN_PIPE: i32 = 13;
@@ -92,17 +130,6 @@ pub struct Software {
     /// The faults of child processes.
     pub faults: ChildFaults,
 }
-
-/// The programs of a host.
-pub struct Programs {
-    /// The programs.
-    pub known: &'static [Program],
-    /// Creates the context of the process with this id.
-    pub context: Box<CreateContext>,
-}
-
-/// Creates the context of the process with this id.
-pub type CreateContext = dyn Fn(&Processes, u32) -> HostContext + Send + Sync;
 
 /// The faults of child processes that a run can have. What it cannot have costs nothing.
 #[derive(Default)]
@@ -136,35 +163,6 @@ impl ChildFaults {
     }
 }
 
-/// The state of the operating system.
-#[derive(Default)]
-struct Table {
-    /// The live processes by pid. An entry also lives while a child of the process holds its pipes.
-    alive: BTreeMap<u32, Arc<SignalReceiver>>,
-    /// Number of processes ever launched.
-    launched: u32,
-    /// Number of launches of each script.
-    runs: BTreeMap<String, u32>,
-    /// Whether the host is down: no process is launched, and dropping a child kills no process.
-    down: bool,
-}
-
-/// The entry of a process in the table. Dropping it removes the entry.
-struct Registered {
-    table: Arc<Mutex<Table>>,
-    pid: u32,
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        locked(&self.table).alive.remove(&self.pid);
-    }
-}
-
-fn locked(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Processes {
     /// Creates an operating system with this software, and returns it with the future in which its
     /// processes run. Writes ground truth with `record`.
@@ -186,26 +184,42 @@ impl Processes {
     /// Returns the number of live processes. A process that has exited counts while one of its
     /// children holds its pipes.
     pub fn alive(&self) -> u64 {
-        self.table().alive.len() as u64
+        self.table().count()
     }
 
     /// Kills all processes and their children. They end in the next turn.
     pub fn kill_all(&self) {
-        self.table().alive.values().for_each(|signals| signals.kill(KILL));
+        self.table().kill_all();
+    }
+
+    /// Asks the processes of product code to end, as a machine that is shut down does.
+    pub fn terminate_product(&self) {
+        self.table().terminate_product();
     }
 
     /// Handles that the host dies: from now on no process is launched, and dropping a child kills
-    /// no process. The caller decides what happens to the host's processes.
-    pub fn on_host_down(&self) {
-        self.table().down = true;
+    /// no process. The processes of product code die at once; returns their names in the history. The
+    /// caller decides what happens to the others.
+    pub fn on_host_down(&self) -> Vec<String> {
+        let mut table = self.table();
+        table.down = true;
+        table.abort_product()
     }
 
     /// Handles that the host restarts with a fresh operating system: surviving processes belong to
-    /// the previous one, and are no longer counted. Names and pids are not reused within a run.
+    /// the previous one, and are no longer counted. Names are not reused within a run.
     pub fn on_host_up(&self) {
-        let mut table = self.table();
-        table.alive.clear();
-        table.down = false;
+        self.table().restart();
+    }
+
+    /// Returns the process that has this id now, unless it has ended.
+    pub fn find(&self, pid: u32) -> Option<Identity> {
+        self.table().find(pid)
+    }
+
+    /// Sends a signal to a process. Returns whether the process is alive. The number 0 has no effect.
+    pub fn signal(&self, process: &Identity, number: i32) -> bool {
+        self.table().signal(process, number)
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -218,49 +232,28 @@ impl Processes {
         if command.confinement.is_some() {
             return Err(io::ErrorKind::Unsupported.into()); // no process here touches what can be denied
         }
-        let software = self.software(program).ok_or(io::ErrorKind::NotFound)?;
-        let signals = Arc::new(SignalReceiver::default());
-        let (pid, name) =
-            self.register(program, calls::variable(command, calls::NAME), &signals)?;
-        if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok())
-        {
-            self.record.effect(Call(call), name.as_str());
-        }
-        let (near, far) = ends::ends(command.stdio, |near, pipe| self.relayed(near, pipe));
-        let (ended, exit) = oneshot::channel();
-        let body = match software {
-            Launched::Script(script) => Body::Script(script.clone(), far),
-            Launched::Program(program, context) => {
-                let (handled, signals) = Signals::new();
-                let stderr = far.stderr.unwrap_or_else(|| tokio::io::duplex(PIPE).0);
-                let context = ProgramContext {
-                    name: name.clone(),
-                    pid,
-                    command: command.clone(),
-                    stdin: Box::new(far.stdin),
-                    stdout: Box::new(far.stdout),
-                    stderr: Box::new(stderr),
-                    signals,
-                    host: context(self, pid),
-                };
-                Body::Program((program.run)(context), handled)
+        let script = self.software.scripts.get(program);
+        let launched = match script {
+            Some(script) => Launched::Script(script),
+            None => {
+                let (programs, program) = self.program(program).ok_or(io::ErrorKind::NotFound)?;
+                Launched::Program(programs, program)
             }
         };
-        let process = signals::Process {
-            name,
-            record: self.record.clone(),
-            signals: signals.clone(),
-            conditions: self.software.faults.follow(),
-            body,
+        let registered = self.register(program, command)?;
+        let (near, far) = ends::ends(command.stdio, |near, pipe| self.relayed(near, pipe));
+        let (body, code) = match launched {
+            Launched::Script(script) => (Body::Script(script.clone(), far), ProgramCode::Outside),
+            Launched::Program(programs, program) => {
+                let streams = programs::attached(far);
+                (programs.create(self, program, &registered, command, streams), program.code)
+            }
         };
-        let registered = Registered { table: self.table.clone(), pid };
-        let running = Box::pin(async move {
-            process.run(ended).await;
-            drop(registered);
-        });
-        self.births.send(running).map_err(|_| is_down())?;
-        Ok(Box::new(Scripted {
-            pid,
+        let (ended, exit) = oneshot::channel();
+        let (held, signals) = (registered.hold(), registered.signals.clone());
+        self.begin(body, code, registered, Some(ended))?;
+        Ok(Box::new(Attached {
+            held,
             signals,
             processes: self.clone(),
             ends: near,
@@ -268,14 +261,32 @@ impl Processes {
         }))
     }
 
-    /// Returns the script or program with this name.
-    fn software(&self, name: &str) -> Option<Launched<'_>> {
-        if let Some(script) = self.software.scripts.get(name) {
-            return Some(Launched::Script(script));
+    /// Begins to run a process: product code as a task of the host, and other code in the future
+    /// that runs all processes.
+    fn begin(
+        &self,
+        body: Body,
+        code: ProgramCode,
+        registered: Registered,
+        waiter: Option<oneshot::Sender<Exit>>,
+    ) -> io::Result<()> {
+        let registered = Arc::new(registered);
+        let process = signals::Process {
+            name: registered.name.clone(),
+            record: self.record.clone(),
+            signals: registered.signals.clone(),
+            conditions: self.software.faults.follow(),
+            body,
+        };
+        let ended = Ended { registered: registered.clone(), waiter };
+        let running = Box::pin(process.run(ended));
+        match (code, &self.software.programs) {
+            (ProgramCode::Product, Some(programs)) => {
+                registered.runs_in(programs.host.spawn(running)?);
+                Ok(())
+            }
+            _ => self.births.send(running).map_err(|_| is_down()),
         }
-        let programs = self.software.programs.as_ref()?;
-        let program = programs.known.iter().find(|program| program.name == name)?;
-        Some(Launched::Program(program, &programs.context))
     }
 
     /// Puts a relay before the launcher's end of a pipe, if a fault of the plan needs one.
@@ -288,32 +299,22 @@ impl Processes {
         near
     }
 
-    /// Assigns a pid and a name in the history to the next process.
-    fn register(
-        &self,
-        program: &str,
-        name: Option<&str>,
-        signals: &Arc<SignalReceiver>,
-    ) -> io::Result<(u32, String)> {
-        let program = name.unwrap_or(program);
-        let mut table = self.table();
-        if table.down {
-            return Err(is_down());
+    /// Registers a new process. If a call launched it, that is an effect of the call.
+    fn register(&self, program: &str, command: &Command) -> io::Result<Registered> {
+        let name = calls::variable(command, calls::NAME).unwrap_or(program);
+        let registered = Registered::new(&self.table, name)?;
+        if let Some(call) = calls::variable(command, calls::CALL).and_then(|call| call.parse().ok())
+        {
+            self.record.effect(Call(call), registered.name.as_str());
         }
-        let pid = FIRST_PID + table.launched;
-        table.launched += 1;
-        table.alive.insert(pid, signals.clone());
-        let run = table.runs.entry(program.to_owned()).or_default();
-        *run += 1;
-        let name = if *run == 1 { program.to_owned() } else { format!("{program}~{run}") };
-        Ok((pid, name))
+        Ok(registered)
     }
 }
 
 /// What a process runs.
 enum Launched<'a> {
     Script(&'a Script),
-    Program(&'a Program, &'a CreateContext),
+    Program(&'a Programs, &'static Program),
 }
 
 fn is_down() -> io::Error {
@@ -337,8 +338,8 @@ impl Launch for Processes {
 }
 
 /// The launcher's handle of a process.
-struct Scripted {
-    pid: u32,
+struct Attached {
+    held: Held,
     signals: Arc<SignalReceiver>,
     processes: Processes,
     ends: process::Streams,
@@ -351,9 +352,9 @@ enum Waited {
     Ended(Exit),
 }
 
-impl Child for Scripted {
+impl Child for Attached {
     fn pid(&self) -> u32 {
-        self.pid
+        self.held.pid
     }
 
     fn stdin(&mut self) -> Option<process::Input> {
@@ -369,7 +370,7 @@ impl Child for Scripted {
     }
 
     fn signal(&mut self, number: i32) -> io::Result<()> {
-        if !self.processes.table().alive.contains_key(&self.pid) {
+        if !self.held.is_left() {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.signals.kill(number);
@@ -390,7 +391,7 @@ impl Child for Scripted {
     }
 }
 
-impl Drop for Scripted {
+impl Drop for Attached {
     fn drop(&mut self) {
         if !self.processes.table().down {
             self.signals.kill(KILL);

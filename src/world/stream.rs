@@ -15,12 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::history::{ConnEnd, ConnIndex, Side};
 use crate::net::{
-    Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream,
+    Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream, UnixSockets,
 };
 
 use super::conns::SharedEnd;
 use super::engine::{RawListener, RawSocket};
 use super::local::{self, HostIx, NOBODY};
+use super::machine::{self, Counted};
 use super::state::PendingConnect;
 use super::tap;
 
@@ -43,17 +44,17 @@ impl Drop for OnHost {
     }
 }
 
-/// The network as seen from one host of a world.
+/// The network as seen from one process of a host.
 pub(super) struct WorldNet {
     pub host: HostIx,
+    pub unix: UnixSockets,
 }
 
 impl WorldNet {
-    /// Resolves an endpoint to a host of the world and an address. A world has no unix sockets.
+    /// Resolves a TCP endpoint to a host of the world and an address.
     fn resolve(&self, to: &Endpoint) -> io::Result<(HostIx, SocketAddr)> {
         let Address::Tcp { host: name, port } = to.address() else {
-            let why = "a world has no unix sockets";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+            return Err(io::ErrorKind::InvalidInput.into());
         };
         local::with(|world| {
             let by_name = world.hosts.named(&name.as_str().into());
@@ -73,6 +74,9 @@ impl WorldNet {
 impl Connect for WorldNet {
     fn connect<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<Stream>> {
         Box::pin(async move {
+            if to.path().is_some() {
+                return Ok(machine::counted(self.host, self.unix.connect(to).await?));
+            }
             let (server, at) = self.resolve(to)?;
             if server == self.host {
                 return Err(io::Error::new(
@@ -174,6 +178,10 @@ impl Drop for Connecting {
 impl Network for WorldNet {
     fn listen<'a>(&'a self, at: &'a Endpoint) -> BoxFuture<'a, io::Result<Listener>> {
         Box::pin(async move {
+            if at.path().is_some() {
+                let listener = self.unix.listen(at).await?;
+                return Ok(Box::new(Counted::new(self.host, listener)) as Listener);
+            }
             let (host, address) = self.resolve(at)?;
             if host != self.host {
                 return Err(io::ErrorKind::AddrNotAvailable.into());

@@ -8,9 +8,11 @@
 //! The simulated implementations belong to the world (`world` of the crate `reknit`): sockets of a
 //! simulated kernel; a wall clock that shows virtual time, starts on 1 January 2026, and jumps
 //! where a step says so; randomness from the seed, new for each start of each host; files in memory,
-//! which outlive a crash of their host; and, on servers whose plan has a table `process`, scripted
-//! processes. On all other hosts, launching a process fails. The process table that a
-//! program sees has that program only, and starts no others. The machine is the default one: it has no variables.
+//! which outlive a crash of their host; on servers whose plan has a table `process`, scripted
+//! processes; and, if the subject has programs, processes that run these. On all other hosts, launching
+//! a process fails. The processes of a host share its files, its process table and its unix sockets: see
+//! "Several processes" in `world::process`. The machine of a root is the default one: it has no
+//! variables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

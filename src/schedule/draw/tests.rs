@@ -15,7 +15,7 @@ use crate::schedule::{
     Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark,
 };
 use crate::subject::{
-    HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Program, Subject,
+    HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Program, ProgramCode, Subject,
 };
 
 /// A subject that is never run: it only provides tables and operations for drawing.
@@ -82,8 +82,11 @@ impl Subject for Relay {
     }
 
     fn programs(&self) -> &'static [Program] {
-        const DAEMON: Program =
-            Program { name: "daemon", run: |_| Box::pin(std::future::pending()) };
+        const DAEMON: Program = Program {
+            name: "daemon",
+            code: ProgramCode::Outside,
+            run: |_| Box::pin(std::future::pending()),
+        };
         &[DAEMON]
     }
 

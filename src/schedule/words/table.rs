@@ -348,7 +348,7 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "kill-children",
-        does: "The child processes of a host are killed, with signal 9. The pipes that they hold end.",
+        does: "All processes of a host except its root are killed, with signal 9: its child processes, and the programs that were launched detached. The pipes that they hold end.",
         fields: &[HOST],
         client_sees: "If the host is a client: its child processes exit. If it is the server: the reaction of the server.",
         server_sees: "The same, with the roles exchanged.",
@@ -359,7 +359,7 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "stop-children",
-        does: "The child processes of a host are suspended, also those that it launches meanwhile. They take no step until the fault ends; only signal 9 ends one.",
+        does: "All processes of a host except its root are suspended, also those that it launches meanwhile. They take no step until the fault ends; only signal 9 ends one.",
         fields: &[HOST, LASTS],
         client_sees: "If the host is a client: its child processes read and write nothing. If it is the server: the reaction of the server.",
         server_sees: "The same, with the roles exchanged.",
@@ -370,7 +370,7 @@ pub const WORDS: &[FaultWord] = &[
     },
     FaultWord {
         name: "slow-children",
-        does: "The child processes of a host run slowly, also those that it launches meanwhile: each pauses before each of its steps.",
+        does: "All processes of a host except its root run slowly, also those that it launches meanwhile: each pauses before each of its steps.",
         fields: &[
             HOST,
             Field { name: "by", kind: FieldType::Duration, need: Always, doc: "The pause." },

@@ -22,11 +22,11 @@ use crate::history::Stream;
 use crate::net::BoxFuture;
 use crate::process::{Exit, Input, TERMINATE};
 use crate::schedule::Plan;
-use crate::subject::{Program, ProgramContext, Recorder};
+use crate::subject::{Program, ProgramCode, ProgramContext, Recorder};
 use reknit_turn::wire::method;
 
 /// The program.
-pub const PROGRAM: Program = Program { name: "codex", run };
+pub const PROGRAM: Program = Program { name: "codex", code: ProgramCode::Outside, run };
 
 fn run(process: ProgramContext) -> BoxFuture<'static, Exit> {
     Box::pin(serve(process))
@@ -39,7 +39,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
     process.signals.handle(TERMINATE);
     let (out, lines) = mpsc::unbounded_channel();
     let (exits, mut exit) = mpsc::unbounded_channel();
-    let id = format!("{host}-{}", process.pid);
+    let id = format!("{host}-{}", process.name);
     let record = process.host.record.clone();
     let stream = Stream::from(format!("codex@{id}").as_str());
     let mut killed = Killed { stream, record, has_exited: false };
@@ -106,7 +106,7 @@ impl Drop for Killed {
 }
 
 struct AppServer {
-    /// The host and the process id.
+    /// The host and the name of the process.
     id: String,
     /// The stream of the notes about the process.
     stream: Stream,

@@ -12,8 +12,9 @@ use super::BROKEN_PIPE;
 use super::conditions::{Followed, paced};
 use super::ends::{ProcessEnds, ProcessInput, ProcessOutput, ProcessPipes};
 use super::script::{Print, ProcessEnd, Script, Stdin, outcome};
+use super::table::Registered;
 use crate::history::Stream;
-use crate::net::BoxFuture;
+use crate::net::{BoxFuture, UnixSockets};
 use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
 use crate::subject::program::SignalSender;
@@ -78,31 +79,57 @@ pub(super) struct Process {
 pub(super) enum Body {
     /// A script, with the process's ends of its pipes.
     Script(Script, ProcessEnds),
-    /// A program, which owns its pipes, and its signal handlers.
-    Program(BoxFuture<'static, Exit>, SignalSender),
+    /// A program.
+    Program {
+        /// The program, which owns its pipes.
+        run: BoxFuture<'static, Exit>,
+        /// Its signal handlers.
+        handled: SignalSender,
+        /// Its unix sockets.
+        sockets: UnixSockets,
+    },
+}
+
+/// Learns of the end of a process.
+pub(super) struct Ended {
+    pub(super) registered: Arc<Registered>,
+    /// The launcher that waits for the exit. `None` for a detached process.
+    pub(super) waiter: Option<oneshot::Sender<Exit>>,
+}
+
+impl Ended {
+    fn report(&mut self, exit: Exit) {
+        self.registered.exited();
+        if let Some(waiter) = self.waiter.take() {
+            let _ = waiter.send(exit); // the launcher may not wait for the end
+        }
+    }
 }
 
 impl Process {
-    /// Runs the process to its end, and reports the end to its waiter.
-    pub(super) async fn run(self, ended: oneshot::Sender<Exit>) {
+    /// Runs the process to its end, and reports the end.
+    pub(super) async fn run(self, mut ended: Ended) {
         let Self { name, record, signals, mut conditions, body } = self;
-        let (program, handled) = match body {
-            Body::Program(program, handled) => (program, handled),
+        let (program, handled, sockets) = match body {
+            Body::Program { run, handled, sockets } => (run, handled, sockets),
             Body::Script(script, ends) => {
                 let script = Scripted { name, script, record, signals, conditions };
                 return script.run(ends, ended).await;
             }
         };
         let followed = conditions.clone();
+        let killed = async {
+            let number = signals.fatal(|number| handled.deliver(number), &mut conditions).await;
+            sockets.kill(); // before the program is dropped
+            number
+        };
         let exit = tokio::select! {
             biased;
-            number = signals.fatal(|number| handled.deliver(number), &mut conditions) => {
-                Exit::Signal(number)
-            }
+            number = killed => Exit::Signal(number),
             exit = paced(program, followed) => exit,
         };
         record.ended(&Stream::from(name.as_str()), outcome(exit));
-        let _ = ended.send(exit); // the launcher may not wait for the end
+        ended.report(exit);
     }
 }
 
@@ -118,7 +145,7 @@ struct Scripted {
 impl Scripted {
     /// Plays the script to the end, reports the end to its waiter, and holds the pipes as long as
     /// the script requires.
-    async fn run(self, ends: ProcessEnds, ended: oneshot::Sender<Exit>) {
+    async fn run(self, ends: ProcessEnds, mut ended: Ended) {
         let Self { name, script, record, signals, mut conditions } = self;
         let ignores = |number: i32| script.ignores.contains(&number);
         let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.into_pipes(&name, &record);
@@ -131,7 +158,7 @@ impl Scripted {
             }
         };
         record.ended(&Stream::from(name.as_str()), outcome(exit));
-        let _ = ended.send(exit); // the launcher may not wait for the end
+        ended.report(exit);
         drop(stdin);
 
         let hung_up = terminal && !script.ignores.contains(&HANG_UP);

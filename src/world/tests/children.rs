@@ -12,13 +12,15 @@ use crate::history::History;
 use crate::net::BoxFuture;
 use crate::process::{Command, Exit, INTERRUPT, Stdio, TERMINATE};
 use crate::schedule::{Fault, Pipe, Plan};
-use crate::subject::{DynSubject, HostContext, Program, ProgramContext};
+use crate::subject::{DynSubject, HostContext, Program, ProgramCode, ProgramContext};
 use crate::world::{Engine, Options, run};
 
 const ENGINES: [Engine; 2] = [Engine::Event, Engine::TURMOIL];
 
-const PROGRAMS: &[Program] =
-    &[Program { name: "ticks", run: ticks }, Program { name: "answers", run: answers }];
+const PROGRAMS: &[Program] = &[
+    Program { name: "ticks", code: ProgramCode::Outside, run: ticks },
+    Program { name: "answers", code: ProgramCode::Outside, run: answers },
+];
 
 /// Prints a line each second, and exits with 3 at the end of the tenth.
 fn ticks(mut process: ProgramContext) -> BoxFuture<'static, Exit> {

@@ -12,5 +12,6 @@ mod outside;
 mod processes;
 mod quiet;
 mod resources;
+mod several;
 
 pub(super) use bare::*;

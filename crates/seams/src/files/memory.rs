@@ -11,6 +11,8 @@ use super::{Access, Entry, File, Files, Kind, Links, Metadata, Open, PathPolicy,
 use crate::env::WallClock;
 use crate::net::BoxFuture;
 
+mod socket;
+
 /// How many links one path may follow, as in Linux.
 const MOST_LINKS: usize = 40;
 
@@ -39,7 +41,15 @@ struct Tree {
 enum Node {
     File(Arc<Mutex<Content>>),
     Directory(Directory),
-    Link { target: PathBuf, id: u64 },
+    Link {
+        target: PathBuf,
+        id: u64,
+    },
+    /// The file of a unix socket.
+    Socket {
+        id: u64,
+        modified: SystemTime,
+    },
 }
 
 #[derive(Clone)]
@@ -186,6 +196,7 @@ fn kind_of(node: &Node) -> Kind {
         Node::File(_) => Kind::File,
         Node::Directory(_) => Kind::Directory,
         Node::Link { .. } => Kind::Link,
+        Node::Socket { .. } => Kind::Other,
     }
 }
 
@@ -204,6 +215,9 @@ fn metadata_of(node: &Node) -> Metadata {
             plain(Kind::Directory, 0, Some(*modified), *id)
         }
         Node::Link { target, id } => plain(Kind::Link, target.as_os_str().len() as u64, None, *id),
+        Node::Socket { id, modified } => {
+            Metadata { mode: 0o600, ..plain(Kind::Other, 0, Some(*modified), *id) }
+        }
     }
 }
 
@@ -272,7 +286,7 @@ impl Directory {
             match node {
                 Node::File(content) => lock(content).lose_unsynced(draw),
                 Node::Directory(directory) => directory.lose_unsynced(draw),
-                Node::Link { .. } => {}
+                Node::Link { .. } | Node::Socket { .. } => {}
             }
         }
         self.sync();
@@ -284,7 +298,8 @@ fn is_same(one: &Node, other: &Node) -> bool {
     match (one, other) {
         (Node::File(one), Node::File(other)) => Arc::ptr_eq(one, other),
         (Node::Directory(one), Node::Directory(other)) => one.id == other.id,
-        (Node::Link { id: one, .. }, Node::Link { id: other, .. }) => one == other,
+        (Node::Link { id: one, .. }, Node::Link { id: other, .. })
+        | (Node::Socket { id: one, .. }, Node::Socket { id: other, .. }) => one == other,
         _ => false,
     }
 }
@@ -420,6 +435,7 @@ impl Memory {
                 }
                 Ok(content.clone())
             }
+            Node::Socket { .. } => Err(super::not_a_file(path)),
             _ if how == Open::Read => Err(super::not_a_file(path)),
             _ => Err(error(io::ErrorKind::IsADirectory)),
         }

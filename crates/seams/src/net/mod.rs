@@ -8,7 +8,8 @@
 //! - [`Endpoint`]: the address to connect to, or to listen at.
 //! - [`Stream`]: one connection. Implements tokio's [`AsyncRead`] and [`AsyncWrite`].
 //! - [`System`]: the implementation with tokio. `memory`: a network for unit tests, behind its own
-//!   feature.
+//!   feature. `UnixSockets`: unix sockets in memory, for simulations (feature `sim`) and unit tests
+//!   (feature `memory`).
 //!
 //! Not supported: name resolution (the network resolves the host of an endpoint), TLS, datagrams.
 
@@ -23,12 +24,16 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+#[cfg(any(feature = "memory", feature = "sim"))]
+mod local;
 #[cfg(feature = "memory")]
 pub mod memory;
 mod system;
 #[cfg(unix)]
 mod unix;
 
+#[cfg(any(feature = "memory", feature = "sim"))]
+pub use local::UnixSockets;
 pub use system::System;
 
 /// A future that a seam returns: boxed, so that the seams stay object-safe and product code needs

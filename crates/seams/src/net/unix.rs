@@ -77,10 +77,6 @@ mod tests {
         (folder, at)
     }
 
-    async fn refusal(at: &Endpoint) -> io::ErrorKind {
-        System.connect(at).await.map(|_| ()).unwrap_err().kind()
-    }
-
     #[tokio::test]
     async fn bytes_pass_and_the_file_is_private() {
         let (_folder, at) = at();
@@ -95,43 +91,5 @@ mod tests {
         let mut received = String::new();
         far.read_to_string(&mut received).await.unwrap();
         assert_eq!(received, "hello");
-    }
-
-    #[tokio::test]
-    async fn a_listener_removes_its_file() {
-        let (_folder, at) = at();
-        assert_eq!(refusal(&at).await, io::ErrorKind::NotFound);
-        drop(System.listen(&at).await.unwrap());
-        assert_eq!(refusal(&at).await, io::ErrorKind::NotFound);
-        drop(System.listen(&at).await.unwrap());
-    }
-
-    #[tokio::test]
-    async fn a_listener_leaves_the_file_of_another_one() {
-        let (_folder, at) = at();
-        let first = System.listen(&at).await.unwrap();
-        fs::remove_file(at.path().unwrap()).unwrap();
-        let _second = System.listen(&at).await.unwrap();
-        drop(first);
-        System.connect(&at).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_file_without_a_listener_is_busy_and_refuses() {
-        let (_folder, at) = at();
-        drop(std::os::unix::net::UnixListener::bind(at.path().unwrap()).unwrap());
-        assert_eq!(refusal(&at).await, io::ErrorKind::ConnectionRefused);
-        let busy = System.listen(&at).await.map(|_| ()).unwrap_err();
-        assert_eq!(busy.kind(), io::ErrorKind::AddrInUse);
-        System.connect(&at).await.unwrap_err();
-        assert!(at.path().unwrap().exists());
-    }
-
-    #[tokio::test]
-    async fn a_path_that_is_too_long_is_invalid() {
-        let (folder, _) = at();
-        let at = Endpoint::unix(folder.path().join("x".repeat(120)));
-        let error = System.listen(&at).await.map(|_| ()).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 }
