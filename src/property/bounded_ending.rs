@@ -33,7 +33,7 @@ use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{NEVER, Path};
+use super::path::{NEVER, Path, through};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
@@ -233,7 +233,7 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
-    let wait = patience(facts, call);
+    let wait = patience(facts, call) + answers(facts, call);
     let asked =
         Due { bound: path.bound(facts.guarantees(), call.at, wait), why: Why::Asked(call.at) };
     let severed = path
@@ -251,11 +251,27 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
 /// requests in flight. An observer cannot know which connection then carries it.
 fn may_wait_for_others(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let Some(limit) = facts.guarantees().in_flight else { return false };
-    let earlier = facts.calls.iter().filter(|other| {
+    let earlier = open_before(facts, call).map(|other| (limit.of)(other.operation));
+    earlier.sum::<u64>() >= limit.requests
+}
+
+/// Returns the calls of the same client that were open when a call was made.
+fn open_before<'f, 'a>(
+    facts: &'f Facts<'a>,
+    call: &'f CallFacts<'a>,
+) -> impl Iterator<Item = &'f CallFacts<'a>> {
+    facts.calls.iter().filter(move |other| {
         let is_open = other.endings.first().is_none_or(|(_, ended, _)| *ended >= call.at);
         other.host == call.host && other.index < call.index && is_open
-    });
-    earlier.map(|other| (limit.of)(other.operation)).sum::<u64>() >= limit.requests
+    })
+}
+
+/// Returns how long the answers to a call, and to the calls before it, take to arrive.
+fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
+    let plan = facts.cx.plan;
+    let bytes = |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(plan, call.operation);
+    let bytes = open_before(facts, call).map(bytes).sum::<u64>() + bytes(call);
+    through(bytes, facts.path(call.path).worst_latency(Time::ZERO, NEVER))
 }
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the

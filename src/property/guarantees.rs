@@ -98,6 +98,11 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_ending`.
     pub in_flight: Option<InFlightLimit>,
+    /// The number of bytes of all answers to an operation. They share a connection with the answers
+    /// to later operations. Default: zero, so the answers are short.
+    ///
+    /// Read by `bounded_ending`.
+    pub answer_bytes: fn(&Plan, &Operation) -> u64,
     /// The guarantees for slow users, if the protocol does not slow a producer down for its user.
     /// Default: `None`, a slow user loses nothing.
     ///
@@ -152,6 +157,7 @@ impl Guarantees {
             parts: &[],
             closed_retention: Self::FOREVER,
             in_flight: None,
+            answer_bytes: |_, _| 0,
             slow_users: None,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),

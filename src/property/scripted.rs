@@ -12,7 +12,9 @@ use crate::history::{
     Answer, Call, Class, ConnIndex, Connection, Data, Ending, Event, EventKind, Fate, Flags,
     History, Nature, Packet, Scope, Side, Stream, Time,
 };
-use crate::schedule::{Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet};
+use crate::schedule::{
+    Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy,
+};
 
 use super::{CheckContext, GENERIC, Guarantees, Retention, WorkBounds};
 use crate::report::sentence;
@@ -63,6 +65,7 @@ fn guarantees() -> Guarantees {
         parts: &["/stdout", "/stderr"],
         closed_retention: Duration::from_secs(30),
         in_flight: None,
+        answer_bytes: |_, _| 0,
         slow_users: None,
         work: WorkBounds { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],
@@ -286,6 +289,18 @@ impl ScriptedRun {
             Fault::Hold { end: HoldEnd::After(Duration::MAX) },
             scope,
         )
+    }
+
+    /// Narrows the window on the client's link to one byte.
+    pub fn narrowed(self, ms: u64, until: u64) -> Self {
+        let (client, server) = self.link();
+        let what = Fault::Slow {
+            place: LinkPlace::Link(client, server),
+            toward: None,
+            by: SlowBy { window: Some(1), ..SlowBy::default() },
+            lasts: None,
+        };
+        self.fault(ms, Some(until), Nature::Slows, what)
     }
 
     /// Delays packets on the client's link.

@@ -474,6 +474,30 @@ fn a_bound_call_behind_a_full_pipeline_outlives_a_connection() {
     assert_eq!(lease_after(r#"{"n": 20}"#, 999), 1);
 }
 
+/// Long answers take longer to arrive, also those to the calls before.
+#[test]
+fn the_bound_of_a_call_includes_the_transfer_of_the_answers() {
+    let answered = |earlier: &str, own: &str, ms: u64| {
+        let scripted = history()
+            .guarantees(|guarantees| {
+                guarantees.answer_bytes =
+                    |_, operation| operation.fields["n"].as_u64().unwrap_or(0);
+            })
+            .asked_as(6, 900, Class::Durable, "reads", earlier)
+            .asked_as(7, 1_000, Class::Durable, "reads", own)
+            .answered(6, 1_100, "1")
+            .answered(7, ms, "1");
+        scripted.violations("bounded_ending").len()
+    };
+    let (none, mib) = (r#"{"n": 0}"#, r#"{"n": 1048576}"#);
+    let last = |earlier, own| (40_000..60_000).rfind(|ms| answered(earlier, own, *ms) == 0);
+    let [short, long, behind, both] =
+        [(none, none), (none, mib), (mib, none), (mib, mib)].map(|(e, own)| last(e, own).unwrap());
+    // 32 round trips of 2 × 20 ms for each.
+    let trips = 32 * 2 * 20;
+    assert_eq!([long, behind, both], [short + trips, short + trips, short + 2 * trips]);
+}
+
 #[test]
 fn a_bound_call_dies_at_once_with_its_connection() {
     let lease = |scripted: ScriptedRun| scripted.asked_as(7, 1_000, Class::Bound, "lease", "{}");

@@ -164,6 +164,7 @@ impl Subject for Exec {
                 requests: client.calls as u64,
                 of: operations::requests,
             }),
+            answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },
             memory: vec![

@@ -1,6 +1,6 @@
 //! Tracks when a fault affected the network or a host, for the properties of `exec`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::history::{Event, EventKind, Time};
@@ -25,6 +25,11 @@ pub(super) struct NetworkFault {
     /// The time by which all delayed packets have arrived: a packet that left during a fault may
     /// arrive after the fault's end.
     pub(super) settled: Option<Time>,
+    /// The end of the last fault that narrowed a window. An acknowledgement that is under way then
+    /// opens the window by a few bytes only; the next one opens it.
+    pub(super) narrowed: Option<Time>,
+    /// The faults in force that narrow a window.
+    narrow: BTreeSet<usize>,
     /// The delay that each fault in force adds to packets.
     late: BTreeMap<usize, Duration>,
     /// The output of all processes so far, by [`weight`]: more output takes longer to arrive.
@@ -42,11 +47,17 @@ impl NetworkFault {
             EventKind::FaultBegan { fault, what, .. } => {
                 self.in_force += 1;
                 self.late.insert(*fault, lateness(what));
+                if matches!(&**what, Fault::Slow { by, .. } if by.window.is_some()) {
+                    self.narrow.insert(*fault);
+                }
             }
             EventKind::FaultEnded { fault } => {
                 self.in_force = self.in_force.saturating_sub(1);
                 let late = self.late.values().sum::<Duration>();
                 self.late.remove(fault);
+                if self.narrow.remove(fault) {
+                    self.narrowed = Some(event.at);
+                }
                 self.settled = self.settled.max(Some(event.at + late));
             }
             EventKind::Died { .. } => {}

@@ -10,12 +10,14 @@ use proptest::sample::select;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::network_fault::AROUND;
 use super::web;
 use crate::history::Class;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::schedule::{Operation, Plan};
 use crate::subject::Operations;
 use crate::world::process::{Setup, TABLE};
+use reknit_exec::server::CHUNK;
 
 /// An operation that a client's user performs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -219,6 +221,22 @@ impl ExecOperation {
 pub(super) fn requests(operation: &Operation) -> u64 {
     operation.fields.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1)
 }
+
+/// Returns the number of bytes of all answers to a pipeline: each contains the first chunk. The
+/// answers to other operations are short, or part of a stream.
+pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
+    let process = operation.fields.get("process").and_then(serde_json::Value::as_str);
+    let (Some(process), "pipeline") = (process, operation.verb.as_str()) else { return 0 };
+    let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
+    let printed = [setup.print, setup.stderr].into_iter().flatten();
+    let printed =
+        printed.map(|lines| lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0)));
+    let chunk = printed.fold(0, u64::saturating_add).min(CHUNK as u64);
+    requests(operation).saturating_mul(chunk + AROUND as u64)
+}
+
+/// The length of a printed line without a length of its own, at most.
+const LINE: u64 = 64;
 
 impl Operations for ExecOperation {
     fn class(&self) -> Class {

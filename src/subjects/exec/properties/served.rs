@@ -248,7 +248,9 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         if known.network_fault.in_force > 0 {
             continue;
         }
-        let calm = known.network_fault.settled.max(Some(known.started)).unwrap_or_default();
+        let opened = known.network_fault.narrowed.map(|narrowed| narrowed + cx.plan.latency.1 * 2);
+        let calm =
+            known.network_fault.settled.max(opened).max(Some(known.started)).unwrap_or_default();
         let connected = known.connected.get(read.host).copied();
         if let Some((received, connected)) = known.received_since(read, after).zip(connected) {
             let since = received.max(calm).max(connected);

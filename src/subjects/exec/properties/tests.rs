@@ -192,6 +192,15 @@ fn a_read_is_answered_together_with_the_event_that_it_waits_for() {
         .len()
     };
     assert_eq!((late(soon + 780), late(soon + 781)), (0, 1), "the answer left under the delay");
+    let behind = |ms| {
+        let narrowed = scripted.clone().narrowed(600, 2_020).answered(2, ms, chunks(2, 2));
+        violations(&narrowed, reads_wait).len()
+    };
+    assert_eq!(
+        (behind(soon + 40), behind(soon + 41)),
+        (0, 1),
+        "the window opens a round trip later"
+    );
 }
 
 #[test]
