@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "docs/runs.rs"]
+mod runs;
 #[path = "docs/wild.rs"]
 mod wild;
 

@@ -97,6 +97,14 @@ fn a_point_of_a_defect_names_an_existing_defect() {
     }
 }
 
+#[test]
+fn variants_consist_of_existing_defects() {
+    for subject in built_in() {
+        let known = |name: &&str| subject.defects().iter().any(|row| row.name == *name);
+        assert!(subject.variants().iter().flat_map(|variant| variant.defects).all(known));
+    }
+}
+
 /// A profile sets known limits to values of their kind, not below their minimum.
 #[test]
 fn every_profile_of_limits_fits_the_table() {

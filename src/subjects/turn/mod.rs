@@ -4,7 +4,8 @@
 //! - [`app_server`]: the app-server of the outside world, a program that a broker or a client launches.
 //!   [`notes`]: what it records.
 //! - `user`: the user of a client, who records the [outcomes](outcome) of commands.
-//! - [`tables`]: milestones, points, defects, rules. [`limits`]: sizes and deadlines.
+//! - [`tables`]: milestones, points, defects, rules. [`variants`]: versions, as sets of defects.
+//!   [`limits`]: sizes and deadlines.
 //! - `properties`, `story`: the specific properties, and the facts that they read.
 //!
 //! Each host plays one machine. The host `broker` runs the broker, and the broker's app-server is its
@@ -20,6 +21,7 @@ use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds}
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
     DefectDoc, HostContext, MilestoneDoc, OperationQueue, PointDoc, Program, Rule, Subject,
+    VariantDoc,
 };
 use reknit_turn::broker::Broker;
 use reknit_turn::upstream::Upstream;
@@ -35,6 +37,7 @@ pub mod setup;
 mod story;
 pub mod tables;
 mod user;
+pub mod variants;
 
 use notes::BrokerExited;
 use operations::TurnOperation;
@@ -72,6 +75,10 @@ impl Subject for Turn {
 
     fn defects(&self) -> &'static [DefectDoc] {
         tables::DEFECTS
+    }
+
+    fn variants(&self) -> &'static [VariantDoc] {
+        variants::VARIANTS
     }
 
     fn rules(&self) -> &'static [Rule] {

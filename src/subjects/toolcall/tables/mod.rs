@@ -7,8 +7,6 @@ use reknit_toolcall::host::Counts;
 mod defects;
 mod marks;
 mod rules;
-#[cfg(test)]
-mod tests;
 
 pub use defects::{DEFECTS, VARIANTS};
 pub use marks::{MILESTONES, POINTS};
