@@ -282,13 +282,13 @@ fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         let runs = |other: &Run<'_>| {
             let answered = other.answer.map(|(at, _)| at);
             // The broker does not know that the app-server has left a turn without a report, so the
-            // turn lasts for it until its client is gone. After a fault, the report may be on its way
-            // until the user has an answer.
+            // turn lasts for it until its client is gone. After a fault, that also holds for a turn that
+            // did not end, and the report may be on its way until the user has an answer.
+            let is_calm = story.is_calm_until(at);
             let ended = match other.gone() {
                 _ if other.left().is_some() => story.broker_learned(other),
-                Some(gone) if !story.is_calm_until(at) => {
-                    answered.map(|answered| answered.max(gone))
-                }
+                None if !is_calm => story.broker_learned(other),
+                Some(gone) if !is_calm => answered.map(|answered| answered.max(gone)),
                 gone => gone.or(answered),
             };
             other.asked <= until && ended.is_none_or(|ended| ended + news(cx) >= since)
