@@ -259,10 +259,10 @@ impl Operations for ExecOperation {
             .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
         let page = select(vec![1, 500, 65_536]).prop_map(Size);
-        let bytes = prop_oneof![4 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
+        let bytes = prop_oneof![3 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
         let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
         // The slowest reader needs some seconds for the output of most processes.
-        let reads = prop_oneof![5 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
+        let reads = prop_oneof![3 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
             .prop_map(|(ms, bytes)| Some(ReadingPace { pause: WrittenDuration(Duration::from_millis(ms)), every: Size(bytes) }))];
         // Occasionally selects a process that no table declares, so that the launch fails.
         let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
