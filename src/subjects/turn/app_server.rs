@@ -20,13 +20,32 @@ use super::setup::{
 };
 use crate::history::Stream;
 use crate::net::BoxFuture;
-use crate::process::{Exit, Input, TERMINATE};
+use crate::process::{Command, Exit, Input, TERMINATE};
 use crate::schedule::Plan;
 use crate::subject::{Program, ProgramCode, ProgramContext, Recorder};
 use reknit_turn::wire::method;
 
 /// The program.
 pub const PROGRAM: Program = Program { name: "codex", code: ProgramCode::Outside, run };
+
+/// The variable that names the account of an app-server.
+const ACCOUNT: &str = "CODEX_HOME";
+
+/// Returns the command that starts an app-server, for this account.
+pub fn command(account: Option<&str>) -> Command {
+    let env = account.map(variables).unwrap_or_default();
+    Command { argv: vec![PROGRAM.name.to_owned()], env, ..Command::default() }
+}
+
+/// Returns the variables of a program that works for this account.
+pub fn variables(account: &str) -> Vec<(String, String)> {
+    vec![(ACCOUNT.to_owned(), account.to_owned())]
+}
+
+/// Returns the account in the variables of a program.
+pub fn account_of(variables: &[(String, String)]) -> Option<&str> {
+    variables.iter().find(|(name, _)| name == ACCOUNT).map(|(_, account)| account.as_str())
+}
 
 fn run(process: ProgramContext) -> BoxFuture<'static, Exit> {
     Box::pin(serve(process))
@@ -47,6 +66,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
         id,
         stream: killed.stream.clone(),
         setup,
+        account: account_of(&process.command.env).map(str::to_owned),
         plan: process.host.plan.clone(),
         record: process.host.record.clone(),
         out,
@@ -111,6 +131,7 @@ struct AppServer {
     /// The stream of the notes about the process.
     stream: Stream,
     setup: AppServerSetup,
+    account: Option<String>,
     plan: Arc<Plan>,
     record: Recorder,
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -217,6 +238,9 @@ impl AppServer {
     fn start(&mut self, id: Value, params: &Value, is_review: bool) {
         let tag = Tag::find(&params.to_string()).unwrap_or_default();
         let setup = setup::turn(&self.plan, &tag.turn);
+        if let Some(account) = &self.account {
+            self.record.observed(&tag.stream(), TurnNote::Account(account.clone()));
+        }
         let turn = self.name("turn");
         let (interrupts, interrupted) = watch::channel(false);
         let waiting = Arc::new(Mutex::new(Vec::new()));

@@ -2,7 +2,7 @@
 
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
-use reknit_turn::limits::{BrokerLimits, ClientLimits, ConnectionLimits, TurnLimits};
+use reknit_turn::limits::{BrokerLimits, ClientLimits, ConnectionLimits, StartLimits, TurnLimits};
 
 use LimitValue::Count;
 
@@ -23,6 +23,9 @@ pub const LIMITS: &[Limit] = &[
     limit("connection.write", secs(30), millis(100), "how long a peer may read nothing while something waits to be written"),
     limit("connection.close", millis(50), millis(1), "how long an app-server may take to end after its input has ended"),
     limit("connection.terminate", secs(2), millis(1), "how long an app-server may take to end after SIGTERM"),
+    limit("start.probe", secs(1), millis(1), "how long a broker of the client's machine may take to accept a connection and to answer `initialize`"),
+    limit("start.wait", secs(10), millis(10), "how long a client waits for a broker that it or another client of its machine starts"),
+    limit("start.poll", millis(50), millis(1), "how long a client waits before it looks for the broker again"),
     limit("broker.clients", Count(256), Count(1), "how many clients may be connected"),
     limit("broker.requests", Count(64), Count(1), "how many requests of one client may wait for answers"),
     limit("broker.threads", Count(4096), Count(1), "how many threads the broker remembers"),
@@ -70,6 +73,15 @@ pub fn connection(limits: &Limits) -> ConnectionLimits {
     }
 }
 
+/// Returns the limits of the search for a broker.
+pub fn start(limits: &Limits) -> StartLimits {
+    StartLimits {
+        probe: limits.duration("start.probe"),
+        start: limits.duration("start.wait"),
+        poll: limits.duration("start.poll"),
+    }
+}
+
 /// Returns the limits of the broker.
 pub fn broker(limits: &Limits) -> BrokerLimits {
     BrokerLimits {
@@ -97,5 +109,6 @@ mod tests {
         assert_eq!(client(&limits), ClientLimits::default());
         assert_eq!(connection(&limits), ConnectionLimits::default());
         assert_eq!(broker(&limits), BrokerLimits::default());
+        assert_eq!(start(&limits), StartLimits::default());
     }
 }

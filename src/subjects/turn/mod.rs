@@ -3,20 +3,21 @@
 //! - [`operations`]: the operations of a user. [`setup`]: how the app-server plays a turn.
 //! - [`app_server`]: the app-server of the outside world, a program that a broker or a client launches.
 //!   [`notes`]: what it records.
+//! - [`workspace`]: the broker of a client's machine, a process of that machine.
 //! - `user`: the user of a client, who records the [outcomes](outcome) of commands.
 //! - [`tables`]: milestones, points, defects, rules. [`variants`]: versions, as sets of defects.
 //!   [`limits`]: sizes and deadlines.
 //! - `properties`, `story`: the specific properties, and the facts that they read.
 //!
 //! Each host plays one machine. The host `broker` runs the broker, and the broker's app-server is its
-//! child process. Clients connect to the broker, or launch an app-server of their own. Each command
-//! runs in a client of its own, as each command of a user is a process of its own.
+//! child process. Clients connect to the broker, or launch an app-server of their own. With the route
+//! `workspace`, they find or start a broker on their own machine. Each command runs in a client of its
+//! own, as each command of a user is a process of its own.
 
 use std::time::Duration;
 
 use crate::history::Stream;
 use crate::net::Endpoint;
-use crate::process::Command;
 use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds};
 use crate::schedule::{Limit, Limits};
 use crate::subject::{
@@ -38,6 +39,7 @@ mod story;
 pub mod tables;
 mod user;
 pub mod variants;
+pub mod workspace;
 
 use notes::BrokerExited;
 use operations::TurnOperation;
@@ -105,7 +107,7 @@ impl Subject for Turn {
     }
 
     fn programs(&self) -> &'static [Program] {
-        &[app_server::PROGRAM]
+        &[app_server::PROGRAM, workspace::PROGRAM]
     }
 
     /// Runs the broker, and starts it again when it ends, as a supervisor does.
@@ -128,7 +130,12 @@ impl Subject for Turn {
         // can fall back to its own app-server.
         let ends = connection.close + connection.terminate + Duration::from_secs(1);
         let client = limits::client(limits);
-        let start = client.connect + client.busy + connection.request * 3;
+        let search = limits::start(limits);
+        let start = search.start * 2
+            + search.probe * 2
+            + client.connect
+            + client.busy
+            + connection.request * 3;
         let command = start + turn.absolute + turn.interrupt * 2 + ends;
         Guarantees {
             attempt: command * 2,
@@ -150,8 +157,7 @@ impl Subject for Turn {
 /// Runs a broker to its end. Returns its exit status.
 async fn serve_once(host: &HostContext) -> u8 {
     let limits = limits::broker(&host.limits);
-    let argv = vec![app_server::PROGRAM.name.to_owned()];
-    let command = Command { argv, ..Command::default() };
+    let command = app_server::command(None);
     let upstream = match Upstream::launch(&host.env, command, limits.connection).await {
         Ok(upstream) => upstream,
         Err(error) => {

@@ -57,6 +57,8 @@ pub enum TurnNote {
     Thread(String),
     /// The thread of the command is removed.
     Removed(String),
+    /// The app-server that is asked for the turn works for this account.
+    Account(String),
     /// It refuses to start the turn.
     Refused,
     /// The turn starts.
@@ -95,6 +97,31 @@ pub enum AppServerNote {
     Initialized,
     /// It was killed, or its host died.
     Killed,
+}
+
+/// An event of the broker of a client's machine, as a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BrokerNote {
+    /// It serves its directory.
+    Serves,
+    /// It does not any more: it ends, or was killed.
+    Ended,
+}
+
+impl fmt::Display for BrokerNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Serves => "the broker serves its directory",
+            Self::Ended => "the broker serves its directory no longer",
+        })
+    }
+}
+
+impl From<BrokerNote> for Data {
+    fn from(note: BrokerNote) -> Self {
+        Data::of(note)
+    }
 }
 
 /// A broker ended with this exit status.
@@ -145,6 +172,7 @@ impl fmt::Display for TurnNote {
         match self {
             Self::Thread(thread) => write!(f, "the command has {thread}"),
             Self::Removed(thread) => write!(f, "the app-server removes {thread}"),
+            Self::Account(account) => write!(f, "the app-server works for the account {account}"),
             Self::Refused => f.write_str("the app-server refuses the turn"),
             Self::Started { turn, thread } => write!(f, "the app-server starts {turn} on {thread}"),
             Self::Named => f.write_str("the app-server names the turn"),

@@ -23,6 +23,9 @@ pub enum TurnOperation {
         /// The way to an app-server.
         #[serde(default)]
         route: RouteSetup,
+        /// The account of the command. A broker and an app-server of another account are not used.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<String>,
     },
     /// Runs a review to its verdict, in the same way.
     #[serde(rename_all = "kebab-case")]
@@ -55,6 +58,8 @@ pub enum TurnOperation {
     },
     /// Asks the broker to end.
     Shutdown {},
+    /// Kills the broker of the user's machine with signal 9: the process that its record names.
+    KillBroker {},
 }
 
 /// The way to an app-server.
@@ -68,6 +73,9 @@ pub enum RouteSetup {
     Broker,
     /// The client starts its own app-server.
     Direct,
+    /// Through the broker of the client's machine, which the client finds or starts; if it is busy or
+    /// does not start, as `direct`.
+    Workspace,
 }
 
 impl Operations for TurnOperation {
@@ -88,7 +96,7 @@ impl Operations for TurnOperation {
         ];
         let run = (turn.clone(), route).boxed();
         prop_oneof![
-            8 => run.clone().prop_map(|(turn, route)| Self::Task { turn, route }),
+            8 => run.clone().prop_map(|(turn, route)| Self::Task { turn, route, account: None }),
             3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
@@ -114,6 +122,8 @@ mod tests {
             json!({ "abandon": { "turn": "t1" } }),
             json!({ "interrupt": { "turn": "t1" } }),
             json!({ "shutdown": {} }),
+            json!({ "task": { "turn": "t1", "route": "workspace", "account": "a" } }),
+            json!({ "kill-broker": {} }),
         ] {
             let operation: TurnOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);
@@ -121,6 +131,6 @@ mod tests {
         let short: TurnOperation =
             serde_json::from_value(json!({ "task": { "turn": "t1" } })).unwrap();
         let route = RouteSetup::BrokerOrDirect;
-        assert_eq!(short, TurnOperation::Task { turn: "t1".into(), route });
+        assert_eq!(short, TurnOperation::Task { turn: "t1".into(), route, account: None });
     }
 }

@@ -14,6 +14,8 @@
 //! | `exit_is_true` (P7) | the exit statuses of the broker, and the requests to end it |
 //! | `ends_in_order` (P8) | the app-servers that were killed |
 //! | `no_thread_is_left` (P8) | the threads of a command, and the thread of its turn |
+//! | `one_broker_serves` | when the brokers of a client's machine began and ended to serve |
+//! | `account_is_own` | the account of a command, and that of the app-server that it asked |
 //! | `fallback_is_taken` | a command that was refused, and whether the broker was ever ready |
 
 use std::time::Duration;
@@ -96,6 +98,16 @@ kinds! {
 }
 
 kinds! {
+    ONE_BROKER_SERVES;
+    SECOND = "second": "a broker began to serve the machine {on}, but another one served it {moment}";
+}
+
+kinds! {
+    ACCOUNT_IS_OWN;
+    OTHER_ACCOUNT = "other-account": "{subject:}the command of the account {own} asked an app-server of the account {other} {moment}";
+}
+
+kinds! {
     FALLBACK_IS_TAKEN;
     BUSY = "busy": "{subject:}the broker was busy, but the command failed instead of running on an app-server of its own {moment}";
     NOT_READY = "not-ready": "{subject:}the broker was never ready, but the command failed instead of running on an app-server of its own {moment}";
@@ -125,6 +137,10 @@ story_properties! {
         "without a fault, an app-server that ends after the end of its input, or after SIGTERM, is not killed";
     "no_thread_is_left" as no_thread_is_left, NO_THREAD_IS_LEFT:
         "a command that moves to another app-server removes its thread from the first";
+    "one_broker_serves" as one_broker_serves, ONE_BROKER_SERVES:
+        "at most one broker serves a machine at a time";
+    "account_is_own" as account_is_own, ACCOUNT_IS_OWN:
+        "a command asks only an app-server of its own account";
     "fallback_is_taken" as fallback_is_taken, FALLBACK_IS_TAKEN:
         "a command that may run without the broker does so if the broker is busy, or its app-server is never ready";
 }
@@ -482,6 +498,23 @@ fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
         (!removed).then(|| Violation::new("no_thread_is_left", run.call, at, &LEFT_BEHIND, data))
     });
     left.collect()
+}
+
+fn one_broker_serves(story: &Story<'_>) -> Vec<Violation> {
+    let second = story.second_brokers.iter().map(|(at, on)| {
+        let data = fields! { on: (*on).to_owned() };
+        Violation::new("one_broker_serves", Call::NONE, *at, &SECOND, data)
+    });
+    second.collect()
+}
+
+fn account_is_own(story: &Story<'_>) -> Vec<Violation> {
+    let others = story.runs.iter().filter_map(|run| {
+        let (at, own, other) = run.other_account()?;
+        let data = fields! { own: own.to_owned(), other: other.to_owned() };
+        Some(Violation::new("account_is_own", run.call, at, &OTHER_ACCOUNT, data))
+    });
+    others.collect()
 }
 
 fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::notes::{AppServerNote, BrokerExited, Reported, TurnNote};
+use super::notes::{AppServerNote, BrokerExited, BrokerNote, Reported, TurnNote};
 use super::outcome::CommandOutcome;
 use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
@@ -65,6 +65,15 @@ impl<'a> Run<'a> {
         self.when(|note| *note == TurnNote::Left)
     }
 
+    /// Returns the account of the command, and another one for which the app-server of its turn works.
+    pub fn other_account(&self) -> Option<(Time, &'a str, &'a str)> {
+        let own = self.operation.fields.get("account").and_then(|account| account.as_str())?;
+        self.notes.iter().find_map(|(at, note)| match note {
+            TurnNote::Account(account) if account != own => Some((*at, own, account.as_str())),
+            _ => None,
+        })
+    }
+
     /// Returns the route that the user chose.
     pub fn route(&self) -> &'a str {
         let route = self.operation.fields.get("route").and_then(|route| route.as_str());
@@ -109,6 +118,8 @@ struct Asked<'a> {
     runs: BTreeMap<Call, Run<'a>>,
     shutdowns: BTreeMap<Call, Time>,
     interrupts: BTreeSet<Call>,
+    /// The number of brokers that serve the machine of each client.
+    brokers: BTreeMap<&'a str, u64>,
 }
 
 /// The facts of a run of the world.
@@ -134,6 +145,8 @@ pub(super) struct Story<'a> {
     pub initialized: Option<Time>,
     /// The app-servers that were killed: when, and on which host.
     pub killed: Vec<(Time, &'a str)>,
+    /// When a broker began to serve a client's machine while another one served it: when, and the host.
+    pub second_brokers: Vec<(Time, &'a str)>,
     /// The interrupts over a second connection that were refused: the call, when, and why.
     pub refused_interrupts: Vec<(Call, Time, String)>,
     connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
@@ -153,6 +166,7 @@ impl<'a> Story<'a> {
             broker_died: None,
             initialized: None,
             killed: Vec::new(),
+            second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
             connections: BTreeMap::new(),
         };
@@ -185,6 +199,8 @@ impl<'a> Story<'a> {
                     self.exits.push((event.at, *status));
                 } else if let Some(note) = saw.downcast_ref() {
                     self.app_server(*note, event);
+                } else if let Some(note) = saw.downcast_ref() {
+                    self.broker(*note, event, asked);
                 } else if let (Some(run), Some(note)) = (run, saw.downcast_ref()) {
                     run.notes.push((event.at, note));
                 }
@@ -207,6 +223,7 @@ impl<'a> Story<'a> {
             }
             EventKind::Died { .. } => {
                 abandon(&mut asked.runs, host(event), None, event.at);
+                asked.brokers.remove(host(event));
                 self.first_fault = self.first_fault.or(Some(event.at));
                 if host(event) == BROKER {
                     self.broker_died = self.broker_died.or(Some(event.at));
@@ -255,11 +272,30 @@ impl<'a> Story<'a> {
                 }
             }
             "interrupt" => drop(asked.interrupts.insert(call)),
+            // The end of a process for its clients and children, like a fault.
+            "kill-broker" => {
+                self.first_fault = self.first_fault.or(Some(at));
+                self.first_other_fault = self.first_other_fault.or(Some(at));
+                self.first_host_fault = self.first_host_fault.or(Some(at));
+            }
             "shutdown" => {
                 self.shutdowns.push(at);
                 asked.shutdowns.insert(call, at);
             }
             _ => {}
+        }
+    }
+
+    fn broker(&mut self, note: BrokerNote, event: &'a Event, asked: &mut Asked<'a>) {
+        let serving = asked.brokers.entry(host(event)).or_default();
+        match note {
+            BrokerNote::Serves => {
+                *serving += 1;
+                if *serving > 1 {
+                    self.second_brokers.push((event.at, host(event)));
+                }
+            }
+            BrokerNote::Ended => *serving = serving.saturating_sub(1),
         }
     }
 

@@ -1,5 +1,5 @@
 //! The tables of `turn`: milestones, points, defects, rules. They leave out what the worlds of this
-//! subject do not run: the start of a broker by its clients, and job records.
+//! subject do not run: job records.
 //!
 //! The ledger gives the source of each rule. "facts" are the rules of the plugin's code; "#243" is the
 //! change that the protocol comes from. Each defect names the real or deduced bug that it reproduces.
@@ -28,6 +28,9 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("turn.broker.fenced", &[], "the broker dropped a notification of a turn without a client"),
     milestone("turn.broker.stopping", &[], "the broker was asked to end"),
     milestone("turn.broker.upstream-ended", &["why"], "the app-server of the broker ended"),
+    milestone("turn.broker.stale", &[], "a client found the record of a dead broker on its machine"),
+    milestone("turn.broker.launched", &["pid"], "a client launched a broker on its machine"),
+    milestone("turn.broker.published", &["pid"], "a broker of a client's machine listens, and its record is written"),
     milestone("turn.client.connected", &[], "a client opened a connection, and its app-server is initialized"),
     milestone("turn.client.started", &[], "a client asked for its turn"),
     milestone("turn.client.verdict", &["verdict"], "a client has its verdict, and its interrupt, if any, is answered"),
@@ -43,6 +46,8 @@ pub const MILESTONES: &[MilestoneDoc] = &[
 pub const POINTS: &[PointDoc] = &[
     point("turn.broker.received", "a line of a client is read, and not handled yet"),
     point("turn.broker.close.unreported", "a connection of a client has ended, and the broker does not know it yet"),
+    point("turn.broker.missing", "a client has found no broker on its machine, and takes the lock of the start next"),
+    point("turn.broker.listening", "a broker of a client's machine listens, and its record is not written yet"),
     point("turn.client.connected", "a client is connected, and asks for its thread next"),
     point("turn.client.asked", "a request of a client is over, and the next one follows"),
     point("turn.client.started", "a client has asked for its turn, and has handled no event yet"),
@@ -96,6 +101,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("AdmissionEndsWithTheThread", "admission-ends-with-the-thread", &["busy_is_true"], "a client loses its admission between thread and turn", "facts, 36"),
     defect("SharedLineBuffer", "shared-line-buffer", &["abandoned_is_interrupted"], "a line that arrives while a request waits is cut at the wrong place", "facts, 34"),
     defect("WaitsForOpenClients", "waits-for-open-clients", &["exit_is_true"], "the broker ends only when all clients have closed their connections", "facts, 39"),
+    // The broker of a client's machine.
+    defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
+    defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),
+    defect("AnyAccountIsMine", "any-account-is-mine", &["account_is_own"], "a client uses the broker of another account", "issue 369; facts, 21"),
     // The client.
     defect("ListensAfterTheStart", "listens-after-the-start", &["success_is_true"], "notifications that precede the answer to the start are lost", "facts, rule 1"),
     defect("LeavesBeforeTheInterrupt", "leaves-before-the-interrupt", &["abandoned_is_interrupted"], "a client leaves before its interrupt is answered", "facts, 19"),
@@ -121,5 +130,8 @@ pub const RULES: &[Rule] = &[
     rule("turn.abandoned", "the broker interrupts the turn of a client that has gone", "derived from P6"),
     rule("turn.upstream-exit", "the end of the broker's app-server ends the broker with status 1, and its clients learn of it", "#243"),
     rule("turn.shutdown", "an intended end of the broker exits with 0, even if the app-server ends meanwhile", "#243"),
+    rule("turn.one-broker", "several clients of a machine that start at once start one broker, and none replaces a broker that lives", "facts, A.5"),
+    rule("turn.stale-broker", "a client recognizes the files of a dead broker, also if a stranger has its process id, and starts a new one", "facts, A.5"),
+    rule("turn.account", "a client never uses a broker of another account", "facts, A.5"),
     rule("turn.deadlines", "a turn that is silent for too long, or takes too long, is interrupted and fails", "pull request 361"),
 ];

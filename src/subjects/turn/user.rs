@@ -12,9 +12,10 @@ use super::notes::Tag;
 use super::operations::{RouteSetup, TurnOperation};
 use super::outcome::{CommandOutcome, SeenVerdict};
 use super::setup::{BROKER, PORT};
+use super::workspace;
 use crate::history::{Answer, Call};
 use crate::net::Endpoint;
-use crate::process::Command as ProgramCommand;
+use crate::process::{KILL, Reach};
 use crate::subject::{HostContext, OperationQueue};
 use reknit_turn::capture::{Progress, Report, Verdict};
 use reknit_turn::client::{self, Client, News, Route};
@@ -62,16 +63,16 @@ impl TurnUser {
 
     fn perform(&mut self, call: Call, operation: TurnOperation) {
         match operation {
-            TurnOperation::Task { turn, route } => {
+            TurnOperation::Task { turn, route, account } => {
                 let tag = Tag { turn, call };
                 let thread = TaskThread::New { prompt: tag.to_string() };
-                self.start(tag, route, Command::Task { thread, write: false });
+                self.start(tag, (route, account), Command::Task { thread, write: false });
             }
             TurnOperation::Review { turn, route } => {
                 let tag = Tag { turn, call };
                 let target = ReviewTarget::Custom { instructions: tag.to_string() };
                 let review = Command::Review { target, delivery: Delivery::Inline };
-                self.start(tag, route, review);
+                self.start(tag, (route, None), review);
             }
             TurnOperation::Cancel { turn } => {
                 let open = self.open(&turn);
@@ -94,6 +95,9 @@ impl TurnUser {
                 let ids = open.filter_map(|run| locked(&run.ids).clone()).collect();
                 drop(self.busy.spawn(interrupt(self.host.clone(), call, ids)));
             }
+            TurnOperation::KillBroker {} => {
+                drop(self.busy.spawn(kill_broker(self.host.clone(), call)));
+            }
             TurnOperation::Shutdown {} => drop(self.busy.spawn(shut_down(self.host.clone(), call))),
         }
     }
@@ -104,13 +108,14 @@ impl TurnUser {
         runs.into_iter().filter(|run| !run.task.is_finished()).collect()
     }
 
-    fn start(&mut self, tag: Tag, route: RouteSetup, command: Command) {
+    fn start(&mut self, tag: Tag, way: (RouteSetup, Option<String>), command: Command) {
         let (cancel, mut cancelled) = watch::channel(false);
         let (host, ids) = (self.host.clone(), Ids::default());
         let Tag { turn, call } = tag;
         let known = ids.clone();
         let task = self.busy.spawn(async move {
-            let client = Client::new(&host.env, route_of(route), limits::client(&host.limits));
+            let route = route_of(&host, way.0, way.1.as_deref()).await;
+            let client = Client::new(&host.env, route, limits::client(&host.limits));
             let cancel = async {
                 if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
                     std::future::pending::<()>().await;
@@ -132,9 +137,24 @@ impl TurnUser {
     }
 }
 
-fn route_of(route: RouteSetup) -> Route {
-    let (endpoint, app_server) = (broker(), app_server());
+/// Returns the way of a command. If it leads through the broker of the machine, finds or starts that
+/// broker.
+async fn route_of(host: &HostContext, route: RouteSetup, account: Option<&str>) -> Route {
+    let (endpoint, app_server) = (broker(), app_server::command(account));
     match route {
+        RouteSetup::Workspace => {
+            let search = workspace::search(host, account.unwrap_or_default());
+            match search.find_or_start(&host.env).await {
+                Ok(broker) => {
+                    broker.finish().await;
+                    Route::BrokerOrDirect { endpoint: workspace::endpoint(), app_server }
+                }
+                Err(why) => {
+                    tracing::warn!(%why, "no broker");
+                    Route::Direct { app_server }
+                }
+            }
+        }
         RouteSetup::BrokerOrDirect => Route::BrokerOrDirect { endpoint, app_server },
         RouteSetup::Broker => Route::Broker { endpoint },
         RouteSetup::Direct => Route::Direct { app_server },
@@ -153,10 +173,6 @@ fn broker() -> Endpoint {
     Endpoint::tcp(BROKER, PORT)
 }
 
-fn app_server() -> ProgramCommand {
-    ProgramCommand { argv: vec![app_server::PROGRAM.name.to_owned()], ..ProgramCommand::default() }
-}
-
 fn answer(report: &Report) -> Answer {
     let verdict = match &report.verdict {
         Verdict::Completed(_) => SeenVerdict::Completed,
@@ -168,6 +184,17 @@ fn answer(report: &Report) -> Answer {
     let outcome = CommandOutcome { verdict, answer, status };
     // A turn that did not complete may not have started.
     if is_complete { Answer::Done(outcome.into()) } else { Answer::queued(outcome) }
+}
+
+/// Kills the broker of the user's machine.
+async fn kill_broker(host: HostContext, call: Call) {
+    let Some(broker) = workspace::recorded(&host.env).await else {
+        return host.record.refused(call, "there is no broker");
+    };
+    match host.env.processes.signal(&broker, KILL, Reach::Process) {
+        Ok(()) => host.record.answered(call, "killed"),
+        Err(error) => host.record.refused(call, error.to_string()),
+    }
 }
 
 /// Asks the broker to end.

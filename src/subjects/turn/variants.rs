@@ -32,6 +32,9 @@ macro_rules! with_the_rest {
             "admission-ends-with-the-thread",
             "shared-line-buffer",
             "waits-for-open-clients",
+            "start-without-lock",
+            "busy-broker-is-replaced",
+            "any-account-is-mine",
         ]
     };
 }
