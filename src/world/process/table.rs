@@ -1,9 +1,8 @@
 //! The process table of a host: which processes run, and their ids.
 //!
 //! A new process gets the lowest free id from 1000 on. So ids are reused at once, and code that takes
-//! an id for a process is caught. What distinguishes processes with the same id is the number of
-//! their launch, which is unique in a run. The id of an ended process is not free while its launcher
-//! holds its handle.
+//! an id for a process is caught. The number of the launch distinguishes processes with the same id: it
+//! is unique in a run. The id of an ended process is not free while its launcher holds its handle.
 
 use std::collections::BTreeMap;
 use std::io;
