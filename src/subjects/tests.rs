@@ -9,7 +9,7 @@ use super::*;
 const SHARED: &[(&str, &str)] = &[("exec", "crates/jsonrpc"), ("toolcall", "crates/jsonrpc")];
 
 /// Folders of product code that no world of its subject runs, so that the tables leave it out.
-const OUTSIDE: &[&str] = &["protocols/turn/src/jobs"];
+const OUTSIDE: &[&str] = &["protocols/turn/src/jobs", "protocols/turn/src/runner"];
 
 /// All product code of a protocol, without its tests.
 pub(super) fn product(protocol: &str) -> String {

@@ -11,7 +11,8 @@
 //!   app-server for several clients.
 //! - [`client`]: runs a command to its report. [`command`]: the commands of a user, as requests.
 //!   [`capture`]: one turn, from the start request to its verdict.
-//! - [`jobs`]: the records of jobs, for the processes of a workspace.
+//! - [`jobs`]: the records of jobs, for the processes of a workspace. [`runner`]: commands as jobs, also
+//!   in the background.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
@@ -21,6 +22,7 @@ pub mod client;
 pub mod command;
 pub mod jobs;
 pub mod limits;
+pub mod runner;
 pub mod upstream;
 pub mod wire;
 

@@ -181,6 +181,23 @@ impl Default for ClientLimits {
     }
 }
 
+/// The limits of the end of a job that its user cancels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelLimits {
+    /// How long the interrupt of the turn through the broker may take.
+    pub interrupt: Duration,
+    /// How long the worker may take to interrupt its turn and to end, before it is killed.
+    pub grace: Duration,
+}
+
+/// A worker needs the time that its client has for the interrupt, and then a few seconds.
+impl Default for CancelLimits {
+    fn default() -> Self {
+        let grace = TurnLimits::default().interrupt + Duration::from_secs(5);
+        Self { interrupt: Duration::from_secs(5), grace }
+    }
+}
+
 /// The limits of the job records of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobLimits {
@@ -194,6 +211,8 @@ pub struct JobLimits {
     pub title_bytes: usize,
     /// How many bytes of the message of a failure are kept.
     pub message_bytes: usize,
+    /// The largest order in bytes, as its record contains it. A job with a larger one is not created.
+    pub order_bytes: usize,
     /// How many bytes of a report are kept.
     pub report_bytes: usize,
     /// The largest log in bytes.
@@ -211,6 +230,7 @@ impl Default for JobLimits {
             record_bytes: 16 << 20,
             title_bytes: 1 << 10,
             message_bytes: 64 << 10,
+            order_bytes: 1 << 20,
             report_bytes: 2 << 20,
             log_bytes: 1 << 20,
             entries: 10_000,

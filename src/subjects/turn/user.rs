@@ -18,7 +18,7 @@ use crate::net::Endpoint;
 use crate::process::{KILL, Reach};
 use crate::subject::{HostContext, OperationQueue};
 use reknit_turn::capture::{Progress, Report, Verdict};
-use reknit_turn::client::{self, Client, News, Route};
+use reknit_turn::client::{Client, News, Route};
 use reknit_turn::command::{Command, Settings, TaskThread};
 use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, Delivery, ReviewTarget, TurnInterruptParams, method};
@@ -220,7 +220,7 @@ async fn interrupt(host: HostContext, call: Call, turns: Vec<TurnInterruptParams
         let stream = host.env.net.connect(&broker()).await.map_err(|error| error.to_string())?;
         let mut upstream = Upstream::over(stream, limits::connection(&host.limits));
         let info = ClientInfo { name: "world".into(), title: None, version: "1".into() };
-        client::initialize(&mut upstream, info).await.map_err(|failure| failure.to_string())?;
+        upstream.initialize(info).await.map_err(|failure| failure.to_string())?;
         for turn in turns {
             let params = serde_json::value::to_raw_value(&turn).ok();
             let answer = upstream.call(method::TURN_INTERRUPT, params).await;

@@ -1,4 +1,4 @@
-//! A connection whose app-server is initialized.
+//! A connection to a server that is initialized.
 
 use std::future::Future;
 use std::io;
@@ -7,8 +7,8 @@ use reknit_seams::milestone;
 use tokio::time::timeout;
 
 use super::{ClientError, News, Run, Server};
-use crate::upstream::{RequestFailure, Upstream};
-use crate::wire::{ClientInfo, InitializeAnswer, InitializeParams, method};
+use crate::upstream::Upstream;
+use crate::wire::ClientInfo;
 
 impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
     /// Connects to a server, and initializes it.
@@ -23,6 +23,12 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
         let client = ClientInfo { name: self.settings.service.clone(), title: None, version };
         let connected = async {
             let mut upstream = match server {
+                Server::Workspace(search) => {
+                    return search.find_or_start(env).await.map_err(|why| ClientError::NoBroker {
+                        directory: search.directory.clone(),
+                        why: why.to_string(),
+                    });
+                }
                 Server::Broker(endpoint) => {
                     let stream = env.net.connect(endpoint).await;
                     let stream = stream.map_err(|error| ClientError::CannotConnect {
@@ -35,11 +41,8 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
                     .await
                     .map_err(|error| cannot_launch(command.argv.first(), &error))?,
             };
-            match initialize(&mut upstream, client).await {
-                Ok(_) => {
-                    milestone!("turn.client.connected");
-                    Ok(upstream)
-                }
+            match upstream.initialize(client).await {
+                Ok(_) => Ok(upstream),
                 Err(failure) => Err(ClientError::NotInitialized {
                     place: server.place(),
                     why: failure.to_string(),
@@ -50,7 +53,10 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
             biased;
             () = self.cancel.wait() => Err(cancelled),
             connected = timeout(within, connected) => {
-                connected.unwrap_or(Err(ClientError::NotReady { place: server.place(), within }))
+                let late = || ClientError::NotReady { place: server.place(), within };
+                let upstream = connected.unwrap_or_else(|_| Err(late()))?;
+                milestone!("turn.client.connected");
+                Ok(upstream)
             }
         }
     }
@@ -62,19 +68,4 @@ fn cannot_launch(program: Option<&String>, error: &io::Error) -> ClientError {
         _ => error.to_string(),
     };
     ClientError::CannotLaunch { program: program.cloned().unwrap_or_default(), why }
-}
-
-/// Opens the conversation with a server. Must be done once for each connection, before all else.
-///
-/// # Errors
-/// [`RequestFailure`].
-pub async fn initialize(
-    upstream: &mut Upstream,
-    client: ClientInfo,
-) -> Result<InitializeAnswer, RequestFailure> {
-    let params = InitializeParams::new(client);
-    let params = serde_json::value::to_raw_value(&params).expect("the parameters are plain data");
-    let answer = upstream.call(method::INITIALIZE, Some(params)).await?;
-    upstream.notify(method::INITIALIZED, None);
-    Ok(serde_json::from_str(answer.get()).unwrap_or_default())
 }

@@ -1,6 +1,7 @@
 //! Why a command got no turn.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reknit_seams::net::Endpoint;
@@ -14,6 +15,8 @@ pub enum Place {
     AppServer,
     /// Through the broker at this address.
     Broker(Endpoint),
+    /// Through the broker of this directory.
+    Workspace(PathBuf),
 }
 
 impl fmt::Display for Place {
@@ -21,6 +24,7 @@ impl fmt::Display for Place {
         match self {
             Self::AppServer => f.write_str("the app-server"),
             Self::Broker(endpoint) => write!(f, "the broker at {endpoint}"),
+            Self::Workspace(directory) => write!(f, "the broker in {}", directory.display()),
         }
     }
 }
@@ -42,6 +46,14 @@ pub enum ClientError {
         /// Its address.
         endpoint: Endpoint,
         /// The error of the system.
+        why: String,
+    },
+    /// There is no broker in the directory, and none could be started.
+    #[error("no broker in {}: {why}", .directory.display())]
+    NoBroker {
+        /// The directory.
+        directory: PathBuf,
+        /// Why: see [`NoBroker`](crate::broker::NoBroker).
         why: String,
     },
     /// The server did not answer `initialize`, or refused it.

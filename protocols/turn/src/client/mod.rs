@@ -16,7 +16,6 @@ mod start;
 #[cfg(test)]
 mod tests;
 
-pub use connect::initialize;
 pub use error::{ClientError, Place};
 
 use std::future::Future;
@@ -24,6 +23,7 @@ use std::future::Future;
 use reknit_seams::net::Endpoint;
 use reknit_seams::{Env, defect, milestone, point, process};
 
+use crate::broker::BrokerSearch;
 use crate::capture::{Progress, Report};
 use crate::command::{Command, Settings};
 use crate::limits::ClientLimits;
@@ -50,12 +50,21 @@ pub enum Route {
         /// The command that starts the app-server. It needs no `stdio`.
         app_server: process::Command,
     },
+    /// Through the broker of a workspace, which the client finds or starts, or, if that is busy or
+    /// absent, on its own app-server.
+    Workspace {
+        /// The broker.
+        broker: Box<BrokerSearch>,
+        /// The command that starts the app-server. It needs no `stdio`.
+        app_server: process::Command,
+    },
 }
 
 /// One server of a route.
 #[derive(Clone, Copy)]
 enum Server<'a> {
     Broker(&'a Endpoint),
+    Workspace(&'a BrokerSearch),
     Own(&'a process::Command),
 }
 
@@ -63,6 +72,7 @@ impl Server<'_> {
     fn place(self) -> Place {
         match self {
             Self::Broker(endpoint) => Place::Broker(endpoint.clone()),
+            Self::Workspace(broker) => Place::Workspace(broker.directory.clone()),
             Self::Own(_) => Place::AppServer,
         }
     }
@@ -76,6 +86,9 @@ impl Route {
             Self::Broker { endpoint } => (Server::Broker(endpoint), None),
             Self::BrokerOrDirect { endpoint, app_server } => {
                 (Server::Broker(endpoint), Some(Server::Own(app_server)))
+            }
+            Self::Workspace { broker, app_server } => {
+                (Server::Workspace(broker), Some(Server::Own(app_server)))
             }
         }
     }
@@ -91,6 +104,8 @@ pub enum News {
         /// Why.
         why: ClientError,
     },
+    /// The client asks for its turn on this thread.
+    Thread(String),
     /// The turn goes on.
     Turn(Progress),
 }

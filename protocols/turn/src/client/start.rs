@@ -69,6 +69,7 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
                     point!("turn.client.asked").await;
                 }
                 Next::Turn { thread, request } => {
+                    (self.news)(News::Thread(thread.clone()));
                     match self.follow(upstream, thread, request).await {
                         // The bug: a turn without an id did not start.
                         Followed::Report(report)

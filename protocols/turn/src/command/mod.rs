@@ -1,6 +1,6 @@
 //! The commands of a user, as requests to an app-server or a broker.
 //!
-//! - [`Command`], [`Settings`]: what the user wants. `prompt`: the texts for the agent.
+//! - [`Command`], [`Settings`]: what the user wants. [`Order`]: both, for another process. `prompt`: the texts for the agent.
 //! - [`StartSequence`]: the requests up to the start of the turn, and whether the command may run again
 //!   on another server.
 
@@ -14,14 +14,26 @@ pub use prompt::findings_schema;
 pub(crate) use sequence::and_left;
 pub use sequence::{Fallback, Next, NotStarted, Refusal, Request, StartSequence};
 
+use serde::{Deserialize, Serialize};
+
 use crate::capture::TurnKind;
 use crate::wire::{
     Delivery, ReviewStartParams, ReviewTarget, SandboxMode, ThreadResumeParams, ThreadStartParams,
     TurnInput, TurnStartParams,
 };
 
+/// A command with its circumstances: all that another process needs to run it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The command.
+    pub command: Command,
+    /// Its circumstances.
+    pub settings: Settings,
+}
+
 /// A command that runs one turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Command {
     /// Work on a task.
     Task {
@@ -48,7 +60,8 @@ pub enum Command {
 }
 
 /// The thread of a task, and the prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TaskThread {
     /// A new thread, which the server keeps.
     New {
@@ -65,7 +78,7 @@ pub enum TaskThread {
 }
 
 /// The circumstances of a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// The folder in which the agent works, as an absolute path.
     pub cwd: String,
@@ -83,6 +96,19 @@ impl Command {
         match self {
             Self::Review { .. } => TurnKind::Review,
             Self::Task { .. } | Self::AdversarialReview { .. } => TurnKind::Task,
+        }
+    }
+
+    /// Returns one line that says what the command is about.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Task { thread: TaskThread::New { prompt }, .. } => prompt::name(prompt),
+            Self::Task { thread: TaskThread::Resume { prompt, .. }, .. } => {
+                prompt::name(prompt.as_deref().unwrap_or(prompt::CONTINUE))
+            }
+            Self::Review { target, .. } | Self::AdversarialReview { target, .. } => {
+                prompt::subject(target)
+            }
         }
     }
 

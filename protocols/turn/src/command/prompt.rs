@@ -22,6 +22,16 @@ pub(super) fn name(prompt: &str) -> String {
     format!("Task: {}…", begin.trim_end())
 }
 
+/// Returns one line that says which changes a review looks at.
+pub(super) fn subject(target: &ReviewTarget) -> String {
+    match target {
+        ReviewTarget::UncommittedChanges => "Review: uncommitted changes".to_owned(),
+        ReviewTarget::BaseBranch { branch } => format!("Review: changes since {branch}"),
+        ReviewTarget::Commit { sha, .. } => format!("Review: commit {sha}"),
+        ReviewTarget::Custom { instructions } => name(instructions).replacen("Task", "Review", 1),
+    }
+}
+
 /// Returns the prompt of an adversarial review.
 pub(super) fn adversarial_review(target: &ReviewTarget, focus: Option<&str>) -> String {
     let changes = match target {

@@ -34,6 +34,12 @@ pub enum JobError {
         /// The state that it should get.
         to: StateName,
     },
+    /// The record of the job contains no order for its worker.
+    #[error("the record of job {0} contains no order")]
+    NoOrder(JobId),
+    /// The order of a new job is too long.
+    #[error("the order has more than {0} bytes: write the rest into a file, and name the file")]
+    OrderTooLong(usize),
     /// The process is not, or no longer, the worker of the job.
     #[error("job {id} is {state}, and this process is not its worker")]
     NotItsWorker {

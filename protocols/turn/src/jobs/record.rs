@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::error::{BrokenRecord, Damage, JobError};
 use super::id::JobId;
 use super::state::{State, StateName};
+use crate::command::{Command, Order};
 
 /// The version of the records that this program writes.
 const VERSION: u64 = 1;
@@ -40,6 +41,16 @@ impl JobKind {
     }
 }
 
+impl From<&Command> for JobKind {
+    fn from(command: &Command) -> Self {
+        match command {
+            Command::Task { .. } => Self::Task,
+            Command::Review { .. } => Self::Review,
+            Command::AdversarialReview { .. } => Self::AdversarialReview,
+        }
+    }
+}
+
 /// A job that does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewJob {
@@ -51,6 +62,8 @@ pub struct NewJob {
     pub title: String,
     /// The directory that it works in.
     pub workspace: String,
+    /// What its worker has to do. `None` if another program brings the order to the worker.
+    pub order: Option<Order>,
 }
 
 /// A job. Times are in milliseconds since 1970, by the wall clock, for display only.
@@ -66,6 +79,8 @@ pub struct Job {
     pub title: String,
     /// The directory that it works in.
     pub workspace: String,
+    /// What its worker has to do, if the record contains it.
+    pub order: Option<Order>,
     /// Its state.
     pub state: State,
     /// The last known phase of the work. A job that is over has none.
@@ -86,15 +101,29 @@ pub struct Job {
     pub other: Map<String, Value>,
 }
 
+impl NewJob {
+    /// Creates the job that carries out an order.
+    pub fn of(order: Order, session: Option<String>) -> Self {
+        Self {
+            kind: JobKind::from(&order.command),
+            session,
+            title: order.command.title(),
+            workspace: order.settings.cwd.clone(),
+            order: Some(order),
+        }
+    }
+}
+
 impl Job {
     pub(super) fn new(id: JobId, new: NewJob, starter: Identity, now: u64) -> Self {
-        let NewJob { kind, session, title, workspace } = new;
+        let NewJob { kind, session, title, workspace, order } = new;
         Self {
             id,
             kind,
             session,
             title,
             workspace,
+            order,
             state: State::Queued { starter },
             phase: None,
             thread: None,
@@ -170,6 +199,8 @@ struct Record {
     session: Option<String>,
     title: String,
     workspace: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    order: Option<Order>,
     state: StateName,
     /// Of a queued job its starter, of a running one its worker.
     process: Option<Process>,
@@ -210,6 +241,7 @@ impl From<Job> for Record {
             session: job.session,
             title: job.title,
             workspace: job.workspace,
+            order: job.order,
             state,
             process,
             phase: job.phase,
@@ -243,6 +275,7 @@ impl Record {
             session: self.session,
             title: self.title,
             workspace: self.workspace,
+            order: self.order,
             state,
             phase: self.phase,
             thread: self.thread,

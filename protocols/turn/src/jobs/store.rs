@@ -107,6 +107,10 @@ impl JobStore {
     }
 
     pub(super) async fn create_as(&self, id: JobId, new: NewJob) -> Result<Job, JobError> {
+        let order = serde_json::to_vec(&new.order).unwrap_or_default();
+        if order.len() > self.limits.order_bytes {
+            return Err(JobError::OrderTooLong(self.limits.order_bytes));
+        }
         let starter = self.own()?;
         let title = cut(&new.title, self.limits.title_bytes);
         let job = Job::new(id, NewJob { title, ..new }, starter, self.now());

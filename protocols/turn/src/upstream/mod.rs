@@ -25,6 +25,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::ConnectionLimits;
+use crate::wire::{ClientInfo, InitializeAnswer, InitializeParams, method};
 
 mod child;
 mod core;
@@ -124,6 +125,21 @@ impl Upstream {
                 self.core.end(EndReason::Flooded, Instant::now());
             }
         }
+    }
+
+    /// Opens the conversation with a server. Must be done once for each connection, before all else.
+    ///
+    /// # Errors
+    /// [`RequestFailure`].
+    pub async fn initialize(
+        &mut self,
+        client: ClientInfo,
+    ) -> Result<InitializeAnswer, RequestFailure> {
+        let params = serde_json::value::to_raw_value(&InitializeParams::new(client))
+            .expect("the parameters are plain data");
+        let answer = self.call(method::INITIALIZE, Some(params)).await?;
+        self.notify(method::INITIALIZED, None);
+        Ok(serde_json::from_str(answer.get()).unwrap_or_default())
     }
 
     /// Waits for the next event; meanwhile it writes. After [`UpstreamEvent::Ended`], it returns the

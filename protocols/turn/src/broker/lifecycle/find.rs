@@ -9,13 +9,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::directory::{Directory, Recorded};
 use super::record::BrokerRecord;
-use crate::client::initialize;
 use crate::limits::{ConnectionLimits, StartLimits};
 use crate::upstream::Upstream;
 use crate::wire::ClientInfo;
 
 /// A broker that a client looks for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerSearch {
     /// The directory of the broker. Its parent must exist.
     pub directory: PathBuf,
@@ -83,6 +82,16 @@ impl BrokerSearch {
             return Ok(broker);
         }
         self.start(env, &directory).await
+    }
+
+    /// Connects to the broker of the directory, and initializes the connection. `None` if no broker
+    /// of this account answers in time. Starts none, and removes nothing.
+    pub async fn connect(&self, env: &Env) -> Option<Upstream> {
+        let directory = Directory::open(env.files.clone(), &self.directory).await.ok()?;
+        match directory.read().await {
+            Ok(Recorded::Broker(record)) if self.is_mine(&record) => self.probe(env, &record).await,
+            _ => None,
+        }
     }
 
     /// Connects to the recorded broker. `None` if there is none, or it is dead; its record is removed
@@ -154,7 +163,7 @@ impl BrokerSearch {
             let at = record.endpoint().labelled("broker");
             let stream = env.net.connect(&at).await.ok()?;
             let mut broker = Upstream::over(stream, self.connection);
-            initialize(&mut broker, self.client.clone()).await.ok()?;
+            broker.initialize(self.client.clone()).await.ok()?;
             Some(broker)
         };
         timeout(self.limits.probe, answer).await.ok().flatten()

@@ -121,6 +121,7 @@ fn task(title: &str) -> NewJob {
         session: Some("s1".into()),
         title: title.into(),
         workspace: "/work".into(),
+        order: None,
     }
 }
 

@@ -1,0 +1,26 @@
+//! Waiting for a job of another process.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::jobs::{Job, JobError, JobId, JobStore};
+
+/// How often the record is read.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Waits until a job is over, but at most for this long. Returns the job as it is then.
+///
+/// # Errors
+/// The errors of [`JobStore::read`].
+pub async fn wait(store: &JobStore, id: &JobId, at_most: Duration) -> Result<Job, JobError> {
+    let until = Instant::now() + at_most;
+    loop {
+        let job = store.read(id).await?;
+        let now = Instant::now();
+        if !job.is_active() || now >= until {
+            return Ok(job);
+        }
+        sleep_until((now + POLL).min(until)).await;
+    }
+}

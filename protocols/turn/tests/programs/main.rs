@@ -1,0 +1,6 @@
+//! The examples `turn_client` and `turn_broker` as real processes, with a unix socket and a scripted
+//! app-server.
+
+mod background;
+mod foreground;
+mod machine;
