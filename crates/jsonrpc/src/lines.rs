@@ -223,6 +223,8 @@ impl Lines {
                 Err(error) => {
                     self.ended = true;
                     self.inbox.clear();
+                    // The codec remembers how much of the inbox it has searched.
+                    self.codec = LinesCodec::new_with_max_length(self.limits.line_bytes);
                     return Poll::Ready(Err(LineError::Broken(error.kind())));
                 }
             }

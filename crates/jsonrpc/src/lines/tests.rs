@@ -226,3 +226,28 @@ async fn a_line_break_between_two_tokens_stays_in_its_line() {
     };
     tokio::select! { _ = near.next() => panic!("the peer sends nothing"), () = peer => {} }
 }
+
+/// A reader that breaks after its first bytes.
+struct Breaks(&'static [u8]);
+
+impl AsyncRead for Breaks {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        chunk: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.0.is_empty() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        chunk.put_slice(std::mem::take(&mut self.0));
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_within_a_line_stays_readable() {
+    let mut near = Lines::new(Breaks(b"{\"method\":\"a\"}\n{\"meth"), tokio::io::sink(), limits());
+    assert_eq!(text(near.next().await), r#"{"method":"a"}"#);
+    assert_eq!(text(near.next().await), "broken: connection reset");
+    assert_eq!(text(near.next().await), "closed by the peer");
+}
