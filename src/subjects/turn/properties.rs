@@ -283,10 +283,13 @@ fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
             return None;
         }
         let violation = |kind, data| Some(Violation::new("busy_is_true", run.call, at, kind, data));
-        // A client that has a thread at the broker keeps its admission for its turn.
+        // A client that has a thread at the broker keeps its admission for its turn, unless the
+        // app-server refuses the turn.
         let admitted = run.thread().map(|(at, _)| at);
         let reserve = cx.plan.limits.over(LIMITS).duration("broker.reserve");
+        let is_refused = setup::turn(cx.plan, run.turn()).start == Start::Refused;
         if let Some(admitted) = admitted
+            && !is_refused
             && story.is_calm_until(at)
             && at <= admitted + reserve
         {
