@@ -12,10 +12,16 @@ type BySweep = (&'static str, &'static str);
 
 #[rustfmt::skip]
 const EXEC: &[BySweep] = &[
+    ("catch-up-unbounded", "scenarios/exec/catch-up-longer-than-any-connection.toml"),
     ("duplicates-delivered", "scenarios/exec/read-overtakes-events.toml"),
+    ("slow-user-stops-connection", "scenarios/exec/a-slow-user-of-codex.toml"),
+    ("report-lost-at-cut", "scenarios/exec/a-slow-user-is-cut-off.toml"),
+    ("full-stdin-blocks-requests", "scenarios/exec/a-full-stdin-beside-a-terminate.toml"),
+    ("redirects-unbounded", "scenarios/exec/http-redirects.toml"),
     ("write-ids-forgotten", "scenarios/exec/more-writes-than-remembered-ids.toml"),
     ("sessions-first-come", "scenarios/exec/a-host-opens-many-sessions.toml"),
     ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
+    ("flow-ends-with-connection", "scenarios/exec/a-slow-user-is-cut-off.toml"),
 ];
 
 const COUNTER: &[BySweep] =
