@@ -20,7 +20,8 @@ use super::{Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Listener, Net
 use crate::files::Memory;
 
 mod stream;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 
 use stream::End;
