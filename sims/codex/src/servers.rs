@@ -71,8 +71,10 @@ impl Server {
     pub async fn launch(program: &Path, first: &[&str], variables: &[(&str, &str)]) -> Self {
         let home = scratch();
         let errors = File::create(home.path().join("stderr")).expect("a scratch folder");
-        let mut command = Command::new(program);
-        command.args(first).args(["--listen", "ws://127.0.0.1:0"]);
+        // A job in the background of a shell ignores signals, and codex passes that on to processes.
+        let mut command = Command::new("/usr/bin/env");
+        command.arg("--default-signal=HUP,INT,QUIT").arg(program).args(first);
+        command.args(["--listen", "ws://127.0.0.1:0"]);
         command.env_clear().env("PATH", PATH).env("HOME", home.path());
         command.env("CODEX_HOME", home.path()).envs(variables.iter().copied());
         command.current_dir(home.path()).stdin(Stdio::null()).stdout(Stdio::piped());
