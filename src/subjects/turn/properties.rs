@@ -207,7 +207,7 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
             |kind, data| Some(Violation::new("failure_is_true", run.call, at, kind, data));
         match run.reported() {
             // Before that, the report can still be on its way.
-            Some((reported, Reported::Completed)) if reported + news(cx) < run.decided? => {
+            Some((reported, Reported::Completed)) if reported + news(cx) < run.resolved? => {
                 violation(&COMPLETED, fields! { seen, reported })
             }
             _ if is_early(cx, run) => {

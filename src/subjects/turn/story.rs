@@ -25,9 +25,11 @@ pub(super) struct Run<'a> {
     pub abandoned: Option<Time>,
     /// When the user cancelled it.
     pub cancelled: Option<Time>,
-    /// When its client had a verdict. The user sees it later. `None` if other commands of the user
+    /// When its client had a verdict, and its interrupt was answered. The user sees it later. `None` if other commands of the user
     /// were open then.
     pub decided: Option<Time>,
+    /// When its turn had a verdict; an interrupt may follow. `None` as for `decided`.
+    pub resolved: Option<Time>,
 }
 
 impl<'a> Run<'a> {
@@ -150,6 +152,8 @@ pub(super) struct Story<'a> {
     /// The interrupts over a second connection that were refused: the call, when, and why.
     pub refused_interrupts: Vec<(Call, Time, String)>,
     connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
+    /// The holds of a task of the broker: the start, and the end.
+    holds: BTreeMap<usize, (Time, Option<Time>)>,
 }
 
 impl<'a> Story<'a> {
@@ -169,6 +173,7 @@ impl<'a> Story<'a> {
             second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
             connections: BTreeMap::new(),
+            holds: BTreeMap::new(),
         };
         let mut asked = Asked::default();
         for event in judged(cx) {
@@ -205,10 +210,15 @@ impl<'a> Story<'a> {
                     run.notes.push((event.at, note));
                 }
             }
-            EventKind::Milestone { name: "turn.client.verdict", .. } => {
+            EventKind::Milestone {
+                name: name @ ("turn.client.decided" | "turn.client.verdict"),
+                ..
+            } => {
                 let mut open = open(&mut asked.runs, host(event), None);
                 if let (Some(run), None) = (open.next(), open.next()) {
-                    run.decided = Some(event.at);
+                    let is_resolved = *name == "turn.client.decided";
+                    *if is_resolved { &mut run.resolved } else { &mut run.decided } =
+                        Some(event.at);
                 }
             }
             EventKind::ConnOpened { conn } => {
@@ -229,7 +239,17 @@ impl<'a> Story<'a> {
                     self.broker_died = self.broker_died.or(Some(event.at));
                 }
             }
-            EventKind::FaultBegan { what, .. } => {
+            EventKind::FaultEnded { fault } => {
+                if let Some((_, end)) = self.holds.get_mut(fault) {
+                    *end = Some(event.at);
+                }
+            }
+            EventKind::FaultBegan { fault, what, scope, .. } => {
+                if matches!(**what, Fault::Hold { .. })
+                    && scope.hosts.iter().any(|held| held.as_str() == BROKER)
+                {
+                    self.holds.insert(*fault, (event.at, None));
+                }
                 self.first_fault = self.first_fault.or(Some(event.at));
                 if !matches!(**what, Fault::Crash { .. }) {
                     self.first_other_fault = self.first_other_fault.or(Some(event.at));
@@ -262,6 +282,7 @@ impl<'a> Story<'a> {
                     abandoned: None,
                     cancelled: None,
                     decided: None,
+                    resolved: None,
                 };
                 asked.runs.insert(call, run);
             }
@@ -315,8 +336,14 @@ impl<'a> Story<'a> {
         let own = self.connections.values().filter(|connection| {
             connection.host == run.host && (run.asked..=answered).contains(&connection.opened)
         });
-        own.map(|connection| connection.over)
-            .try_fold(answered, |known, over| Some(known.max(over?)))
+        own.map(|connection| self.reported(connection.over?))
+            .try_fold(answered, |known, reported| Some(known.max(reported?)))
+    }
+
+    /// Returns when the broker knows of the end of a connection: the task that reports it may be held.
+    fn reported(&self, over: Time) -> Option<Time> {
+        let mut holds = self.holds.values().filter(|(began, _)| *began <= over);
+        holds.try_fold(over, |known, (_, end)| Some(known.max((*end)?)))
     }
 
     /// Returns whether no fault began up to a time, and no user ended the broker.
