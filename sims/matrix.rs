@@ -33,6 +33,7 @@ const TOOLCALL: &[BySweep] = &[
     ("answers-overtake", "scenarios/toolcall/subscription-to-a-busy-chat.toml"),
     ("new-taken-for-old", "scenarios/toolcall/session-recreated-while-its-window-is-away.toml"),
     ("tokens-handed-over-once", "scenarios/toolcall/tokens-lost-on-their-way.toml"),
+    ("two-queues", "scenarios/toolcall/requests-without-a-connection.toml"),
 ];
 
 /// Runs `reknit`; returns the output, and whether every defect was found.
