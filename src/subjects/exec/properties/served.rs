@@ -24,6 +24,7 @@ use crate::schedule::{MilestoneValue, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
 use crate::subjects::exec::network_fault::{NetworkFault, weight};
+use crate::subjects::exec::operations;
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::world::process::TABLE;
 
@@ -88,7 +89,7 @@ impl<'a> UserOperation<'a> {
 
     /// The number of requests that the operation sends at once.
     pub(super) fn requests(&self) -> u64 {
-        self.operation.fields.get("requests").and_then(|requests| requests.as_u64()).unwrap_or(1)
+        operations::requests(self.operation)
     }
 
     pub(super) fn wait(&self) -> Duration {
