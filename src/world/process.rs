@@ -131,7 +131,7 @@ pub struct Software {
     pub faults: ChildFaults,
 }
 
-/// The faults of child processes that a run can have. What it cannot have costs nothing.
+/// The faults of child processes that a run can have. A run pays only for faults that it can have.
 #[derive(Default)]
 pub struct ChildFaults {
     conditions: Option<watch::Sender<Conditions>>,
@@ -311,7 +311,7 @@ impl Processes {
     }
 }
 
-/// What a process runs.
+/// The script or program that a launch names.
 enum Launched<'a> {
     Script(&'a Script),
     Program(&'a Programs, &'static Program),

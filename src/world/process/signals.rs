@@ -75,7 +75,7 @@ pub(super) struct Process {
     pub(super) body: Body,
 }
 
-/// What a process runs.
+/// The code of a process, ready to run.
 pub(super) enum Body {
     /// A script, with the process's ends of its pipes.
     Script(Script, ProcessEnds),

@@ -12,7 +12,7 @@ use crate::wire::{TurnInterruptParams, method};
 /// The steps of a cancel. The job is cancelled in any case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancelled {
-    /// What came of the interrupt through the broker.
+    /// The result of the interrupt through the broker.
     pub interrupted: Interrupted,
     /// How the worker ended.
     pub worker: Stopped,

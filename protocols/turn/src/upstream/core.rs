@@ -67,7 +67,7 @@ pub enum UpstreamEvent {
     /// A line came that is no message. It may have been any notification, or an answer. A line that is
     /// longer than the limit ends the connection instead.
     Unreadable {
-        /// What is wrong with it.
+        /// The reason why it is no message.
         why: String,
     },
     /// The connection is over. This is the last event, after everything that was received.
