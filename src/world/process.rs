@@ -102,6 +102,7 @@ pub use script::{Print, ProcessEnd, Script, Stdin};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
 use conditions::Followed;
+use relay::Relayed;
 use signals::{Body, Ended, SignalReceiver};
 use table::{Held, Registered, Table, locked};
 
@@ -241,7 +242,9 @@ impl Processes {
             }
         };
         let registered = self.register(program, command)?;
-        let (near, far) = ends::ends(command.stdio, |near, pipe| self.relayed(near, pipe));
+        let mut relays = Vec::new();
+        let (near, far) =
+            ends::ends(command.stdio, |near, pipe| self.relayed(near, pipe, &mut relays));
         let (body, code) = match launched {
             Launched::Script(script) => (Body::Script(script.clone(), far), ProgramCode::Outside),
             Launched::Program(programs, program) => {
@@ -257,6 +260,7 @@ impl Processes {
             signals,
             processes: self.clone(),
             ends: near,
+            relays,
             exit: Waited::Not(exit),
         }))
     }
@@ -290,11 +294,15 @@ impl Processes {
     }
 
     /// Puts a relay before the launcher's end of a pipe, if a fault of the plan needs one.
-    fn relayed(&self, near: DuplexStream, pipe: Pipe) -> DuplexStream {
+    /// Adds a relay of output to `relays`.
+    fn relayed(&self, near: DuplexStream, pipe: Pipe, relays: &mut Vec<Relayed>) -> DuplexStream {
         if !self.software.faults.relays {
             return near;
         }
-        let (near, relay) = relay::relayed(near, pipe, self.software.faults.follow());
+        let (near, relay, relayed) = relay::relayed(near, pipe, self.software.faults.follow());
+        if pipe != Pipe::Stdin {
+            relays.push(relayed);
+        }
         let _ = self.births.send(Box::pin(relay)); // without a machine, there is no process either
         near
     }
@@ -343,6 +351,8 @@ struct Attached {
     signals: Arc<SignalReceiver>,
     processes: Processes,
     ends: process::Streams,
+    /// The relays of its output.
+    relays: Vec<Relayed>,
     exit: Waited,
 }
 
@@ -382,6 +392,9 @@ impl Child for Attached {
             if let Waited::Not(exit) = &mut self.exit {
                 let exit = exit.await.map_err(|_| is_down())?;
                 self.exit = Waited::Ended(exit);
+            }
+            for relay in &self.relays {
+                relay.passed_on().await;
             }
             match self.exit {
                 Waited::Ended(exit) => Ok(exit),

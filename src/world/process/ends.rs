@@ -34,7 +34,7 @@ pub(super) struct ProcessEnds {
 /// if the pipe needs one.
 pub(super) fn ends(
     stdio: Stdio,
-    relay: impl Fn(DuplexStream, Pipe) -> DuplexStream,
+    mut relay: impl FnMut(DuplexStream, Pipe) -> DuplexStream,
 ) -> (Streams, ProcessEnds) {
     let [(stdin, stdin_far), (stdout, stdout_far), (stderr, stderr_far)] =
         std::array::from_fn(|_| duplex(PIPE));

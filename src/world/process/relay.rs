@@ -9,8 +9,9 @@ use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
 use super::PIPE;
@@ -20,25 +21,47 @@ use crate::schedule::Pipe;
 /// The bytes that a relay reads at once.
 const CHUNK: usize = 4096;
 
-/// Puts a relay before `near`, the launcher's end of a pipe. Returns the new end of the launcher, and
-/// the relay.
+/// Puts a relay before `near`, the launcher's end of a pipe. Returns the new end of the launcher, the
+/// relay, and the launcher's way to wait for it.
 pub(super) fn relayed(
     near: DuplexStream,
     pipe: Pipe,
     conditions: Followed,
-) -> (DuplexStream, impl Future<Output = ()> + Send + use<>) {
+) -> (DuplexStream, impl Future<Output = ()> + Send + use<>, Relayed) {
     let (launcher, far) = duplex(PIPE);
+    let (asks, asked) = mpsc::unbounded_channel();
     let relay = async move {
         match pipe {
-            Pipe::Stdin => run(far, near, pipe, conditions).await,
-            Pipe::Stdout | Pipe::Stderr => run(near, far, pipe, conditions).await,
+            Pipe::Stdin => run(far, near, pipe, conditions, asked).await,
+            Pipe::Stdout | Pipe::Stderr => run(near, far, pipe, conditions, asked).await,
         }
     };
-    (launcher, relay)
+    (launcher, relay, Relayed(asks))
+}
+
+/// A running relay.
+pub(super) struct Relayed(mpsc::UnboundedSender<oneshot::Sender<()>>);
+
+impl Relayed {
+    /// Waits until the relay has passed on all bytes that are due, or the receiving end is full.
+    ///
+    /// On a real machine, output without a delay can be read as soon as its process has exited.
+    pub(super) async fn passed_on(&self) {
+        let (done, passed) = oneshot::channel();
+        if self.0.send(done).is_ok() {
+            let _ = passed.await; // an error means that the relay has ended, with nothing left
+        }
+    }
 }
 
 /// Relays data from one end to the other, until either end is closed and everything was relayed.
-async fn run(from: DuplexStream, mut to: DuplexStream, pipe: Pipe, mut conditions: Followed) {
+async fn run(
+    from: DuplexStream,
+    mut to: DuplexStream,
+    pipe: Pipe,
+    mut conditions: Followed,
+    mut asked: mpsc::UnboundedReceiver<oneshot::Sender<()>>,
+) {
     let closed_before = closings(&mut conditions, pipe);
     let mut from = Some(from);
     let mut waiting: VecDeque<(Instant, Bytes)> = VecDeque::new();
@@ -48,6 +71,7 @@ async fn run(from: DuplexStream, mut to: DuplexStream, pipe: Pipe, mut condition
         let is_closed = now.closed.iter().filter(|closed| **closed == pipe).count() > closed_before;
         if is_closed && let Some(mut from) = from.take() {
             while let Some(bytes) = read_now(&mut from).await {
+                held += bytes.len();
                 waiting.push_back((Instant::now() + now.output_delay, bytes));
             }
         }
@@ -55,24 +79,37 @@ async fn run(from: DuplexStream, mut to: DuplexStream, pipe: Pipe, mut condition
             return;
         }
         let delay = if pipe == Pipe::Stdin { Default::default() } else { now.output_delay };
-        let due = waiting.front().map(|(due, _)| *due);
         tokio::select! {
             biased;
             () = conditions.changed() => {}
-            () = until(due) => {
-                let (_, bytes) = waiting.pop_front().unwrap_or((Instant::now(), Bytes::new()));
-                held -= bytes.len();
-                if to.write_all(&bytes).await.is_err() {
-                    return;
+            written = write(&mut to, waiting.front()) => match written {
+                Ok(count) => {
+                    held -= count;
+                    pass(&mut waiting, count);
                 }
-            }
+                Err(_) => return,
+            },
             read = read(from.as_mut(), held) => match read {
                 Ok(bytes) if !bytes.is_empty() => {
                     held += bytes.len();
                     waiting.push_back((Instant::now() + delay, bytes));
                 }
                 _ => from = None,
+            },
+            // The last branch runs only when no other can.
+            Some(done) = asked.recv() => {
+                let _ = done.send(()); // an error means that the launcher waits no longer
             }
+        }
+    }
+}
+
+/// Removes bytes from the front.
+fn pass(waiting: &mut VecDeque<(Instant, Bytes)>, count: usize) {
+    if let Some((_, bytes)) = waiting.front_mut() {
+        bytes.advance(count);
+        if bytes.is_empty() {
+            waiting.pop_front();
         }
     }
 }
@@ -81,11 +118,13 @@ fn closings(conditions: &mut Followed, pipe: Pipe) -> usize {
     conditions.now().closed.iter().filter(|closed| **closed == pipe).count()
 }
 
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => pending().await,
+/// Writes bytes once they are due.
+async fn write(to: &mut DuplexStream, first: Option<&(Instant, Bytes)>) -> io::Result<usize> {
+    let Some((due, bytes)) = first else { return pending().await };
+    if *due > Instant::now() {
+        sleep_until(*due).await;
     }
+    to.write(bytes).await
 }
 
 /// Reads once, if there is an end to read from and room for more.

@@ -34,10 +34,14 @@ struct Machine {
 impl Machine {
     /// Creates a machine with one script, `p1`.
     fn with(script: Script) -> Self {
+        Self::with_faults(script, ChildFaults::default())
+    }
+
+    fn with_faults(script: Script, faults: ChildFaults) -> Self {
         let notes = Arc::new(Notes(Mutex::default(), Some(Instant::now())));
         let record = Recorder::new("server".into(), notes.clone());
         let scripts = BTreeMap::from([("p1".to_owned(), script)]);
-        let software = Software { scripts, ..Software::default() };
+        let software = Software { scripts, faults, ..Software::default() };
         let (processes, host) = Processes::new(software, record);
         Self { processes, notes, host: tokio::spawn(host) }
     }
@@ -240,6 +244,35 @@ async fn a_grandchild_keeps_the_pipe_open_and_prints_the_last_line() {
     );
     sleep(ms(1)).await;
     assert_eq!(machine.processes.alive(), 0);
+}
+
+/// Reads the bytes that are there when the exit is known.
+async fn read_at_the_exit(output_delay: Duration) -> usize {
+    let script = Script {
+        stdout: Print { lines: 30, every: ms(0), bytes: Some(2000) },
+        ..Script::default()
+    };
+    let conditions = Conditions { output_delay, ..Conditions::default() };
+    let faults = ChildFaults { conditions: Some(watch::channel(conditions).0), relays: true };
+    let machine = Machine::with_faults(script, faults);
+    let mut child = machine.launch().await;
+    let mut stdout = child.stdout().unwrap();
+    child.wait().await.unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            count = stdout.read_buf(&mut bytes) => if count.unwrap() == 0 { break },
+            () = std::future::ready(()) => break,
+        }
+    }
+    bytes.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_overtakes_output_only_if_a_fault_delays_the_output() {
+    assert_eq!(read_at_the_exit(ms(0)).await, 60_000);
+    assert_eq!(read_at_the_exit(ms(1)).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
