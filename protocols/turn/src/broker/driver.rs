@@ -1,6 +1,5 @@
 //! The broker with sockets: it accepts clients, owns their tasks, and speaks with the app-server.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,10 +9,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::connection;
-use super::core::{BrokerCore, BrokerEffect, BrokerExit, Ticket};
+use super::core::{BrokerCore, BrokerCounts, BrokerEffect, BrokerExit};
 use super::shared::BrokerShared;
+use super::tickets::Tickets;
 use crate::limits::BrokerLimits;
-use crate::upstream::{RequestFailure, RequestNumber, Upstream, UpstreamEvent};
+use crate::upstream::{RequestFailure, Upstream, UpstreamEvent};
 use crate::wire::{InitializeParams, code};
 
 /// How long the broker waits after a failed accept. A shortage of files or memory usually lasts a
@@ -25,7 +25,8 @@ pub struct Broker {
     shared: Arc<BrokerShared>,
 }
 
-/// Ends a broker from outside, for example when a signal arrives. It does not keep the broker alive.
+/// Ends a broker from outside, for example when a signal arrives, and shows its resource counts. It does
+/// not keep the broker alive.
 #[derive(Clone)]
 pub struct BrokerHandle(Weak<BrokerShared>);
 
@@ -36,6 +37,11 @@ impl BrokerHandle {
         if let Some(shared) = self.0.upgrade() {
             shared.core().shutdown(Instant::now());
         }
+    }
+
+    /// Returns the current resource counts.
+    pub fn counts(&self) -> BrokerCounts {
+        self.0.upgrade().map(|shared| shared.core().counts()).unwrap_or_default()
     }
 }
 
@@ -60,7 +66,7 @@ impl Broker {
             shared: self.shared,
             upstream,
             clients: JoinSet::new(),
-            tickets: BTreeMap::new(),
+            tickets: Tickets::default(),
         };
         let exit = tasks.run(listener).await;
         let last_words = async { while tasks.clients.join_next().await.is_some() {} };
@@ -79,8 +85,7 @@ struct Tasks {
     shared: Arc<BrokerShared>,
     upstream: Upstream,
     clients: JoinSet<()>,
-    /// The requests that the app-server has not answered.
-    tickets: BTreeMap<RequestNumber, Ticket>,
+    tickets: Tickets,
 }
 
 impl Tasks {
@@ -140,7 +145,7 @@ impl Tasks {
         match effect {
             BrokerEffect::Request { ticket, method, params } => {
                 match self.upstream.request(&method, params) {
-                    Ok(number) => drop(self.tickets.insert(number, ticket)),
+                    Ok(number) => self.tickets.insert(number, ticket),
                     Err(error) => {
                         let error = refusal(error.to_string());
                         self.shared.core().on_answer(ticket, Err(error), false, Instant::now());
@@ -158,20 +163,20 @@ impl Tasks {
         match event {
             UpstreamEvent::Answered { number, outcome } => {
                 let timed_out = matches!(outcome, Err(RequestFailure::Deadline));
-                let ticket = self.tickets.remove(&number);
+                let ticket = self.tickets.take(number);
                 let outcome = outcome.map_err(|failure| match failure {
                     RequestFailure::Refused(error) => error,
                     failure => refusal(failure.to_string()),
                 });
                 if let Some(ticket) = ticket {
                     core.on_answer(ticket, outcome, timed_out, now);
-                    if core.awaits(ticket) {
-                        self.tickets.insert(number, ticket);
+                    if timed_out {
+                        self.tickets.keep(number, ticket, &core);
                     }
                 }
             }
             UpstreamEvent::Late { number, result } => {
-                if let Some(ticket) = self.tickets.remove(&number) {
+                if let Some(ticket) = self.tickets.take(number) {
                     core.on_late(ticket, result, now);
                 }
             }

@@ -1,7 +1,7 @@
 //! The broker: it owns one app-server and shares it among clients.
 //!
 //! - [`Broker`]: the broker with sockets. [`BrokerCore`]: the broker without sockets.
-//!   `connection`: one client, one task.
+//!   `connection`: one client, one task. `tickets`: the requests on the way to the app-server.
 //! - [`BrokerExit`]: how it ended.
 //! - [`BrokerSearch`]: a client finds the broker of a directory, or starts one. [`Publication`]: a
 //!   broker serves a directory.
@@ -22,7 +22,10 @@ mod lifecycle;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod tickets;
 
-pub use self::core::{BrokerCore, BrokerEffect, BrokerExit, ClientId, CutReason, Ticket};
+pub use self::core::{
+    BrokerCore, BrokerCounts, BrokerEffect, BrokerExit, ClientId, CutReason, Ticket,
+};
 pub use driver::{Broker, BrokerHandle};
 pub use lifecycle::{BrokerRecord, BrokerSearch, NoBroker, NotPublished, Publication};

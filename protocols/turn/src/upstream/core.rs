@@ -21,6 +21,13 @@ const MOST_LATE: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestNumber(u64);
 
+#[cfg(test)]
+impl RequestNumber {
+    pub(crate) fn of(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// A request cannot be sent, because the connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the connection to the app-server has ended")]

@@ -10,6 +10,9 @@ use tokio::time::Instant;
 
 use super::outside::CutReason;
 
+/// The bytes that a request takes without its texts, so that requests without content count, too.
+const REQUEST_BYTES: usize = 128;
+
 /// A request of a client.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -19,9 +22,14 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Returns the size of its content in bytes.
+    /// Returns the bytes that the request takes until it is answered.
     pub fn weight(&self) -> usize {
-        self.method.len() + self.params.as_ref().map_or(0, |params| params.get().len())
+        let id = match &self.id {
+            RequestId::Number(_) => 0,
+            RequestId::Text(text) => text.len(),
+        };
+        let params = self.params.as_ref().map_or(0, |params| params.get().len());
+        REQUEST_BYTES + id + self.method.len() + params
     }
 }
 
@@ -54,6 +62,10 @@ impl Client {
         self.outbox.push_back(text);
         self.wake.notify_one();
         self.outbox_bytes <= most
+    }
+
+    pub fn outbox_bytes(&self) -> usize {
+        self.outbox_bytes
     }
 
     pub fn pull(&mut self) -> Option<String> {

@@ -12,13 +12,16 @@ pub(super) enum Forwarded {
     Initialize,
     /// An interrupt by the broker.
     Interrupt { token: TurnToken, key: TurnKey },
+    /// The start of a turn whose deadline has passed. If the app-server answers it after all, the turn
+    /// must be interrupted.
+    LateStart { token: TurnToken },
     /// A request of a client.
     Client {
         /// The client. `None` if it has disconnected, or no longer waits.
         client: Option<ClientId>,
         id: RequestId,
         purpose: Purpose,
-        /// Its size in bytes.
+        /// The bytes that it takes.
         weight: usize,
     },
 }
@@ -26,7 +29,11 @@ pub(super) enum Forwarded {
 impl Forwarded {
     /// Whether the request starts this turn.
     pub fn starts(&self, token: TurnToken) -> bool {
-        matches!(self, Self::Client { purpose: Purpose::Start(other), .. } if *other == token)
+        match self {
+            Self::LateStart { token: other }
+            | Self::Client { purpose: Purpose::Start(other), .. } => *other == token,
+            _ => false,
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! - `requests`: admission of requests, and their answers. `turns`: turns from start to end, and
 //!   interrupts. `routing`: the client of each notification. `stages`: start and end of the broker.
 //! - `client`, `forwarded`, `turn`, `threads`, `stage`: the data types of these modules. `outside`: the
-//!   effects, and the exit.
+//!   effects, and the exit. `counts`: the resource counts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::limits::BrokerLimits;
 use crate::wire::code;
 
 mod client;
+mod counts;
 mod forwarded;
 mod outside;
 mod requests;
@@ -34,6 +35,7 @@ mod threads;
 mod turn;
 mod turns;
 
+pub use counts::BrokerCounts;
 pub use outside::{BrokerEffect, BrokerExit, ClientId, CutReason, Ticket};
 
 use client::Client;

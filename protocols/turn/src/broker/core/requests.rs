@@ -175,15 +175,20 @@ impl BrokerCore {
     /// Whether another request fits: in number for its client, and in bytes for all of them, since
     /// the app-server may read slowly.
     fn has_room(&self, client: ClientId, asked: &Asked) -> bool {
+        let bytes = self.request_bytes();
+        self.waiting(client) < self.limits.requests
+            && (bytes == 0 || bytes + asked.weight() <= self.limits.connection.line_bytes)
+    }
+
+    /// Returns the bytes that the requests without an answer take.
+    pub(super) fn request_bytes(&self) -> usize {
         let forwarded = self.forwarded.values().map(|forwarded| match forwarded {
             Forwarded::Client { weight, .. } => *weight,
             _ => 0,
         });
         let held = self.held.iter().map(|held| held.asked.weight());
         let early = self.clients.values().flat_map(|client| &client.early).map(Asked::weight);
-        let bytes: usize = forwarded.chain(held).chain(early).sum();
-        self.waiting(client) < self.limits.requests
-            && (bytes == 0 || bytes + asked.weight() <= self.limits.connection.line_bytes)
+        forwarded.chain(held).chain(early).sum()
     }
 
     fn refuse_flood(&mut self, client: ClientId, id: RequestId, now: Instant) {
@@ -206,6 +211,9 @@ impl BrokerCore {
             Some(Forwarded::Interrupt { token, key }) => {
                 self.on_interrupt_answer(token, &key, outcome.is_ok(), now);
             }
+            Some(Forwarded::LateStart { token }) => {
+                self.on_start_answer(token, outcome.as_deref().ok(), now);
+            }
             Some(Forwarded::Client { client, id, purpose, .. }) => {
                 if self.slot == client {
                     self.slot = None;
@@ -214,9 +222,7 @@ impl BrokerCore {
                 match purpose {
                     Purpose::Start(token) if timed_out => {
                         self.abandon(token, now);
-                        let (client, id) = (None, id.clone());
-                        let late = Forwarded::Client { client, id, purpose, weight: 0 };
-                        self.forwarded.insert(ticket, late);
+                        self.forwarded.insert(ticket, Forwarded::LateStart { token });
                     }
                     Purpose::Start(token) => self.on_start_answer(token, result, now),
                     Purpose::Thread => self.on_thread_answer(client, result, now),
@@ -239,6 +245,11 @@ impl BrokerCore {
     /// Whether a late answer to this request still matters.
     pub fn awaits(&self, ticket: Ticket) -> bool {
         self.forwarded.contains_key(&ticket)
+    }
+
+    /// Returns how many answers the broker awaits, late ones included.
+    pub fn unanswered(&self) -> usize {
+        self.forwarded.len()
     }
 
     /// Handles the answer to a request whose deadline has passed. If the request started a turn,

@@ -29,6 +29,10 @@ impl Threads {
         Self { owners: BTreeMap::new(), most, uses: 0 }
     }
 
+    pub fn len(&self) -> usize {
+        self.owners.len()
+    }
+
     pub fn owner(&self, thread: &str) -> Option<ThreadOwner> {
         self.owners.get(thread).map(|(owner, _)| *owner)
     }

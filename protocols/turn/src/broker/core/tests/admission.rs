@@ -180,6 +180,34 @@ fn too_many_bytes_in_flight_are_refused_even_if_their_clients_have_left() {
 }
 
 #[test]
+fn the_id_of_a_request_takes_bytes_too() {
+    let mut bench = Bench::new();
+    let request = |id: &str| {
+        let id = reknit_jsonrpc::RequestId::Text(id.into());
+        LineEvent::Message(Message::Request { id, method: "m".into(), params: None })
+    };
+    bench.line(A, request(&"x".repeat(6000)));
+    bench.line(A, request(&"y".repeat(6000)));
+    assert_eq!(bench.received.len(), 1);
+    bench.answer("m", json!({}));
+    let answers = bench.pull(A);
+    assert_eq!(answers[0]["error"]["code"], code::SERVER, "the second one is refused at once");
+}
+
+#[test]
+fn requests_without_content_take_bytes_even_if_their_clients_have_left() {
+    let mut bench = Bench::new();
+    for client in 10..1000 {
+        let client = ClientId(client);
+        bench.open(client);
+        bench.ask(client, "", Value::Null);
+        bench.close(client);
+    }
+    assert!(bench.received.len() < 100, "{}", bench.received.len());
+    assert!(bench.core.counts().request_bytes <= limits().connection.line_bytes);
+}
+
+#[test]
 fn a_line_that_is_no_message_is_refused_without_an_id_and_the_next_one_counts() {
     let mut bench = Bench::new();
     bench.line(A, LineEvent::Malformed(Malformed("oops".into())));
