@@ -1,0 +1,10 @@
+//! Command output over HTTP that survives its connection, without a gap.
+//!
+//! The protocol is that of OpenSandbox execd. The original loses events in several windows; this
+//! crate closes them, and stays compatible on the wire.
+//!
+//! - [`wire`]: the events, requests and answers, in both framings.
+#![deny(missing_docs)]
+#![warn(clippy::unwrap_used)]
+
+pub mod wire;

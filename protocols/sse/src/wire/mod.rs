@@ -1,0 +1,59 @@
+//! The wire of execd: events, requests, answers, refusals.
+//!
+//! - [`Record`], [`Event`]: what a stream consists of. [`Framing`]: how it is written.
+//!   [`Decoder`]: how it is read.
+//! - [`Cursor`]: the place from which a stream continues.
+//! - [`RunCommand`], [`CommandStatus`]: the body of a start, and the answer to a status request.
+//! - [`Refusal`]: every answer that is not a success, with its status code.
+//!
+//! Extensions of the original are optional fields and headers, so that each side also understands a
+//! peer that has none of them:
+//!
+//! | extension | place | purpose |
+//! |---|---|---|
+//! | `eol`, `bytes` | output events | the exact bytes of a line: its end, and bytes that are not UTF-8 |
+//! | `ending` | the terminal event | a signal or a time-out, which `evalue` cannot express |
+//! | `gap` | an `error` event without an `eid` | the range of events that are lost |
+//! | `epoch` | `init`, the headers of a stream, cursors | which run of a command the positions count |
+//! | `operation_id` | the body of a start | an id that the client chooses, so that it can repeat the start |
+//! | [`OWNER`](header::OWNER) | a header of a stream request | whose stream it is, so that its owner replaces it at once |
+
+mod cursor;
+mod decode;
+mod event;
+mod frame;
+mod owner;
+mod refusal;
+mod request;
+mod status;
+
+pub use cursor::{Cursor, CursorError, Epoch, MalformedCursor};
+pub use decode::{DecodeError, Decoded, Decoder};
+pub use event::{Ending, Event, Gap, OutputStream, Record, RecordError};
+pub use frame::Framing;
+pub use owner::{MalformedOwner, StreamOwner};
+pub use refusal::{Refusal, RefusalBody};
+pub use request::{CommandId, InvalidRequest, RunCommand};
+pub use status::CommandStatus;
+
+/// The names of headers.
+pub mod header {
+    /// The secret that a request must carry, if the server has one.
+    pub const ACCESS_TOKEN: &str = "x-execd-access-token";
+    /// The answer to a request for logs: the cursor of the next request.
+    pub const TAIL_CURSOR: &str = "execd-commands-tail-cursor";
+    /// The position that a standard client has received, as the `id:` of its last event.
+    pub const LAST_EVENT_ID: &str = "last-event-id";
+    /// An extension: the [epoch](super::Epoch) of the positions in this answer.
+    pub const EPOCH: &str = "x-reknit-epoch";
+    /// An extension: the position of the oldest event that the server has.
+    pub const OLDEST: &str = "x-reknit-oldest";
+    /// An extension: the position that the next new event will have.
+    pub const NEXT: &str = "x-reknit-next";
+    /// An extension: the number of streams of this command so far, including this one.
+    pub const GENERATION: &str = "x-reknit-generation";
+    /// An extension: the [owner](super::StreamOwner) of the stream that a request opens.
+    pub const OWNER: &str = "x-reknit-owner";
+    /// An extension in an answer with logs: the lost range before them, `FIRST-LAST`.
+    pub const GAP: &str = "x-reknit-gap";
+}
