@@ -9,6 +9,7 @@
 //!   one.
 //! - [`Presence`]: the same for a client that may have several connections at once.
 //! - [`Lease`]: how long a lost client is kept; both of the above have one.
+//! - [`Holder`]: the one connection of a stream that a newer connection may take over.
 //! - [`Retention`]: the newest items of a numbered sequence, within limits.
 //! - [`SeenIds`]: the ids of the requests that took effect, so that a repetition has no effect.
 //! - [`Counted`]: counts one of many connections or tasks, for resource counts.
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 mod attachment;
 mod counted;
+mod holder;
 mod lease;
 mod presence;
 mod recovery;
@@ -34,6 +36,7 @@ mod sequence;
 
 pub use attachment::{Attachment, Refused};
 pub use counted::Counted;
+pub use holder::{Held, Holder};
 pub use lease::Lease;
 pub use presence::{Left, Presence};
 pub use recovery::{BackOff, Recovery};

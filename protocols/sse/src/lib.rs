@@ -4,7 +4,11 @@
 //! crate closes them, and stays compatible on the wire.
 //!
 //! - [`wire`]: the events, requests and answers, in both framings.
+//! - [`limits`]: every size and deadline.
+//! - [`server`]: runs commands, and keeps their output.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
+pub mod limits;
+pub mod server;
 pub mod wire;
