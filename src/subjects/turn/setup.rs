@@ -223,6 +223,9 @@ pub enum End {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(example = AppServerSetup { outlives_input: true, ..AppServerSetup::default() })]
 pub struct AppServerSetup {
+    /// The host. If it is left out, the name of the entry is the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// How it answers `initialize`.
     pub initialize: Initialize,
     /// Whether it goes on after the end of its input.
@@ -244,17 +247,23 @@ pub enum Initialize {
 
 /// Returns the entry of the turn with this name, or the default.
 pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
-    entry(plan, TABLE, name)
+    let mut entries = entries(plan, TABLE);
+    entries.find(|(known, _)| *known == name).map(|(_, setup)| setup).unwrap_or_default()
 }
 
-/// Returns the entry of the app-servers of a host, or the default.
+/// Returns the first entry of the app-servers of a host, or the default.
 pub fn app_server(plan: &Plan, host: &str) -> AppServerSetup {
-    entry(plan, APP_SERVERS, host)
+    let is_of =
+        |(name, setup): &(&str, AppServerSetup)| setup.host.as_deref().unwrap_or(name) == host;
+    entries(plan, APP_SERVERS).find(is_of).map(|(_, setup)| setup).unwrap_or_default()
 }
 
-fn entry<T: Default + DeserializeOwned>(plan: &Plan, table: &str, name: &str) -> T {
-    let entry = plan.entries(table).find(|(known, _)| *known == name);
-    entry.and_then(|(_, entry)| serde_json::from_value(entry.clone()).ok()).unwrap_or_default()
+fn entries<'p, T: Default + DeserializeOwned>(
+    plan: &'p Plan,
+    table: &str,
+) -> impl Iterator<Item = (&'p str, T)> {
+    let entries = plan.entries(table);
+    entries.map(|(name, entry)| (name, T::deserialize(entry).unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -279,8 +288,11 @@ mod tests {
     #[test]
     fn an_entry_describes_the_app_servers_of_a_host() {
         let mut plan = Plan::new("turn");
-        plan.setup.insert(APP_SERVERS.into(), json!({ "broker": { "outlives-input": true } }));
+        let a1 = json!({ "host": "client2", "ignores-terminate": true });
+        let entries = json!({ "a1": a1, "broker": { "outlives-input": true } });
+        plan.setup.insert(APP_SERVERS.into(), entries);
         assert!(app_server(&plan, "broker").outlives_input);
+        assert!(app_server(&plan, "client2").ignores_terminate);
         assert_eq!(app_server(&plan, "client"), AppServerSetup::default());
     }
 }

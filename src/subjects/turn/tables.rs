@@ -94,6 +94,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("AnswersWithoutTheAppServer", "answers-without-the-app-server", &["fallback_is_taken"], "the broker answers `initialize` before its app-server has", "issue 665; facts, 8"),
     defect("FastTurnStaysLive", "fast-turn-stays-live", &["busy_is_true"], "a turn that ends in the same chunk as its start keeps the broker busy", "facts, 23"),
     defect("StartOfAGoneClientStaysLive", "start-of-a-gone-client-stays-live", &["abandoned_is_interrupted", "busy_is_true"], "a turn that starts after its client has gone keeps the broker busy", "the review of pull request 563; facts, 20 and 24"),
+    defect("TimeoutEndsAReportedTurn", "timeout-ends-a-reported-turn", &["success_is_true"], "the broker interrupts a turn whose start was not answered in time, although the app-server reported the turn", "a hunt of reknit"),
     defect("AbandonedTurnRunsOn", "abandoned-turn-runs-on", &["abandoned_is_interrupted"], "the turn of a client that has gone is not interrupted", "facts, 25"),
     defect("OwnerPerSocket", "owner-per-socket", &["ending_is_prompt"], "notifications go to the client that works now, not to the owner of their turn", "the plugin 1.0.5; facts, 25"),
     defect("InterruptIsBusy", "interrupt-is-busy", &["busy_is_true"], "an interrupt is refused as busy while another request is in flight", "facts, 35"),

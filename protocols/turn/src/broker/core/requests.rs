@@ -112,7 +112,8 @@ impl BrokerCore {
     /// Forwards a request that starts a turn.
     fn start(&mut self, client: ClientId, asked: Asked, thread: String, now: Instant) {
         self.threads.set(&thread, ThreadOwner::Client(client));
-        let token = self.add_turn(client, thread, now);
+        let is_review = asked.method == method::REVIEW_START;
+        let token = self.add_turn(client, thread, is_review, now);
         milestone!("turn.broker.start", conn = client.0);
         self.forward(client, asked, Purpose::Start(token));
     }
@@ -219,19 +220,23 @@ impl BrokerCore {
                     self.slot = None;
                 }
                 let result = outcome.as_deref().ok();
+                let mut reported = None;
                 match purpose {
                     Purpose::Start(token) if timed_out => {
-                        self.abandon(token, now);
-                        self.forwarded.insert(ticket, Forwarded::LateStart { token });
+                        reported = self.on_start_timeout(token, now);
+                        if reported.is_none() {
+                            self.forwarded.insert(ticket, Forwarded::LateStart { token });
+                        }
                     }
                     Purpose::Start(token) => self.on_start_answer(token, result, now),
                     Purpose::Thread => self.on_thread_answer(client, result, now),
                     Purpose::Interrupt | Purpose::Other => {}
                 }
                 if let Some(client) = client {
-                    let text = match outcome {
-                        Ok(result) => response_text(&id, &result),
-                        Err(error) => Message::Error { id, error }.to_text(),
+                    let text = match (reported, outcome) {
+                        (Some(answer), _) => response_text(&id, &answer),
+                        (None, Ok(result)) => response_text(&id, &result),
+                        (None, Err(error)) => Message::Error { id, error }.to_text(),
                     };
                     self.tell(client, text, now);
                 }

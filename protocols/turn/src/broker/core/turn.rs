@@ -22,8 +22,12 @@ pub(super) struct OwnedTurn {
     pub client: Option<ClientId>,
     /// The thread on which it runs. A detached review moves it to another one.
     pub thread: String,
+    /// Whether it is a review.
+    pub is_review: bool,
     /// Its id, once the app-server has named it.
     pub id: Option<String>,
+    /// The first turn that the app-server reported on its thread before it answered the start request.
+    pub reported: Option<String>,
     /// Whether the start request is over.
     pub answered: bool,
     /// Whether the turn is over. Turns of its subagents may still run.
@@ -56,11 +60,13 @@ impl Interrupts {
 }
 
 impl OwnedTurn {
-    pub fn new(client: ClientId, thread: String, until: Instant) -> Self {
+    pub fn new(client: ClientId, thread: String, is_review: bool, until: Instant) -> Self {
         Self {
             client: Some(client),
             thread,
+            is_review,
             id: None,
+            reported: None,
             answered: false,
             over: false,
             ends: false,

@@ -10,15 +10,22 @@ use super::outside::ClientId;
 use super::threads::ThreadOwner;
 use super::turn::{Interrupts, OwnedTurn, TurnKey, TurnToken};
 use super::{BrokerCore, Client};
-use crate::wire::{LONGEST_ID, StartAnswer, TurnInterruptParams, TurnStatus, method};
+use crate::wire::{LONGEST_ID, StartAnswer, Turn, TurnInterruptParams, TurnStatus, method};
 
 /// How many finished turns the broker remembers, to recognize their late notifications.
 const MOST_FINISHED: usize = 64;
 
 impl BrokerCore {
-    pub(super) fn add_turn(&mut self, client: ClientId, thread: String, now: Instant) -> TurnToken {
+    pub(super) fn add_turn(
+        &mut self,
+        client: ClientId,
+        thread: String,
+        is_review: bool,
+        now: Instant,
+    ) -> TurnToken {
         let token = TurnToken(self.number());
-        self.turns.insert(token, OwnedTurn::new(client, thread, now + self.limits.turn));
+        let turn = OwnedTurn::new(client, thread, is_review, now + self.limits.turn);
+        self.turns.insert(token, turn);
         token
     }
 
@@ -54,6 +61,27 @@ impl BrokerCore {
         }
     }
 
+    /// Handles that the app-server did not answer a start request in time. If it reported the turn, and
+    /// a client waits, returns an answer with that turn. Otherwise, nothing is left to follow: abandons
+    /// the turn.
+    pub(super) fn on_start_timeout(
+        &mut self,
+        token: TurnToken,
+        now: Instant,
+    ) -> Option<StartAnswer> {
+        let reported = |turn: &OwnedTurn| turn.reported.clone().filter(|_| turn.client.is_some());
+        let adopts = !defect!(TimeoutEndsAReportedTurn);
+        let turn = self.turns.get_mut(&token).filter(|_| adopts);
+        let Some((turn, id)) = turn.and_then(|turn| reported(turn).map(|id| (turn, id))) else {
+            self.abandon(token, now);
+            return None;
+        };
+        turn.start(Some(id.clone()), false);
+        let review_thread_id = turn.is_review.then(|| turn.thread.clone());
+        let turn = Turn { id, status: TurnStatus::InProgress, ..Turn::default() };
+        Some(StartAnswer { turn, review_thread_id })
+    }
+
     /// Handles that a turn of an owner runs. The app-server refuses an interrupt before that, so a
     /// refused interrupt is repeated now, also if the broker has given the turn up.
     pub(super) fn on_turn_started(&mut self, token: TurnToken, key: TurnKey, now: Instant) {
@@ -63,6 +91,9 @@ impl BrokerCore {
         if key.1.is_empty() || (turn.over && is_inner) || turn.running.len() >= self.limits.threads
         {
             return;
+        }
+        if !turn.answered && turn.thread == key.0 {
+            turn.reported.get_or_insert_with(|| key.1.clone());
         }
         let interrupts = turn.running.entry(key).or_default();
         if interrupts.refused {

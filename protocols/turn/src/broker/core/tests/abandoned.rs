@@ -169,6 +169,34 @@ fn a_start_that_is_answered_after_its_deadline_is_interrupted() {
 }
 
 #[test]
+fn a_start_without_an_answer_is_answered_with_the_turn_that_was_reported() {
+    let mut bench = Bench::new();
+    let id = bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
+    bench.turn_started("t", "u");
+    bench.turn_started("t", "inner");
+    let ticket = bench.refuse("review/start", true);
+    let answer = bench.reply(A, id)["result"].take();
+    assert_eq!((&answer["turn"]["id"], &answer["reviewThreadId"]), (&json!("u"), &json!("t")));
+    assert_eq!(bench.interrupted(), [""; 0], "its client follows it");
+    assert!(!bench.admits(B), "the turn runs");
+    bench.item("t", "u", "news");
+    assert_eq!(bench.seen(A).last().unwrap(), "news");
+    bench.turn_completed("t", "u");
+    assert!(bench.admits(B));
+    assert!(!bench.core.awaits(ticket), "the late answer says nothing new");
+}
+
+#[test]
+fn a_start_without_an_answer_whose_client_has_left_is_interrupted() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.close(A);
+    bench.turn_started("t", "u");
+    bench.refuse("turn/start", true);
+    assert_eq!(bench.interrupted(), ["u"]);
+}
+
+#[test]
 fn an_unloaded_thread_has_no_turn() {
     let mut bench = Bench::new();
     bench.start_turn(A, "t", "u");

@@ -27,6 +27,17 @@ fn start_of_a_gone_client_stays_live() {
 }
 
 #[test]
+fn timeout_ends_a_reported_turn() {
+    with_defect("TimeoutEndsAReportedTurn", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+        bench.turn_started("t", "u");
+        bench.refuse("turn/start", true);
+        assert_eq!(bench.interrupted(), ["u"], "although its client follows it");
+    });
+}
+
+#[test]
 fn abandoned_turn_runs_on() {
     with_defect("AbandonedTurnRunsOn", || {
         let mut bench = Bench::new();
