@@ -65,6 +65,11 @@ impl<T> Holder<T> {
         self.held.as_ref()
     }
 
+    /// Returns the state of the holder, mutably.
+    pub fn held_mut(&mut self) -> Option<&mut T> {
+        self.held.as_mut()
+    }
+
     /// Returns the generation of the newest holder; 0 before the first.
     pub fn generation(&self) -> u64 {
         self.generation

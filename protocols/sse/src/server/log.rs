@@ -119,6 +119,30 @@ impl CommandLog {
         self.retained.push(self.last, weight + OVERHEAD, record)
     }
 
+    /// Only for a defect: takes a position for output that is appended later.
+    pub(super) fn reserve(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Only for a defect: appends output at a position that was taken before, unless a later one was
+    /// appended meanwhile.
+    pub(super) fn output_at(
+        &mut self,
+        position: u64,
+        timestamp: u64,
+        stream: OutputStream,
+        bytes: Bytes,
+    ) {
+        let is_next = self.retained.newest().is_none_or(|newest| newest < position);
+        if is_next && self.ended.is_none() {
+            let weight = bytes.len() + OVERHEAD;
+            let event = Event::Output(stream, bytes);
+            let record = Record { position: Some(position), timestamp, event };
+            self.retained.push(position, weight, record);
+        }
+    }
+
     /// Checks that a reader can continue from `cursor`.
     ///
     /// # Errors
@@ -135,8 +159,11 @@ impl CommandLog {
         if after + 1 < self.oldest() {
             return Following::Gap(Gap { first: after + 1, last: self.oldest() - 1 });
         }
-        let next = self.retained.since(after + 1).next();
-        Following::Event(next.expect("the entries from the oldest to the last are there").1)
+        // Without a defect, every position from the oldest to the last is there.
+        self.retained
+            .since(after + 1)
+            .next()
+            .map_or(Following::Nothing, |(_, next)| Following::Event(next))
     }
 }
 

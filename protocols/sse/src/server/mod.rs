@@ -1,9 +1,134 @@
 //! The server: it runs commands, keeps their output, and streams it.
 //!
-//! - `lines`: bytes of a pipe to lines. `log`: the numbered events of one command. Neither uses a
-//!   clock, a socket or a task.
+//! - `lines`: bytes of a pipe to lines. `log`: the numbered events of one command. `command`: the log
+//!   and its stream. `registry`: all commands. These modules use no clock, socket or task.
+//! - `shared`: what all connections share. `process`: the task of one process. `link`: the life of one connection. `stream`: the body that
+//!   sends a log.
+//! - `connection`: one connection, one task. `requests`: what the requests do. `route`: what a request
+//!   asks for. `answer`: answers.
+//!
+//! A stream pulls its events from the log by position. So a client that reads slowly delays neither
+//! the command nor other clients. No lock is held across an await. Every task has an owner: the server
+//! owns the connections and the processes. Dropping [`Server::serve`] ends all of them and kills every
+//! process.
+//!
+//! # Windows that are closed
+//! An original execd loses events in these cases; each can be switched on as a seeded bug.
+//!
+//! | window | seeded bug | what goes wrong with it |
+//! |---|---|---|
+//! | A | `IdBeforeLock` | two pipes take positions before they append: the older one is dropped |
+//! | B | `SnapshotThenAttach` | events between the replay and the attachment are lost |
+//! | B′ | `AttachThenFlush` | events between the attachment and the flush come early, and twice |
+//! | C | `EndedMeansReplayed` | the command ends during the replay: the stream ends without the rest |
+//! | C | `FinishedBeforeEnding` | the command counts as finished before its ending is in the log |
+//! | D | `LogGoneAfterASecond` | the log is dropped one second after the ending |
+//! | E | `OverflowIsSilent` | lost events are not reported |
+//! | G | `StartRunsTwice` | a repeated start runs the command again |
+//! | G | `CommandDiesWithConnection` | the end of a connection before the first event ends the command |
+//! | H | `StuckStreamStays` | a stream without progress is never replaced |
+//! | H | `NoWriteDeadline` | a connection may be blocked for ever |
+//! | H | `SlowReaderHoldsCommand` | a slow reader delays its command |
+//! | H | `NoHeartbeatAfterResume` | a resumed stream sends no sign of life |
+//! | I | `LoserEndsCleanly` | a stream that is replaced ends like a complete one |
+//! | I | `NewestAlwaysWins` | two clients take the stream from each other for ever |
+//! | I | `StaleCloseDetaches` | the late end of an old connection ends the new stream |
+//! | J | `ForgottenLogLeaks` | a forgotten log stays in memory |
+//! | K | `GarbageCursorIsZero` | a malformed cursor repeats everything |
+//! | K | `FutureCursorAccepted` | a cursor in the future skips events |
+//! | K | `EpochIgnored` | a cursor of another run is accepted |
+//! | – | `BlankLinesDropped` | empty lines are not sent |
+//! | – | `EndingBeforeOutput` | the ending is appended before the last output |
+//! | – | `CommandsUnbounded` | any number of commands may run |
+//!
+//! Window F (output before the stream is registered) has no counterpart here: the command is in the
+//! registry before its process is launched.
 
-#[allow(dead_code)] // the tasks that use it follow
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_seams::Env;
+use reknit_seams::milestone;
+use reknit_seams::net::Listener;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::limits::ServerLimits;
+
+mod answer;
+mod command;
+mod connection;
 mod lines;
-#[allow(dead_code)] // the tasks that use it follow
+mod link;
 mod log;
+mod process;
+mod registry;
+mod requests;
+mod resources;
+mod route;
+mod shared;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use link::Link;
+pub use resources::{Counts, ServerResources};
+pub use shared::ServerConfig;
+use shared::Shared;
+
+/// How long the server pauses after it failed to accept a connection. The missing resource is usually
+/// still missing a moment later.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A server: its commands and their streams.
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// Creates a server that launches its processes through `env`.
+    pub fn new(env: &Env, config: ServerConfig, limits: ServerLimits) -> Self {
+        Self { shared: Arc::new(Shared::new(env, config, limits)) }
+    }
+
+    /// Returns a handle to the server's resource counts. The handle does not keep the server alive.
+    pub fn resources(&self) -> ServerResources {
+        ServerResources::of(&self.shared)
+    }
+
+    /// Serves all connections until the future is dropped.
+    pub async fn serve(self, mut listener: Listener) {
+        let shared = &self.shared;
+        let mut connections = JoinSet::new();
+        loop {
+            let due = shared.registry().sweep(Instant::now());
+            tokio::select! {
+                biased;
+                accepted = listener.accept() => match accepted {
+                    Ok(stream) => {
+                        let link = Arc::new(Link::new(stream.id(), Instant::now()));
+                        if shared.enter(link.clone()) {
+                            connections.spawn(connection::serve(shared.clone(), stream, link));
+                        } else {
+                            milestone!("sse.server.refused-full", conn = stream.id().0);
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "accept");
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(_) = connections.join_next() => {}
+                () = shared.changed.notified() => {}
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+}
+
+/// Kills every process immediately.
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.shut_down();
+    }
+}

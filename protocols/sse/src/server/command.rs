@@ -1,0 +1,308 @@
+//! One command: its log, and the stream that sends it. No clock, no socket, no task.
+//!
+//! All functions run under the lock of the command, so each is one atomic step: to append an event
+//! and make it visible to the stream; to check a cursor and take the stream over; to read the next
+//! events, unless the stream has been taken over.
+//!
+//! # Who has the stream
+//! A command has one stream at a time, as in execd. A new stream replaces the old one
+//! - if the old one has ended;
+//! - at once, if the request is a later one of the [same client](StreamOwner);
+//! - if the connection of the old one has taken no bytes for
+//!   [`takeover_after`](crate::limits::ServerLimits::takeover_after).
+//!
+//! Otherwise the request is refused, with the time after which it may succeed. Each stream has a
+//! generation. What an older generation does later, also its end, has no effect.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reknit_resume::Holder;
+use reknit_seams::defect;
+use tokio::time::Instant;
+
+use super::link::Link;
+use super::log::{CommandLog, Following};
+use crate::wire::{
+    CommandId, CommandStatus, Cursor, CursorError, Ending, Event, Gap, OutputStream, Record,
+    Refusal, StreamOwner,
+};
+
+/// A command of the server.
+pub(super) struct Command {
+    pub(super) log: CommandLog,
+    holder: Holder<StreamState>,
+    /// The shell session to which the command belongs.
+    session: Option<String>,
+    /// When it was started, in milliseconds since 1970.
+    started: u64,
+    started_at: Instant,
+    interrupted: bool,
+    /// Only a defect sets it: whether the command counts as finished before its ending is in the log.
+    finished_early: bool,
+}
+
+/// The state of the stream that sends the log.
+#[derive(Debug)]
+struct StreamState {
+    owner: Option<StreamOwner>,
+    link: Arc<Link>,
+    /// The position up to which the stream has taken the log.
+    taken: u64,
+}
+
+/// The result of a successful [`Command::attach`].
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub(super) generation: u64,
+    /// The connection of the stream that was replaced.
+    pub(super) replaced: Option<Arc<Link>>,
+    /// The oldest position that is available, and the next one.
+    pub(super) oldest: u64,
+    pub(super) next: u64,
+}
+
+/// The result of [`Command::pull`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pull {
+    /// Another stream has taken over.
+    Fenced,
+    /// Events to send, at least one. The stream continues after `after`.
+    Events { records: Vec<Record>, after: u64 },
+    /// Nothing yet.
+    Nothing,
+    /// The ending was read before.
+    End,
+}
+
+/// Output for an answer with logs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Logs {
+    pub(super) gap: Option<Gap>,
+    pub(super) output: Vec<u8>,
+    /// The cursor of the next request.
+    pub(super) next: u64,
+}
+
+impl Command {
+    pub(super) fn new(
+        log: CommandLog,
+        session: Option<String>,
+        started: u64,
+        now: Instant,
+    ) -> Self {
+        Self {
+            log,
+            holder: Holder::default(),
+            session,
+            started,
+            started_at: now,
+            interrupted: false,
+            finished_early: false,
+        }
+    }
+
+    /// Attaches a stream that continues from `cursor`.
+    ///
+    /// # Errors
+    /// If the command cannot be resumed, the cursor is not one of this run, or another stream is
+    /// active. Nothing has changed then.
+    pub(super) fn attach(
+        &mut self,
+        id: &CommandId,
+        cursor: Cursor,
+        owner: Option<StreamOwner>,
+        link: Arc<Link>,
+        now: Instant,
+        takeover_after: Duration,
+    ) -> Result<Attached, Refusal> {
+        if self.session.is_some() && self.holder.generation() > 0 {
+            return Err(Refusal::NotResumable(id.clone()));
+        }
+        self.check(cursor)?;
+        let state = StreamState { owner: owner.clone(), link, taken: cursor.after };
+        let held = self.holder.attach(state, |held| {
+            let idle = now.saturating_duration_since(held.link.progress());
+            match (&owner, &held.owner) {
+                (Some(new), Some(old)) if new.supersedes(old) => return Ok(()),
+                (Some(new), Some(old)) if new == old || old.supersedes(new) => {
+                    return Err(Refusal::Superseded(id.clone()));
+                }
+                _ => {}
+            }
+            if defect!(NewestAlwaysWins) || (idle >= takeover_after && !defect!(StuckStreamStays)) {
+                return Ok(());
+            }
+            let retry = takeover_after.saturating_sub(idle);
+            Err(Refusal::Active { id: id.clone(), retry })
+        })?;
+        Ok(Attached {
+            generation: held.generation,
+            replaced: held.replaced.map(|old| old.link),
+            oldest: self.log.oldest(),
+            next: self.log.last() + 1,
+        })
+    }
+
+    fn check(&self, cursor: Cursor) -> Result<(), CursorError> {
+        match self.log.check(cursor) {
+            Err(CursorError::Future { .. }) if defect!(FutureCursorAccepted) => Ok(()),
+            Err(CursorError::Foreign { .. }) if defect!(EpochIgnored) => {
+                self.log.check(Cursor { epoch: None, ..cursor })
+            }
+            checked => checked,
+        }
+    }
+
+    /// Handles the end of the connection of a stream. Returns whether it had the stream.
+    pub(super) fn detach(&mut self, generation: u64) -> bool {
+        let own = self.holder.release(generation).is_some();
+        if !own && defect!(StaleCloseDetaches) {
+            self.holder.release(self.holder.generation());
+        }
+        own
+    }
+
+    /// Returns the next events for a stream, about `most` bytes of output. A gap gets the time
+    /// `timestamp`.
+    pub(super) fn pull(
+        &mut self,
+        generation: u64,
+        after: u64,
+        most: usize,
+        timestamp: u64,
+    ) -> Pull {
+        if !self.holder.is_held_by(generation) {
+            return Pull::Fenced;
+        }
+        let pulled = self.read(after, most, timestamp);
+        if let Pull::Events { after, .. } = pulled {
+            self.holder.held_mut().expect("checked above").taken = after;
+        }
+        pulled
+    }
+
+    fn read(&self, mut after: u64, most: usize, timestamp: u64) -> Pull {
+        let (mut records, mut bytes) = (Vec::new(), 0);
+        loop {
+            match self.log.read(after) {
+                Following::Gap(gap) => {
+                    if !defect!(OverflowIsSilent) {
+                        records.push(Record::unlogged(timestamp, Event::Gap(gap)));
+                    }
+                    after = gap.last;
+                }
+                Following::Event(record) => {
+                    bytes += size(record);
+                    if !records.is_empty() && bytes > most {
+                        break;
+                    }
+                    records.push(record.clone());
+                    after = record.position.unwrap_or(after + 1);
+                }
+                Following::Nothing if self.finished_early && records.is_empty() => {
+                    return Pull::End;
+                }
+                Following::Nothing | Following::End if !records.is_empty() => break,
+                Following::Nothing => return Pull::Nothing,
+                Following::End => return Pull::End,
+            }
+        }
+        Pull::Events { records, after }
+    }
+
+    /// Returns output for an answer with logs, about `most` bytes of it.
+    ///
+    /// # Errors
+    /// If the cursor is not one of this run.
+    pub(super) fn logs(&self, cursor: Cursor, most: usize) -> Result<Logs, CursorError> {
+        self.check(cursor)?;
+        let mut logs = Logs { gap: None, output: Vec::new(), next: cursor.after };
+        loop {
+            match self.log.read(logs.next) {
+                Following::Gap(gap) => {
+                    logs.gap = Some(gap);
+                    logs.next = gap.last;
+                }
+                Following::Event(Record { event: Event::Output(_, bytes), .. }) => {
+                    if !logs.output.is_empty() && logs.output.len() + bytes.len() > most {
+                        return Ok(logs);
+                    }
+                    logs.output.extend_from_slice(bytes);
+                    logs.next += 1;
+                }
+                Following::Event(_) => logs.next += 1,
+                Following::Nothing | Following::End => return Ok(logs),
+            }
+        }
+    }
+
+    /// Appends output. Returns the position of the newest event that had to go for it.
+    pub(super) fn output(
+        &mut self,
+        timestamp: u64,
+        stream: OutputStream,
+        line: Bytes,
+    ) -> Option<u64> {
+        self.log.output(timestamp, stream, line)
+    }
+
+    /// Appends the ending.
+    pub(super) fn end(&mut self, timestamp: u64, ending: Ending, now: Instant) {
+        let took = now.saturating_duration_since(self.started_at).as_millis() as u64;
+        self.log.end(timestamp, ending, took, now);
+    }
+
+    /// Only for a defect: the command counts as finished, and its ending follows later.
+    pub(super) fn finish_early(&mut self) {
+        self.finished_early = true;
+    }
+
+    /// Whether it counts as running.
+    pub(super) fn runs(&self) -> bool {
+        self.log.ended().is_none() && !self.finished_early
+    }
+
+    /// Asks the command to end. Returns `false` if it has ended.
+    pub(super) fn interrupt(&mut self) -> bool {
+        self.interrupted |= self.runs();
+        self.runs()
+    }
+
+    /// Whether the command shall end.
+    pub(super) fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// Returns whether a stream has taken the whole log; also without a stream. Only a defect asks.
+    pub(super) fn stream_is_idle(&self) -> bool {
+        self.holder.held().is_none_or(|held| held.taken >= self.log.last())
+    }
+
+    /// Whether a stream is attached.
+    pub(super) fn has_stream(&self) -> bool {
+        self.holder.held().is_some()
+    }
+
+    /// Returns the state of the command with this id and content.
+    pub(super) fn status(&self, id: &CommandId, content: String) -> CommandStatus {
+        let status = CommandStatus::running(id.as_str(), content, self.started, self.log.last());
+        match self.log.ended() {
+            Some(ended) => status.ended(&ended.ending, ended.timestamp),
+            None => status,
+        }
+    }
+}
+
+/// Returns the weight of an event in a batch.
+fn size(record: &Record) -> usize {
+    match &record.event {
+        Event::Output(_, bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+#[path = "tests/command.rs"]
+mod tests;

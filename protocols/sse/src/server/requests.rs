@@ -1,0 +1,325 @@
+//! What the requests of a connection do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, Request, Response, Uri};
+use reknit_seams::process::{self, Stdio};
+use reknit_seams::{defect, milestone, point};
+use tokio::time::{Instant, timeout};
+
+use super::answer::{self, Body};
+use super::command::{Attached, Command};
+use super::link::{Closed, Link};
+use super::log::CommandLog;
+use super::process::ProcessTask;
+use super::registry::{Running, Started};
+use super::route::{self, Route};
+use super::shared::{Shared, milliseconds};
+use super::stream::{EventStream, Handoff, head};
+use crate::wire::{CommandId, Cursor, Epoch, Event, Framing, Record, Refusal, RunCommand, header};
+
+/// The streams that a connection has opened: at most one, unless a defect is on.
+pub(super) type Attachments = Arc<Mutex<Vec<(Arc<Running>, u64)>>>;
+
+/// The requests of one connection.
+#[derive(Clone)]
+pub(super) struct Requests {
+    pub(super) shared: Arc<Shared>,
+    pub(super) link: Arc<Link>,
+    pub(super) attachments: Attachments,
+}
+
+impl Requests {
+    /// Returns the answer to a request.
+    pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let answered = match self.authorize(request.headers()) {
+            Ok(()) => {
+                self.link.serve(true);
+                self.perform(request).await
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let is_stream = answered.as_ref().is_ok_and(|(_, is_stream)| *is_stream);
+        if !is_stream {
+            self.link.serve(false);
+        }
+        match answered {
+            Ok((response, _)) => response,
+            Err(refusal) => {
+                self.report(&refusal);
+                answer::refused(&refusal)
+            }
+        }
+    }
+
+    fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        match &self.shared.config.access_token {
+            Some(token) if !route::is_authorized(headers, token) => Err(Refusal::Unauthorized),
+            _ => Ok(()),
+        }
+    }
+
+    /// Performs an authorized request. Returns the answer, and whether it is a stream.
+    async fn perform(&self, request: Request<Incoming>) -> Result<(Response<Body>, bool), Refusal> {
+        let (parts, body) = request.into_parts();
+        let (uri, headers) = (&parts.uri, &parts.headers);
+        Ok(match Route::of(&parts.method, uri)? {
+            Route::Ping => (answer::empty(), false),
+            Route::Start => (self.start(uri, headers, body).await?, true),
+            Route::Resume(id) => (self.resume(&id, uri, headers)?, true),
+            Route::Status(id) => {
+                let status = self.shared.registry().status(&id)?;
+                let json = serde_json::to_string(&status).expect("a status is plain data");
+                (answer::json(json), false)
+            }
+            Route::Logs(id) => (self.logs(&id, uri)?, false),
+            Route::Interrupt(id) => {
+                let running = self.shared.registry().find(&id)?;
+                if !running.change(Command::interrupt) {
+                    return Err(Refusal::NotRunning(id));
+                }
+                milestone!("sse.command.interrupted", command = id.as_str());
+                (answer::empty(), false)
+            }
+            Route::CreateSession | Route::RunInSession(_) | Route::DeleteSession(_) => {
+                return Err(Refusal::NotSupported("this server has no shell sessions"));
+            }
+        })
+    }
+
+    /// Reads a body.
+    async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
+        let limits = &self.shared.limits;
+        let collected = Limited::new(body, limits.body_bytes).collect();
+        match timeout(limits.body_deadline, collected).await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Refusal::BodyTooLarge(limits.body_bytes))
+            }
+            Ok(Err(_)) => Err(Refusal::NotSupported("the body is not complete")),
+            Err(_) => Err(Refusal::BodyTooSlow(limits.body_deadline)),
+        }
+    }
+
+    async fn start(
+        &self,
+        uri: &Uri,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Response<Body>, Refusal> {
+        let cursor = route::stream_cursor(uri, headers)?;
+        route::owner(headers)?;
+        let request = RunCommand::from_json(&self.body(body).await?)?;
+        if request.uid.is_some() || request.gid.is_some() {
+            return Err(Refusal::NotSupported("this server runs commands as its own user only"));
+        }
+        let id = request.id()?.unwrap_or_else(|| CommandId::random(self.random()));
+        let started =
+            self.shared
+                .registry()
+                .start(id.clone(), request, cursor != Cursor::START, || self.new_command(None))?;
+        let running = match started {
+            Started::New(running) => {
+                milestone!("sse.command.started", command = id.as_str(), conn = self.link.conn().0);
+                self.launch(&running);
+                running
+            }
+            Started::Known(running) => running,
+        };
+        point!("sse.server.started", conn = self.link.conn().0).await;
+        if running.request.background {
+            return Ok(self.detached(&running, headers));
+        }
+        self.open(&running, cursor, true, headers)
+    }
+
+    fn resume(
+        &self,
+        id: &CommandId,
+        uri: &Uri,
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>, Refusal> {
+        let cursor = route::stream_cursor(uri, headers)?;
+        let running = self.shared.registry().find(id)?;
+        self.open(&running, cursor, false, headers)
+    }
+
+    /// Returns the answer to the start of a background command: a stream that is complete.
+    fn detached(&self, running: &Running, headers: &HeaderMap) -> Response<Body> {
+        let (framing, epoch) = (self.framing(headers), running.command().log.epoch());
+        let mut bytes =
+            head(framing, &self.shared.limits, epoch, Some(&self.init(running))).to_vec();
+        let timestamp = milliseconds(&*self.shared.env.clock);
+        let detached = Record::unlogged(timestamp, Event::Detached);
+        bytes.extend_from_slice(&framing.encode(epoch, &detached));
+        answer::stream(answer::whole(Bytes::from(bytes)))
+    }
+
+    /// Attaches a stream to a command. `starts`: the client does not know the command yet.
+    fn open(
+        &self,
+        running: &Arc<Running>,
+        cursor: Cursor,
+        starts: bool,
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>, Refusal> {
+        let (limits, conn) = (self.shared.limits, self.link.conn().0);
+        let owner = route::owner(headers)?;
+        let changes = running.changes();
+        let (attached, epoch) = {
+            let mut command = running.command();
+            let (link, now) = (self.link.clone(), Instant::now());
+            let attached =
+                command.attach(&running.id, cursor, owner, link, now, limits.takeover_after)?;
+            (attached, command.log.epoch())
+        };
+        let Attached { generation, replaced, oldest, next } = attached;
+        self.attachments
+            .lock()
+            .expect("nothing panics under the lock")
+            .push((running.clone(), generation));
+        milestone!("sse.server.attached", generation, conn, after = cursor.after, next);
+        if let Some(old) = replaced {
+            milestone!("sse.server.fenced", generation, conn, old = old.conn().0);
+            if !defect!(LoserEndsCleanly) {
+                old.close(Closed::Replaced);
+            }
+            running.change(|_| ());
+        }
+        let framing = self.framing(headers);
+        let init = starts.then(|| self.init(running));
+        let handoff = if cursor == Cursor::START && starts {
+            Handoff::None
+        } else {
+            Handoff::Snapshot { until: next - 1 }
+        };
+        let stream = EventStream {
+            running: running.clone(),
+            generation,
+            after: cursor.after,
+            epoch,
+            framing,
+            head: head(framing, &limits, epoch, init.as_ref()),
+            clock: self.shared.env.clock.clone(),
+            limits,
+            changes,
+            heartbeat: Instant::now() + limits.heartbeat,
+            handoff,
+        };
+        let mut response = answer::stream(stream.into_body());
+        for (name, value) in [
+            (header::EPOCH, epoch.to_string()),
+            (header::OLDEST, oldest.to_string()),
+            (header::NEXT, next.to_string()),
+            (header::GENERATION, generation.to_string()),
+        ] {
+            insert(response.headers_mut(), name, &value);
+        }
+        Ok(response)
+    }
+
+    fn logs(&self, id: &CommandId, uri: &Uri) -> Result<Response<Body>, Refusal> {
+        let cursor = route::cursor(uri, "cursor")?;
+        let running = self.shared.registry().find(id)?;
+        if !running.request.background {
+            return Err(Refusal::NotBackground(id.clone()));
+        }
+        let (logs, epoch) = {
+            let command = running.command();
+            (command.logs(cursor, self.shared.limits.logs_bytes)?, command.log.epoch())
+        };
+        let mut response = answer::plain(logs.output);
+        let headers = response.headers_mut();
+        insert(headers, header::TAIL_CURSOR, &logs.next.to_string());
+        insert(headers, header::EPOCH, &epoch.to_string());
+        if let Some(gap) = logs.gap {
+            insert(headers, header::GAP, &format!("{}-{}", gap.first, gap.last));
+        }
+        Ok(response)
+    }
+
+    fn framing(&self, headers: &HeaderMap) -> Framing {
+        self.shared.config.framing.unwrap_or_else(|| route::framing(headers))
+    }
+
+    fn init(&self, running: &Running) -> Record {
+        let command = running.id.to_string();
+        let epoch = Some(running.command().log.epoch());
+        Record::unlogged(milliseconds(&*self.shared.env.clock), Event::Init { command, epoch })
+    }
+
+    fn new_command(&self, session: Option<String>) -> Command {
+        let epoch = Epoch(self.random() as u64);
+        let log = CommandLog::new(epoch, self.shared.limits.log_bounds());
+        Command::new(log, session, milliseconds(&*self.shared.env.clock), Instant::now())
+    }
+
+    fn random(&self) -> u128 {
+        let mut bytes = [0; 16];
+        self.shared.env.entropy.fill(&mut bytes);
+        u128::from_le_bytes(bytes)
+    }
+
+    /// Launches the process of a new command.
+    fn launch(&self, running: &Arc<Running>) {
+        let (env, limits) = (&self.shared.env, &self.shared.limits);
+        let request = &running.request;
+        let argv = request.argv.clone().unwrap_or_else(|| {
+            let line = std::iter::once(request.command.clone());
+            self.shared.config.shell.iter().cloned().chain(line).collect()
+        });
+        let mut variables: BTreeMap<String, String> = env.machine.variables.clone();
+        variables.extend(request.envs.clone().unwrap_or_default());
+        let command = process::Command {
+            argv,
+            arg0: None,
+            cwd: Some(request.cwd.clone()).filter(|cwd| !cwd.is_empty()),
+            env: variables.into_iter().collect(),
+            stdio: Stdio::Pipes { stdin: false },
+            confinement: None,
+        };
+        let task = ProcessTask {
+            running: running.clone(),
+            command,
+            launch: env.launch.clone(),
+            clock: env.clock.clone(),
+            time_limit: request.time_limit(),
+            interrupt_grace: limits.interrupt_grace,
+            line_bytes: limits.line_bytes,
+            ended: self.shared.changed.clone(),
+        };
+        running.own(self.shared.spawn(task.run()));
+    }
+
+    fn report(&self, refusal: &Refusal) {
+        let conn = self.link.conn().0;
+        match refusal {
+            Refusal::Active { .. } => milestone!("sse.server.refused-active", conn),
+            Refusal::Superseded(_) => milestone!("sse.server.refused-superseded", conn),
+            Refusal::MalformedCursor(_) => milestone!("sse.server.refused-malformed-cursor", conn),
+            Refusal::Cursor(crate::wire::CursorError::Foreign { .. }) => {
+                milestone!("sse.server.refused-foreign-cursor", conn)
+            }
+            Refusal::Cursor(crate::wire::CursorError::Future { .. }) => {
+                milestone!("sse.server.refused-future-cursor", conn)
+            }
+            Refusal::UnknownCommand(_) => milestone!("sse.server.refused-unknown", conn),
+            Refusal::Expired(_) => milestone!("sse.server.refused-expired", conn),
+            Refusal::TooMany(_) => milestone!("sse.server.refused-busy", conn),
+            Refusal::Unauthorized => milestone!("sse.server.refused-unauthorized", conn),
+            Refusal::BodyTooSlow(_) => milestone!("sse.server.slow-body", conn),
+            other => milestone!("sse.server.refused", conn, code = other.code()),
+        }
+    }
+}
+
+/// Inserts a header whose value this server has made.
+fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
+    let value = HeaderValue::from_str(value).expect("numbers and hex digits are valid");
+    headers.insert(name, value);
+}

@@ -1,0 +1,108 @@
+//! What all connections of a server share.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::UNIX_EPOCH;
+
+use reknit_seams::Env;
+use reknit_seams::env::WallClock;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::link::{Closed, Link};
+use super::registry::Registry;
+use crate::limits::ServerLimits;
+use crate::wire::Framing;
+
+/// What a server is, apart from its limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerConfig {
+    /// The token that every request must carry; without one, every client that reaches the port can
+    /// run commands as the user of the server.
+    pub access_token: Option<String>,
+    /// The program and arguments that run a command line, which follows as the last argument.
+    pub shell: Vec<String>,
+    /// The framing of all streams; by default what the client accepts.
+    pub framing: Option<Framing>,
+}
+
+/// No token, and `bash` without its start-up files.
+impl Default for ServerConfig {
+    fn default() -> Self {
+        let shell = ["bash", "--noprofile", "--norc", "-c"];
+        Self { access_token: None, shell: shell.map(str::to_owned).to_vec(), framing: None }
+    }
+}
+
+/// The state that all connections share.
+pub(super) struct Shared {
+    pub(super) env: Env,
+    pub(super) config: ServerConfig,
+    pub(super) limits: ServerLimits,
+    registry: Mutex<Registry>,
+    /// The tasks of the processes.
+    processes: Mutex<JoinSet<()>>,
+    /// Notified when a timer may be due earlier than before.
+    pub(super) changed: Arc<Notify>,
+    /// The open connections, oldest first.
+    links: Mutex<Vec<Arc<Link>>>,
+}
+
+impl Shared {
+    pub(super) fn new(env: &Env, config: ServerConfig, limits: ServerLimits) -> Self {
+        Self {
+            env: env.clone(),
+            config,
+            limits,
+            registry: Mutex::new(Registry::new(limits)),
+            processes: Mutex::default(),
+            changed: Arc::default(),
+            links: Mutex::default(),
+        }
+    }
+
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().expect("nothing panics under the lock")
+    }
+
+    pub(super) fn links(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {
+        self.links.lock().expect("nothing panics under the lock")
+    }
+
+    /// Runs the task of a process.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut processes = self.processes.lock().expect("nothing panics under the lock");
+        while processes.try_join_next().is_some() {} // discard the results of finished tasks
+        processes.spawn(task)
+    }
+
+    /// Adds a connection. If there are too many, the oldest one that does not serve an authorized
+    /// request is closed; if all do, the new one is refused.
+    pub(super) fn enter(&self, link: Arc<Link>) -> bool {
+        let mut links = self.links();
+        if links.len() >= self.limits.connections {
+            let Some(place) = links.iter().position(|link| !link.is_serving()) else {
+                return false;
+            };
+            links.remove(place).close(Closed::Evicted);
+        }
+        links.push(link);
+        true
+    }
+
+    /// Removes a connection.
+    pub(super) fn leave(&self, link: &Arc<Link>) {
+        self.links().retain(|other| !Arc::ptr_eq(other, link));
+    }
+
+    /// Ends all commands and kills every process.
+    pub(super) fn shut_down(&self) {
+        self.registry().clear();
+        self.processes.lock().expect("nothing panics under the lock").abort_all();
+    }
+}
+
+/// Returns the time of the wall clock in milliseconds since 1970.
+pub(super) fn milliseconds(clock: &dyn WallClock) -> u64 {
+    let since = clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

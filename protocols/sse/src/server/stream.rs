@@ -1,0 +1,181 @@
+//! The body of a stream: it pulls events from the log by position, and writes them in a framing.
+//!
+//! A stream of the past and of the present is the same loop. Without events it sends a sign of life
+//! at every heartbeat. A stream ends in one of two ways: after the ending of the command, the body
+//! ends; in every other case it fails, so that the client receives an incomplete answer. An end of
+//! stream without the ending is never a success.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::unfold;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use reknit_seams::env::WallClock;
+use reknit_seams::{defect, milestone, point};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::answer::{Body, BodyError};
+use super::command::Pull;
+use super::registry::Running;
+use super::shared::milliseconds;
+use crate::limits::ServerLimits;
+use crate::wire::{Epoch, Event, Framing, Record};
+
+/// A stream that is attached to a command.
+pub(super) struct EventStream {
+    pub(super) running: Arc<Running>,
+    pub(super) generation: u64,
+    /// The stream has sent everything up to this position.
+    pub(super) after: u64,
+    pub(super) epoch: Epoch,
+    pub(super) framing: Framing,
+    /// What to send before the first event.
+    pub(super) head: Bytes,
+    pub(super) clock: Arc<dyn WallClock>,
+    pub(super) limits: ServerLimits,
+    pub(super) changes: watch::Receiver<()>,
+    /// When the next sign of life is due.
+    pub(super) heartbeat: Instant,
+    pub(super) handoff: Handoff,
+}
+
+/// How a stream passes from the past to the present. Only defects have such a step.
+pub(super) enum Handoff {
+    /// There is no step.
+    None,
+    /// The past up to this position was read before the stream was attached.
+    Snapshot {
+        /// The last position of the past.
+        until: u64,
+    },
+}
+
+/// The start of every stream: what a standard client needs, and the name of the command if it was
+/// started by this request.
+pub(super) fn head(
+    framing: Framing,
+    limits: &ServerLimits,
+    epoch: Epoch,
+    init: Option<&Record>,
+) -> Bytes {
+    let mut head = BytesMut::from(&framing.prelude(limits.retry)[..]);
+    if let Some(init) = init {
+        head.extend_from_slice(&framing.encode(epoch, init));
+    }
+    head.freeze()
+}
+
+impl EventStream {
+    /// Returns the body that sends the stream.
+    pub(super) fn into_body(self) -> Body {
+        let frames = unfold(self, |mut stream| async move {
+            let bytes = stream.next().await?;
+            Some((bytes.map(Frame::data), stream))
+        });
+        BodyExt::boxed_unsync(StreamBody::new(frames))
+    }
+
+    /// Returns the next bytes; `None` after the ending.
+    async fn next(&mut self) -> Option<Result<Bytes, BodyError>> {
+        if !self.head.is_empty() {
+            let head = std::mem::take(&mut self.head);
+            return Some(Ok(self.sent(head)));
+        }
+        loop {
+            self.changes.mark_unchanged();
+            if let Some(passed) = self.hand_off().await {
+                return passed.map(Ok);
+            }
+            point!("sse.server.pull", generation = self.generation).await;
+            let (timestamp, most) = (milliseconds(&*self.clock), self.limits.batch_bytes);
+            let pulled = self.running.command().pull(self.generation, self.after, most, timestamp);
+            match pulled {
+                Pull::Events { records, after } => {
+                    self.after = after;
+                    if defect!(SlowReaderHoldsCommand) {
+                        self.running.change(|_| ());
+                    }
+                    return Some(Ok(self.encode(&records)));
+                }
+                Pull::Nothing => {}
+                Pull::End => return None,
+                Pull::Fenced if defect!(LoserEndsCleanly) => return None,
+                Pull::Fenced => return Some(Err(BodyError::Replaced)),
+            }
+            tokio::select! {
+                biased;
+                changed = self.changes.changed() => if changed.is_err() {
+                    return Some(Err(BodyError::Replaced));
+                },
+                () = sleep_until(self.heartbeat), if self.beats() => {
+                    let ping = Record::unlogged(milliseconds(&*self.clock), Event::Ping);
+                    return Some(Ok(self.encode(&[ping])));
+                }
+            }
+        }
+    }
+
+    /// Whether the stream sends signs of life.
+    fn beats(&self) -> bool {
+        self.generation == 1 || !defect!(NoHeartbeatAfterResume)
+    }
+
+    fn encode(&mut self, records: &[Record]) -> Bytes {
+        let mut bytes = BytesMut::new();
+        for record in records {
+            if let Event::Gap(gap) = &record.event {
+                let (first, last) = (gap.first, gap.last);
+                let command = self.running.id.as_str();
+                milestone!("sse.server.gap", command, first, last);
+            }
+            bytes.extend_from_slice(&self.framing.encode(self.epoch, record));
+        }
+        self.sent(bytes.freeze())
+    }
+
+    fn sent(&mut self, bytes: Bytes) -> Bytes {
+        self.heartbeat = Instant::now() + self.limits.heartbeat;
+        bytes
+    }
+
+    /// The step from the past to the present, as defects have it. Returns what the stream does: bytes
+    /// to send, or its end. `None`: it goes on with the log.
+    async fn hand_off(&mut self) -> Option<Option<Bytes>> {
+        let Handoff::Snapshot { until } = self.handoff else { return None };
+        if self.after < until {
+            return None;
+        }
+        if defect!(EndedMeansReplayed) && !self.running.command().runs() {
+            return Some(None);
+        }
+        self.handoff = Handoff::None;
+        if defect!(SnapshotThenAttach) {
+            point!("sse.server.snapshot-sent").await;
+            self.after = self.running.command().log.last();
+        }
+        if !defect!(AttachThenFlush) {
+            return None;
+        }
+        let live = self.running.command().log.last();
+        point!("sse.server.attached-unflushed").await;
+        let mut records = self.all_after(live);
+        let pushed = !records.is_empty();
+        records.extend(self.all_after(self.after));
+        if !pushed {
+            return None;
+        }
+        self.after = records.last().and_then(|record| record.position).unwrap_or(self.after);
+        Some(Some(self.encode(&records)))
+    }
+
+    /// Only for a defect: returns all events after a position.
+    fn all_after(&self, after: u64) -> Vec<Record> {
+        let mut command = self.running.command();
+        match command.pull(self.generation, after, usize::MAX, 0) {
+            Pull::Events { records, .. } => records,
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Tests of the whole server over a network in memory, with processes that the test plays.
+
+mod machine;
+mod peer;
+mod refusals;
+mod resume;
+mod start;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reknit_seams::Env;
+use reknit_seams::net::Endpoint;
+use reknit_seams::net::memory::{Fate, Memory};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use self::machine::Machine;
+use self::peer::{Answer, Peer};
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A running server.
+struct World {
+    net: Memory,
+    machine: Machine,
+    resources: ServerResources,
+    server: JoinHandle<()>,
+}
+
+impl World {
+    async fn new(limits: ServerLimits) -> Self {
+        Self::configured(ServerConfig::default(), limits).await
+    }
+
+    async fn configured(config: ServerConfig, limits: ServerLimits) -> Self {
+        let (net, machine) = (Memory::default(), Machine::default());
+        let env =
+            Env { net: Arc::new(net.clone()), launch: Arc::new(machine.clone()), ..Env::real() };
+        let listener = env.net.listen(&Endpoint::tcp("server", 80)).await.unwrap();
+        let server = Server::new(&env, config, limits);
+        let resources = server.resources();
+        Self { net, machine, resources, server: tokio::spawn(server.serve(listener)) }
+    }
+
+    /// Opens a connection.
+    async fn peer(&self) -> Peer {
+        Peer::connect(&self.net).await
+    }
+
+    /// Sends a request on a connection of its own.
+    async fn send(&self, request: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        self.peer().await.send(request, headers, body).await
+    }
+
+    /// Starts a command with the id `c` in the foreground.
+    async fn start(&self) -> Answer {
+        self.send("POST /command", &[], r#"{"operation_id":"c","command":"run"}"#).await
+    }
+
+    async fn resume(&self, after: u64, owner: Option<&str>) -> Answer {
+        let headers: Vec<_> = owner.iter().map(|owner| ("x-reknit-owner", *owner)).collect();
+        self.send(&format!("GET /command/c/resume?after_eid={after}"), &headers, "").await
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
