@@ -18,6 +18,11 @@ pub struct ServerLimits {
     pub retained_bytes: usize,
     /// How many events each command retains.
     pub retained_events: usize,
+    /// How long a command may wait for its stream, if the log has no room for output that the stream has
+    /// not taken. The time counts from the last progress of the stream, so a stream that is only slow
+    /// holds its command back, and one that is stuck holds it for this time. Zero: a command never
+    /// waits, and a stream that is too slow receives a gap. Without a stream, a command never waits.
+    pub hold: Duration,
     /// How long a command retains its log after its terminal event.
     pub ended_retention: Duration,
     /// How many commands may run at the same time. Further starts are refused.
@@ -65,6 +70,7 @@ impl Default for ServerLimits {
         Self {
             retained_bytes: 8 << 20,
             retained_events: 65_536,
+            hold: Duration::ZERO,
             ended_retention: Duration::from_secs(300),
             running_commands: 64,
             ended_commands: 256,

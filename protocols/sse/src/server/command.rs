@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reknit_resume::Holder;
+use reknit_resume::{EVER, Holder};
 use reknit_seams::defect;
 use tokio::time::Instant;
 
@@ -39,6 +39,8 @@ pub(super) struct Command {
     started: u64,
     started_at: Instant,
     interrupted: bool,
+    /// Whether events had to go for new ones.
+    overflowed: bool,
     /// Only a defect sets it: whether the command counts as finished before its ending is in the log.
     finished_early: bool,
 }
@@ -99,6 +101,7 @@ impl Command {
             started,
             started_at: now,
             interrupted: false,
+            overflowed: false,
             finished_early: false,
         }
     }
@@ -238,14 +241,28 @@ impl Command {
         }
     }
 
-    /// Appends output. Returns the position of the newest event that had to go for it.
+    /// Returns until when output of this size waits for the stream; `None` if it does not wait.
+    pub(super) fn waits(&self, bytes: usize, hold: Duration) -> Option<Instant> {
+        let held = self.holder.held()?;
+        if defect!(SlowReaderHoldsCommand) {
+            return (held.taken < self.log.last()).then(|| held.link.progress() + EVER);
+        }
+        let untaken = self.log.would_evict(bytes).is_some_and(|evicted| evicted > held.taken);
+        (untaken && self.runs()).then(|| held.link.progress() + hold)
+    }
+
+    /// Appends output. Returns the position of the newest event that had to go for it, if it is the
+    /// first time.
     pub(super) fn output(
         &mut self,
         timestamp: u64,
         stream: OutputStream,
         line: Bytes,
     ) -> Option<u64> {
-        self.log.output(timestamp, stream, line)
+        let evicted = self.log.output(timestamp, stream, line);
+        let first = !self.overflowed;
+        self.overflowed |= evicted.is_some();
+        evicted.filter(|_| first)
     }
 
     /// Appends the ending.
@@ -273,11 +290,6 @@ impl Command {
     /// Whether the command shall end.
     pub(super) fn interrupted(&self) -> bool {
         self.interrupted
-    }
-
-    /// Returns whether a stream has taken the whole log; also without a stream. Only a defect asks.
-    pub(super) fn stream_is_idle(&self) -> bool {
-        self.holder.held().is_none_or(|held| held.taken >= self.log.last())
     }
 
     /// Whether a stream is attached.

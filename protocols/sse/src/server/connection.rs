@@ -72,7 +72,9 @@ fn detach(link: &Link, attachments: &Attachments) {
     let streams = std::mem::take(&mut *attachments.lock().expect("nothing panics under the lock"));
     let conn = link.conn().0;
     for (running, generation) in streams {
-        if running.command().detach(generation) {
+        let own = running.command().detach(generation);
+        running.was_read();
+        if own {
             milestone!("sse.server.detached", generation, conn);
         } else {
             milestone!("sse.server.late-close", generation, conn);

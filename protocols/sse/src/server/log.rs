@@ -89,6 +89,11 @@ impl CommandLog {
         self.retained.weight()
     }
 
+    /// Returns the position of the newest entry that would have to go for output of this size.
+    pub(super) fn would_evict(&self, bytes: usize) -> Option<u64> {
+        self.retained.would_evict(bytes + OVERHEAD)
+    }
+
     /// Appends output. Returns the position of the newest entry that had to go for it. Does nothing
     /// after the end.
     pub(super) fn output(

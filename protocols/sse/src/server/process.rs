@@ -41,6 +41,8 @@ pub(super) struct ProcessTask {
     pub(super) time_limit: Option<Duration>,
     pub(super) interrupt_grace: Duration,
     pub(super) line_bytes: usize,
+    /// How long output may wait for the stream.
+    pub(super) hold: Duration,
     /// Notified when the command has ended.
     pub(super) ended: Arc<Notify>,
 }
@@ -132,14 +134,25 @@ impl ProcessTask {
             self.running.change(|command| command.log.output_at(position, timestamp, stream, line));
             return;
         }
+        self.wait_for_stream(line.len()).await;
         let evicted = self.running.change(|command| command.output(timestamp, stream, line));
         if let Some(position) = evicted {
             milestone!("sse.command.evicted", command = self.running.id.as_str(), position);
         }
-        if defect!(SlowReaderHoldsCommand) {
-            let mut changes = self.running.changes();
-            while !self.running.command().stream_is_idle() {
-                let _ = changes.changed().await;
+    }
+
+    /// Waits while the stream has not taken events that would have to go for new output.
+    async fn wait_for_stream(&self, bytes: usize) {
+        let mut reads = self.running.reads();
+        loop {
+            reads.mark_unchanged();
+            let until = self.running.command().waits(bytes, self.hold);
+            let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
+            milestone!("sse.command.held", command = self.running.id.as_str());
+            tokio::select! {
+                biased;
+                _ = reads.changed() => {}
+                () = sleep_until(until) => {}
             }
         }
     }

@@ -26,6 +26,8 @@ pub(super) struct Running {
     command: Mutex<Command>,
     /// Wakes the stream and the task of the process.
     changes: watch::Sender<()>,
+    /// Wakes the task of the process when a stream has taken events, or has ended.
+    reads: watch::Sender<()>,
     /// The task of the process. Its end kills what is left of the process.
     task: Mutex<Option<AbortHandle>>,
 }
@@ -33,7 +35,14 @@ pub(super) struct Running {
 impl Running {
     pub(super) fn new(id: CommandId, request: RunCommand, command: Command) -> Arc<Self> {
         let (command, task) = (Mutex::new(command), Mutex::default());
-        Arc::new(Self { id, request, command, changes: watch::Sender::new(()), task })
+        Arc::new(Self {
+            id,
+            request,
+            command,
+            changes: watch::Sender::default(),
+            reads: watch::Sender::default(),
+            task,
+        })
     }
 
     /// Looks at the command.
@@ -51,6 +60,16 @@ impl Running {
     /// Returns a receiver of all changes from now on.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
+    }
+
+    /// Reports that a stream has taken events, or has ended.
+    pub(super) fn was_read(&self) {
+        self.reads.send_replace(());
+    }
+
+    /// Returns a receiver of these reports.
+    pub(super) fn reads(&self) -> watch::Receiver<()> {
+        self.reads.subscribe()
     }
 
     /// Records the task of the process.

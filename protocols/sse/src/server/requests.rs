@@ -291,6 +291,7 @@ impl Requests {
             time_limit: request.time_limit(),
             interrupt_grace: limits.interrupt_grace,
             line_bytes: limits.line_bytes,
+            hold: limits.hold,
             ended: self.shared.changed.clone(),
         };
         running.own(self.shared.spawn(task.run()));

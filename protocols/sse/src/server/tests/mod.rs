@@ -59,6 +59,12 @@ impl World {
         self.send("POST /command", &[], r#"{"operation_id":"c","command":"run"}"#).await
     }
 
+    /// Returns the position of the last event of a command.
+    async fn last(&self, command: &str) -> u64 {
+        let status = self.send(&format!("GET /command/status/{command}"), &[], "").await;
+        serde_json::from_str::<crate::wire::CommandStatus>(&status.text().await).unwrap().last
+    }
+
     async fn resume(&self, after: u64, owner: Option<&str>) -> Answer {
         let headers: Vec<_> = owner.iter().map(|owner| ("x-reknit-owner", *owner)).collect();
         self.send(&format!("GET /command/c/resume?after_eid={after}"), &headers, "").await

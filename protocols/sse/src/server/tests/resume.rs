@@ -233,3 +233,62 @@ async fn the_first_event_of_a_repeated_start_is_the_start_and_of_a_resumption_it
     let mut resumed = world.resume(0, None).await;
     assert_eq!(resumed.next().await.unwrap().event, Event::Ping);
 }
+
+/// Prints 100 lines while the only reader is stuck, and returns how long that took.
+async fn time_to_print(world: &World) -> Duration {
+    let _stuck = world.start().await;
+    sleep(SECOND).await;
+    world.net.set(1, Fate::Frozen);
+    let start = Instant::now();
+    let lines = format!("{}\n", "x".repeat(999)).repeat(100);
+    world.machine.prints(0, &lines).await;
+    while world.last("c").await < 100 {
+        assert!(start.elapsed() < 60 * SECOND);
+        sleep(SECOND / 10).await;
+    }
+    start.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stuck_reader_holds_its_command_for_the_stated_time_at_most() {
+    for (hold, least, most) in
+        [(Duration::ZERO, Duration::ZERO, SECOND), (5 * SECOND, 3 * SECOND, 6 * SECOND)]
+    {
+        let limits =
+            ServerLimits { retained_events: 10, write_buffer: 0, hold, ..Default::default() };
+        let taken = time_to_print(&World::new(limits).await).await;
+        assert!(least <= taken && taken <= most, "{hold:?}: {taken:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_that_makes_progress_loses_nothing_while_its_command_is_held() {
+    let limits = ServerLimits {
+        retained_events: 10,
+        batch_bytes: 1,
+        write_buffer: 0,
+        hold: 5 * SECOND,
+        ..Default::default()
+    };
+    let world = World::new(limits).await;
+    let mut stream = world.start().await;
+    sleep(SECOND).await;
+    let machine = world.machine.clone();
+    let line = format!("{}\n", "x".repeat(999));
+    let printing = tokio::spawn(async move {
+        for _ in 0..500 {
+            machine.prints(0, &line).await;
+        }
+        machine.exits(0, Exit::Code(0)).await;
+    });
+    let mut seen = 0;
+    while let Ok(record) = stream.next().await {
+        if let Some(position) = record.position {
+            assert_eq!(position, seen + 1);
+            seen = position;
+            sleep(SECOND / 100).await;
+        }
+    }
+    assert_eq!(seen, 501);
+    printing.await.unwrap();
+}
