@@ -12,3 +12,8 @@
 pub mod limits;
 pub mod server;
 pub mod wire;
+
+/// Compiles the example of the README together with the doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -191,7 +191,8 @@ impl Registry {
             let command = running.command();
             (usize::from(command.has_stream()), command.log.weight())
         };
-        self.commands.values().map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        let all = self.commands.values().chain(&self.leaked);
+        all.map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Drops the logs whose time is over, and those for which there is no room. Returns when the next

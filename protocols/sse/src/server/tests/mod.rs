@@ -1,5 +1,6 @@
 //! Tests of the whole server over a network in memory, with processes that the test plays.
 
+mod defects;
 mod machine;
 mod peer;
 mod refusals;

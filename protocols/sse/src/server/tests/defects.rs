@@ -1,0 +1,384 @@
+//! Each seeded bug has the effect that the table of the server describes, and the server without it
+//! has not.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::rc::Rc;
+
+use reknit_seams::probe::{self, Hold, Prober};
+use reknit_seams::process::Exit;
+use tokio::runtime::Builder;
+
+use super::*;
+
+/// One bug is on. Its point holds its task once.
+struct OneBug {
+    name: &'static str,
+    reached: Cell<u32>,
+}
+
+/// The points that only bugs have, and the first, second, … time that a task reaches one: then it is
+/// held.
+const POINTS: [(&str, u32); 4] = [
+    ("sse.server.id-taken", 2),
+    ("sse.server.snapshot-sent", 1),
+    ("sse.server.attached-unflushed", 1),
+    ("sse.server.finished", 1),
+];
+
+impl Prober for OneBug {
+    fn point(&self, name: &'static str, _: &[(&'static str, u64)]) -> Option<Hold> {
+        let (_, nth) = POINTS.iter().find(|(point, _)| *point == name)?;
+        self.reached.set(self.reached.get() + 1);
+        (self.reached.get() == *nth).then(|| Box::pin(sleep(SECOND / 100)) as Hold)
+    }
+
+    fn defect(&self, name: &'static str) -> bool {
+        name == self.name
+    }
+}
+
+/// Runs a story without and with a bug.
+fn compare<F: Future<Output = String>>(
+    bug: &'static str,
+    story: impl Fn() -> F,
+    good: &str,
+    bad: &str,
+) {
+    let run = |name: &'static str| {
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+        let _attached = probe::attach(Rc::new(OneBug { name, reached: Cell::new(0) }));
+        runtime.unwrap().block_on(story())
+    };
+    assert_eq!(run(""), good, "without {bug}");
+    assert_eq!(run(bug), bad, "with {bug}");
+}
+
+async fn world() -> World {
+    World::new(ServerLimits::default()).await
+}
+
+/// Reads a stream until nothing arrives. Renders its events and its end.
+async fn rest(answer: &mut Answer) -> String {
+    let (mut seen, end) = answer.read().await;
+    seen.push(format!("{end:?}"));
+    seen.join(", ")
+}
+
+/// Returns the status of a refusal with its code, or `200`.
+async fn status(answer: Answer) -> String {
+    match answer.status.as_u16() {
+        200 => "200".to_owned(),
+        _ => answer.code().await.1,
+    }
+}
+
+/// Starts a command, and loses the connection.
+async fn started(world: &World) {
+    let answer = world.start().await;
+    sleep(SECOND).await;
+    answer.close();
+    sleep(SECOND).await;
+}
+
+#[test]
+fn two_pipes_take_positions_before_they_append() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        sleep(SECOND).await;
+        world.machine.prints(0, "first\n").await;
+        world.machine.prints(0, "a\n").await;
+        world.machine.prints_on(0, 1, b"b\n").await;
+        sleep(SECOND).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        rest(&mut stream).await
+    };
+    let good = "1 first, 2 a, 3! b, 4 Exited(0), Clean";
+    let bad = "1 first, 3! b, 4 Exited(0), Clean";
+    compare("IdBeforeLock", story, good, bad);
+}
+
+/// Prints between the replay of the past and the first live output.
+async fn prints_during_the_handoff() -> String {
+    let world = world().await;
+    started(&world).await;
+    world.machine.prints(0, "a\n").await;
+    let mut stream = world.resume(0, None).await;
+    assert_eq!(stream.next().await.unwrap().position, Some(1));
+    world.machine.prints(0, "b\n").await;
+    sleep(SECOND).await;
+    world.machine.prints(0, "c\n").await;
+    rest(&mut stream).await
+}
+
+#[test]
+fn events_during_the_handoff_are_lost_or_come_twice() {
+    let good = "2 b, 3 c, Open";
+    compare("SnapshotThenAttach", prints_during_the_handoff, good, "3 c, Open");
+    compare("AttachThenFlush", prints_during_the_handoff, good, "2 b, 2 b, 3 c, Open");
+}
+
+#[test]
+fn a_command_that_ends_during_the_replay_loses_its_rest() {
+    let story = || async {
+        let limits = ServerLimits { batch_bytes: 1, write_buffer: 0, ..Default::default() };
+        let world = World::new(limits).await;
+        started(&world).await;
+        let line = format!("{}\n", "x".repeat(9_999));
+        for _ in 0..40 {
+            world.machine.prints(0, &line).await;
+        }
+        // The reader does not read yet, so the replay is not complete.
+        let mut stream = world.resume(0, None).await;
+        world.machine.prints(0, "rest\n").await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let (seen, end) = stream.read().await;
+        format!("{} events, {end:?}", seen.len())
+    };
+    compare("EndedMeansReplayed", story, "42 events, Clean", "40 events, Clean");
+}
+
+#[test]
+fn a_command_that_counts_as_finished_loses_its_ending() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        sleep(SECOND).await;
+        world.machine.exits(0, Exit::Code(3)).await;
+        rest(&mut stream).await
+    };
+    compare("FinishedBeforeEnding", story, "1 Exited(3), Clean", "Clean");
+}
+
+#[test]
+fn the_log_is_dropped_one_second_after_the_ending() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(2 * SECOND).await;
+        status(world.resume(0, None).await).await
+    };
+    compare("LogGoneAfterASecond", story, "200", "COMMAND_EXPIRED");
+}
+
+#[test]
+fn lost_events_are_not_reported() {
+    let story = || async {
+        let world = World::new(ServerLimits { retained_events: 1, ..Default::default() }).await;
+        started(&world).await;
+        world.machine.prints(0, "a\nb\n").await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    compare("OverflowIsSilent", story, "gap 1..=1, 2 b, Open", "2 b, Open");
+}
+
+#[test]
+fn a_repeated_start_runs_the_command_again() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        started(&world).await;
+        world.machine.launches().to_string()
+    };
+    compare("StartRunsTwice", story, "1", "2");
+}
+
+#[test]
+fn the_end_of_a_connection_ends_the_command() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        format!("{:?}", world.machine.signals(0))
+    };
+    compare("CommandDiesWithConnection", story, "[]", "[15]");
+}
+
+#[test]
+fn a_stream_without_progress_is_never_replaced() {
+    let story = || async {
+        let world = World::new(ServerLimits { write_deadline: 99 * SECOND, ..Default::default() });
+        let world = world.await;
+        let _stream = world.start().await;
+        sleep(SECOND).await;
+        world.net.set(1, Fate::Frozen);
+        sleep(30 * SECOND).await;
+        status(world.resume(0, None).await).await
+    };
+    compare("StuckStreamStays", story, "200", "STREAM_ACTIVE");
+}
+
+/// A connection takes no bytes for an hour.
+async fn blocked_connections() -> String {
+    let world = world().await;
+    let _stream = world.start().await;
+    sleep(SECOND).await;
+    world.net.set(1, Fate::Frozen);
+    sleep(3600 * SECOND).await;
+    world.resources.counts().connections.to_string()
+}
+
+#[test]
+fn a_connection_is_blocked_for_ever() {
+    compare("NoWriteDeadline", blocked_connections, "0", "1");
+}
+
+#[test]
+fn a_slow_reader_delays_its_command() {
+    let story = || async {
+        let world = World::new(ServerLimits { write_buffer: 0, ..Default::default() }).await;
+        let _stuck = world.start().await;
+        sleep(SECOND).await;
+        world.net.set(1, Fate::Frozen);
+        let line = format!("{}\n", "x".repeat(9_999));
+        for _ in 0..5 {
+            world.machine.prints(0, &line).await;
+        }
+        world.last("c").await.to_string()
+    };
+    compare("SlowReaderHoldsCommand", story, "5", "2");
+}
+
+#[test]
+fn a_resumed_stream_sends_no_sign_of_life() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let mut stream = world.resume(0, None).await;
+        let alive = tokio::time::timeout(60 * SECOND, stream.next()).await;
+        alive.is_ok().to_string()
+    };
+    compare("NoHeartbeatAfterResume", story, "true", "false");
+}
+
+#[test]
+fn a_stream_that_is_replaced_ends_like_a_complete_one() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let mut old = world.resume(0, Some("me.1")).await;
+        let _new = world.resume(0, Some("me.2")).await;
+        rest(&mut old).await
+    };
+    compare("LoserEndsCleanly", story, "Broken", "Clean");
+}
+
+#[test]
+fn two_clients_take_the_stream_from_each_other() {
+    let story = || async {
+        let world = world().await;
+        let _stream = world.start().await;
+        status(world.resume(0, None).await).await
+    };
+    compare("NewestAlwaysWins", story, "STREAM_ACTIVE", "200");
+}
+
+#[test]
+fn the_late_end_of_an_old_connection_ends_the_new_stream() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let _old = world.resume(0, Some("me.1")).await;
+        let mut new = world.resume(0, Some("me.2")).await;
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\n").await;
+        rest(&mut new).await
+    };
+    compare("StaleCloseDetaches", story, "1 a, Open", "Broken");
+}
+
+#[test]
+fn a_forgotten_log_stays_in_memory() {
+    let story = || async {
+        let limits = ServerLimits::default();
+        let world = World::new(limits).await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(limits.ended_retention + SECOND).await;
+        let counts = world.resources.counts();
+        format!("{} bytes, left behind: {}", counts.log_bytes, !world.machine.is_dropped(0))
+    };
+    let (good, bad) = ("0 bytes, left behind: false", "64 bytes, left behind: true");
+    compare("ForgottenLogLeaks", story, good, bad);
+}
+
+#[test]
+fn wrong_cursors_are_accepted() {
+    for (bug, cursor, good, bad) in [
+        ("GarbageCursorIsZero", "x", "CURSOR_MALFORMED", "200"),
+        ("FutureCursorAccepted", "9", "CURSOR_FUTURE", "200"),
+        ("EpochIgnored", "0000000000000001-0", "CURSOR_FOREIGN", "200"),
+    ] {
+        let story = || async move {
+            let world = world().await;
+            started(&world).await;
+            let uri = format!("GET /command/c/resume?after_eid={cursor}");
+            status(world.send(&uri, &[], "").await).await
+        };
+        compare(bug, story, good, bad);
+    }
+}
+
+#[test]
+fn empty_lines_are_not_sent() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.prints(0, "a\n\nb\n").await;
+        world.last("c").await.to_string()
+    };
+    compare("BlankLinesDropped", story, "3", "2");
+}
+
+#[test]
+fn the_ending_comes_before_the_last_output() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        sleep(SECOND).await;
+        let (prints, exits) = (
+            world.machine.prints(0, "a\nb"),
+            world.machine.exits_with_open_pipes(0, Exit::Code(0)),
+        );
+        tokio::join!(biased; prints, exits);
+        rest(&mut stream).await
+    };
+    let (good, bad) = ("1 a, 2 b, 3 Exited(0), Clean", "1 a, 2 Exited(0), Clean");
+    compare("EndingBeforeOutput", story, good, bad);
+}
+
+#[test]
+fn any_number_of_commands_may_run() {
+    let story = || async {
+        let world = World::new(ServerLimits { running_commands: 1, ..Default::default() }).await;
+        let _stream = world.start().await;
+        status(world.send("POST /command", &[], r#"{"command":"other"}"#).await).await
+    };
+    compare("CommandsUnbounded", story, "SERVICE_UNAVAILABLE", "200");
+}
+
+/// Every bug of the code is in the table, and every row of the table is in the code and here.
+#[test]
+fn the_table_of_bugs_is_complete() {
+    let table: Vec<_> = (include_str!("../mod.rs").lines())
+        .filter_map(|line| line.strip_prefix("//! | ")?.split('`').nth(1))
+        .collect();
+    let code = [
+        include_str!("../command.rs"),
+        include_str!("../connection.rs"),
+        include_str!("../process.rs"),
+        include_str!("../registry.rs"),
+        include_str!("../requests.rs"),
+        include_str!("../route.rs"),
+        include_str!("../stream.rs"),
+    ]
+    .concat();
+    let used: std::collections::BTreeSet<_> =
+        code.split("defect!(").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let tested = include_str!("defects.rs");
+    assert_eq!(table.iter().copied().collect::<std::collections::BTreeSet<_>>(), used);
+    for bug in table {
+        assert!(tested.contains(&format!("\"{bug}\"")), "{bug} has no test");
+    }
+}
