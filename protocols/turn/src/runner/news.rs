@@ -69,11 +69,8 @@ impl Recorder {
     /// process is not the worker of the job any more.
     pub async fn record(&self, store: &JobStore, claim: &Claim, lost: impl Fn()) {
         loop {
-            let Waiting { update, lines, left_out, is_closed } = {
-                let mut waiting = self.waiting();
-                let is_closed = waiting.is_closed;
-                std::mem::replace(&mut *waiting, Waiting { is_closed, ..Waiting::default() })
-            };
+            let Waiting { update, lines, left_out, is_closed } =
+                std::mem::take(&mut *self.waiting());
             if update != Update::default() {
                 match store.update(claim, update).await {
                     // The bug: the worker goes on with a job that is cancelled.

@@ -130,6 +130,20 @@ async fn a_request_without_an_answer_fails_at_its_deadline_and_a_late_answer_is_
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_1024_requests_after_their_deadlines_are_remembered() {
+    let (mut upstream, mut peer) = pair();
+    for _ in 0..1025 {
+        upstream.request("m", None).unwrap();
+    }
+    for _ in 0..1025 {
+        assert_eq!(next(&mut upstream).await, "failed: no answer in time");
+    }
+    peer.write("{\"id\":1,\"result\":1}\n{\"id\":2,\"result\":2}\n{\"method\":\"a\"}\n").await;
+    assert_eq!(next(&mut upstream).await, "late 2", "the oldest one is forgotten");
+    assert_eq!(next(&mut upstream).await, "a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_after_the_end_fails_at_once() {
     let (mut upstream, peer) = pair();
     upstream.request("before", None).unwrap();

@@ -286,3 +286,22 @@ async fn a_record_names_tcp_and_unix_addresses() {
         assert_eq!((read.endpoint(), read.process(), read.account()), (at, process.clone(), "me"));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_socket_of_a_dead_broker_is_removed_if_there_is_one() {
+    let machine = Machine::default();
+    let socket = Path::new(DIRECTORY).join("broker.sock");
+    let publish = async || {
+        let env = machine.env(&machine.table.start());
+        let (at, limits) = (Endpoint::unix(&socket), StartLimits::default());
+        Publication::open(&env, Path::new(DIRECTORY), &at, "a", limits).await.map(drop)
+    };
+    publish().await.expect("no socket is there");
+    machine.write("broker.sock", "").await;
+    publish().await.expect("the socket is removed");
+    let left = machine.files.metadata(&socket, true).await;
+    assert!(left.is_err(), "the network in memory creates no file");
+    machine.files.create_directory(&socket).await.unwrap();
+    let error = publish().await.expect_err("a folder is no socket");
+    assert!(matches!(error, NotPublished::Io(_)), "{error}");
+}

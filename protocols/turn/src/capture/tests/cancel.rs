@@ -102,3 +102,22 @@ fn a_cancel_without_a_turn_id_interrupts_the_turn_that_starts() {
     test.turn_completed("t", "u", "u", "interrupted");
     assert_eq!(test.outcome(), "Interrupted(Cancelled) at 0 ms, interrupts t u");
 }
+
+#[test]
+fn a_second_cancel_does_not_start_the_wait_again() {
+    let mut test = CaptureTest::running();
+    test.handle(Input::Cancel);
+    test.wait(9 * S);
+    test.handle(Input::Cancel);
+    test.wait(S);
+    assert_eq!(test.outcome(), "Interrupted(CancelledUnconfirmed) at 10000 ms, interrupts t u");
+}
+
+#[test]
+fn a_cancel_after_the_verdict_changes_nothing() {
+    let mut test = CaptureTest::running();
+    test.complete();
+    test.handle(Input::Cancel);
+    assert_eq!(test.outcome(), "Completed(Reported) at 0 ms");
+    assert!(!test.progress.contains(&Progress::Cancelling));
+}

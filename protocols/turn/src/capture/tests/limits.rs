@@ -26,6 +26,27 @@ fn too_many_bytes_before_the_answer_fail_the_turn() {
 }
 
 #[test]
+fn as_many_notifications_and_bytes_as_the_limits_may_wait_for_the_answer() {
+    let params = json!({ "threadId": "t" });
+    let bytes = "thread/closed".len() + params.to_string().len();
+    for (limits, failure) in [
+        (TurnLimits { buffered: 3, ..TurnLimits::default() }, "none"),
+        (TurnLimits { buffered: 2, ..TurnLimits::default() }, "Failed(TooMuchBuffered) at 0 ms"),
+        (TurnLimits { text_bytes: 3 * bytes, ..TurnLimits::default() }, "none"),
+        (
+            TurnLimits { text_bytes: 3 * bytes - 1, ..TurnLimits::default() },
+            "Failed(TooMuchBuffered) at 0 ms",
+        ),
+    ] {
+        let mut test = with(limits);
+        for _ in 0..3 {
+            test.notify("thread/closed", params.clone());
+        }
+        assert_eq!(test.outcome(), failure, "{limits:?}");
+    }
+}
+
+#[test]
 fn more_threads_than_the_limit_stop_the_inference() {
     let mut test = with(TurnLimits { threads: 2, ..TurnLimits::default() });
     test.answer("u");

@@ -115,3 +115,11 @@ fn the_log_follows_the_turn() {
     let started = Progress::Started { thread: "t".into(), turn: "u".into() };
     assert_eq!(test.progress[0], started);
 }
+
+#[test]
+fn the_summary_of_a_turn_with_an_answer_says_only_that_it_completed() {
+    let mut test = CaptureTest::running();
+    test.final_answer();
+    test.complete();
+    assert_eq!(test.report().summary(), "The turn completed.");
+}

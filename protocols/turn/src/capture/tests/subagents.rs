@@ -70,6 +70,24 @@ fn the_end_of_a_subagents_turn_can_come_before_its_start() {
 }
 
 #[test]
+fn the_ends_of_the_last_eight_turns_of_a_subagent_can_come_before_their_starts() {
+    for (ends, outcome) in [
+        (2, "Completed(EndOfServer) at 0 ms"),
+        (8, "Completed(EndOfServer) at 0 ms"),
+        (9, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
+    ] {
+        let mut test = CaptureTest::running();
+        for n in 0..ends {
+            test.turn_completed("s", &format!("v{n}"), "u", "completed");
+        }
+        test.turn_started("s", "v0", "u");
+        test.final_answer();
+        test.end();
+        assert_eq!(test.outcome(), outcome, "{ends} turns ended");
+    }
+}
+
+#[test]
 fn an_idle_or_closed_thread_has_no_working_subagent() {
     for method in ["idle", "notLoaded", "systemError", "closed"] {
         let mut test = CaptureTest::running();

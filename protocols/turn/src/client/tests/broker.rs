@@ -187,3 +187,21 @@ async fn an_unreadable_line_is_skipped_and_too_many_fail_the_turn() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_the_start_names_the_turn_to_interrupt() {
+    let mut net = Net::new().await;
+    let client = net.client(to_broker());
+    let server = async {
+        let mut peer = net.server().await;
+        peer.thread().await;
+        let (id, _) = peer.expect("turn/start").await;
+        tokio::time::sleep(ConnectionLimits::default().request + S).await;
+        peer.send(&[json!({ "id": id, "result": { "turn": { "id": "u" } } })]).await;
+        let params = peer.answer("turn/interrupt", json!({})).await;
+        assert_eq!(params, json!({ "threadId": "t", "turnId": "u" }));
+        peer.end().await;
+    };
+    let ((report, _), ()) = tokio::join!(run(client, task()), server);
+    assert_eq!(report.unwrap().verdict, Verdict::Failed(Failure::NoAnswer));
+}
