@@ -1,4 +1,4 @@
-//! Peers that send arbitrary data. A fuzzer uses them to drive the ends of both JSON-RPC protocols,
+//! Peers that send arbitrary data. A fuzzer uses them to drive the ends of the JSON-RPC protocols,
 //! as deployed, without the simulator.
 //!
 //! A script is generated from arbitrary bytes and run against a real end. Connections are in
@@ -8,6 +8,7 @@
 //! - [`exec`]: a server with a hostile client and a well-behaved one, and a client with a hostile
 //!   server.
 //! - [`toolcall`]: the same for an agent host and its client.
+//! - [`turn`]: a broker of turns with hostile clients and a hostile app-server, and its connections.
 //! - [`script`]: the data of all kinds of peers: noise, malformed messages, pieces of frames.
 //!   `peer`: their ends of connections.
 //! - `frames`: valid and invalid WebSocket frames. `stage`: network, processes, randomness; and
@@ -23,3 +24,4 @@ mod peer;
 pub mod script;
 mod stage;
 pub mod toolcall;
+pub mod turn;

@@ -278,8 +278,8 @@ impl Pause {
 pub type Writes = Vec<(Vec<u8>, Duration)>;
 
 impl SendOptions {
-    /// Encodes `message` into writes.
-    pub fn write(&self, mut message: Value, masked: bool) -> Writes {
+    /// Encodes `message`, perhaps with an error.
+    pub fn text(&self, mut message: Value) -> Vec<u8> {
         if let Some(corrupt) = &self.corrupt.0 {
             corrupt.corrupt(&mut message);
         }
@@ -287,8 +287,35 @@ impl SendOptions {
         if let Some(corrupt) = &self.corrupt.0 {
             corrupt.corrupt_text(&mut text);
         }
+        text
+    }
+
+    /// Encodes `message` as a line, into writes. `binary` is a line that ends with CR LF.
+    pub fn lines(&self, message: Value) -> Writes {
+        let mut line = self.text(message);
+        line.extend_from_slice(if self.binary { b"\r\n" } else { b"\n" });
+        let now = Duration::ZERO;
+        match self.pieces.0 {
+            None => vec![(line, now)],
+            Some(Pieces::Frames(at)) => {
+                let rest = line.split_off(cut(at, &line));
+                vec![(line, now), (rest, now)]
+            }
+            Some(Pieces::Slowly(at, pause)) => {
+                let rest = line.split_off(cut(at, &line));
+                vec![(line, pause.duration()), (rest, now)]
+            }
+            Some(Pieces::Stump(at)) => {
+                line.truncate(cut(at, &line));
+                vec![(line, now)]
+            }
+        }
+    }
+
+    /// Encodes `message` as frames, into writes.
+    pub fn write(&self, message: Value, masked: bool) -> Writes {
+        let text = self.text(message);
         let first = if self.binary { BINARY } else { TEXT };
-        let cut = |at: u16, bytes: &[u8]| usize::from(at) % (bytes.len() + 1);
         let now = Duration::ZERO;
         match self.pieces.0 {
             None => vec![(frames::whole(first, masked, &text), now)],
@@ -311,6 +338,11 @@ impl SendOptions {
             }
         }
     }
+}
+
+/// Returns a place in `bytes`.
+fn cut(at: u16, bytes: &[u8]) -> usize {
+    usize::from(at) % (bytes.len() + 1)
 }
 
 /// Invalid or unexpected data.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};
-use peers_fuzz::{exec, toolcall};
+use peers_fuzz::{exec, toolcall, turn};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -73,4 +73,16 @@ fn the_invariants_of_a_toolcall_host_hold() {
 fn the_invariants_of_a_toolcall_client_hold() {
     holds_under_drawn_scripts(toolcall::client::holds);
     holds_under_kept_scripts("toolcall_client", toolcall::client::holds);
+}
+
+#[test]
+fn the_invariants_of_a_turn_broker_hold() {
+    holds_under_drawn_scripts(turn::broker::holds);
+    holds_under_kept_scripts("turn_broker", turn::broker::holds);
+}
+
+#[test]
+fn the_invariants_of_the_lines_of_turn_hold() {
+    holds_under_drawn_scripts(turn::wire::holds);
+    holds_under_kept_scripts("turn_wire", turn::wire::holds);
 }
