@@ -35,6 +35,8 @@ pub struct ServerLimits {
     /// How many commands without a log the server remembers, so that a late repetition of a start does
     /// not run a command again.
     pub forgotten_commands: usize,
+    /// How many shell sessions may exist. Further ones are refused.
+    pub sessions: usize,
     /// The maximum size of one output event. A longer line becomes several events. At least 4.
     pub line_bytes: usize,
     /// The pause between two signs of life on a stream without events.
@@ -76,6 +78,7 @@ impl Default for ServerLimits {
             ended_commands: 256,
             ended_bytes: 128 << 20,
             forgotten_commands: 4096,
+            sessions: 64,
             line_bytes: 16 << 10,
             heartbeat: Duration::from_secs(3),
             takeover_after: Duration::from_secs(10),

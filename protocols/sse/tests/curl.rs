@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
-use reknit_sse::wire::{Decoder, Event, Record};
+use reknit_sse::wire::{Decoder, Event, Record, SessionCreated};
 
 /// A running example. Dropping it ends it and its commands.
 struct Server {
@@ -199,4 +199,35 @@ fn a_background_command_is_polled_and_interrupted() {
     assert!(text("/command/status/c1", &[]).contains(r#""exit_code":4"#));
     let seen = outcome(&records(&server.curl("/command/c1/resume", &[]).stdout));
     assert_eq!(seen, ("a\nbye\n".to_owned(), "Exited(4)".to_owned()));
+}
+
+#[test]
+fn a_shell_session_keeps_its_directory_and_variables() {
+    if !has_curl() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let folder = std::env::temp_dir().join(format!("reknit-sse-test-{}", std::process::id()));
+    let body = format!(r#"{{"cwd":"{}/it's new"}}"#, folder.display());
+    let created = server.curl("/session", &["-d", &body]);
+    let created: SessionCreated = serde_json::from_slice(&created.stdout).unwrap();
+    let id = created.session_id;
+    let run = |command: &str| {
+        let body = serde_json::json!({ "command": command }).to_string();
+        outcome(&records(&server.curl(&format!("/session/{id}/run"), &["-d", &body]).stdout))
+    };
+    let ok = |output: &str| (output.to_owned(), "Exited(0)".to_owned());
+    assert_eq!(
+        run("export A=\"b 'c'\"; B=lost; pwd"),
+        ok(&format!("{}/it's new\n", folder.display()))
+    );
+    assert_eq!(run("mkdir sub; cd sub; exit 3"), (String::new(), "Exited(3)".to_owned()));
+    assert_eq!(run("echo \"$A $B\"; basename \"$PWD\""), ok("b 'c' \nsub\n"));
+    assert_eq!(run("cd /; false"), (String::new(), "Exited(1)".to_owned()));
+    assert_eq!(run("pwd"), ok("/\n"));
+    let state = std::env::temp_dir().join(format!("reknit-sse-{id}"));
+    assert!(state.exists());
+    assert!(server.curl(&format!("/session/{id}"), &["-X", "DELETE"]).stdout.is_empty());
+    assert!(!state.exists());
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -158,9 +158,11 @@ impl Command {
         }
     }
 
-    /// Handles the end of the connection of a stream. Returns whether it had the stream.
+    /// Handles the end of the connection of a stream. Returns whether it had the stream. A command of
+    /// a shell session ends with it, because nobody can read its output any more.
     pub(super) fn detach(&mut self, generation: u64) -> bool {
         let own = self.holder.release(generation).is_some();
+        self.interrupted |= own && self.is_bound() && self.runs();
         if !own && defect!(StaleCloseDetaches) {
             self.holder.release(self.holder.generation());
         }
@@ -285,6 +287,11 @@ impl Command {
     pub(super) fn interrupt(&mut self) -> bool {
         self.interrupted |= self.runs();
         self.runs()
+    }
+
+    /// Whether it belongs to a shell session, and so to its connection.
+    pub(super) fn is_bound(&self) -> bool {
+        self.session.is_some()
     }
 
     /// Whether the command shall end.

@@ -56,6 +56,7 @@ pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, link: Arc<Link>) 
     shared.leave(&link);
     point!("sse.server.detach", conn = link.conn().0).await;
     detach(&link, &attachments);
+    shared.changed.notify_one();
 }
 
 fn report(link: &Link, why: Closed) {
@@ -72,7 +73,7 @@ fn detach(link: &Link, attachments: &Attachments) {
     let streams = std::mem::take(&mut *attachments.lock().expect("nothing panics under the lock"));
     let conn = link.conn().0;
     for (running, generation) in streams {
-        let own = running.command().detach(generation);
+        let own = running.change(|command| command.detach(generation));
         running.was_read();
         if own {
             milestone!("sse.server.detached", generation, conn);

@@ -1,10 +1,11 @@
 //! The server: it runs commands, keeps their output, and streams it.
 //!
 //! - `lines`: bytes of a pipe to lines. `log`: the numbered events of one command. `command`: the log
-//!   and its stream. `registry`: all commands. These modules use no clock, socket or task.
+//!   and its stream. `registry`: all commands. `sessions`: shell sessions. These modules use no clock,
+//!   socket or task.
 //! - `shared`: what all connections share. `process`: the task of one process. `link`: the life of one connection. `stream`: the body that
 //!   sends a log.
-//! - `connection`: one connection, one task. `requests`: what the requests do. `route`: what a request
+//! - `connection`: one connection, one task. `requests`, `session_requests`: what the requests do. `route`: what a request
 //!   asks for. `answer`: answers.
 //!
 //! A stream pulls its events from the log by position. So a client that reads slowly delays neither
@@ -66,6 +67,8 @@ mod registry;
 mod requests;
 mod resources;
 mod route;
+mod session_requests;
+mod sessions;
 mod shared;
 mod stream;
 #[cfg(test)]

@@ -25,8 +25,8 @@ use super::registry::Running;
 use super::shared::milliseconds;
 use crate::wire::{Ending, OutputStream};
 
-/// How many bytes the system keeps in a pipe.
-const PIPE: usize = 64 * 1024;
+/// How many bytes the system keeps in a pipe at most, unless a privileged process enlarges it.
+const PIPE: usize = 1 << 20;
 
 /// How many bytes are read at a time.
 const CHUNK: usize = 8 * 1024;
@@ -94,6 +94,8 @@ impl ProcessTask {
                 // The read is pending, so what is in the pipe now comes from other processes.
                 _ = exited.wait_for(|exited| *exited) => break,
             };
+            // Before any wait: what was read before the exit does not count.
+            let after_exit = *exited.borrow();
             point!("sse.server.read-output").await;
             if count == 0 {
                 self.flush(stream, &mut lines).await;
@@ -103,7 +105,7 @@ impl ProcessTask {
             while let Some(line) = lines.next() {
                 self.output(stream, line).await;
             }
-            if *exited.borrow() {
+            if after_exit {
                 left = left.saturating_sub(count);
                 if left == 0 {
                     break;

@@ -202,6 +202,7 @@ impl Registry {
             _ if defect!(LogGoneAfterASecond) => std::time::Duration::from_secs(1),
             retention => retention,
         };
+        self.drop_bound();
         let mut ended: Vec<(Instant, CommandId, usize)> = (self.commands.values())
             .filter_map(|running| {
                 let command = running.command();
@@ -222,6 +223,19 @@ impl Registry {
             (count, bytes) = (count - 1, bytes - weight);
             self.forget(&id, over);
         }
+    }
+
+    /// Drops the commands of shell sessions that have ended: nobody can resume them.
+    fn drop_bound(&mut self) {
+        self.commands.retain(|_, running| {
+            let command = running.command();
+            let over = command.is_bound() && command.log.ended().is_some() && !command.has_stream();
+            drop(command);
+            if over {
+                running.end_task();
+            }
+            !over
+        });
     }
 
     /// Drops the log of a command, because its time is over, or for lack of room.

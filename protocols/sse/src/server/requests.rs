@@ -78,22 +78,15 @@ impl Requests {
                 (answer::json(json), false)
             }
             Route::Logs(id) => (self.logs(&id, uri)?, false),
-            Route::Interrupt(id) => {
-                let running = self.shared.registry().find(&id)?;
-                if !running.change(Command::interrupt) {
-                    return Err(Refusal::NotRunning(id));
-                }
-                milestone!("sse.command.interrupted", command = id.as_str());
-                (answer::empty(), false)
-            }
-            Route::CreateSession | Route::RunInSession(_) | Route::DeleteSession(_) => {
-                return Err(Refusal::NotSupported("this server has no shell sessions"));
-            }
+            Route::Interrupt(id) => (self.interrupt(id)?, false),
+            Route::CreateSession => (self.create_session(body).await?, false),
+            Route::RunInSession(id) => (self.run_in_session(&id, headers, body).await?, true),
+            Route::DeleteSession(id) => (self.delete_session(&id).await?, false),
         })
     }
 
     /// Reads a body.
-    async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
+    pub(super) async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
         let limits = &self.shared.limits;
         let collected = Limited::new(body, limits.body_bytes).collect();
         match timeout(limits.body_deadline, collected).await {
@@ -126,7 +119,7 @@ impl Requests {
         let running = match started {
             Started::New(running) => {
                 milestone!("sse.command.started", command = id.as_str(), conn = self.link.conn().0);
-                self.launch(&running);
+                self.launch(&running, self.argv(&running.request), Some(&running.request.cwd));
                 running
             }
             Started::Known(running) => running,
@@ -135,7 +128,7 @@ impl Requests {
         if running.request.background {
             return Ok(self.detached(&running, headers));
         }
-        self.open(&running, cursor, true, headers)
+        self.open(&running, cursor, Some(id.as_str()), headers)
     }
 
     fn resume(
@@ -145,27 +138,53 @@ impl Requests {
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Refusal> {
         let cursor = route::stream_cursor(uri, headers)?;
+        if self.shared.sessions().has(id.as_str()) {
+            return Err(Refusal::NotResumable(id.clone()));
+        }
         let running = self.shared.registry().find(id)?;
-        self.open(&running, cursor, false, headers)
+        self.open(&running, cursor, None, headers)
+    }
+
+    /// Asks a command to end; also that of a session, because its stream names the session.
+    fn interrupt(&self, id: CommandId) -> Result<Response<Body>, Refusal> {
+        let in_session = {
+            let sessions = self.shared.sessions();
+            sessions.has(id.as_str()).then(|| sessions.running(id.as_str()))
+        };
+        let running = match in_session {
+            Some(running) => running,
+            None => Some(self.shared.registry().find(&id)?),
+        };
+        if !running.is_some_and(|running| running.change(Command::interrupt)) {
+            return Err(Refusal::NotRunning(id));
+        }
+        milestone!("sse.command.interrupted", command = id.as_str());
+        Ok(answer::empty())
     }
 
     /// Returns the answer to the start of a background command: a stream that is complete.
     fn detached(&self, running: &Running, headers: &HeaderMap) -> Response<Body> {
         let (framing, epoch) = (self.framing(headers), running.command().log.epoch());
-        let mut bytes =
-            head(framing, &self.shared.limits, epoch, Some(&self.init(running))).to_vec();
+        let mut bytes = head(
+            framing,
+            &self.shared.limits,
+            epoch,
+            Some(&self.init(running, running.id.as_str())),
+        )
+        .to_vec();
         let timestamp = milliseconds(&*self.shared.env.clock);
         let detached = Record::unlogged(timestamp, Event::Detached);
         bytes.extend_from_slice(&framing.encode(epoch, &detached));
         answer::stream(answer::whole(Bytes::from(bytes)))
     }
 
-    /// Attaches a stream to a command. `starts`: the client does not know the command yet.
-    fn open(
+    /// Attaches a stream to a command. `named`: the id in its first event, if the client has started
+    /// the command with this request.
+    pub(super) fn open(
         &self,
         running: &Arc<Running>,
         cursor: Cursor,
-        starts: bool,
+        named: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Refusal> {
         let (limits, conn) = (self.shared.limits, self.link.conn().0);
@@ -192,8 +211,8 @@ impl Requests {
             running.change(|_| ());
         }
         let framing = self.framing(headers);
-        let init = starts.then(|| self.init(running));
-        let handoff = if cursor == Cursor::START && starts {
+        let init = named.map(|id| self.init(running, id));
+        let handoff = if cursor == Cursor::START && init.is_some() {
             Handoff::None
         } else {
             Handoff::Snapshot { until: next - 1 }
@@ -247,38 +266,43 @@ impl Requests {
         self.shared.config.framing.unwrap_or_else(|| route::framing(headers))
     }
 
-    fn init(&self, running: &Running) -> Record {
-        let command = running.id.to_string();
+    /// Returns the first event of a start.
+    fn init(&self, running: &Running, id: &str) -> Record {
+        let command = id.to_owned();
         let epoch = Some(running.command().log.epoch());
         Record::unlogged(milliseconds(&*self.shared.env.clock), Event::Init { command, epoch })
     }
 
-    fn new_command(&self, session: Option<String>) -> Command {
+    pub(super) fn new_command(&self, session: Option<String>) -> Command {
         let epoch = Epoch(self.random() as u64);
         let log = CommandLog::new(epoch, self.shared.limits.log_bounds());
         Command::new(log, session, milliseconds(&*self.shared.env.clock), Instant::now())
     }
 
-    fn random(&self) -> u128 {
+    pub(super) fn random(&self) -> u128 {
         let mut bytes = [0; 16];
         self.shared.env.entropy.fill(&mut bytes);
         u128::from_le_bytes(bytes)
     }
 
-    /// Launches the process of a new command.
-    fn launch(&self, running: &Arc<Running>) {
-        let (env, limits) = (&self.shared.env, &self.shared.limits);
-        let request = &running.request;
-        let argv = request.argv.clone().unwrap_or_else(|| {
+    /// Returns the program and the arguments that run a request.
+    fn argv(&self, request: &RunCommand) -> Vec<String> {
+        request.argv.clone().unwrap_or_else(|| {
             let line = std::iter::once(request.command.clone());
             self.shared.config.shell.iter().cloned().chain(line).collect()
-        });
+        })
+    }
+
+    /// Launches the process of a new command.
+    pub(super) fn launch(&self, running: &Arc<Running>, argv: Vec<String>, cwd: Option<&str>) {
+        let (env, limits) = (&self.shared.env, &self.shared.limits);
+        let request = &running.request;
         let mut variables: BTreeMap<String, String> = env.machine.variables.clone();
         variables.extend(request.envs.clone().unwrap_or_default());
         let command = process::Command {
             argv,
             arg0: None,
-            cwd: Some(request.cwd.clone()).filter(|cwd| !cwd.is_empty()),
+            cwd: cwd.filter(|cwd| !cwd.is_empty()).map(str::to_owned),
             env: variables.into_iter().collect(),
             stdio: Stdio::Pipes { stdin: false },
             confinement: None,

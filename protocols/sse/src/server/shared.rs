@@ -10,6 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::link::{Closed, Link};
 use super::registry::Registry;
+use super::sessions::Sessions;
 use crate::limits::ServerLimits;
 use crate::wire::Framing;
 
@@ -19,7 +20,8 @@ pub struct ServerConfig {
     /// The token that every request must carry; without one, every client that reaches the port can
     /// run commands as the user of the server.
     pub access_token: Option<String>,
-    /// The program and arguments that run a command line, which follows as the last argument.
+    /// The program and arguments that run a command line, which follows as the last argument. Shell
+    /// sessions need a `bash`. If it is empty, the command line is the program itself.
     pub shell: Vec<String>,
     /// The framing of all streams; by default what the client accepts.
     pub framing: Option<Framing>,
@@ -39,6 +41,7 @@ pub(super) struct Shared {
     pub(super) config: ServerConfig,
     pub(super) limits: ServerLimits,
     registry: Mutex<Registry>,
+    sessions: Mutex<Sessions>,
     /// The tasks of the processes.
     processes: Mutex<JoinSet<()>>,
     /// Notified when a timer may be due earlier than before.
@@ -54,6 +57,7 @@ impl Shared {
             config,
             limits,
             registry: Mutex::new(Registry::new(limits)),
+            sessions: Mutex::new(Sessions::new(limits.sessions)),
             processes: Mutex::default(),
             changed: Arc::default(),
             links: Mutex::default(),
@@ -62,6 +66,11 @@ impl Shared {
 
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().expect("nothing panics under the lock")
+    }
+
+    /// Its lock may be held while that of the registry is taken, not the other way round.
+    pub(super) fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().expect("nothing panics under the lock")
     }
 
     pub(super) fn links(&self) -> MutexGuard<'_, Vec<Arc<Link>>> {

@@ -4,6 +4,7 @@
 //!   [`Decoder`]: how it is read.
 //! - [`Cursor`]: the place from which a stream continues.
 //! - [`RunCommand`], [`CommandStatus`]: the body of a start, and the answer to a status request.
+//! - [`CreateSession`], [`RunInSession`]: the bodies of requests for shell sessions.
 //! - [`Refusal`]: every answer that is not a success, with its status code.
 //!
 //! Extensions of the original are optional fields and headers, so that each side also understands a
@@ -25,6 +26,7 @@ mod frame;
 mod owner;
 mod refusal;
 mod request;
+mod session;
 mod status;
 
 pub use cursor::{Cursor, CursorError, Epoch, MalformedCursor};
@@ -34,6 +36,7 @@ pub use frame::Framing;
 pub use owner::{MalformedOwner, StreamOwner};
 pub use refusal::{Refusal, RefusalBody};
 pub use request::{CommandId, InvalidRequest, RunCommand};
+pub use session::{CreateSession, RunInSession, SessionCreated};
 pub use status::CommandStatus;
 
 /// The names of headers.

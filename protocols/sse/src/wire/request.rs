@@ -34,6 +34,15 @@ pub enum InvalidRequest {
     Id,
 }
 
+/// Parses a JSON object.
+pub(super) fn object<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, InvalidRequest> {
+    // serde also reads the fields of a structure from a list.
+    if body.trim_ascii_start().first() != Some(&b'{') {
+        return Err(InvalidRequest::Json("it is not a JSON object".to_owned()));
+    }
+    serde_json::from_slice(body).map_err(|error| InvalidRequest::Json(error.to_string()))
+}
+
 /// The maximum length of an id.
 const LONGEST: usize = 128;
 
@@ -81,17 +90,13 @@ impl RunCommand {
     /// # Errors
     /// [`InvalidRequest`].
     pub fn from_json(body: &[u8]) -> Result<Self, InvalidRequest> {
-        // serde also reads the fields of a structure from a list.
-        if body.trim_ascii_start().first() != Some(&b'{') {
-            return Err(InvalidRequest::Json("it is not a JSON object".to_owned()));
-        }
-        let request: Self = serde_json::from_slice(body)
-            .map_err(|error| InvalidRequest::Json(error.to_string()))?;
+        let request: Self = object(body)?;
         request.check()?;
         Ok(request)
     }
 
-    fn check(&self) -> Result<(), InvalidRequest> {
+    /// Checks the values of the fields.
+    pub(super) fn check(&self) -> Result<(), InvalidRequest> {
         let runs = match &self.argv {
             None => !self.command.is_empty(),
             Some(argv) => {

@@ -5,6 +5,7 @@ mod machine;
 mod peer;
 mod refusals;
 mod resume;
+mod sessions;
 mod start;
 
 use std::sync::Arc;

@@ -1,0 +1,75 @@
+//! What the requests for shell sessions do.
+
+use std::path::{Path, PathBuf};
+
+use hyper::body::Incoming;
+use hyper::{HeaderMap, Response};
+use reknit_seams::{milestone, point};
+
+use super::answer::{self, Body};
+use super::command::Command;
+use super::registry::Started;
+use super::requests::Requests;
+use super::sessions::{script, state_file};
+use crate::wire::{CommandId, CreateSession, Cursor, Refusal, RunInSession, SessionCreated};
+
+impl Requests {
+    pub(super) async fn create_session(&self, body: Incoming) -> Result<Response<Body>, Refusal> {
+        let request = CreateSession::from_json(&self.body(body).await?)?;
+        let session_id = CommandId::random(self.random()).to_string();
+        self.shared.sessions().create(session_id.clone(), request.cwd)?;
+        milestone!("sse.session.created", session = session_id.as_str());
+        let created = SessionCreated { session_id };
+        Ok(answer::json(serde_json::to_string(&created).expect("an id is plain data")))
+    }
+
+    /// Runs a command in a session. Its stream is the only one that the command ever has.
+    pub(super) async fn run_in_session(
+        &self,
+        session: &str,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<Response<Body>, Refusal> {
+        let request = RunInSession::from_json(&self.body(body).await?)?;
+        let running = {
+            let mut sessions = self.shared.sessions();
+            let first = sessions.check(session)?;
+            let id = CommandId::random(self.random());
+            let create = || self.new_command(Some(session.to_owned()));
+            let started = self.shared.registry().start(id, request, false, create)?;
+            let (Started::New(running) | Started::Known(running)) = started;
+            let (line, cwd) = (running.request.command.clone(), running.request.cwd.clone());
+            let shell = &self.shared.config.shell;
+            let argv = if shell.is_empty() {
+                vec![line]
+            } else {
+                let state = state_file(&self.state_directory(), session);
+                shell.iter().cloned().chain(script(&state, first, cwd, line)).collect()
+            };
+            self.launch(&running, argv, None);
+            sessions.runs(session, running.clone());
+            running
+        };
+        milestone!("sse.session.runs", session, conn = self.link.conn().0);
+        point!("sse.server.started", conn = self.link.conn().0).await;
+        self.open(&running, Cursor::START, Some(session), headers)
+    }
+
+    pub(super) async fn delete_session(&self, session: &str) -> Result<Response<Body>, Refusal> {
+        let running = self.shared.sessions().remove(session)?;
+        if let Some(running) = running {
+            running.change(Command::interrupt);
+        }
+        let state = state_file(&self.state_directory(), session);
+        // A session that ran no command has no file.
+        let _ = self.shared.env.files.remove_file(&state).await;
+        milestone!("sse.session.deleted", session);
+        Ok(answer::empty())
+    }
+
+    /// Returns the directory for temporary files, as the environment of the server has it.
+    fn state_directory(&self) -> PathBuf {
+        let variables = &self.shared.env.machine.variables;
+        variables.get("TMPDIR").map_or(Path::new("/tmp"), Path::new).to_owned()
+    }
+}
