@@ -3,4 +3,5 @@
 
 mod background;
 mod foreground;
+mod hostile;
 mod machine;

@@ -46,7 +46,7 @@ impl Directory {
         Ok(Self { files, path: path.to_owned() })
     }
 
-    fn record_path(&self) -> PathBuf {
+    pub fn record_path(&self) -> PathBuf {
         self.path.join("broker.json")
     }
 

@@ -42,6 +42,9 @@ pub enum NoBroker {
     /// Other clients are starting a broker, and take too long.
     #[error("other clients are starting a broker")]
     Locked,
+    /// A broker runs, but its record is damaged. The client does not replace it.
+    #[error("a broker runs, but its record {} cannot be read", .0.display())]
+    Unreadable(PathBuf),
     /// The new broker did not start.
     #[error("the broker did not start; see {}", .0.display())]
     NotStarted(PathBuf),
@@ -112,7 +115,9 @@ impl BrokerSearch {
                 directory.remove().await?;
                 return Ok(None);
             }
-            let Some(record) = record else { return Err(NoBroker::Locked) };
+            let Some(record) = record else {
+                return Err(NoBroker::Unreadable(directory.record_path()));
+            };
             if !self.is_mine(&record) {
                 return Err(NoBroker::OtherAccount);
             }
