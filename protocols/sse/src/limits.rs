@@ -2,7 +2,7 @@
 //!
 //! What a server holds at most: the logs of the running commands
 //! ([`running_commands`](ServerLimits::running_commands) ×
-//! [`retained_bytes`](ServerLimits::retained_bytes)), those of the ended commands
+//! ([`retained_bytes`](ServerLimits::retained_bytes) + [`body_bytes`](ServerLimits::body_bytes))), those of the ended commands
 //! ([`ended_bytes`](ServerLimits::ended_bytes)), and for each of the
 //! [`connections`](ServerLimits::connections) one request and the buffers of one connection.
 
@@ -30,7 +30,7 @@ pub struct ServerLimits {
     /// How many ended commands retain their logs. Beyond that, the log of the command that ended
     /// first is dropped early.
     pub ended_commands: usize,
-    /// How many bytes the logs of all ended commands may hold, in the same way.
+    /// How many bytes the logs and the requests of all ended commands may hold, in the same way.
     pub ended_bytes: usize,
     /// How many commands without a log the server remembers, so that a late repetition of a start does
     /// not run a command again.

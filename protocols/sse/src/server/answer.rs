@@ -61,6 +61,15 @@ pub(super) fn stream(body: Body) -> Response<Body> {
     response
 }
 
+/// Returns the answer to a standard client that has the ending. After any other answer the
+/// client reconnects for ever.
+pub(super) fn nothing_follows() -> Response<Body> {
+    let mut response = empty();
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 /// Returns the body of a stream that is complete.
 pub(super) fn whole(bytes: Bytes) -> Body {
     Full::new(bytes).map_err(BodyError::from).boxed_unsync()

@@ -158,8 +158,13 @@ impl Command {
         }
     }
 
+    /// Whether the cursor is valid, and nothing will ever follow it.
+    pub(super) fn is_complete_after(&self, cursor: Cursor) -> bool {
+        self.log.check(cursor).is_ok() && self.log.read(cursor.after) == Following::End
+    }
+
     /// Handles the end of the connection of a stream. Returns whether it had the stream. A command of
-    /// a shell session ends with it, because nobody can read its output any more.
+    /// a shell session ends with it, because no other stream can read its output.
     pub(super) fn detach(&mut self, generation: u64) -> bool {
         let own = self.holder.release(generation).is_some();
         self.interrupted |= own && self.is_bound() && self.runs();

@@ -67,6 +67,11 @@ impl Link {
         self.state().progress
     }
 
+    /// Starts to count the time without progress anew: a stream begins.
+    pub(super) fn begin_stream(&self, now: Instant) {
+        self.state().progress = now;
+    }
+
     /// Sets whether an authorized request is in progress.
     pub(super) fn serve(&self, serving: bool) {
         self.state().serving = serving;

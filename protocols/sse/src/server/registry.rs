@@ -1,8 +1,8 @@
 //! The commands of a server: which run, which have ended and keep their logs, and which are only
 //! remembered. No clock, no socket, no task.
 //!
-//! A start is idempotent if its client chose the id: a repetition finds the command, whatever has
-//! become of it, and never runs it again. To that end the registry remembers the state of a command
+//! A start is idempotent if its client chose the id: a repetition finds the command in
+//! every state, and never runs it again. To that end the registry remembers the state of a command
 //! longer than its log.
 
 use std::collections::BTreeMap;
@@ -207,7 +207,7 @@ impl Registry {
             .filter_map(|running| {
                 let command = running.command();
                 let at = command.log.ended()?.at;
-                Some((at, running.id.clone(), command.log.weight()))
+                Some((at, running.id.clone(), command.log.weight() + running.request.size()))
             })
             .collect();
         ended.sort_unstable();
@@ -225,7 +225,7 @@ impl Registry {
         }
     }
 
-    /// Drops the commands of shell sessions that have ended: nobody can resume them.
+    /// Drops the commands of shell sessions that have ended: they cannot be resumed.
     fn drop_bound(&mut self) {
         self.commands.retain(|_, running| {
             let command = running.command();
@@ -246,7 +246,9 @@ impl Registry {
         } else {
             milestone!("sse.command.crowded-out", command = id.as_str());
         }
-        self.forgotten.keep(id.clone(), running.status());
+        // The text of the command may be large.
+        let status = CommandStatus { content: String::new(), ..running.status() };
+        self.forgotten.keep(id.clone(), status);
         if defect!(ForgottenLogLeaks) {
             self.leaked.push(running);
             return;

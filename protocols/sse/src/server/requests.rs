@@ -189,10 +189,15 @@ impl Requests {
     ) -> Result<Response<Body>, Refusal> {
         let (limits, conn) = (self.shared.limits, self.link.conn().0);
         let owner = route::owner(headers)?;
+        let framing = self.framing(headers);
         let changes = running.changes();
         let (attached, epoch) = {
             let mut command = running.command();
+            if framing == Framing::Standard && command.is_complete_after(cursor) {
+                return Ok(answer::nothing_follows());
+            }
             let (link, now) = (self.link.clone(), Instant::now());
+            link.begin_stream(now);
             let attached =
                 command.attach(&running.id, cursor, owner, link, now, limits.takeover_after)?;
             (attached, command.log.epoch())
@@ -210,7 +215,6 @@ impl Requests {
             }
             running.change(|_| ());
         }
-        let framing = self.framing(headers);
         let init = named.map(|id| self.init(running, id));
         let handoff = if cursor == Cursor::START && init.is_some() {
             Handoff::None

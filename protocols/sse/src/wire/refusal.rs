@@ -1,8 +1,8 @@
 //! The answers that are not a success.
 //!
 //! execd answers with a status code and a body `{"code": …, "message": …}`. Most of its codes are
-//! `INVALID_REQUEST_BODY`, whatever is wrong. Here each refusal has its own code, unless execd has
-//! one that says the same, so that a client can tell what a repetition would change. All status codes
+//! `INVALID_REQUEST_BODY`. Here each refusal has its own code, unless execd has one that says the same.
+//! So a client knows whether it should repeat the request. All status codes
 //! are those of execd where it has the case.
 
 use std::time::Duration;

@@ -142,6 +142,13 @@ impl RunCommand {
         positive.filter(|timeout| *timeout > 0).map(Duration::from_millis)
     }
 
+    /// Returns how many bytes its texts have.
+    pub fn size(&self) -> usize {
+        let argv = self.argv.iter().flatten().map(String::len).sum::<usize>();
+        let envs = self.envs.iter().flatten().map(|(name, value)| name.len() + value.len());
+        self.command.len() + self.cwd.len() + argv + envs.sum::<usize>()
+    }
+
     /// Returns the command as a person would write it, for a status.
     pub fn content(&self) -> String {
         self.argv.as_ref().map_or_else(|| self.command.clone(), |argv| argv.join(" "))

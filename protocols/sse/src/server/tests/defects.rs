@@ -12,9 +12,15 @@ use tokio::runtime::Builder;
 use super::*;
 
 /// One bug is on. Its point holds its task once.
-struct OneBug {
+pub(super) struct OneBug {
     name: &'static str,
     reached: Cell<u32>,
+}
+
+impl OneBug {
+    pub(super) fn new(name: &'static str) -> Rc<Self> {
+        Rc::new(Self { name, reached: Cell::new(0) })
+    }
 }
 
 /// The points that only bugs have, and the first, second, … time that a task reaches one: then it is
@@ -47,7 +53,7 @@ fn compare<F: Future<Output = String>>(
 ) {
     let run = |name: &'static str| {
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-        let _attached = probe::attach(Rc::new(OneBug { name, reached: Cell::new(0) }));
+        let _attached = probe::attach(OneBug::new(name));
         runtime.unwrap().block_on(story())
     };
     assert_eq!(run(""), good, "without {bug}");

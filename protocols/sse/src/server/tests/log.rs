@@ -109,8 +109,8 @@ fn a_cursor_is_checked_against_the_run_and_the_last_event() {
 }
 
 proptest! {
-    /// Whatever is appended and evicted between the reads, a reader sees each event once, in order, or
-    /// a gap that covers exactly the events that it misses.
+    /// A reader sees each event once, in order, or a gap that covers exactly the events that it
+    /// misses. Events are appended and evicted between its reads.
     #[test]
     fn a_reader_sees_or_misses_each_event_exactly_once(
         items in 0..6_usize,

@@ -7,6 +7,7 @@ mod refusals;
 mod resume;
 mod sessions;
 mod start;
+mod walk;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -52,7 +52,8 @@ fn a_repeated_start_does_not_run_a_forgotten_command_again() {
     registry.sweep(now + limits.ended_retention);
     assert_eq!(start(&mut registry, "a", "ls").err(), Some(Refusal::Expired(id("a"))));
     assert_eq!(registry.find(&id("a")).err(), Some(Refusal::Expired(id("a"))));
-    assert_eq!(registry.status(&id("a")).unwrap().exit_code, Some(3));
+    let status = registry.status(&id("a")).unwrap();
+    assert_eq!((status.exit_code, status.content.as_str()), (Some(3), ""));
     assert_eq!(registry.find(&id("b")).err(), Some(Refusal::UnknownCommand(id("b"))));
 }
 

@@ -292,3 +292,32 @@ async fn a_slow_reader_that_makes_progress_loses_nothing_while_its_command_is_he
     assert_eq!(seen, 501);
     printing.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_standard_client_that_has_the_ending_does_not_reconnect() {
+    let world = World::new(ServerLimits::default()).await;
+    let answer = world.start().await;
+    let epoch = answer.header("x-reknit-epoch").to_owned();
+    sleep(SECOND).await;
+    world.machine.exits(0, Exit::Code(0)).await;
+    for (at, status) in [("0", 200), ("1", 204)] {
+        let id = format!("{epoch}-{at}");
+        let headers = [("accept", "text/event-stream"), ("last-event-id", id.as_str())];
+        assert_eq!(world.send("GET /command/c/resume", &headers, "").await.status, status, "{at}");
+        sleep(SECOND).await;
+    }
+    assert_eq!(world.resume(1, None).await.status, 200, "execd has no such answer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_on_an_old_connection_begins_with_the_full_time_to_make_progress() {
+    let limits = ServerLimits { takeover_after: 5 * SECOND, ..Default::default() };
+    let world = World::new(limits).await;
+    let mut peer = world.peer().await;
+    peer.send("GET /ping", &[], "").await;
+    sleep(9 * SECOND).await;
+    let body = r#"{"operation_id":"c","command":"run"}"#;
+    let (first, second) =
+        tokio::join!(biased; peer.send("POST /command", &[], body), world.resume(0, None));
+    assert_eq!((first.status.as_u16(), second.status.as_u16()), (200, 409));
+}
