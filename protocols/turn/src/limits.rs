@@ -105,6 +105,9 @@ pub struct BrokerLimits {
     pub settle: Duration,
     /// How long the broker waits before it repeats an interrupt that was refused.
     pub retry: Duration,
+    /// How long a client without a request or a turn may say nothing. Then the broker closes its
+    /// connection.
+    pub idle: Duration,
     /// How long running turns may take to end when the broker shuts down.
     pub shutdown: Duration,
     /// How long a client may take to read its last messages and to close its end.
@@ -124,6 +127,7 @@ impl Default for BrokerLimits {
             turn: TurnLimits::default().absolute + Duration::from_secs(60),
             settle: Duration::from_secs(30),
             retry: Duration::from_secs(1),
+            idle: Duration::from_secs(600),
             shutdown: Duration::from_secs(5),
             linger: Duration::from_secs(1),
             connection: ConnectionLimits::default(),

@@ -32,6 +32,7 @@ pub const LIMITS: &[Limit] = &[
     limit("broker.reserve", secs(10), millis(10), "how long a client that has started a thread may take to start a turn on it"),
     limit("broker.turn", secs(1860), millis(100), "how long a client may own one turn"),
     limit("broker.settle", secs(30), millis(10), "how long an interrupted turn may take to end"),
+    limit("broker.idle", secs(600), millis(100), "how long a client without a request or a turn may say nothing before the broker closes its connection"),
     limit("broker.shutdown", secs(5), millis(10), "how long running turns may take to end when the broker shuts down"),
     limit("broker.linger", secs(1), millis(10), "how long a client may take to read its last messages"),
 ];
@@ -91,6 +92,7 @@ pub fn broker(limits: &Limits) -> BrokerLimits {
         reserve: limits.duration("broker.reserve"),
         turn: limits.duration("broker.turn"),
         settle: limits.duration("broker.settle"),
+        idle: limits.duration("broker.idle"),
         shutdown: limits.duration("broker.shutdown"),
         linger: limits.duration("broker.linger"),
         connection: connection(limits),

@@ -168,13 +168,15 @@ fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         return None;
     }
     let violation = |kind, data| Some(Violation::new("success_is_true", run.call, at, kind, data));
-    let reported = run.reported().filter(|(reported, _)| *reported <= at);
-    let answered = run.final_answer().filter(|answered| *answered <= at);
+    // The end of the connection can take seconds after that.
+    let decided = run.decided.unwrap_or(at);
+    let reported = run.reported().filter(|(reported, _)| *reported <= decided);
+    let answered = run.final_answer().filter(|answered| *answered <= decided);
     match reported {
         Some((_, Reported::Completed)) => None,
-        Some((reported, how)) if answered.is_none() || reported + news(story.cx) < at => {
+        Some((reported, how)) if answered.is_none() || reported + news(story.cx) < decided => {
             let how = if how == Reported::Failed { "failed" } else { "was interrupted" };
-            let is_calm = story.is_calm_until(at) || answered.is_none();
+            let is_calm = story.is_calm_until(decided) || answered.is_none();
             is_calm.then(|| violation(&CONTRADICTED, fields! { reported, how })).flatten()
         }
         _ if answered.is_none() => violation(&NOT_COMPLETED, fields! {}),

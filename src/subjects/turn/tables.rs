@@ -102,6 +102,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("AdmissionEndsWithTheThread", "admission-ends-with-the-thread", &["busy_is_true"], "a client loses its admission between thread and turn", "facts, 36"),
     defect("SharedLineBuffer", "shared-line-buffer", &["abandoned_is_interrupted"], "a line that arrives while a request waits is cut at the wrong place", "facts, 34"),
     defect("WaitsForOpenClients", "waits-for-open-clients", &["exit_is_true"], "the broker ends only when all clients have closed their connections", "facts, 39"),
+    defect("IdleClientsAreKept", "idle-clients-are-kept", &["no_residue"], "the connection of a client that vanished without a word and without work is kept for ever", "derived from facts, 39"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),

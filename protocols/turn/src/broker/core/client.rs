@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reknit_jsonrpc::RequestId;
 use serde_json::value::RawValue;
@@ -43,14 +44,21 @@ pub(super) struct Client {
     pub early: Vec<Asked>,
     /// Until when the client is admitted before others, because it has started a thread.
     pub reserved: Option<Instant>,
+    /// When the last message of the client arrived, or the last message for it was queued.
+    pub active: Instant,
     /// Why the broker closes the connection. Nothing new is sent any more.
     pub cut: Option<CutReason>,
 }
 
 impl Client {
-    pub fn new(wake: Arc<Notify>) -> Self {
+    pub fn new(wake: Arc<Notify>, now: Instant) -> Self {
         let (outbox, early) = (VecDeque::new(), Vec::new());
-        Self { wake, outbox, outbox_bytes: 0, early, reserved: None, cut: None }
+        Self { wake, outbox, outbox_bytes: 0, early, reserved: None, active: now, cut: None }
+    }
+
+    /// Returns when the client has been silent for too long, unless its connection ends anyway.
+    pub fn idle_at(&self, most: Duration) -> Option<Instant> {
+        self.cut.is_none().then(|| self.active + most)
     }
 
     /// Appends a message; returns whether the outbox is within its limit of `most` bytes.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use reknit_jsonrpc::LineEvent;
-use reknit_seams::milestone;
+use reknit_seams::{defect, milestone};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -99,7 +99,7 @@ impl BrokerCore {
     /// Adds a client. `wake` is notified when there is something to pull, or the connection ends.
     pub fn open(&mut self, client: ClientId, wake: Arc<Notify>, now: Instant) {
         self.catch_up(now);
-        self.clients.insert(client, Client::new(wake));
+        self.clients.insert(client, Client::new(wake, now));
         if self.stage.is_ending() {
             self.cut(client, CutReason::BrokerEnds, now);
         }
@@ -121,6 +121,7 @@ impl BrokerCore {
     pub fn on_line(&mut self, client: ClientId, line: LineEvent, now: Instant) {
         self.catch_up(now);
         if self.is_served(client) {
+            self.touch(client, now);
             self.handle_line(client, line, now);
             self.after_input(now);
             self.changed.notify_one();
@@ -142,7 +143,8 @@ impl BrokerCore {
         let reserved = self.clients.values().filter_map(|client| client.reserved);
         let turns = self.turns.values().filter_map(|turn| turn.until);
         let interrupts = self.turns.values().filter_map(OwnedTurn::retry);
-        reserved.chain(turns).chain(interrupts).chain(self.stage.until()).min()
+        let idle = self.clients.values().filter_map(|client| client.idle_at(self.limits.idle));
+        reserved.chain(turns).chain(interrupts).chain(idle).chain(self.stage.until()).min()
     }
 
     /// Handles every timeout that has passed. Each input calls this first, so that a timeout takes
@@ -153,7 +155,35 @@ impl BrokerCore {
         }
         self.expire_turns(now);
         self.interrupt_all(now);
+        self.cut_idle(now);
         self.after_input(now);
+    }
+
+    /// Closes the connections of clients that have no work and have said nothing for too long: a
+    /// client that vanished without a word would take one of the connections for ever.
+    fn cut_idle(&mut self, now: Instant) {
+        let is_due = |client: &Client| client.idle_at(self.limits.idle).is_some_and(|at| at <= now);
+        let due: Vec<ClientId> = self
+            .clients
+            .iter()
+            .filter(|(_, known)| is_due(known))
+            .map(|(client, _)| *client)
+            .collect();
+        for client in due {
+            let owns = |turn: &OwnedTurn| turn.client == Some(client) && !turn.is_finished();
+            let works = self.waiting(client) > 0 || self.turns.values().any(owns);
+            if works || defect!(IdleClientsAreKept) {
+                self.touch(client, now);
+            } else {
+                self.cut(client, CutReason::Idle, now);
+            }
+        }
+    }
+
+    fn touch(&mut self, client: ClientId, now: Instant) {
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.active = now;
+        }
     }
 
     /// Continues what an input may have made possible.
@@ -169,6 +199,7 @@ impl BrokerCore {
 
     /// Sends a message to a client. A client that does not read loses its connection.
     fn tell(&mut self, client: ClientId, text: String, now: Instant) {
+        self.touch(client, now);
         let most = self.limits.connection.outbox_bytes;
         let within = self.clients.get_mut(&client).is_none_or(|client| client.push(text, most));
         if !within {

@@ -44,6 +44,9 @@ pub enum CutReason {
     /// The client sent a line that is too long.
     #[error("the client sent a line that is too long")]
     TooLong,
+    /// The client has no work, and has said nothing for too long.
+    #[error("the client has said nothing for too long")]
+    Idle,
     /// The broker ends.
     #[error("the broker ends")]
     BrokerEnds,

@@ -164,7 +164,7 @@ impl BrokerCore {
     }
 
     /// Returns how many requests of a client wait for answers.
-    fn waiting(&self, client: ClientId) -> usize {
+    pub(super) fn waiting(&self, client: ClientId) -> usize {
         let forwarded = self.forwarded.values().filter(
             |forwarded| matches!(forwarded, Forwarded::Client { client: Some(other), .. } if *other == client),
         );
@@ -224,9 +224,7 @@ impl BrokerCore {
                 match purpose {
                     Purpose::Start(token) if timed_out => {
                         reported = self.on_start_timeout(token, now);
-                        if reported.is_none() {
-                            self.forwarded.insert(ticket, Forwarded::LateStart { token });
-                        }
+                        self.forwarded.insert(ticket, Forwarded::LateStart { token });
                     }
                     Purpose::Start(token) => self.on_start_answer(token, result, now),
                     Purpose::Thread => self.on_thread_answer(client, result, now),

@@ -36,8 +36,8 @@ pub(super) struct OwnedTurn {
     pub ends: bool,
     /// The turns that run for it: its own, and those of its subagents.
     pub running: BTreeMap<TurnKey, Interrupts>,
-    /// The turns that ended before the answer to the start request. The answer contains the id of
-    /// this one.
+    /// The turns that ended before the answer to the start request. The answer
+    /// contains the id of this one.
     pub ended: BTreeSet<TurnKey>,
     /// When the broker gives it up.
     pub until: Option<Instant>,
@@ -119,15 +119,26 @@ impl OwnedTurn {
         }
     }
 
+    /// Follows the turn with this id, although the start request has no answer. The answer can still
+    /// come, and contain another id: a review has two.
+    pub fn adopt(&mut self, id: String) {
+        self.answered = true;
+        let key = (self.thread.clone(), id);
+        self.id = Some(key.1.clone());
+        if self.ended.contains(&key) {
+            self.end();
+        } else {
+            self.running.entry(key).or_default();
+        }
+    }
+
     /// Handles the end of a turn, perhaps of this one.
     pub fn on_completed(&mut self, key: &TurnKey, most: usize) {
         self.running.remove(key);
-        if !self.answered {
-            if self.ended.len() < most {
-                self.ended.insert(key.clone());
-            }
-        } else if self.thread == key.0 && self.id.as_ref() == Some(&key.1) {
+        if self.answered && self.thread == key.0 && self.id.as_ref() == Some(&key.1) {
             self.end();
+        } else if (!self.answered || self.reported.is_some()) && self.ended.len() < most {
+            self.ended.insert(key.clone());
         }
     }
 

@@ -47,7 +47,10 @@ impl BrokerCore {
             answer.turn.status,
             TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Interrupted
         );
-        let Some(turn) = self.turns.get_mut(&token) else { return };
+        let says_nothing_new =
+            |turn: &&mut OwnedTurn| turn.over && turn.reported.is_some() && turn.id == id;
+        let turn = self.turns.get_mut(&token).filter(|turn| !says_nothing_new(turn));
+        let Some(turn) = turn else { return };
         if let Some(thread) = moved {
             turn.thread.clone_from(&thread);
             let client = turn.client.map_or(ThreadOwner::Gone, ThreadOwner::Client);
@@ -76,7 +79,7 @@ impl BrokerCore {
             self.abandon(token, now);
             return None;
         };
-        turn.start(Some(id.clone()), false);
+        turn.adopt(id.clone());
         let review_thread_id = turn.is_review.then(|| turn.thread.clone());
         let turn = Turn { id, status: TurnStatus::InProgress, ..Turn::default() };
         Some(StartAnswer { turn, review_thread_id })

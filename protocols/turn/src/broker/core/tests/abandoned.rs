@@ -85,6 +85,7 @@ fn an_interrupt_that_comes_before_the_start_of_the_turn_is_repeated_at_the_start
 #[test]
 fn a_turn_that_refuses_every_interrupt_is_given_up() {
     let mut bench = Bench::new();
+    bench.close(B);
     bench.start_turn(A, "t", "u");
     bench.close(A);
     for _ in 0..5 {
@@ -160,9 +161,7 @@ fn a_start_that_is_answered_after_its_deadline_is_interrupted() {
     assert_eq!(bench.code(A, id), -32600);
     assert!(bench.admits(B));
     bench.wait(600 * S);
-    let result = serde_json::value::to_raw_value(&started("u")).unwrap();
-    bench.core.on_late(ticket, result, bench.now);
-    bench.carry_out();
+    bench.late(ticket, started("u"));
     assert_eq!(bench.interrupted(), ["u"]);
     bench.item("t", "u", "late");
     assert_eq!(bench.seen(A), [""; 0]);
@@ -183,7 +182,27 @@ fn a_start_without_an_answer_is_answered_with_the_turn_that_was_reported() {
     assert_eq!(bench.seen(A).last().unwrap(), "news");
     bench.turn_completed("t", "u");
     assert!(bench.admits(B));
-    assert!(!bench.core.awaits(ticket), "the late answer says nothing new");
+    bench.late(ticket, started("u"));
+    assert!(bench.admits(B), "the late answer says nothing new");
+}
+
+#[test]
+fn the_late_answer_names_a_review_that_was_reported_with_another_id() {
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
+    bench.turn_started("t", "inner");
+    let ticket = bench.refuse("review/start", true);
+    bench.late(ticket, started("u"));
+    bench.close(A);
+    assert_eq!(bench.interrupted(), ["u"]);
+
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
+    bench.turn_started("t", "inner");
+    let ticket = bench.refuse("review/start", true);
+    bench.turn_completed("t", "u");
+    bench.late(ticket, started("u"));
+    assert!(bench.admits(B), "the review is over");
 }
 
 #[test]

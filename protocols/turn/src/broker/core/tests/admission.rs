@@ -149,7 +149,9 @@ fn a_turn_has_a_longest_time() {
     bench.start_turn(A, "t", "u");
     bench.wait(limits().turn);
     assert_eq!(bench.interrupted(), ["u"]);
-    assert!(bench.admits(B));
+    let late = ClientId(3);
+    bench.open(late);
+    assert!(bench.admits(late));
     bench.turn_completed("t", "u");
     assert_eq!(bench.seen(A), ["turn/completed"], "its client still learns the end");
 }
@@ -226,6 +228,27 @@ fn a_line_that_is_too_long_ends_the_connection_and_the_turn() {
     assert_eq!(bench.core.over(A), Some(CutReason::TooLong));
     assert_eq!(bench.interrupted(), ["u"]);
     assert!(bench.admits(B));
+}
+
+#[test]
+fn a_client_without_work_that_says_nothing_loses_its_connection() {
+    let mut bench = Bench::new();
+    bench.wait(limits().idle / 2);
+    assert!(bench.admits(B));
+    bench.wait(limits().idle / 2);
+    assert_eq!(bench.core.over(A), Some(CutReason::Idle));
+    assert_eq!(bench.core.over(B), None, "it has asked since");
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.wait(limits().turn - S);
+    assert_eq!(bench.core.over(A), None, "a turn may be silent");
+    bench.turn_completed("t", "u");
+    bench.wait(limits().idle - S);
+    assert_eq!(bench.core.over(A), None);
+    bench.wait(S);
+    assert_eq!(bench.core.over(A), None, "its last message waits for it");
+    bench.pull(A);
+    assert_eq!(bench.core.over(A), Some(CutReason::Idle));
 }
 
 #[test]

@@ -195,6 +195,7 @@ impl Walk {
         self.bench.open(ClientId(0));
         let admits = self.bench.admits(ClientId(0));
         self.expect(admits, BUSY);
+        self.bench.close(ClientId(0));
         self.expect(self.bench.core.due().is_none(), "the broker waits for something");
     }
 }
