@@ -1,6 +1,7 @@
 //! curl against the example, with real processes. Without curl, the tests say so and check nothing.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use reknit_sse::wire::{Decoder, Event, Record, SessionCreated};
@@ -13,8 +14,7 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO"))
-            .args(["run", "--quiet", "--example", "sse_server", "--"])
+        let mut child = Command::new(example())
             .args(arguments)
             .env("EXECD_ACCESS_TOKEN", "secret")
             .stdout(Stdio::piped())
@@ -44,6 +44,17 @@ impl Drop for Server {
         let _ = Command::new("kill").arg(self.child.id().to_string()).status();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the program of the example. `cargo test` builds it, unless it builds this test only.
+fn example() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join("examples/sse_server");
+    if !program.exists() {
+        let build = ["build", "--quiet", "--package", "reknit-sse", "--example", "sse_server"];
+        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    }
+    program
 }
 
 fn curl(url: &str, arguments: &[&str]) -> Command {

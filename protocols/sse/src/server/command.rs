@@ -41,6 +41,10 @@ pub(super) struct Command {
     interrupted: bool,
     /// Whether events had to go for new ones.
     overflowed: bool,
+    /// Only a defect uses it: whether a stream has read the log.
+    was_read: bool,
+    /// Only a defect uses it: the position of the last output before a stream has read the log.
+    unread: u64,
     /// Only a defect sets it: whether the command counts as finished before its ending is in the log.
     finished_early: bool,
 }
@@ -102,6 +106,8 @@ impl Command {
             started_at: now,
             interrupted: false,
             overflowed: false,
+            was_read: false,
+            unread: 0,
             finished_early: false,
         }
     }
@@ -186,6 +192,9 @@ impl Command {
         if !self.holder.is_held_by(generation) {
             return Pull::Fenced;
         }
+        self.was_read = true;
+        let skips = generation > 1 && defect!(OutputBeforeStreamUnlogged);
+        let after = if skips { after.max(self.unread) } else { after };
         let pulled = self.read(after, most, timestamp);
         if let Pull::Events { after, .. } = pulled {
             self.holder.held_mut().expect("checked above").taken = after;
@@ -267,6 +276,9 @@ impl Command {
         line: Bytes,
     ) -> Option<u64> {
         let evicted = self.log.output(timestamp, stream, line);
+        if !self.was_read {
+            self.unread = self.log.last();
+        }
         let first = !self.overflowed;
         self.overflowed |= evicted.is_some();
         evicted.filter(|_| first)

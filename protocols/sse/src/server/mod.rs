@@ -25,6 +25,7 @@
 //! | C | `FinishedBeforeEnding` | the command counts as finished before its ending is in the log |
 //! | D | `LogGoneAfterASecond` | the log is dropped one second after the ending |
 //! | E | `OverflowIsSilent` | lost events are not reported |
+//! | F | `OutputBeforeStreamUnlogged` | output before the first stream is ready cannot be replayed |
 //! | G | `StartRunsTwice` | a repeated start runs the command again |
 //! | G | `CommandDiesWithConnection` | the end of a connection before the first event ends the command |
 //! | H | `StuckStreamStays` | a stream without progress is never replaced |
@@ -42,8 +43,8 @@
 //! | – | `EndingBeforeOutput` | the ending is appended before the last output |
 //! | – | `CommandsUnbounded` | any number of commands may run |
 //!
-//! Window F (output before the stream is registered) has no counterpart here: the command is in the
-//! registry before its process is launched.
+//! The branch of execd has all of them except B, the last three, and `CommandDiesWithConnection`,
+//! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;
 use std::time::Duration;

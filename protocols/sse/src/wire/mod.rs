@@ -19,11 +19,29 @@
 //! | `operation_id` | the body of a start | an id that the client chooses, so that it can repeat the start |
 //! | [`OWNER`](header::OWNER) | a header of a stream request | whose stream it is, so that its owner replaces it at once |
 
+//!
+//! # How a client follows a command
+//! - It chooses an `operation_id`, and names itself in [`OWNER`](header::OWNER) with a new number for each
+//!   request that opens a stream. It starts the command with `POST /command`. If the answer is lost, it
+//!   repeats the request: the command runs once.
+//! - It delivers an event, and then moves its [`Cursor`] to the event's position. Positions ascend by
+//!   one. A [`Gap`] is the only exception: it says which positions are lost, and the next event
+//!   follows the last of them.
+//! - If the stream ends in any way without [`Event::Ended`], the client continues with
+//!   `GET /command/{id}/resume` and its cursor. The epoch of the cursor is in [`Event::Init`] and in the
+//!   header [`EPOCH`](header::EPOCH).
+//! - A server sends something at least every 3 s (by default). Silence means that the connection is dead.
+//! - Refusals with [`retry_after_ms`](RefusalBody::retry_after_ms) may pass; so may 408 and 503.
+//!   `COMMAND_EXPIRED` means that the command has ended, and only its [`CommandStatus`] is left.
+//!   `COMMAND_NOT_FOUND` means that the server has lost the command, for example by a restart. Neither
+//!   is a success. All others do not pass.
+
 mod cursor;
 mod decode;
 mod event;
 mod frame;
 mod owner;
+pub mod path;
 mod refusal;
 mod request;
 mod session;

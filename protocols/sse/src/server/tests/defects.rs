@@ -14,29 +14,32 @@ use super::*;
 /// One bug is on. Its point holds its task once.
 pub(super) struct OneBug {
     name: &'static str,
-    reached: Cell<u32>,
+    /// How often each point was reached.
+    reached: [Cell<u32>; POINTS.len()],
 }
 
 impl OneBug {
     pub(super) fn new(name: &'static str) -> Rc<Self> {
-        Rc::new(Self { name, reached: Cell::new(0) })
+        Rc::new(Self { name, reached: Default::default() })
     }
 }
 
-/// The points that only bugs have, and the first, second, … time that a task reaches one: then it is
-/// held.
-const POINTS: [(&str, u32); 4] = [
+/// Points, and the first, second, … time that a task reaches one: then it is held. All but the last are
+/// points that only bugs have.
+const POINTS: [(&str, u32); 5] = [
     ("sse.server.id-taken", 2),
     ("sse.server.snapshot-sent", 1),
     ("sse.server.attached-unflushed", 1),
     ("sse.server.finished", 1),
+    ("sse.server.started", 1),
 ];
 
 impl Prober for OneBug {
     fn point(&self, name: &'static str, _: &[(&'static str, u64)]) -> Option<Hold> {
-        let (_, nth) = POINTS.iter().find(|(point, _)| *point == name)?;
-        self.reached.set(self.reached.get() + 1);
-        (self.reached.get() == *nth).then(|| Box::pin(sleep(SECOND / 100)) as Hold)
+        let index = POINTS.iter().position(|(point, _)| *point == name)?;
+        let reached = &self.reached[index];
+        reached.set(reached.get() + 1);
+        (reached.get() == POINTS[index].1).then(|| Box::pin(sleep(SECOND / 100)) as Hold)
     }
 
     fn defect(&self, name: &'static str) -> bool {
@@ -178,6 +181,24 @@ fn lost_events_are_not_reported() {
         rest(&mut world.resume(0, None).await).await
     };
     compare("OverflowIsSilent", story, "gap 1..=1, 2 b, Open", "2 b, Open");
+}
+
+#[test]
+fn output_before_the_first_stream_cannot_be_replayed() {
+    let story = || async {
+        let world = world().await;
+        // The handler of the start is held while the process prints.
+        let prints = async {
+            sleep(SECOND / 200).await;
+            world.machine.prints(0, "a\n").await;
+        };
+        let (mut first, ()) = tokio::join!(biased; world.start(), prints);
+        let seen = rest(&mut first).await;
+        first.close();
+        sleep(SECOND).await;
+        format!("{seen}; {}", rest(&mut world.resume(0, None).await).await)
+    };
+    compare("OutputBeforeStreamUnlogged", story, "1 a, Open; 1 a, Open", "1 a, Open; Open");
 }
 
 #[test]

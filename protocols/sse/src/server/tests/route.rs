@@ -41,6 +41,23 @@ fn every_route_of_execd_is_known() {
 }
 
 #[test]
+fn the_paths_that_a_client_writes_are_understood() {
+    use crate::wire::path;
+    let (c1, cursor) = (id("c-1._x"), Cursor::new(Epoch(7), 3));
+    for (method, uri, wanted) in [
+        ("POST", path::START.to_owned(), Route::Start),
+        ("GET", path::resume(&c1, cursor), Route::Resume(c1.clone())),
+        ("GET", path::status(&c1), Route::Status(c1.clone())),
+        ("GET", path::logs(&c1, cursor), Route::Logs(c1.clone())),
+        ("DELETE", path::interrupt(&c1), Route::Interrupt(c1.clone())),
+    ] {
+        assert_eq!(route(method, &uri), Ok(wanted), "{uri}");
+    }
+    let uri = path::resume(&c1, cursor).parse().unwrap();
+    assert_eq!(stream_cursor(&uri, &HeaderMap::new()), Ok(cursor));
+}
+
+#[test]
 fn everything_else_is_refused_with_its_reason() {
     let invalid = || Refusal::Invalid(InvalidRequest::Id);
     for (method, uri, wanted) in [
