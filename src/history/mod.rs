@@ -110,7 +110,7 @@ impl fmt::Debug for Stream {
 
 /// The number of a call. Each requested operation is a call; calls are numbered from 1 in the order
 /// of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Call(pub u64);
 
 impl Call {

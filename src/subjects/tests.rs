@@ -8,15 +8,9 @@ use super::*;
 /// protocols.
 const SHARED: &[(&str, &str)] = &[("exec", "crates/jsonrpc"), ("toolcall", "crates/jsonrpc")];
 
-/// Folders of product code that no world of its subject runs, so that the tables leave it out.
-const OUTSIDE: &[&str] = &["protocols/turn/src/jobs", "protocols/turn/src/runner"];
-
 /// All product code of a protocol, without its tests.
 pub(super) fn product(protocol: &str) -> String {
     fn read(path: &Path, all: &mut String) {
-        if OUTSIDE.iter().any(|outside| path.ends_with(outside)) {
-            return;
-        }
         if path.is_dir() {
             let mut entries: Vec<_> =
                 std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();

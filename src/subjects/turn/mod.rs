@@ -3,7 +3,8 @@
 //! - [`operations`]: the operations of a user. [`setup`]: how the app-server plays a turn.
 //! - [`app_server`]: the app-server of the outside world, a program that a broker or a client launches.
 //!   [`notes`]: what it records.
-//! - [`workspace`]: the broker of a client's machine, a process of that machine.
+//! - [`workspace`]: the broker of a client's machine, a process of that machine. [`jobs`]: the jobs of
+//!   that machine, and their workers.
 //! - `user`: the user of a client, who records the [outcomes](outcome) of commands.
 //! - [`tables`]: milestones, points, defects, rules. [`variants`]: versions, as sets of defects.
 //!   [`limits`]: sizes and deadlines.
@@ -29,11 +30,13 @@ use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, InitializeParams};
 
 pub mod app_server;
+pub mod jobs;
 pub mod limits;
 pub mod notes;
 pub mod operations;
 pub mod outcome;
 mod properties;
+mod route;
 pub mod setup;
 mod story;
 pub mod tables;
@@ -107,7 +110,7 @@ impl Subject for Turn {
     }
 
     fn programs(&self) -> &'static [Program] {
-        &[app_server::PROGRAM, workspace::PROGRAM]
+        &[app_server::PROGRAM, workspace::PROGRAM, jobs::worker::PROGRAM]
     }
 
     /// Runs the broker, and starts it again when it ends, as a supervisor does.
@@ -137,10 +140,12 @@ impl Subject for Turn {
             + client.busy
             + connection.request * 3;
         let command = start + turn.absolute + turn.interrupt * 2 + ends;
+        let cancel = limits::cancel(limits);
+        let end_of_a_job = cancel.interrupt + cancel.grace + limits::jobs(limits).lock * 3;
         Guarantees {
-            attempt: command * 2,
+            attempt: command * 2 + end_of_a_job * 4,
             work: WorkBounds { attempts: 20, frames: 400, polls: 400 },
-            settle: broker.settle + broker.shutdown + broker.reserve + ends,
+            settle: broker.settle + broker.shutdown + broker.reserve + turn.interrupt + ends,
             ..Guarantees::fail_fast()
         }
     }

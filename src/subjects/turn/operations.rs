@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::setup::TABLE;
 use crate::history::Class;
 use crate::schedule::Plan;
+use crate::schedule::units::WrittenDuration;
 use crate::subject::Operations;
 
 /// An operation of a client's user.
@@ -26,6 +27,12 @@ pub enum TurnOperation {
         /// The account of the command. A broker and an app-server of another account are not used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         account: Option<String>,
+        /// Whether it runs as a job: in the background, in a worker that outlives the command.
+        #[serde(default, skip_serializing_if = "is_false")]
+        background: bool,
+        /// The session of the job.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
     },
     /// Runs a review to its verdict, in the same way.
     #[serde(rename_all = "kebab-case")]
@@ -36,14 +43,15 @@ pub enum TurnOperation {
         #[serde(default)]
         route: RouteSetup,
     },
-    /// Cancels all runs of a turn that this user started and that have no verdict yet.
+    /// Cancels all runs of a turn that this user started and that have no verdict yet, and the active
+    /// jobs of the turn.
     #[serde(rename_all = "kebab-case")]
     Cancel {
         /// The turn.
         turn: String,
     },
-    /// Kills the clients of all runs of a turn that this user started and that have no verdict yet:
-    /// they vanish without a word.
+    /// Kills the clients of all runs of a turn that this user started and that have no verdict yet, and
+    /// the workers of its jobs: they vanish without a word.
     #[serde(rename_all = "kebab-case")]
     Abandon {
         /// The turn.
@@ -56,10 +64,36 @@ pub enum TurnOperation {
         /// The turn.
         turn: String,
     },
+    /// Shows the jobs of the user's machine.
+    Jobs {},
+    /// Waits until the jobs of a turn are over.
+    #[serde(rename_all = "kebab-case")]
+    AwaitJob {
+        /// The turn.
+        turn: String,
+        /// How long the user waits for each job, at most.
+        wait: WrittenDuration,
+    },
+    /// Ends a session of the user: cancels its active jobs.
+    #[serde(rename_all = "kebab-case")]
+    EndSession {
+        /// The session.
+        session: String,
+    },
+    /// Cuts the records of a turn's jobs in half, as an editor or a full disk may do.
+    #[serde(rename_all = "kebab-case")]
+    DamageRecord {
+        /// The turn.
+        turn: String,
+    },
     /// Asks the broker to end.
     Shutdown {},
     /// Kills the broker of the user's machine with signal 9: the process that its record names.
     KillBroker {},
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The way to an app-server.
@@ -76,6 +110,26 @@ pub enum RouteSetup {
     /// Through the broker of the client's machine, which the client finds or starts; if it is busy or
     /// does not start, as `direct`.
     Workspace,
+}
+
+/// The names of the routes.
+const ROUTES: [(RouteSetup, &str); 4] = [
+    (RouteSetup::BrokerOrDirect, "broker-or-direct"),
+    (RouteSetup::Broker, "broker"),
+    (RouteSetup::Direct, "direct"),
+    (RouteSetup::Workspace, "workspace"),
+];
+
+impl RouteSetup {
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        ROUTES.iter().find(|(route, _)| *route == self).map_or("", |(_, name)| name)
+    }
+
+    /// Returns the route with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        ROUTES.iter().find(|(_, known)| *known == name).map(|(route, _)| *route)
+    }
 }
 
 impl Operations for TurnOperation {
@@ -95,8 +149,12 @@ impl Operations for TurnOperation {
             2 => Just(RouteSetup::Direct),
         ];
         let run = (turn.clone(), route).boxed();
+        let task = |(turn, route)| {
+            let (account, session) = (None, None);
+            Self::Task { turn, route, account, background: false, session }
+        };
         prop_oneof![
-            8 => run.clone().prop_map(|(turn, route)| Self::Task { turn, route, account: None }),
+            8 => run.clone().prop_map(task),
             3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
@@ -124,6 +182,11 @@ mod tests {
             json!({ "shutdown": {} }),
             json!({ "task": { "turn": "t1", "route": "workspace", "account": "a" } }),
             json!({ "kill-broker": {} }),
+            json!({ "task": { "turn": "t1", "route": "direct", "background": true, "session": "s1" } }),
+            json!({ "jobs": {} }),
+            json!({ "await-job": { "turn": "t1", "wait": "5s" } }),
+            json!({ "end-session": { "session": "s1" } }),
+            json!({ "damage-record": { "turn": "t1" } }),
         ] {
             let operation: TurnOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);
@@ -131,6 +194,17 @@ mod tests {
         let short: TurnOperation =
             serde_json::from_value(json!({ "task": { "turn": "t1" } })).unwrap();
         let route = RouteSetup::BrokerOrDirect;
-        assert_eq!(short, TurnOperation::Task { turn: "t1".into(), route, account: None });
+        let task = TurnOperation::Task {
+            turn: "t1".into(),
+            route,
+            account: None,
+            background: false,
+            session: None,
+        };
+        assert_eq!(short, task);
+        for (route, name) in ROUTES {
+            assert_eq!(serde_json::to_value(route).unwrap(), name);
+            assert_eq!(RouteSetup::named(name), Some(route));
+        }
     }
 }

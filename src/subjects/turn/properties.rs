@@ -17,9 +17,12 @@
 //! | `one_broker_serves` | when the brokers of a client's machine began and ended to serve |
 //! | `account_is_own` | the account of a command, and that of the app-server that it asked |
 //! | `fallback_is_taken` | a command that was refused, and whether the broker was ever ready |
+//!
+//! The properties of jobs are in [`jobs::properties`](super::jobs).
 
 use std::time::Duration;
 
+use super::jobs::properties as jobs;
 use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
 use super::outcome::SeenVerdict;
@@ -143,10 +146,26 @@ story_properties! {
         "a command asks only an app-server of its own account";
     "fallback_is_taken" as fallback_is_taken, FALLBACK_IS_TAKEN:
         "a command that may run without the broker does so if the broker is busy, or its app-server is never ready";
+    "end_absorbs" as jobs::end_absorbs, jobs::END_ABSORBS:
+        "a job that is over never changes";
+    "dead_is_over" as jobs::dead_is_over, jobs::DEAD_IS_OVER:
+        "a user does not see a job as active once its worker has ended";
+    "no_job_is_lost" as jobs::no_job_is_lost, jobs::NO_JOB_IS_LOST:
+        "a user sees each job that was started and not pruned, and finds it by its id; no active job is pruned";
+    "cancel_is_asked" as jobs::cancel_is_asked, jobs::CANCEL_IS_ASKED:
+        "a job is cancelled only if a user cancelled it or ended its session";
+    "job_end_is_true" as jobs::job_end_is_true, jobs::JOB_END_IS_TRUE:
+        "a job that completed has the answer of its turn, which the app-server really completed or answered";
+    "cancel_interrupts" as jobs::cancel_interrupts, jobs::CANCEL_INTERRUPTS:
+        "the cancel of a job interrupts its turn, and lets its worker end by itself";
+    "ended_job_stops" as jobs::ended_job_stops, jobs::ENDED_JOB_STOPS:
+        "the turn of a job that was cancelled, or whose worker was killed, does not run on";
+    "no_stranger_is_signalled" as jobs::no_stranger_is_signalled, jobs::NO_STRANGER_IS_SIGNALLED:
+        "a command that ends a job sends signals only to its worker";
 }
 
 /// The time that news needs from the app-server to a user, at most, if nothing is in the way.
-fn news(cx: &CheckContext<'_>) -> Duration {
+pub(super) fn news(cx: &CheckContext<'_>) -> Duration {
     cx.plan.latency.1 * 2 + Duration::from_millis(10)
 }
 
@@ -314,7 +333,8 @@ fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
             };
             other.asked <= until && ended.is_none_or(|ended| ended + news(cx) >= since)
         };
-        let is_idle = !others.into_iter().any(runs);
+        let is_idle =
+            !others.into_iter().any(runs) && !story.works_on_a_job(since, until, news(cx));
         is_idle.then(|| violation(&IDLE, fields! {})).flatten()
     });
     let interrupts = story.refused_interrupts.iter().filter(|(_, _, why)| is_busy(why));

@@ -2,7 +2,10 @@
 //! really did.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use super::jobs::starts;
+use super::jobs::story::Jobs;
 use super::notes::{AppServerNote, BrokerExited, BrokerNote, Reported, TurnNote};
 use super::outcome::CommandOutcome;
 use super::setup::BROKER;
@@ -151,6 +154,8 @@ pub(super) struct Story<'a> {
     pub second_brokers: Vec<(Time, &'a str)>,
     /// The interrupts over a second connection that were refused: the call, when, and why.
     pub refused_interrupts: Vec<(Call, Time, String)>,
+    /// The jobs.
+    pub jobs: Jobs<'a>,
     connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
     /// The holds of a task of the broker: the start, and the end.
     holds: BTreeMap<usize, (Time, Option<Time>)>,
@@ -172,12 +177,14 @@ impl<'a> Story<'a> {
             killed: Vec::new(),
             second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
+            jobs: Jobs::of(cx),
             connections: BTreeMap::new(),
             holds: BTreeMap::new(),
         };
         let mut asked = Asked::default();
         for event in judged(cx) {
             story.take(event, &mut asked);
+            story.jobs.take(cx, event);
         }
         story.runs = asked.runs.into_values().collect();
         story
@@ -271,6 +278,7 @@ impl<'a> Story<'a> {
     ) {
         let at = event.at;
         match operation.verb.as_str() {
+            "task" if starts(operation) => {}
             "task" | "review" => {
                 let run = Run {
                     call,
@@ -344,6 +352,16 @@ impl<'a> Story<'a> {
     fn reported(&self, over: Time) -> Option<Time> {
         let mut holds = self.holds.values().filter(|(began, _)| *began <= over);
         holds.try_fold(over, |known, (_, end)| Some(known.max((*end)?)))
+    }
+
+    /// Returns whether a job may have owned a broker in this span. After a fault, the broker may not know
+    /// that the worker has ended.
+    pub fn works_on_a_job(&self, since: Time, until: Time, news: Duration) -> bool {
+        let is_calm = self.is_calm_until(until);
+        self.jobs.jobs.values().any(|job| {
+            let ended = job.worker_ended().filter(|_| is_calm);
+            job.asked <= until && ended.is_none_or(|ended| ended + news >= since)
+        })
     }
 
     /// Returns whether no fault began up to a time, and no user ended the broker.

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::app_server;
+use super::jobs::asks::{self, Ask};
+use super::jobs::{has_jobs, watch::watch};
 use super::limits;
 use super::notes::Tag;
 use super::operations::{RouteSetup, TurnOperation};
 use super::outcome::{CommandOutcome, SeenVerdict};
-use super::setup::{BROKER, PORT};
+use super::route::{broker, route};
 use super::workspace;
 use crate::history::{Answer, Call};
-use crate::net::Endpoint;
 use crate::process::{KILL, Reach};
 use crate::subject::{HostContext, OperationQueue};
 use reknit_turn::capture::{Progress, Report, Verdict};
-use reknit_turn::client::{Client, News, Route};
-use reknit_turn::command::{Command, Settings, TaskThread};
+use reknit_turn::client::{Client, News};
+use reknit_turn::command::{Command, Order, Settings, TaskThread};
 use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, Delivery, ReviewTarget, TurnInterruptParams, method};
 
@@ -28,6 +28,8 @@ pub(super) struct TurnUser {
     host: HostContext,
     /// The runs, by turn.
     runs: BTreeMap<String, Vec<Started>>,
+    /// Whether the plan has jobs.
+    has_jobs: bool,
     busy: JoinSet<()>,
 }
 
@@ -44,7 +46,12 @@ type Ids = Arc<Mutex<Option<TurnInterruptParams>>>;
 
 impl TurnUser {
     pub(super) fn new(host: HostContext) -> Self {
-        Self { host, runs: BTreeMap::new(), busy: JoinSet::new() }
+        let has_jobs = has_jobs(&host.plan);
+        let mut busy = JoinSet::new();
+        if has_jobs {
+            busy.spawn(watch(host.clone()));
+        }
+        Self { host, runs: BTreeMap::new(), has_jobs, busy }
     }
 
     /// Performs operations as they arrive. At the end, all open commands are killed.
@@ -63,10 +70,16 @@ impl TurnUser {
 
     fn perform(&mut self, call: Call, operation: TurnOperation) {
         match operation {
-            TurnOperation::Task { turn, route, account } => {
+            TurnOperation::Task { turn, route, account, background, session } => {
                 let tag = Tag { turn, call };
                 let thread = TaskThread::New { prompt: tag.to_string() };
-                self.start(tag, (route, account), Command::Task { thread, write: false });
+                let command = Command::Task { thread, write: false };
+                if background {
+                    let order = Box::new(Order { command, settings: settings() });
+                    self.ask(call, Ask::Launch { tag, order, route, session });
+                } else {
+                    self.start(tag, (route, account), command);
+                }
             }
             TurnOperation::Review { turn, route } => {
                 let tag = Tag { turn, call };
@@ -80,14 +93,22 @@ impl TurnUser {
                 for run in &open {
                     let _ = run.cancel.send(true); // the run may just have ended
                 }
-                self.host.record.answered(call, answer);
+                if self.has_jobs {
+                    self.ask(call, Ask::Cancel { turn });
+                } else {
+                    self.host.record.answered(call, answer);
+                }
             }
             TurnOperation::Abandon { turn } => {
                 for run in self.open(&turn) {
                     run.task.abort();
                     self.host.record.answered(run.call, Answer::GivenUp);
                 }
-                self.host.record.answered(call, "abandoned");
+                if self.has_jobs {
+                    self.ask(call, Ask::Kill { turn });
+                } else {
+                    self.host.record.answered(call, "abandoned");
+                }
             }
             TurnOperation::Interrupt { turn } => {
                 let runs = self.runs.get(&turn).into_iter().flatten();
@@ -98,8 +119,19 @@ impl TurnUser {
             TurnOperation::KillBroker {} => {
                 drop(self.busy.spawn(kill_broker(self.host.clone(), call)));
             }
+            TurnOperation::Jobs {} => self.ask(call, Ask::Show),
+            TurnOperation::AwaitJob { turn, wait } => {
+                self.ask(call, Ask::Wait { turn, at_most: wait.0 });
+            }
+            TurnOperation::EndSession { session } => self.ask(call, Ask::EndSession { session }),
+            TurnOperation::DamageRecord { turn } => self.ask(call, Ask::Damage { turn }),
             TurnOperation::Shutdown {} => drop(self.busy.spawn(shut_down(self.host.clone(), call))),
         }
+    }
+
+    /// Does something with jobs.
+    fn ask(&mut self, call: Call, ask: Ask) {
+        drop(self.busy.spawn(asks::perform(self.host.clone(), call, ask)));
     }
 
     /// Removes and returns the runs of a turn without a verdict.
@@ -114,7 +146,7 @@ impl TurnUser {
         let Tag { turn, call } = tag;
         let known = ids.clone();
         let task = self.busy.spawn(async move {
-            let route = route_of(&host, way.0, way.1.as_deref()).await;
+            let route = route(&host, way.0, way.1.as_deref());
             let client = Client::new(&host.env, route, limits::client(&host.limits));
             let cancel = async {
                 if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
@@ -137,40 +169,12 @@ impl TurnUser {
     }
 }
 
-/// Returns the way of a command. If it leads through the broker of the machine, finds or starts that
-/// broker.
-async fn route_of(host: &HostContext, route: RouteSetup, account: Option<&str>) -> Route {
-    let (endpoint, app_server) = (broker(), app_server::command(account));
-    match route {
-        RouteSetup::Workspace => {
-            let search = workspace::search(host, account.unwrap_or_default());
-            match search.find_or_start(&host.env).await {
-                Ok(broker) => {
-                    broker.finish().await;
-                    Route::BrokerOrDirect { endpoint: workspace::endpoint(), app_server }
-                }
-                Err(why) => {
-                    tracing::warn!(%why, "no broker");
-                    Route::Direct { app_server }
-                }
-            }
-        }
-        RouteSetup::BrokerOrDirect => Route::BrokerOrDirect { endpoint, app_server },
-        RouteSetup::Broker => Route::Broker { endpoint },
-        RouteSetup::Direct => Route::Direct { app_server },
-    }
-}
-
 fn settings() -> Settings {
     Settings { cwd: "/".into(), model: None, effort: None, service: "world".into() }
 }
 
 fn locked(ids: &Ids) -> std::sync::MutexGuard<'_, Option<TurnInterruptParams>> {
     ids.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn broker() -> Endpoint {
-    Endpoint::tcp(BROKER, PORT)
 }
 
 fn answer(report: &Report) -> Answer {

@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
 use super::app_server::{self, account_of};
 use super::limits;
 use super::notes::BrokerNote;
@@ -14,7 +12,7 @@ use crate::history::Stream;
 use crate::net::Endpoint;
 use crate::process::{Detached, Exit, Identity, TERMINATE};
 use crate::subject::{HostContext, Program, ProgramCode, ProgramContext, Recorder};
-use reknit_turn::broker::{Broker, BrokerSearch, Publication};
+use reknit_turn::broker::{Broker, BrokerRecord, BrokerSearch, Publication};
 use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, InitializeParams};
 
@@ -46,24 +44,17 @@ pub fn search(host: &HostContext, account: &str) -> BrokerSearch {
 }
 
 /// Returns the address of the broker.
-pub fn endpoint() -> Endpoint {
+fn endpoint() -> Endpoint {
     Endpoint::unix(format!("{DIRECTORY}/broker.sock"))
 }
 
 /// Returns the process that the record of the broker names.
 pub async fn recorded(env: &Env) -> Option<Identity> {
-    #[derive(Deserialize)]
-    struct Record {
-        pid: u32,
-        started: String,
-    }
-
     let path = PathBuf::from(DIRECTORY).join("broker.json");
     let file = env.files.open(&path, Open::Read).await.ok()?;
     let size = file.metadata().await.ok()?.size;
     let bytes = file.read_at(0, usize::try_from(size).ok()?).await.ok()?;
-    let Record { pid, started } = serde_json::from_slice(&bytes).ok()?;
-    Some(Identity { pid, started })
+    Some(serde_json::from_slice::<BrokerRecord>(&bytes).ok()?.process())
 }
 
 fn client(name: &str) -> ClientInfo {

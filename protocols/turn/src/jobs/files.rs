@@ -96,7 +96,6 @@ impl Folder {
             if Instant::now() >= deadline {
                 return Err(JobError::Locked(self.limits.lock));
             }
-            point!("turn.jobs.lock.busy").await;
             sleep(wait).await;
             wait = (wait * 2).min(POLLS.1);
         }
@@ -126,6 +125,7 @@ impl Folder {
     pub(super) async fn write(&self, job: &Job) -> Result<(), JobError> {
         if defect!(WritesInTwoSteps) && job.report.is_some() {
             self.replace(&Job { report: None, ..job.clone() }).await?;
+            point!("turn.jobs.half-written").await;
         }
         self.replace(job).await
     }

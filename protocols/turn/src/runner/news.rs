@@ -71,7 +71,8 @@ impl Recorder {
         loop {
             let Waiting { update, lines, left_out, is_closed } =
                 std::mem::take(&mut *self.waiting());
-            if update != Update::default() {
+            // An update without values finds out whether the process is still the worker.
+            if update != Update::default() || !lines.is_empty() {
                 match store.update(claim, update).await {
                     // The bug: the worker goes on with a job that is cancelled.
                     Err(JobError::NotItsWorker { .. }) if defect!(WorksOnACancelledJob) => {}

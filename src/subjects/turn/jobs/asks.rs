@@ -1,0 +1,137 @@
+//! What a user does with jobs: starts, shows, awaits, cancels and kills them, and ends a session.
+
+use std::time::Duration;
+
+use super::notes::{Damaged, JobCancelled};
+use super::watch::{look, stream, wait};
+use super::{DIRECTORY, signals, store, tag, worker};
+use crate::files::Open;
+use crate::history::{Answer, Call};
+use crate::process::{KILL, Reach};
+use crate::subject::HostContext;
+use crate::subjects::turn::notes::Tag;
+use crate::subjects::turn::operations::RouteSetup;
+use crate::subjects::turn::{limits, workspace};
+use reknit_turn::command::Order;
+use reknit_turn::jobs::{Job, JobError, JobStore, NewJob};
+use reknit_turn::runner;
+
+/// What a user asks about jobs.
+pub enum Ask {
+    /// Starts a job.
+    Launch { tag: Tag, order: Box<Order>, route: RouteSetup, session: Option<String> },
+    /// Shows all jobs.
+    Show,
+    /// Waits for the jobs of a turn.
+    Wait { turn: String, at_most: Duration },
+    /// Cancels the active jobs of a turn.
+    Cancel { turn: String },
+    /// Kills the workers of a turn.
+    Kill { turn: String },
+    /// Ends a session.
+    EndSession { session: String },
+    /// Damages the records of the jobs of a turn.
+    Damage { turn: String },
+}
+
+/// Does what a user asks, as a command of its own, and records the answer.
+pub async fn perform(host: HostContext, call: Call, ask: Ask) {
+    let answer = match ask {
+        Ask::Launch { tag, order, route, session } => {
+            let launched = launch(&host, tag, *order, route, session).await;
+            launched.map(|()| Answer::queued("in the background"))
+        }
+        Ask::Show => look(&host, &stream(call)).await.map(|saw| saw.to_string().into()),
+        Ask::Wait { turn, at_most } => {
+            wait(&host, (call, &turn), at_most).await.map(|states| states.into())
+        }
+        Ask::Cancel { turn } => cancel(&host, &turn).await.map(|ended| ended.into()),
+        Ask::Kill { turn } => kill(&host, &turn).await.map(|()| "abandoned".into()),
+        Ask::EndSession { session } => {
+            end_session(&host, call, &session).await.map(|ended| ended.into())
+        }
+        Ask::Damage { turn } => damage(&host, &turn).await.map(|()| "damaged".into()),
+    };
+    match answer {
+        Ok(answer) => host.record.answered(call, answer),
+        Err(error) => host.record.refused(call, error.to_string()),
+    }
+}
+
+async fn launch(
+    host: &HostContext,
+    tag: Tag,
+    order: Order,
+    route: RouteSetup,
+    session: Option<String>,
+) -> Result<(), JobError> {
+    let new = NewJob::of(order, session);
+    let program = |id: &_| worker::program(id, route, &tag);
+    store(host).await?.launch(new, program).await.map(drop)
+}
+
+/// Cancels the active jobs of a turn, each in a command of its own.
+async fn cancel(host: &HostContext, turn: &str) -> Result<String, JobError> {
+    let store = store(host).await?;
+    let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));
+    let mut ended = 0;
+    for job in active(&store, turn).await? {
+        let stream = tag(&job).stream();
+        let env = signals::recorded(host, stream.clone());
+        match runner::cancel(&store, &env, Some(&broker), &job.id, limits).await {
+            Ok(cancelled) => {
+                host.record.observed(&stream, JobCancelled::of(&job, &cancelled));
+                ended += 1;
+            }
+            Err(JobError::NotAllowed { .. } | JobError::Missing(_)) => {} // it is over
+            Err(error) => tracing::warn!(%error, "cannot cancel a job"),
+        }
+    }
+    Ok(cancelled(ended))
+}
+
+async fn end_session(host: &HostContext, call: Call, session: &str) -> Result<String, JobError> {
+    let store = store(host).await?;
+    let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));
+    let env = signals::recorded(host, stream(call));
+    let end = runner::end_session(&store, &env, Some(&broker), session, limits).await?;
+    Ok(cancelled(end.cancelled.len()))
+}
+
+fn cancelled(jobs: usize) -> String {
+    format!("cancelled jobs: {jobs}")
+}
+
+/// Kills the workers of a turn with signal 9.
+async fn kill(host: &HostContext, turn: &str) -> Result<(), JobError> {
+    let own = host.env.processes.own().map_err(JobError::Processes)?;
+    for job in active(&store(host).await?, turn).await? {
+        if let Some(worker) = job.state.process().filter(|worker| **worker != own) {
+            let _ = host.env.processes.signal(worker, KILL, Reach::Process); // it may be dead
+        }
+    }
+    Ok(())
+}
+
+/// Leaves only the first half of the records of a turn's jobs.
+async fn damage(host: &HostContext, turn: &str) -> Result<(), JobError> {
+    let store = store(host).await?;
+    for job in store.list(None).await?.jobs.iter().filter(|job| tag(job).turn == turn) {
+        let path = std::path::PathBuf::from(DIRECTORY).join(format!("{}.json", job.id));
+        let damaged = async {
+            let file = host.env.files.open(&path, Open::Read).await?;
+            let half = usize::try_from(file.metadata().await?.size / 2).unwrap_or_default();
+            let bytes = file.read_at(0, half).await?;
+            host.env.files.open(&path, Open::Replace).await?.write_at(0, bytes).await
+        };
+        host.record.observed(&tag(job).stream(), Damaged);
+        damaged.await.map_err(|error| JobError::Files { path: path.clone(), error })?;
+    }
+    Ok(())
+}
+
+/// Returns the active jobs of a turn, the oldest first.
+async fn active(store: &JobStore, turn: &str) -> Result<Vec<Job>, JobError> {
+    let jobs = store.list(None).await?.jobs.into_iter().rev();
+    Ok(jobs.filter(|job| tag(job).turn == turn && job.is_active()).collect())
+}

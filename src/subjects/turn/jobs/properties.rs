@@ -1,0 +1,274 @@
+//! The properties of jobs. P4, P6 and P8 name the properties of the issue that the protocol comes from.
+//!
+//! | property | evidence |
+//! |---|---|
+//! | `end_absorbs` (P4) | what users saw of a job, and the cancels that succeeded |
+//! | `dead_is_over` (P4) | a job that a user saw as active, and the end of its worker |
+//! | `no_job_is_lost` (P8) | the jobs that a user started, and those that a user saw |
+//! | `cancel_is_asked` | a job that a user saw as cancelled, and what users asked |
+//! | `job_end_is_true` (P2, P9) | a job that a user saw as completed, and what the app-server did |
+//! | `cancel_interrupts` (P6) | what a cancel did, and what the record named before |
+//! | `ended_job_stops` (P6) | when a user ended a job, and when its turn was over |
+//! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
+
+use std::time::Duration;
+
+use super::notes::{ProcessNote, SeenJob};
+use super::story::{Job, Jobs, Look};
+use crate::history::{Call, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Violation, ViolationFields, ViolationKind};
+use crate::subjects::turn::limits::LIMITS;
+use crate::subjects::turn::properties::news;
+use crate::subjects::turn::setup::{self, Answer};
+use crate::subjects::turn::story::Story;
+use reknit_turn::jobs::StateName;
+
+kinds! {
+    pub(in super::super) END_ABSORBS;
+    CHANGED = "changed": "{subject:}the job was {before} at {known}, but a user saw it {after} {moment}";
+    PATCHED = "patched": "{subject:}a user saw the job {before} at {known}, and then other values in its record {moment}";
+}
+
+kinds! {
+    pub(in super::super) DEAD_IS_OVER;
+    STILL = "still": "{subject:}its worker ended at {ended}, but a user saw the job {state} {moment}";
+}
+
+kinds! {
+    pub(in super::super) NO_JOB_IS_LOST;
+    LOST = "lost": "{subject:}its user started the job, but a user did not see it {moment}";
+    PRUNED = "pruned": "{subject:}the job was pruned, but it was active {moment}";
+    NOT_FOUND = "not-found": "{subject:}a user saw the active job in the list, but did not find it by its id {moment}";
+}
+
+kinds! {
+    pub(in super::super) CANCEL_IS_ASKED;
+    UNASKED = "unasked": "{subject:}a user saw the job cancelled, but no user had cancelled it or ended its session {moment}";
+}
+
+kinds! {
+    pub(in super::super) JOB_END_IS_TRUE;
+    UNTRUE = "untrue": "{subject:}a user saw the job completed, but the app-server had neither reported that nor given a final answer {moment}";
+    NO_REPORT = "no-report": "{subject:}a user saw the job completed, but without the answer {moment}";
+}
+
+kinds! {
+    pub(in super::super) CANCEL_INTERRUPTS;
+    NOT_INTERRUPTED = "not-interrupted": "{subject:}the record named the thread of the running job, but its cancel interrupted nothing {moment}";
+    KILLED = "killed": "{subject:}the worker was killed, although it would have ended by itself {moment}";
+}
+
+kinds! {
+    pub(in super::super) ENDED_JOB_STOPS;
+    RUNS_ON = "runs-on": "{subject:}a user ended the job at {ended}, but its turn still ran {moment}";
+}
+
+kinds! {
+    pub(in super::super) NO_STRANGER_IS_SIGNALLED;
+    STRANGER = "stranger": "a command that ended a job sent signal {number} to process {pid}, which works on no job that it ended {moment}";
+}
+
+/// The longest time from the end of a job to the end of its turn.
+const STOPS: Duration = Duration::from_secs(3);
+
+fn violation(
+    property: &'static str,
+    job: &Job<'_>,
+    at: Time,
+    kind: &'static ViolationKind,
+    data: ViolationFields,
+) -> Violation {
+    Violation::new(property, job.call, at, kind, data)
+}
+
+pub(in super::super) fn end_absorbs(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let all = jobs.jobs.values().filter(|job| job.damaged.is_none());
+    all.filter_map(|job| changed(jobs, job)).collect()
+}
+
+fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
+    let cancelled = job.cancels.iter().map(|(at, _)| (*at, StateName::Cancelled, None));
+    let seen = jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
+    let seen = seen.map(|(look, seen)| (look.at, seen.state, Some(seen)));
+    let mut ends: Vec<_> = cancelled.chain(seen).collect();
+    ends.sort_by_key(|(at, ..)| *at);
+    ends.iter().find_map(|(known, before, shown)| {
+        let (known, before) = (*known, *before);
+        let mut later = jobs.sights(job).filter(|(look, _)| look.since > known);
+        let is_other = |seen: &SeenJob| {
+            seen.state != before || shown.is_some_and(|shown| shown.shown != seen.shown)
+        };
+        let (look, after) = later.find(|(_, seen)| is_other(seen))?;
+        Some(match after.state == before {
+            true => {
+                let data = fields! { before: before.as_str(), known };
+                violation("end_absorbs", job, look.at, &PATCHED, data)
+            }
+            false => {
+                let data = fields! { before: before.as_str(), known, after: after.state.as_str() };
+                violation("end_absorbs", job, look.at, &CHANGED, data)
+            }
+        })
+    })
+}
+
+pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let dead = jobs.jobs.values().filter_map(|job| {
+        // Before the launch is over, the job depends on its launcher.
+        let ended = job.worker_ended()?.max(job.accepted?);
+        let (look, seen) = jobs
+            .sights(job)
+            .find(|(look, seen)| look.since > ended && !seen.state.is_terminal())?;
+        let data = fields! { ended, state: seen.state.as_str() };
+        Some(violation("dead_is_over", job, look.at, &STILL, data))
+    });
+    dead.collect()
+}
+
+pub(in super::super) fn no_job_is_lost(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let lost = jobs.jobs.values().filter_map(|job| {
+        let was_active = |at: &Time| is_queued(job, *at) || is_active(story, job, *at);
+        if let Some(at) = jobs.pruned(job).filter(was_active) {
+            return Some(violation("no_job_is_lost", job, at, &PRUNED, fields! {}));
+        }
+        jobs.looks.iter().filter(|look| look.host == job.host).find_map(|look| {
+            if look.saw.not_found.contains(&job.call) && is_active(story, job, look.at) {
+                return Some(violation("no_job_is_lost", job, look.at, &NOT_FOUND, fields! {}));
+            }
+            let is_there = look.saw.jobs.iter().any(|seen| seen.call == job.call);
+            let is_lost = look.saw.all && !is_there && must_be_there(story, job, look);
+            is_lost.then(|| violation("no_job_is_lost", job, look.at, &LOST, fields! {}))
+        })
+    });
+    lost.collect()
+}
+
+/// Whether a look has to show a job: it was recorded before, and could not be pruned.
+fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
+    if job.accepted.is_none_or(|accepted| accepted >= look.since) {
+        return false;
+    }
+    if job.damaged.is_some() {
+        // An unreadable record is never pruned, and has no turn that a user sees.
+        let damaged = story.jobs.jobs.values().filter(|other| other.host == job.host);
+        let damaged = damaged.filter(|other| other.damaged.is_some_and(|at| at < look.since));
+        let is_calm = story.first_fault.is_none_or(|fault| fault > look.at);
+        return is_calm && damaged.count() > look.saw.broken.len();
+    }
+    let kept = story.cx.plan.limits.over(LIMITS).count("jobs.kept");
+    let on = story.jobs.jobs.values().filter(|other| other.host == job.host);
+    let asked = on.filter(|other| other.asked <= look.at).count() as u64;
+    asked <= kept || is_active(story, job, look.at)
+}
+
+/// Whether a job certainly waits for its worker, which begins later.
+fn is_queued(job: &Job<'_>, at: Time) -> bool {
+    job.worker.as_ref().is_some_and(|worker| worker.at > at)
+        && job.unwanted().is_none_or(|unwanted| unwanted > at)
+}
+
+/// Whether a job is certainly active: its worker lives, and its turn runs and goes on.
+fn is_active(story: &Story<'_>, job: &Job<'_>, at: Time) -> bool {
+    let goes_on = at + news(story.cx);
+    job.accepted.is_some_and(|accepted| accepted <= at)
+        && story.is_calm_until(at)
+        && job.started().is_some_and(|started| started <= at)
+        && job.over().is_none_or(|over| over > goes_on)
+        && job.worker_ended().is_none_or(|ended| ended > goes_on)
+        && job.unwanted().is_none_or(|unwanted| unwanted > at)
+}
+
+pub(in super::super) fn cancel_is_asked(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let unasked = jobs.jobs.values().filter_map(|job| {
+        let mut sights = jobs.sights(job);
+        let (look, _) = sights.find(|(_, seen)| seen.state == StateName::Cancelled)?;
+        let asked = [job.cancelled, job.session_ended].into_iter().flatten().min();
+        let is_unasked = asked.is_none_or(|asked| asked > look.at);
+        is_unasked.then(|| violation("cancel_is_asked", job, look.at, &UNASKED, fields! {}))
+    });
+    unasked.collect()
+}
+
+pub(in super::super) fn job_end_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let (cx, jobs) = (story.cx, &story.jobs);
+    let untrue = jobs.jobs.values().filter_map(|job| {
+        let mut sights = jobs.sights(job);
+        let (look, seen) = sights.find(|(_, seen)| seen.state == StateName::Completed)?;
+        let evidence = job.completed().into_iter().chain(job.final_answer()).min();
+        if evidence.is_none_or(|evidence| evidence > look.at) {
+            return Some(violation("job_end_is_true", job, look.at, &UNTRUE, fields! {}));
+        }
+        let is_final = setup::turn(cx.plan, job.turn()).answer == Answer::Final;
+        let answer = format!("[turn {} call {}]", job.turn(), job.call.0);
+        let report = seen.shown["report"].as_str();
+        let is_complete = report.is_some_and(|report| !is_final || report.contains(&answer));
+        (!is_complete).then(|| violation("job_end_is_true", job, look.at, &NO_REPORT, fields! {}))
+    });
+    untrue.collect()
+}
+
+pub(in super::super) fn cancel_interrupts(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let mut all = Vec::new();
+    for job in jobs.jobs.values() {
+        for (at, cancel) in &job.cancels {
+            if cancel.had_thread && !cancel.interrupts {
+                let kind = &NOT_INTERRUPTED;
+                all.push(violation("cancel_interrupts", job, *at, kind, fields! {}));
+            }
+            if cancel.killed && story.is_calm_until(*at) {
+                all.push(violation("cancel_interrupts", job, *at, &KILLED, fields! {}));
+            }
+        }
+    }
+    all
+}
+
+pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
+    let (cx, jobs) = (story.cx, &story.jobs);
+    let until = Time::from(cx.plan.horizon);
+    let runs = jobs.jobs.values().filter_map(|job| {
+        let ended = job.unwanted()?;
+        // A worker that does not know of the cancel learns of it with the next news of its turn.
+        let every = setup::turn(cx.plan, job.turn()).every.0;
+        let bound = ended.max(job.named()?) + STOPS + every * 4 + cx.plan.latency.1 * 2;
+        let is_calm = jobs.disturbed.is_none_or(|fault| fault > bound)
+            && story.shutdowns.iter().all(|shutdown| *shutdown > bound);
+        let is_over = job.over().is_some_and(|over| over <= bound);
+        let data = fields! { ended };
+        (is_calm && !is_over && bound < until)
+            .then(|| violation("ended_job_stops", job, bound, &RUNS_ON, data))
+    });
+    runs.collect()
+}
+
+pub(in super::super) fn no_stranger_is_signalled(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let is_worker = |job: &Job<'_>, to: &ProcessNote| {
+        job.worker.as_ref().is_some_and(|worker| worker.began.process == *to)
+    };
+    let mut strangers = Vec::new();
+    for job in jobs.jobs.values() {
+        let others = job.signals.iter().filter(|(_, signalled)| !is_worker(job, &signalled.to));
+        strangers.extend(others.copied());
+    }
+    for (at, on, signalled) in &jobs.signals {
+        let mut own = jobs.jobs.values().filter(|job| job.host == *on);
+        if !own.any(|job| job.session_ended.is_some() && is_worker(job, &signalled.to)) {
+            strangers.push((*at, signalled));
+        }
+    }
+    strangers
+        .into_iter()
+        .map(|(at, signalled)| {
+            let data =
+                fields! { number: signalled.number.to_string(), pid: signalled.to.pid.to_string() };
+            Violation::new("no_stranger_is_signalled", Call::NONE, at, &STRANGER, data)
+        })
+        .collect()
+}

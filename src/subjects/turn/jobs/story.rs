@@ -1,0 +1,250 @@
+//! The jobs of a history: what users asked and saw, what the workers did, and what became of the turns.
+
+use std::collections::BTreeMap;
+
+use super::notes::{Damaged, JobCancelled, Looks, Saw, SeenJob, Signalled, WorkerBegan};
+use super::{has_jobs, starts};
+use crate::history::{Answer, Call, Event, EventKind, Time};
+use crate::property::CheckContext;
+use crate::schedule::{Fault, MilestoneValue, Operation, When};
+use crate::subjects::judging::host;
+use crate::subjects::turn::notes::{Reported, TurnNote};
+
+/// The point after which a cancel may be late: the job is cancelled, and its worker does not know.
+const CANCELLED: &str = "turn.runner.cancelled";
+
+/// A job.
+pub struct Job<'a> {
+    pub call: Call,
+    pub host: &'a str,
+    pub operation: &'a Operation,
+    pub asked: Time,
+    /// When its user learned that it was recorded and its worker launched.
+    pub accepted: Option<Time>,
+    /// When the user cancelled it, ended its session, or killed its worker, for the first time.
+    pub cancelled: Option<Time>,
+    pub session_ended: Option<Time>,
+    pub killed: Option<Time>,
+    /// When its record was damaged.
+    pub damaged: Option<Time>,
+    /// The cancels that succeeded.
+    pub cancels: Vec<(Time, &'a JobCancelled)>,
+    pub worker: Option<Worker<'a>>,
+    /// The notes of the app-server about its turn, in order.
+    pub notes: Vec<(Time, &'a TurnNote)>,
+    /// The signals of commands that ended the job.
+    pub signals: Vec<(Time, &'a Signalled)>,
+}
+
+/// The worker of a job.
+pub struct Worker<'a> {
+    pub began: &'a WorkerBegan,
+    /// When it began.
+    pub at: Time,
+    /// When its process ended.
+    pub ended: Option<Time>,
+}
+
+/// What a user saw, in a look that began at `since`.
+pub struct Look<'a> {
+    pub host: &'a str,
+    pub since: Time,
+    pub at: Time,
+    pub saw: &'a Saw,
+}
+
+/// The jobs of a run.
+#[derive(Default)]
+pub struct Jobs<'a> {
+    has_jobs: bool,
+    pub jobs: BTreeMap<Call, Job<'a>>,
+    pub looks: Vec<Look<'a>>,
+    /// The signals of the ends of sessions: when, and on which host.
+    pub signals: Vec<(Time, &'a str, &'a Signalled)>,
+    /// When records of jobs were removed, by id.
+    pruned: BTreeMap<&'a str, Time>,
+    /// When the first fault began that was not the hold of a cancel.
+    pub disturbed: Option<Time>,
+    /// The looks that have begun, by host and stream.
+    begun: BTreeMap<(&'a str, &'a str), Time>,
+}
+
+impl<'a> Job<'a> {
+    fn field(&self, name: &str) -> Option<&'a str> {
+        self.operation.fields.get(name).and_then(|value| value.as_str())
+    }
+
+    /// Returns the name of the turn.
+    pub fn turn(&self) -> &'a str {
+        self.field("turn").unwrap_or_default()
+    }
+
+    fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
+        self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
+    }
+
+    /// Returns when the app-server sent the id of the turn.
+    pub fn named(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Named)
+    }
+
+    /// Returns when the agent gave its final answer, with text.
+    pub fn final_answer(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Answered { is_final: true })
+    }
+
+    /// Returns when the app-server reported that the turn completed.
+    pub fn completed(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Reported(Reported::Completed))
+    }
+
+    /// Returns when the turn was over at the app-server.
+    pub fn over(&self) -> Option<Time> {
+        self.when(|note| matches!(note, TurnNote::Gone | TurnNote::Left))
+    }
+
+    /// Returns when the turn started.
+    pub fn started(&self) -> Option<Time> {
+        self.when(|note| matches!(note, TurnNote::Started { .. }))
+    }
+
+    /// Returns when a user first wished its end.
+    pub fn unwanted(&self) -> Option<Time> {
+        [self.cancelled, self.session_ended, self.killed].into_iter().flatten().min()
+    }
+
+    /// Returns when its worker ended.
+    pub fn worker_ended(&self) -> Option<Time> {
+        self.worker.as_ref()?.ended
+    }
+}
+
+impl<'a> Jobs<'a> {
+    /// Prepares to read a history.
+    pub fn of(cx: &CheckContext<'_>) -> Self {
+        Self { has_jobs: has_jobs(cx.plan), ..Self::default() }
+    }
+
+    /// Takes an entry.
+    pub fn take(&mut self, cx: &'a CheckContext<'_>, event: &'a Event) {
+        if !self.has_jobs {
+            return;
+        }
+        match &event.what {
+            EventKind::Asked { call, operation, .. } => self.asked(*call, operation, event),
+            EventKind::Answered { call, answer: Answer::Queued(_) } => {
+                if let Some(job) = self.jobs.get_mut(call) {
+                    job.accepted = Some(event.at);
+                }
+            }
+            EventKind::Observed { stream, .. } => self.observed(&stream.0, event),
+            EventKind::Ended { stream, .. } => {
+                let workers = self.jobs.values_mut().filter(|job| job.host == host(event));
+                let mut workers = workers.filter_map(|job| job.worker.as_mut());
+                let ended = workers.find(|worker| worker.began.name == *stream.0);
+                if let Some(worker) = ended {
+                    worker.ended = worker.ended.or(Some(event.at));
+                }
+            }
+            EventKind::Milestone { name: "turn.jobs.pruned", fields } => {
+                if let Some(id) = MilestoneValue::text(fields, "job") {
+                    self.pruned.insert(id, event.at);
+                }
+            }
+            EventKind::FaultBegan { step, what, .. } => {
+                let is_hold_of_a_cancel = matches!(**what, Fault::Hold { .. })
+                    && cx.plan.steps.get(*step).is_some_and(
+                        |step| matches!(&step.when, When::After(trigger) if trigger.mark.name() == CANCELLED),
+                    );
+                if !is_hold_of_a_cancel {
+                    self.disturbed = self.disturbed.or(Some(event.at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn asked(&mut self, call: Call, operation: &'a Operation, event: &'a Event) {
+        let (at, on) = (event.at, host(event));
+        if starts(operation) {
+            let job = Job {
+                call,
+                host: on,
+                operation,
+                asked: at,
+                accepted: None,
+                cancelled: None,
+                session_ended: None,
+                killed: None,
+                damaged: None,
+                cancels: Vec::new(),
+                worker: None,
+                notes: Vec::new(),
+                signals: Vec::new(),
+            };
+            self.jobs.insert(call, job);
+            return;
+        }
+        let named = |name: &str| operation.fields.get(name).and_then(|value| value.as_str());
+        let (turn, session) = (named("turn"), named("session"));
+        for job in self.jobs.values_mut().filter(|job| job.host == on) {
+            let is_turn = turn == Some(job.turn());
+            let place = match operation.verb.as_str() {
+                "cancel" if is_turn => &mut job.cancelled,
+                "abandon" if is_turn => &mut job.killed,
+                "end-session" if session == job.field("session") => &mut job.session_ended,
+                _ => continue,
+            };
+            *place = place.or(Some(at));
+        }
+    }
+
+    fn observed(&mut self, stream: &'a str, event: &'a Event) {
+        let EventKind::Observed { saw, .. } = &event.what else { return };
+        let (at, on) = (event.at, host(event));
+        if saw.downcast_ref::<Looks>().is_some() {
+            self.begun.insert((on, stream), at);
+            return;
+        }
+        if let Some(saw) = saw.downcast_ref::<Saw>() {
+            if let Some(since) = self.begun.get(&(on, stream)) {
+                self.looks.push(Look { host: on, since: *since, at, saw });
+            }
+            return;
+        }
+        let call = stream.rsplit_once('-').and_then(|(_, call)| call.parse().ok());
+        let Some(job) = call.and_then(|call| self.jobs.get_mut(&Call(call))) else {
+            if let Some(signalled) = saw.downcast_ref::<Signalled>() {
+                self.signals.push((at, on, signalled));
+            }
+            return;
+        };
+        if let Some(note) = saw.downcast_ref() {
+            job.notes.push((at, note));
+        } else if let Some(began) = saw.downcast_ref::<WorkerBegan>() {
+            job.worker = Some(Worker { began, at, ended: None });
+        } else if let Some(cancelled) = saw.downcast_ref::<JobCancelled>() {
+            job.cancels.push((at, cancelled));
+        } else if let Some(signalled) = saw.downcast_ref::<Signalled>() {
+            job.signals.push((at, signalled));
+        } else if saw.downcast_ref::<Damaged>().is_some() {
+            job.damaged = job.damaged.or(Some(at));
+        }
+    }
+
+    /// Returns when the record of a job was removed.
+    pub fn pruned(&self, job: &Job<'_>) -> Option<Time> {
+        self.pruned.get(&*job.worker.as_ref()?.began.job).copied()
+    }
+
+    /// Returns what users of a job's machine saw of the job, in order.
+    pub fn sights<'s>(
+        &'s self,
+        job: &'s Job<'a>,
+    ) -> impl Iterator<Item = (&'s Look<'a>, &'a SeenJob)> + 's {
+        self.looks.iter().filter(|look| look.host == job.host).filter_map(|look| {
+            let seen = look.saw.jobs.iter().find(|seen| seen.call == job.call)?;
+            Some((look, seen))
+        })
+    }
+}

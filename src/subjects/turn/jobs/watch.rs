@@ -1,0 +1,70 @@
+//! Looking at jobs: once, or again and again.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::notes::{Looks, Saw};
+use super::{store, tag};
+use crate::history::{Call, Stream};
+use crate::subject::HostContext;
+use reknit_turn::jobs::{JobError, JobId, JobStore};
+use reknit_turn::runner;
+
+/// How often a user looks at the jobs.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Returns the stream of a look that an operation asks for.
+pub(super) fn stream(call: Call) -> Stream {
+    Stream::from(format!("jobs-{}", call.0).as_str())
+}
+
+/// Looks at all jobs of the machine, and finds each by its id.
+pub(super) async fn look(host: &HostContext, stream: &Stream) -> Result<Saw, JobError> {
+    let store = store(host).await?;
+    host.record.observed(stream, Looks);
+    let listing = store.list(None).await?;
+    let mut saw = Saw::listing(&listing);
+    for job in listing.jobs.iter().filter(|job| job.is_active()) {
+        if let Err(JobError::Missing(_)) = store.find(job.id.as_str()).await {
+            saw.not_found.push(tag(job).call);
+        }
+    }
+    host.record.observed(stream, saw.clone());
+    Ok(saw)
+}
+
+/// Looks at the jobs until this future is dropped.
+pub async fn watch(host: HostContext) {
+    let stream = Stream::from("jobs");
+    loop {
+        sleep(EVERY).await;
+        if let Err(error) = look(&host, &stream).await {
+            tracing::warn!(%error, "cannot look at the jobs");
+        }
+    }
+}
+
+/// Waits until the jobs of a turn are over, but at most so long for each. Returns their states.
+pub(super) async fn wait(
+    host: &HostContext,
+    (call, turn): (Call, &str),
+    at_most: Duration,
+) -> Result<String, JobError> {
+    let (store, stream) = (store(host).await?, stream(call));
+    let mut states = Vec::new();
+    for job in of_turn(&store, turn).await? {
+        host.record.observed(&stream, Looks);
+        let job = runner::wait(&store, &job, at_most).await?;
+        host.record.observed(&stream, Saw::job(&job));
+        states.push(job.state.name().to_string());
+    }
+    Ok(if states.is_empty() { "there is no job".to_owned() } else { states.join(", ") })
+}
+
+/// Returns the ids of the jobs of a turn, the oldest first.
+async fn of_turn(store: &JobStore, turn: &str) -> Result<Vec<JobId>, JobError> {
+    let listing = store.list(None).await?;
+    let jobs = listing.jobs.into_iter().rev().filter(|job| tag(job).turn == turn);
+    Ok(jobs.map(|job| job.id).collect())
+}

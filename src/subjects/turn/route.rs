@@ -1,0 +1,28 @@
+//! The way of a command to an app-server, as the product code names it.
+
+use super::app_server;
+use super::operations::RouteSetup;
+use super::setup::{BROKER, PORT};
+use super::workspace;
+use crate::net::Endpoint;
+use crate::subject::HostContext;
+use reknit_turn::client::Route;
+
+/// Returns the address of the broker that has a host of its own.
+pub fn broker() -> Endpoint {
+    Endpoint::tcp(BROKER, PORT)
+}
+
+/// Returns the route of a command on this host, for this account.
+pub fn route(host: &HostContext, route: RouteSetup, account: Option<&str>) -> Route {
+    let (endpoint, app_server) = (broker(), app_server::command(account));
+    match route {
+        RouteSetup::Workspace => {
+            let search = workspace::search(host, account.unwrap_or_default());
+            Route::Workspace { broker: Box::new(search), app_server }
+        }
+        RouteSetup::BrokerOrDirect => Route::BrokerOrDirect { endpoint, app_server },
+        RouteSetup::Broker => Route::Broker { endpoint },
+        RouteSetup::Direct => Route::Direct { app_server },
+    }
+}
