@@ -147,18 +147,27 @@ impl Operations for TurnOperation {
             5 => Just(RouteSetup::BrokerOrDirect),
             3 => Just(RouteSetup::Broker),
             2 => Just(RouteSetup::Direct),
+            2 => Just(RouteSetup::Workspace),
         ];
         let run = (turn.clone(), route).boxed();
-        let task = |(turn, route)| {
-            let (account, session) = (None, None);
-            Self::Task { turn, route, account, background: false, session }
+        let session = select(vec!["s1".to_owned(), "s2".to_owned()]).boxed();
+        let task = |background: bool, session: Option<String>| {
+            move |(turn, route)| {
+                let session = session.clone();
+                Self::Task { turn, route, account: None, background, session }
+            }
         };
+        let job = (run.clone(), session.clone());
         prop_oneof![
-            8 => run.clone().prop_map(task),
+            8 => run.clone().prop_map(task(false, None)),
+            1 => job.prop_map(move |(run, session)| task(true, Some(session))(run)),
             3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
-            1 => turn.prop_map(|turn| Self::Interrupt { turn }),
+            1 => turn.clone().prop_map(|turn| Self::Interrupt { turn }),
+            1 => session.prop_map(|session| Self::EndSession { session }),
+            1 => turn.prop_map(|turn| Self::DamageRecord { turn }),
+            1 => Just(Self::KillBroker {}),
             1 => Just(Self::Shutdown {}),
         ]
         .boxed()

@@ -490,11 +490,10 @@ fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
     let until = Time::from(cx.plan.horizon);
     let killed = story.killed.iter().filter(|(at, on)| {
         let stubborn = setup::app_server(cx.plan, on);
-        // A user who abandons a command kills its app-server.
-        let abandoned = story
-            .runs
-            .iter()
-            .any(|run| run.host == *on && [run.abandoned, run.cancelled].contains(&Some(*at)));
+        // A user who abandons a command or a job kills its app-server.
+        let mut runs = story.runs.iter().filter(|run| run.host == *on);
+        let abandoned = story.jobs.killed_on(on, *at)
+            || runs.any(|run| [run.abandoned, run.cancelled].contains(&Some(*at)));
         *at < until
             && story.first_fault.is_none_or(|fault| fault > *at)
             && !abandoned

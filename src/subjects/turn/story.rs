@@ -221,8 +221,9 @@ impl<'a> Story<'a> {
                 name: name @ ("turn.client.decided" | "turn.client.verdict"),
                 ..
             } => {
+                let is_of_a_job = self.jobs.works_on(host(event));
                 let mut open = open(&mut asked.runs, host(event), None);
-                if let (Some(run), None) = (open.next(), open.next()) {
+                if let (Some(run), None, false) = (open.next(), open.next(), is_of_a_job) {
                     let is_resolved = *name == "turn.client.decided";
                     *if is_resolved { &mut run.resolved } else { &mut run.decided } =
                         Some(event.at);

@@ -25,7 +25,7 @@ pub struct Job<'a> {
     pub cancelled: Option<Time>,
     pub session_ended: Option<Time>,
     pub killed: Option<Time>,
-    /// When its record was damaged.
+    /// When its user damaged its record.
     pub damaged: Option<Time>,
     /// The cancels that succeeded.
     pub cancels: Vec<(Time, &'a JobCancelled)>,
@@ -230,6 +230,16 @@ impl<'a> Jobs<'a> {
         } else if saw.downcast_ref::<Damaged>().is_some() {
             job.damaged = job.damaged.or(Some(at));
         }
+    }
+
+    /// Returns whether a worker may work on a host.
+    pub fn works_on(&self, on: &str) -> bool {
+        self.jobs.values().any(|job| job.host == on && job.worker_ended().is_none())
+    }
+
+    /// Returns whether a user killed a worker on a host at this time, with its app-server.
+    pub fn killed_on(&self, on: &str, at: Time) -> bool {
+        self.jobs.values().any(|job| job.host == on && job.killed == Some(at))
     }
 
     /// Returns when the record of a job was removed.
