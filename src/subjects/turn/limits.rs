@@ -2,9 +2,7 @@
 
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
-use reknit_turn::limits::{
-    BrokerLimits, CancelLimits, ClientLimits, ConnectionLimits, JobLimits, StartLimits, TurnLimits,
-};
+use reknit_turn::limits::{BrokerLimits, ClientLimits, ConnectionLimits, StartLimits, TurnLimits};
 
 use LimitValue::Count;
 
@@ -28,10 +26,6 @@ pub const LIMITS: &[Limit] = &[
     limit("start.probe", secs(1), millis(1), "how long a broker of the client's machine may take to accept a connection and to answer `initialize`"),
     limit("start.wait", secs(10), millis(10), "how long a client waits for a broker that it or another client of its machine starts"),
     limit("start.poll", millis(50), millis(1), "how long a client waits before it looks for the broker again"),
-    limit("jobs.kept", Count(50), Count(0), "how many jobs that are over keep their records"),
-    limit("jobs.lock", secs(5), millis(1), "how long a process waits for the lock of the job records"),
-    limit("cancel.interrupt", secs(5), millis(10), "how long the interrupt of a cancelled job may take through the broker"),
-    limit("cancel.grace", secs(15), millis(10), "how long the worker of a cancelled job may take to end"),
     limit("broker.clients", Count(256), Count(1), "how many clients may be connected"),
     limit("broker.requests", Count(64), Count(1), "how many requests of one client may wait for answers"),
     limit("broker.threads", Count(4096), Count(1), "how many threads the broker remembers"),
@@ -89,23 +83,6 @@ pub fn start(limits: &Limits) -> StartLimits {
     }
 }
 
-/// Returns the limits of the job records.
-pub fn jobs(limits: &Limits) -> JobLimits {
-    JobLimits {
-        kept: limits.count("jobs.kept") as usize,
-        lock: limits.duration("jobs.lock"),
-        ..JobLimits::default()
-    }
-}
-
-/// Returns the limits of the end of a cancelled job.
-pub fn cancel(limits: &Limits) -> CancelLimits {
-    CancelLimits {
-        interrupt: limits.duration("cancel.interrupt"),
-        grace: limits.duration("cancel.grace"),
-    }
-}
-
 /// Returns the limits of the broker.
 pub fn broker(limits: &Limits) -> BrokerLimits {
     BrokerLimits {
@@ -135,7 +112,5 @@ mod tests {
         assert_eq!(connection(&limits), ConnectionLimits::default());
         assert_eq!(broker(&limits), BrokerLimits::default());
         assert_eq!(start(&limits), StartLimits::default());
-        assert_eq!(jobs(&limits), JobLimits::default());
-        assert_eq!(cancel(&limits), CancelLimits::default());
     }
 }

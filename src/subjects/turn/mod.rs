@@ -55,6 +55,24 @@ pub struct Turn;
 /// How long a supervisor waits before it starts the broker again.
 const RESTART: Duration = Duration::from_millis(500);
 
+/// Joins two tables.
+macro_rules! joined {
+    ($row:ty: $first:expr, $second:expr) => {{
+        const FIRST: &[$row] = $first;
+        const SECOND: &[$row] = $second;
+        const ALL: [$row; FIRST.len() + SECOND.len()] = {
+            let mut all = [FIRST[0]; FIRST.len() + SECOND.len()];
+            let mut at = 0;
+            while at < all.len() {
+                all[at] = if at < FIRST.len() { FIRST[at] } else { SECOND[at - FIRST.len()] };
+                at += 1;
+            }
+            all
+        };
+        &ALL
+    }};
+}
+
 impl Subject for Turn {
     type Operation = TurnOperation;
 
@@ -67,19 +85,19 @@ impl Subject for Turn {
     }
 
     fn limits(&self) -> &'static [Limit] {
-        limits::LIMITS
+        joined!(Limit: limits::LIMITS, jobs::limits::LIMITS)
     }
 
     fn milestones(&self) -> &'static [MilestoneDoc] {
-        tables::MILESTONES
+        joined!(MilestoneDoc: tables::MILESTONES, jobs::tables::MILESTONES)
     }
 
     fn points(&self) -> &'static [PointDoc] {
-        tables::POINTS
+        joined!(PointDoc: tables::POINTS, jobs::tables::POINTS)
     }
 
     fn defects(&self) -> &'static [DefectDoc] {
-        tables::DEFECTS
+        joined!(DefectDoc: tables::DEFECTS, jobs::tables::DEFECTS)
     }
 
     fn variants(&self) -> &'static [VariantDoc] {
@@ -87,7 +105,7 @@ impl Subject for Turn {
     }
 
     fn rules(&self) -> &'static [Rule] {
-        tables::RULES
+        joined!(Rule: tables::RULES, jobs::tables::RULES)
     }
 
     fn swarm(&self) -> Option<&'static str> {
@@ -140,8 +158,8 @@ impl Subject for Turn {
             + client.busy
             + connection.request * 3;
         let command = start + turn.absolute + turn.interrupt * 2 + ends;
-        let cancel = limits::cancel(limits);
-        let end_of_a_job = cancel.interrupt + cancel.grace + limits::jobs(limits).lock * 3;
+        let cancel = jobs::limits::cancel(limits);
+        let end_of_a_job = cancel.interrupt + cancel.grace + jobs::limits::jobs(limits).lock * 3;
         Guarantees {
             attempt: command * 2 + end_of_a_job * 4,
             work: WorkBounds { attempts: 20, frames: 400, polls: 400 },

@@ -1,9 +1,10 @@
-//! The tables of `turn`: milestones, points, defects, rules.
+//! The tables of `turn`: milestones, points, defects, rules. They leave out what the worlds of this
+//! subject do not run: job records.
 //!
 //! The ledger gives the source of each rule. "facts" are the rules of the plugin's code; "#243" is the
 //! change that the protocol comes from. Each defect names the real or deduced bug that it reproduces.
 
-use crate::subject::tables::{defect, milestone, point, point_of, rule};
+use crate::subject::tables::{defect, milestone, point, rule};
 use crate::subject::{DefectDoc, MilestoneDoc, PointDoc, Rule};
 
 /// The milestones of the product code.
@@ -38,15 +39,6 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("turn.client.not_started", &["why"], "a server refused the turn of a client, or did not get the request"),
     milestone("turn.client.asks_again", &[], "a client asks a busy broker again for its turn"),
     milestone("turn.client.fell_back", &["why"], "a client moves from the broker to an app-server of its own"),
-    milestone("turn.jobs.created", &["job"], "a job is recorded, and queued"),
-    milestone("turn.jobs.claimed", &["job"], "a worker has made a queued job its own"),
-    milestone("turn.jobs.finished", &["job", "state"], "a worker has recorded the end of its job"),
-    milestone("turn.jobs.cancelled", &["job"], "a job is cancelled, and its worker may still work"),
-    milestone("turn.jobs.reconciled", &["job"], "a reader has found a job whose process is dead, and recorded its failure"),
-    milestone("turn.jobs.pruned", &["job"], "the record of an old job is removed"),
-    milestone("turn.runner.lost", &["job"], "a worker has found that its job is over, and interrupts its turn"),
-    milestone("turn.runner.stopped", &["job"], "the worker of a cancelled job has ended"),
-    milestone("turn.runner.session-ended", &["jobs"], "the jobs of a session are cancelled, and their workers have ended"),
 ];
 
 /// The points at which a task can be held.
@@ -61,15 +53,6 @@ pub const POINTS: &[PointDoc] = &[
     point("turn.client.started", "a client has asked for its turn, and has handled no event yet"),
     point("turn.client.verdict", "a turn has its verdict, and its interrupt may be unanswered"),
     point("turn.client.closing", "a client closes its connection next"),
-    point("turn.jobs.create", "a command records a new job next"),
-    point("turn.jobs.created", "a new job is recorded, and its worker is not launched yet"),
-    point("turn.jobs.launched", "the worker of a job is launched, and its record does not name it yet"),
-    point("turn.jobs.change", "a process changes the record of a job next"),
-    point("turn.jobs.changed", "a process has changed the record of a job, and does not know it yet"),
-    point("turn.jobs.read", "a process has read the record of a job, and checks next whether the job's process is alive"),
-    point("turn.runner.cancelled", "a job is cancelled; its turn is not interrupted yet, and its worker does not know it"),
-    point_of("updates-without-lock", point("turn.jobs.change.unlocked", "a process has read the record of a job, and changes it next")),
-    point_of("writes-in-two-steps", point("turn.jobs.half-written", "a record contains the end of the job, but no report")),
 ];
 
 /// The seeded bugs.
@@ -93,7 +76,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LaterEndReplacesTheVerdict", "later-end-replaces-the-verdict", &["interruption_is_true"], "a later end of the turn replaces the verdict", "facts, 32"),
     defect("ReportsTheLastMessage", "reports-the-last-message", &["answer_is_the_answer"], "the command prints the last message instead of the final answer", "facts, 30"),
     defect("AbandonsWithoutAnInterrupt", "abandons-without-an-interrupt", &["abandoned_is_interrupted"], "a turn that failed by a deadline is not interrupted", "the review of pull request 390; facts, 19"),
-    defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted", "cancel_interrupts"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
+    defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
     defect("GivesUpOnARetriedError", "gives-up-on-a-retried-error", &["failure_is_true"], "an error that the app-server retries fails the turn", "derived from facts, 6"),
     // The threads and turns of one capture.
     defect("AcceptsEveryTurnOfItsThread", "accepts-every-turn-of-its-thread", &["success_is_true"], "the report of an earlier turn on the same thread counts", "facts, P3"),
@@ -124,21 +107,6 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),
     defect("AnyAccountIsMine", "any-account-is-mine", &["account_is_own"], "a client uses the broker of another account", "issue 369; facts, 21"),
-    // Jobs.
-    defect("UpdatesWithoutLock", "updates-without-lock", &["end_absorbs"], "two processes change the record of a job at the same time, and one change is lost", "issue 458; facts, 12"),
-    defect("WritesInTwoSteps", "writes-in-two-steps", &["job_end_is_true"], "the end of a job is recorded before its report", "facts, 46"),
-    defect("WipesBrokenRecords", "wipes-broken-records", &["no_job_is_lost"], "a record that cannot be read is removed", "issue 517; facts, 13"),
-    defect("PrunesActiveJobs", "prunes-active-jobs", &["no_job_is_lost"], "an old job that still runs is pruned", "facts, 45"),
-    defect("FindsOnlyFinishedJobs", "finds-only-finished-jobs", &["no_job_is_lost"], "an active job is not found by its id", "facts, 44"),
-    defect("BelievesTheDead", "believes-the-dead", &["dead_is_over"], "a job whose worker died runs for ever", "issues 222 and 432; facts, 14"),
-    defect("RecordsAfterTheStart", "records-after-the-start", &["dead_is_over"], "a worker starts before its job is recorded", "facts, 40"),
-    defect("ClaimsCancelledJobs", "claims-cancelled-jobs", &["end_absorbs"], "a worker starts a job that is cancelled", "the review of pull request 738; facts, 18"),
-    defect("UpdatesAfterTheEnd", "updates-after-the-end", &["end_absorbs"], "a worker records news of a job that is over", "the review of pull request 623; facts, 17"),
-    defect("OverwritesTheEnd", "overwrites-the-end", &["end_absorbs"], "the end that a worker records replaces a cancel", "facts, 41"),
-    defect("WorksOnACancelledJob", "works-on-a-cancelled-job", &["ended_job_stops"], "a worker that learns of a cancel from the record goes on", "facts, 42"),
-    defect("KillsWithoutAnInterrupt", "kills-without-an-interrupt", &["cancel_interrupts"], "a cancel kills the worker, and interrupts nothing", "facts, 35"),
-    defect("EndsOtherSessions", "ends-other-sessions", &["cancel_is_asked"], "the end of a session cancels the jobs of all sessions", "issue 540; facts, 9"),
-    defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &["no_stranger_is_signalled"], "a cancel sends signals to another process that has the id of the worker", "facts, 43"),
     // The client.
     defect("ListensAfterTheStart", "listens-after-the-start", &["success_is_true"], "notifications that precede the answer to the start are lost", "facts, rule 1"),
     defect("LeavesBeforeTheInterrupt", "leaves-before-the-interrupt", &["abandoned_is_interrupted"], "a client leaves before its interrupt is answered", "facts, 19"),
@@ -167,12 +135,5 @@ pub const RULES: &[Rule] = &[
     rule("turn.one-broker", "several clients of a machine that start at once start one broker, and none replaces a broker that lives", "facts, A.5"),
     rule("turn.stale-broker", "a client recognizes the files of a dead broker, also if a stranger has its process id, and starts a new one", "facts, A.5"),
     rule("turn.account", "a client never uses a broker of another account", "facts, A.5"),
-    rule("turn.job-states", "a job is queued, then running, then completed, failed or cancelled; the last three never change", "facts, A.6, and P4"),
-    rule("turn.job-records", "a change of a record is atomic, excludes other changes, and survives a crash; a job is recorded before its worker starts", "facts, A.6, and P8"),
-    rule("turn.job-pruning", "only jobs that are over are pruned, the oldest first; an unreadable record stays", "facts, A.6, and P8"),
-    rule("turn.dead-worker", "a job whose process is dead has failed, for each reader", "facts, A.6, 14"),
-    rule("turn.job-cancel", "a cancel is recorded first; then the turn is interrupted, and the worker ends or is killed", "facts, A.6, and P6"),
-    rule("turn.session-end", "the end of a session cancels its jobs, and no others", "facts, A.5"),
-    rule("turn.strangers", "no signal reaches a process that is not the worker of the job", "facts, 43"),
     rule("turn.deadlines", "a turn that is silent for too long, or takes too long, is interrupted and fails", "pull request 361"),
 ];

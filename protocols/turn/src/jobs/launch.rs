@@ -26,6 +26,7 @@ impl JobStore {
         let program = program(&id);
         if defect!(RecordsAfterTheStart) {
             self.env.processes.launch_detached(&program).await.map_err(JobError::Processes)?;
+            tokio::task::yield_now().await; // a worker can be faster than its launcher
             return self.create_as(id, new).await;
         }
         self.create_as(id.clone(), new).await?;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::notes::{Damaged, JobCancelled};
 use super::watch::{look, stream, wait};
-use super::{DIRECTORY, signals, store, tag, worker};
+use super::{DIRECTORY, limits, signals, store, tag, worker};
 use crate::files::Open;
 use crate::history::{Answer, Call};
 use crate::process::{KILL, Reach};
 use crate::subject::HostContext;
 use crate::subjects::turn::notes::Tag;
 use crate::subjects::turn::operations::RouteSetup;
-use crate::subjects::turn::{limits, workspace};
+use crate::subjects::turn::workspace;
 use reknit_turn::command::Order;
 use reknit_turn::jobs::{Job, JobError, JobStore, NewJob};
 use reknit_turn::runner;

@@ -4,21 +4,23 @@
 //! - `asks`: what a user does with jobs. `watch`: a user who looks at the jobs again and again.
 //!   `signals`: which processes get signals from a command.
 //! - [`notes`]: what workers and users record.
+//! - [`tables`], [`limits`]: milestones, points, defects, rules; sizes and deadlines.
 //! - `story`, `properties`: the facts of a run, and the properties that judge them.
 //!
 //! A user has jobs if the plan has a task with `background = true`. Otherwise nothing of this runs.
 
-use super::limits;
 use super::notes::Tag;
 use crate::schedule::{Action, Operation, Plan};
 use crate::subject::HostContext;
 use reknit_turn::jobs::{Job, JobError, JobStore};
 
 pub(super) mod asks;
+pub mod limits;
 pub mod notes;
 pub(super) mod properties;
 mod signals;
 pub(super) mod story;
+pub mod tables;
 pub(super) mod watch;
 pub mod worker;
 

@@ -13,12 +13,12 @@
 
 use std::time::Duration;
 
+use super::limits::{self, LIMITS};
 use super::notes::{ProcessNote, SeenJob};
 use super::story::{Job, Jobs, Look};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
-use crate::subjects::turn::limits::LIMITS;
 use crate::subjects::turn::properties::news;
 use crate::subjects::turn::setup::{self, Answer};
 use crate::subjects::turn::story::Story;
@@ -27,6 +27,7 @@ use reknit_turn::jobs::StateName;
 kinds! {
     pub(in super::super) END_ABSORBS;
     CHANGED = "changed": "{subject:}the job was {before} at {known}, but a user saw it {after} {moment}";
+    PHASE = "phase": "{subject:}a user saw the job {state}, but still in the phase {phase} {moment}";
     PATCHED = "patched": "{subject:}a user saw the job {before} at {known}, and then other values in its record {moment}";
 }
 
@@ -85,7 +86,17 @@ fn violation(
 pub(in super::super) fn end_absorbs(story: &Story<'_>) -> Vec<Violation> {
     let jobs = &story.jobs;
     let all = jobs.jobs.values().filter(|job| job.damaged.is_none());
-    all.filter_map(|job| changed(jobs, job)).collect()
+    all.filter_map(|job| changed(jobs, job).or_else(|| has_phase(jobs, job))).collect()
+}
+
+/// A job that is over has no phase.
+fn has_phase(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
+    let mut over = jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
+    over.find_map(|(look, seen)| {
+        let phase = seen.shown["phase"].as_str()?.to_owned();
+        let data = fields! { state: seen.state.as_str(), phase };
+        Some(violation("end_absorbs", job, look.at, &PHASE, data))
+    })
 }
 
 fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
@@ -159,9 +170,9 @@ fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
         let is_calm = story.first_fault.is_none_or(|fault| fault > look.at);
         return is_calm && damaged.count() > look.saw.broken.len();
     }
-    let kept = story.cx.plan.limits.over(LIMITS).count("jobs.kept");
+    let kept = limits::jobs(&story.cx.plan.limits.over(LIMITS)).kept;
     let on = story.jobs.jobs.values().filter(|other| other.host == job.host);
-    let asked = on.filter(|other| other.asked <= look.at).count() as u64;
+    let asked = on.filter(|other| other.asked <= look.at).count();
     asked <= kept || is_active(story, job, look.at)
 }
 

@@ -1,0 +1,46 @@
+//! The limits of jobs, and their conversion to those of the product code.
+
+use crate::schedule::{Limit, LimitValue, Limits};
+use crate::subject::tables::{limit, millis, secs};
+use reknit_turn::limits::{CancelLimits, JobLimits};
+
+use LimitValue::Count;
+
+/// The sizes and deadlines of jobs.
+#[rustfmt::skip]
+pub const LIMITS: &[Limit] = &[
+    limit("jobs.kept", Count(50), Count(0), "how many jobs that are over keep their records"),
+    limit("jobs.lock", secs(5), millis(1), "how long a process waits for the lock of the job records"),
+    limit("cancel.interrupt", secs(5), millis(10), "how long the interrupt of a cancelled job may take through the broker"),
+    limit("cancel.grace", secs(15), millis(10), "how long the worker of a cancelled job may take to end"),
+];
+
+/// Returns the limits of the job records.
+pub fn jobs(limits: &Limits) -> JobLimits {
+    JobLimits {
+        kept: limits.count("jobs.kept") as usize,
+        lock: limits.duration("jobs.lock"),
+        ..JobLimits::default()
+    }
+}
+
+/// Returns the limits of the end of a cancelled job.
+pub fn cancel(limits: &Limits) -> CancelLimits {
+    CancelLimits {
+        interrupt: limits.duration("cancel.interrupt"),
+        grace: limits.duration("cancel.grace"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The defaults of the table are those of the product code.
+    #[test]
+    fn the_table_has_the_defaults_of_the_product() {
+        let limits = Limits::default().over(LIMITS);
+        assert_eq!(jobs(&limits), JobLimits::default());
+        assert_eq!(cancel(&limits), CancelLimits::default());
+    }
+}

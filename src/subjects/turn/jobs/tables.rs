@@ -1,0 +1,64 @@
+//! The tables of jobs: milestones, points, defects, rules. The subject appends them to
+//! [its own](crate::subjects::turn::tables).
+
+use crate::subject::tables::{defect, milestone, point, point_of, rule};
+use crate::subject::{DefectDoc, MilestoneDoc, PointDoc, Rule};
+
+/// The milestones of the job records and of the runner.
+#[rustfmt::skip]
+pub const MILESTONES: &[MilestoneDoc] = &[
+    milestone("turn.jobs.created", &["job"], "a job is recorded, and queued"),
+    milestone("turn.jobs.claimed", &["job"], "a worker has made a queued job its own"),
+    milestone("turn.jobs.finished", &["job", "state"], "a worker has recorded the end of its job"),
+    milestone("turn.jobs.cancelled", &["job"], "a job is cancelled, and its worker may still work"),
+    milestone("turn.jobs.reconciled", &["job"], "a reader has found a job whose process is dead, and recorded its failure"),
+    milestone("turn.jobs.pruned", &["job"], "the record of an old job is removed"),
+    milestone("turn.runner.lost", &["job"], "a worker has found that its job is over, and interrupts its turn"),
+    milestone("turn.runner.stopped", &["job"], "the worker of a cancelled job has ended"),
+    milestone("turn.runner.session-ended", &["jobs"], "the jobs of a session are cancelled, and their workers have ended"),
+];
+
+/// The points at which a task can be held.
+#[rustfmt::skip]
+pub const POINTS: &[PointDoc] = &[
+    point("turn.jobs.create", "a command records a new job next"),
+    point("turn.jobs.created", "a new job is recorded, and its worker is not launched yet"),
+    point("turn.jobs.launched", "the worker of a job is launched, and its record does not name it yet"),
+    point("turn.jobs.change", "a process changes the record of a job next"),
+    point("turn.jobs.changed", "a process has changed the record of a job, and does not know it yet"),
+    point("turn.jobs.read", "a process has read the record of a job, and checks next whether the job's process is alive"),
+    point("turn.runner.cancelled", "a job is cancelled; its turn is not interrupted yet, and its worker does not know it"),
+    point_of("updates-without-lock", point("turn.jobs.change.unlocked", "a process has read the record of a job, and changes it next")),
+    point_of("writes-in-two-steps", point("turn.jobs.half-written", "a record contains the end of the job, but no report")),
+];
+
+/// The seeded bugs.
+#[rustfmt::skip]
+pub const DEFECTS: &[DefectDoc] = &[
+    defect("UpdatesWithoutLock", "updates-without-lock", &["end_absorbs"], "two processes change the record of a job at the same time, and one change is lost", "issue 458; facts, 12"),
+    defect("WritesInTwoSteps", "writes-in-two-steps", &["job_end_is_true"], "the end of a job is recorded before its report", "facts, 46"),
+    defect("WipesBrokenRecords", "wipes-broken-records", &["no_job_is_lost"], "a record that cannot be read is removed", "issue 517; facts, 13"),
+    defect("PrunesActiveJobs", "prunes-active-jobs", &["no_job_is_lost"], "an old job that still runs is pruned", "facts, 45"),
+    defect("FindsOnlyFinishedJobs", "finds-only-finished-jobs", &["no_job_is_lost"], "an active job is not found by its id", "facts, 44"),
+    defect("BelievesTheDead", "believes-the-dead", &["dead_is_over"], "a job whose worker died runs for ever", "issues 222 and 432; facts, 14"),
+    defect("RecordsAfterTheStart", "records-after-the-start", &["dead_is_over"], "a worker starts before its job is recorded", "facts, 40"),
+    defect("ClaimsCancelledJobs", "claims-cancelled-jobs", &["end_absorbs"], "a worker starts a job that is cancelled", "the review of pull request 738; facts, 18"),
+    defect("UpdatesAfterTheEnd", "updates-after-the-end", &["end_absorbs"], "a worker records news of a job that is over", "the review of pull request 623; facts, 17"),
+    defect("OverwritesTheEnd", "overwrites-the-end", &["end_absorbs"], "the end that a worker records replaces a cancel", "facts, 41"),
+    defect("WorksOnACancelledJob", "works-on-a-cancelled-job", &["ended_job_stops"], "a worker that learns of a cancel from the record goes on", "facts, 42"),
+    defect("KillsWithoutAnInterrupt", "kills-without-an-interrupt", &["cancel_interrupts"], "a cancel kills the worker, and interrupts nothing", "facts, 35"),
+    defect("EndsOtherSessions", "ends-other-sessions", &["cancel_is_asked"], "the end of a session cancels the jobs of all sessions", "issue 540; facts, 9"),
+    defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &["no_stranger_is_signalled"], "a cancel sends signals to another process that has the id of the worker", "facts, 43"),
+];
+
+/// The ledger.
+#[rustfmt::skip]
+pub const RULES: &[Rule] = &[
+    rule("turn.job-states", "a job is queued, then running, then completed, failed or cancelled; the last three never change", "facts, A.6, and P4"),
+    rule("turn.job-records", "a change of a record is atomic, excludes other changes, and survives a crash; a job is recorded before its worker starts", "facts, A.6, and P8"),
+    rule("turn.job-pruning", "only jobs that are over are pruned, the oldest first; an unreadable record stays", "facts, A.6, and P8"),
+    rule("turn.dead-worker", "a job whose process is dead has failed, for each reader", "facts, A.6, 14"),
+    rule("turn.job-cancel", "a cancel is recorded first; then the turn is interrupted, and the worker ends or is killed", "facts, A.6, and P6"),
+    rule("turn.session-end", "the end of a session cancels its jobs, and no others", "facts, A.5"),
+    rule("turn.strangers", "no signal reaches a process that is not the worker of the job", "facts, 43"),
+];
