@@ -41,6 +41,8 @@ pub(super) struct Command {
     interrupted: bool,
     /// Whether events had to go for new ones.
     overflowed: bool,
+    /// The newest stream for which output has waited.
+    held_for: u64,
     /// Only a defect uses it: whether a stream has read the log.
     was_read: bool,
     /// Only a defect uses it: the position of the last output before a stream has read the log.
@@ -106,6 +108,7 @@ impl Command {
             started_at: now,
             interrupted: false,
             overflowed: false,
+            held_for: 0,
             was_read: false,
             unread: 0,
             finished_early: false,
@@ -265,6 +268,12 @@ impl Command {
         }
         let untaken = self.log.would_evict(bytes).is_some_and(|evicted| evicted > held.taken);
         (untaken && self.runs()).then(|| held.link.progress() + hold)
+    }
+
+    /// Records that output waits. Returns whether it is the first time for this stream.
+    pub(super) fn held(&mut self) -> bool {
+        let generation = self.holder.generation();
+        std::mem::replace(&mut self.held_for, generation) != generation
     }
 
     /// Appends output. Returns the position of the newest event that had to go for it, if it is the

@@ -150,7 +150,9 @@ impl ProcessTask {
             reads.mark_unchanged();
             let until = self.running.command().waits(bytes, self.hold);
             let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
-            milestone!("sse.command.held", command = self.running.id.as_str());
+            if self.running.command().held() {
+                milestone!("sse.command.held", command = self.running.id.as_str());
+            }
             tokio::select! {
                 biased;
                 _ = reads.changed() => {}

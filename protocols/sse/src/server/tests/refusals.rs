@@ -1,7 +1,10 @@
 //! Every refusal, and what a hostile client cannot do.
 
+use proptest::prelude::*;
+use proptest::sample::select;
 use reknit_seams::net::Connect;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::Builder;
 use tokio::time::{Instant, timeout};
 
 use super::peer::End;
@@ -148,4 +151,58 @@ async fn a_connection_is_used_again_until_its_stream() {
     assert_eq!(answer.code().await.0, 404);
     let stream = peer.send("POST /command", &[], r#"{"command":"run"}"#).await;
     assert_eq!(stream.header("connection"), "close");
+}
+
+/// Pieces of requests, in any order.
+const PIECES: [&[u8]; 20] = [
+    b"GET ",
+    b"POST ",
+    b"DELETE ",
+    b"/command",
+    b"/c/resume",
+    b"?after_eid=18446744073709551616",
+    b"?id=c",
+    b" HTTP/1.1\r\n",
+    b" HTTP/1.0\r\n",
+    b"host: a\r\n",
+    b"content-length: 5\r\n",
+    b"content-length: -1\r\n",
+    b"transfer-encoding: chunked\r\n",
+    b"last-event-id: \xff\r\n",
+    b"x-reknit-owner: a.1\r\n",
+    b"\r\n",
+    b"\n",
+    b"ffffffffffffffffff\r\n",
+    b"5\r\n{}   \r\n0\r\n\r\n",
+    b"\0\xff{",
+];
+
+/// Sends each text on a connection of its own.
+async fn survives(texts: Vec<Vec<u8>>) {
+    let world = World::new(ServerLimits::default()).await;
+    let mut stream = world.start().await;
+    sleep(SECOND).await;
+    for text in texts {
+        let mut hostile = world.net.connect(&Endpoint::tcp("server", 80)).await.unwrap();
+        let _ = hostile.write_all(&text).await;
+        let mut received = Vec::new();
+        let _ = timeout(60 * SECOND, hostile.read_to_end(&mut received)).await;
+    }
+    world.machine.prints(0, "a\n").await;
+    let (seen, end) = stream.read().await;
+    assert_eq!((seen.last().map(String::as_str), end), (Some("1 a"), End::Open));
+    sleep(60 * SECOND).await;
+    assert_eq!(world.resources.counts().connections, 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+    #[test]
+    fn no_bytes_harm_another_stream_or_keep_a_connection(
+        texts in prop::collection::vec(prop::collection::vec(select(&PIECES[..]), 0..12), 1..6),
+    ) {
+        let texts = texts.into_iter().map(|pieces| pieces.concat()).collect();
+        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(survives(texts));
+    }
 }
