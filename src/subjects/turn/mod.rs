@@ -35,6 +35,8 @@ pub mod limits;
 pub mod notes;
 pub mod operations;
 pub mod outcome;
+#[cfg(test)]
+mod page;
 mod properties;
 mod route;
 pub mod setup;

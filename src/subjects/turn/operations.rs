@@ -147,20 +147,19 @@ impl Operations for TurnOperation {
             5 => Just(RouteSetup::BrokerOrDirect),
             3 => Just(RouteSetup::Broker),
             2 => Just(RouteSetup::Direct),
-            2 => Just(RouteSetup::Workspace),
+            4 => Just(RouteSetup::Workspace),
         ];
         let run = (turn.clone(), route).boxed();
+        let account = prop_oneof![2 => Just(None), 1 => select(vec!["a", "b"]).prop_map(Some)];
         let session = select(vec!["s1".to_owned(), "s2".to_owned()]).boxed();
-        let task = |background: bool, session: Option<String>| {
-            move |(turn, route)| {
-                let session = session.clone();
-                Self::Task { turn, route, account: None, background, session }
-            }
+        let background = prop_oneof![3 => Just(None), 1 => session.clone().prop_map(Some)];
+        let task = |((turn, route), account, session): ((_, _), Option<&str>, Option<String>)| {
+            // Only a broker of the client's machine is chosen by its account.
+            let account = account.filter(|_| route == RouteSetup::Workspace).map(str::to_owned);
+            Self::Task { turn, route, account, background: session.is_some(), session }
         };
-        let job = (run.clone(), session.clone());
         prop_oneof![
-            8 => run.clone().prop_map(task(false, None)),
-            1 => job.prop_map(move |(run, session)| task(true, Some(session))(run)),
+            9 => (run.clone(), account, background).prop_map(task),
             3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),

@@ -1,5 +1,5 @@
-//! The tables of `turn`: milestones, points, defects, rules. They leave out what the worlds of this
-//! subject do not run: job records.
+//! The tables of `turn`: milestones, points, defects, rules. Those of jobs are in
+//! [`jobs`](crate::subjects::turn::jobs::tables).
 //!
 //! The ledger gives the source of each rule. "facts" are the rules of the plugin's code; "#243" is the
 //! change that the protocol comes from. Each defect names the real or deduced bug that it reproduces.
@@ -66,7 +66,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("RequestAfterTheEnd", "request-after-the-end", &[], "a request after the end of the connection waits for ever", "issue 665; facts, 8"),
     defect("RequestWithoutDeadline", "request-without-deadline", &["ending_is_prompt"], "a request waits for ever for an app-server that does not answer", "the plugin 1.0.5"),
     defect("CloseWithoutDeadline", "close-without-deadline", &["ending_is_prompt"], "closing waits for ever for an app-server that ignores the end of its input", "facts, 38"),
-    defect("ExitBeforeTheLastLines", "exit-before-the-last-lines", &[], "the exit of the app-server decides before its last lines are read", "facts, 22"),
+    defect("ExitBeforeTheLastLines", "exit-before-the-last-lines", &["failure_is_true"], "the exit of the app-server decides before its last lines are read", "facts, 22"),
     defect("BadLineLeavesTheChild", "bad-line-leaves-the-child", &["ends_in_order"], "after an unreadable line, the app-server lives on", "facts, 37"),
     defect("EndsAtAnUnreadableLine", "ends-at-an-unreadable-line", &["abandoned_is_interrupted"], "an unreadable line fails the turn", "facts, 37"),
     defect("InfersFromAnyMessage", "infers-from-any-message", &["success_is_true", "answer_is_the_answer"], "any complete message counts as the final answer", "rejected in #243"),
@@ -76,7 +76,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LaterEndReplacesTheVerdict", "later-end-replaces-the-verdict", &["interruption_is_true"], "a later end of the turn replaces the verdict", "facts, 32"),
     defect("ReportsTheLastMessage", "reports-the-last-message", &["answer_is_the_answer"], "the command prints the last message instead of the final answer", "facts, 30"),
     defect("AbandonsWithoutAnInterrupt", "abandons-without-an-interrupt", &["abandoned_is_interrupted"], "a turn that failed by a deadline is not interrupted", "the review of pull request 390; facts, 19"),
-    defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
+    defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted", "cancel_interrupts"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
     defect("GivesUpOnARetriedError", "gives-up-on-a-retried-error", &["failure_is_true"], "an error that the app-server retries fails the turn", "derived from facts, 6"),
     // The threads and turns of one capture.
     defect("AcceptsEveryTurnOfItsThread", "accepts-every-turn-of-its-thread", &["success_is_true"], "the report of an earlier turn on the same thread counts", "facts, P3"),
