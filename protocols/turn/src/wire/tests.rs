@@ -197,3 +197,26 @@ fn what_is_written_is_read_back() {
     });
     assert_eq!(serde_json::to_value(read::<Turn>(turn.clone())).unwrap(), turn);
 }
+
+#[test]
+fn each_kind_of_item_has_its_name_and_its_id_and_may_be_work() {
+    for (kind, is_work) in [
+        ("userMessage", false),
+        ("agentMessage", false),
+        ("plan", false),
+        ("reasoning", false),
+        ("commandExecution", true),
+        ("fileChange", true),
+        ("mcpToolCall", true),
+        ("dynamicToolCall", true),
+        ("collabAgentToolCall", true),
+        ("subAgentActivity", false),
+        ("webSearch", true),
+        ("enteredReviewMode", false),
+        ("exitedReviewMode", false),
+    ] {
+        let item: Item = read(json!({ "type": kind, "id": "i" }));
+        assert_eq!((item.kind(), item.id(), item.is_work()), (kind, "i", is_work));
+        assert!(!matches!(item, Item::Other { .. }), "{kind}");
+    }
+}

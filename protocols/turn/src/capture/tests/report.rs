@@ -123,3 +123,33 @@ fn the_summary_of_a_turn_with_an_answer_says_only_that_it_completed() {
     test.complete();
     assert_eq!(test.report().summary(), "The turn completed.");
 }
+
+#[test]
+fn each_kind_of_work_begins_its_phase() {
+    for (kind, phase) in [
+        ("reasoning", "investigating"),
+        ("webSearch", "investigating"),
+        ("plan", "investigating"),
+        ("commandExecution", "running"),
+        ("mcpToolCall", "running"),
+        ("dynamicToolCall", "running"),
+        ("fileChange", "editing"),
+        ("collabAgentToolCall", "delegating"),
+        ("subAgentActivity", "delegating"),
+        ("enteredReviewMode", "reviewing"),
+    ] {
+        let mut test = CaptureTest::running();
+        let before = if kind == "fileChange" { command("c") } else { edit("/f") };
+        test.item_started("t", "u", &before);
+        test.item_started("t", "u", &json!({ "type": kind, "id": "i" }));
+        let phase_of = |news: &Progress| match news {
+            Progress::Phase(phase) => Some(phase.as_str()),
+            _ => None,
+        };
+        assert_eq!(test.progress.iter().rev().find_map(phase_of), Some(phase), "{kind}");
+        let phases = test.progress.len();
+        test.item_started("t", "u", &message("hi", None));
+        let later = &test.progress[phases..];
+        assert_eq!(later.iter().find_map(phase_of), None, "a message begins no phase");
+    }
+}
