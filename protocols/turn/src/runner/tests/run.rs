@@ -164,3 +164,21 @@ async fn a_flood_of_news_costs_limited_memory() {
     let kept = log.iter().filter(|line| *line == "done: fileChange").count();
     assert!(kept <= 3000 && kept + left_out >= 3000, "{kept} and {left_out}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn news_that_come_faster_than_the_log_takes_them_are_left_out_and_counted() {
+    let machine = Machine::default();
+    let id = machine.job(None).await;
+    let (store, _) = machine.process().await;
+    let claim = store.claim(&id).await.unwrap();
+    let recorder = crate::runner::news::Recorder::default();
+    for n in 0..1027 {
+        recorder.take(&crate::client::News::Thread(format!("t{n}")));
+    }
+    recorder.close();
+    recorder.record(&store, &claim, || panic!("it is the worker")).await;
+    let log = store.log(&id).tail(2000).await.unwrap();
+    assert_eq!(log.len(), 1025);
+    assert_eq!(log[1023..], ["thread t1023", "(3 lines are left out)"]);
+    assert_eq!(machine.read(&id).await.thread.as_deref(), Some("t1026"), "the record has the last");
+}

@@ -223,3 +223,19 @@ fn an_unloaded_thread_has_no_turn() {
     assert!(bench.admits(B));
     assert_eq!(bench.seen(A), ["thread/closed"]);
 }
+
+#[test]
+fn a_turn_that_starts_after_it_was_given_up_holds_its_thread_only_for_a_while() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    assert_eq!(bench.interrupted(), ["u"]);
+    bench.wait(limits().settle);
+    bench.turn_started("t", "u");
+    assert_eq!(bench.interrupted(), ["u"]);
+    bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+    bench.wait(limits().settle - S);
+    assert!(bench.received.is_empty(), "the turn may still run");
+    bench.wait(S);
+    bench.take("turn/start");
+}

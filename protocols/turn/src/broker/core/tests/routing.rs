@@ -191,3 +191,19 @@ fn an_unreadable_line_is_reported_to_the_client_with_live_work() {
     assert_eq!(notice["error"]["message"], "the app-server sent an unreadable line: oops");
     assert!(bench.pull(B).is_empty());
 }
+
+#[test]
+fn the_long_id_of_a_subagents_thread_costs_no_memory() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    let item = |thread: &str| {
+        let item = json!({
+            "type": "collabAgentToolCall", "id": "i", "receiverThreadIds": [thread],
+        });
+        json!({ "threadId": "t", "turnId": "u", "item": item })
+    };
+    bench.notify("item/started", item(&"x".repeat(513)));
+    assert_eq!(bench.core.counts().threads, 1, "the thread of the turn");
+    bench.notify("item/started", item(&"x".repeat(512)));
+    assert_eq!(bench.core.counts().threads, 2);
+}
