@@ -6,9 +6,11 @@
 //! - [`wire`]: the events, requests and answers, in both framings.
 //! - [`limits`]: every size and deadline.
 //! - [`server`]: runs commands, and keeps their output.
+//! - [`client`]: runs and follows commands: one logical stream over many connections.
 #![deny(missing_docs)]
 #![warn(clippy::unwrap_used)]
 
+pub mod client;
 pub mod limits;
 pub mod server;
 pub mod wire;

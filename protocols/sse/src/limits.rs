@@ -1,4 +1,4 @@
-//! Every size and deadline of the server, with its default.
+//! Every size and deadline of the server and of the client, with its default.
 //!
 //! What a server holds at most: the logs of the running commands
 //! ([`running_commands`](ServerLimits::running_commands) ×
@@ -100,5 +100,41 @@ impl ServerLimits {
     /// Returns what the log of one command retains.
     pub fn log_bounds(&self) -> Bounds {
         Bounds { items: self.retained_events, weight: self.retained_bytes }
+    }
+}
+
+/// The limits of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// How long a follower tries to make progress before it fails. Progress is a new event or gap, the
+    /// confirmation of a start, or a sign of life on a stream. The time counts from the loss, and starts
+    /// anew with each progress.
+    pub budget: Duration,
+    /// How long one attempt may take, from its connection to the head of the answer.
+    pub open_timeout: Duration,
+    /// After how long without a byte a connection counts as dead. Should be several times the
+    /// [`heartbeat`](ServerLimits::heartbeat) of the server.
+    pub silence: Duration,
+    /// The shortest pause between two attempts, except the first: that one follows at once.
+    pub min_pause: Duration,
+    /// The longest pause between two attempts, unless the server asks for a longer one.
+    pub max_pause: Duration,
+    /// The maximum size of one event on the wire. A larger one ends its connection.
+    pub frame_bytes: usize,
+    /// How many bytes hyper reads from a connection at a time. At least 8192.
+    pub read_buffer: usize,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            budget: Duration::from_secs(60),
+            open_timeout: Duration::from_secs(10),
+            silence: Duration::from_secs(10),
+            min_pause: Duration::from_millis(100),
+            max_pause: Duration::from_secs(5),
+            frame_bytes: 1 << 20,
+            read_buffer: 64 << 10,
+        }
     }
 }

@@ -96,7 +96,7 @@ impl RunCommand {
     }
 
     /// Checks the values of the fields.
-    pub(super) fn check(&self) -> Result<(), InvalidRequest> {
+    pub(crate) fn check(&self) -> Result<(), InvalidRequest> {
         let runs = match &self.argv {
             None => !self.command.is_empty(),
             Some(argv) => {

@@ -1,0 +1,114 @@
+//! Losses, pauses, and the budget.
+
+use std::time::Duration;
+
+use reknit_resume::Recovery;
+use reknit_seams::{defect, milestone};
+use tokio::time::Instant;
+
+use super::{Core, Phase, Target};
+use crate::client::{Dialect, Failure, Loss};
+use crate::wire::Cursor;
+
+impl Core {
+    /// The attempt or the stream is over, and the command is not.
+    pub(in crate::client) fn lost(&mut self, loss: Loss, now: Instant) {
+        self.lost_until(loss, Duration::ZERO, now);
+    }
+
+    /// Does the same, with a pause of at least `at_least` before the next attempt.
+    pub(super) fn lost_until(&mut self, loss: Loss, at_least: Duration, now: Instant) {
+        if !self.has_connection() || loss == Loss::Silent && defect!(SilenceIsTolerated) {
+            return;
+        }
+        milestone!("sse.client.lost", attempt = self.attempt, why = %loss);
+        self.inbox.clear();
+        if loss == Loss::EndedEarly && defect!(EndOfStreamIsSuccess) {
+            self.phase = Phase::Over(Ok(()));
+            return;
+        }
+        if let Some(failure) = self.is_final(&loss) {
+            return self.fail(failure);
+        }
+        self.judge_connection(&loss, now);
+        let deadline = self.budget(now);
+        let random = self.names.entropy.below(u64::MAX);
+        let pause = match loss {
+            Loss::Detached(_) => Duration::ZERO,
+            _ if defect!(NoPauses) => Duration::ZERO,
+            _ => self.back_off.next(random).max(at_least),
+        };
+        self.phase = Phase::Pausing { until: deadline.cap(now, pause), after: Some(loss) };
+        self.check_budget(now);
+    }
+
+    /// Returns the failure, if another attempt could do harm.
+    fn is_final(&self, loss: &Loss) -> Option<Failure> {
+        if self.names.dialect == Dialect::Reknit {
+            return None;
+        }
+        match &self.target {
+            Target::Start(_) if *loss != Loss::NotConnected => {
+                Some(Failure::StartUnknown(loss.clone()))
+            }
+            Target::Known(_) if self.unnumbered => Some(Failure::NotResumable(loss.clone())),
+            _ => None,
+        }
+    }
+
+    /// A connection that was of use makes the next pauses shorter.
+    fn judge_connection(&mut self, loss: &Loss, now: Instant) {
+        let Phase::Streaming(stream) = &self.phase else { return };
+        if stream.brought {
+            self.back_off.restart();
+            return;
+        }
+        self.back_off.connection_lasted(now.saturating_duration_since(stream.since));
+        if *loss == Loss::Silent && self.names.dialect == Dialect::Execd {
+            self.recovery = None; // an original execd is silent while its command is
+        }
+        if defect!(CursorForgottenWithoutEvents) {
+            self.cursor = Cursor { after: 0, ..self.cursor };
+        }
+    }
+
+    /// Returns the current budget. The first loss starts it.
+    pub(super) fn budget(&mut self, now: Instant) -> Recovery {
+        *self.recovery.get_or_insert_with(|| Recovery::begin(now, self.limits.budget))
+    }
+
+    /// Fails if the budget is over.
+    pub(super) fn check_budget(&mut self, now: Instant) {
+        if !self.recovery.is_some_and(|recovery| recovery.is_over(now)) {
+            return;
+        }
+        let loss = match &self.phase {
+            Phase::Pausing { after: Some(loss), .. } => loss.clone(),
+            Phase::Pausing { after: None, .. } => Loss::NotConnected,
+            Phase::Opening { .. } => Loss::OpenTimeout,
+            Phase::Streaming(_) => Loss::Silent,
+            Phase::Over(_) => return,
+        };
+        self.fail(Failure::NoProgress(loss));
+    }
+
+    /// The stream has made progress: the budget is full again.
+    pub(super) fn progress(&mut self) {
+        self.hole = self.hole.filter(|after| *after == self.cursor.after);
+        self.alive();
+    }
+
+    /// The server says that the command lives.
+    pub(super) fn alive(&mut self) {
+        if !defect!(BudgetNeverRefilled) {
+            self.recovery = None;
+        }
+    }
+
+    /// Ends for good.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        milestone!("sse.client.failed", attempt = self.attempt, why = %failure);
+        self.inbox.clear();
+        self.phase = Phase::Over(Err(failure));
+    }
+}

@@ -1,0 +1,98 @@
+//! Losses, pauses, and the budget.
+
+use super::*;
+
+#[test]
+fn pauses_grow_and_the_budget_ends_them() {
+    let mut play = Play::follow();
+    play.step();
+    let mut pauses = Vec::new();
+    let failure = loop {
+        play.lost();
+        match play.until_step() {
+            (pause, step) if step.starts_with("resume") => pauses.push(pause.as_millis()),
+            (_, failure) => break failure,
+        }
+    };
+    // Without randomness, a pause is half of the longest one.
+    assert_eq!(pauses[..8], [0, 50, 100, 200, 400, 800, 1600, 2500]);
+    assert_eq!(failure, "failed: no progress for too long; the last attempt: the connection broke");
+    assert_eq!(pauses.len(), 29, "60 s of pauses");
+}
+
+#[test]
+fn progress_fills_the_budget_and_shortens_the_pauses() {
+    let mut play = Play::follow();
+    for position in 1..50 {
+        play.streams();
+        assert_eq!(play.prints(position), position.to_string());
+        play.sleep(SECOND);
+        play.lost();
+        let (pause, _) = play.until_step();
+        assert_eq!(pause, Duration::ZERO);
+        play.core.lost(Loss::NotConnected, play.now);
+        play.sleep(3 * SECOND);
+    }
+}
+
+#[test]
+fn signs_of_life_fill_the_budget_and_a_head_does_not() {
+    let mut play = Play::follow();
+    for _ in 0..100 {
+        play.streams();
+        assert_eq!(play.event(0, Event::Ping), "wait");
+        play.sleep(SECOND);
+        play.lost();
+    }
+    let failure = loop {
+        match play.until_step().1 {
+            step if step.starts_with("resume") => {
+                play.core.opened(Some(EPOCH), play.now);
+                play.core.lost(Loss::EndedEarly, play.now);
+            }
+            failure => break failure,
+        }
+    };
+    assert_eq!(
+        failure,
+        "failed: no progress for too long; the last attempt: the stream ended early"
+    );
+}
+
+#[test]
+fn an_attempt_and_a_silent_stream_are_given_up() {
+    let mut play = Play::follow();
+    let limits = ClientLimits::default();
+    play.step();
+    assert_eq!(play.until_step(), (limits.open_timeout, "resume c 0".into()));
+    play.core.opened(Some(EPOCH), play.now);
+    play.prints(1);
+    play.sleep(limits.silence - SECOND);
+    assert_eq!(play.event(0, Event::Ping), "wait");
+    let (time, step) = play.until_step();
+    assert_eq!((time, step), (limits.silence, "resume c 0000000000000007-1".into()));
+}
+
+#[test]
+fn a_slow_user_does_not_make_the_connection_silent() {
+    let mut play = Play::follow();
+    play.streams().prints(1);
+    play.now += 3600 * SECOND;
+    play.core.user_returned(play.now);
+    assert_eq!(play.step(), "wait");
+    play.core.wake(play.now);
+    assert_eq!(play.prints(2), "2");
+}
+
+#[test]
+fn a_stream_without_any_event_does_not_outlive_the_budget() {
+    let mut play = Play::follow();
+    let start = play.now;
+    loop {
+        match play.until_step().1 {
+            step if step.starts_with("resume") => play.core.opened(Some(EPOCH), play.now),
+            step => break assert!(step.starts_with("failed: no progress"), "{step}"),
+        }
+    }
+    assert_eq!(play.now - start, ClientLimits::default().budget);
+}

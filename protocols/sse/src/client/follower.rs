@@ -1,0 +1,148 @@
+//! The stream of a command, as its user sees it. It gives inputs to the core, and does what the core
+//! says.
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use reknit_seams::net::BoxFuture;
+use reknit_seams::point;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::core::{Core, Item, Step};
+use super::http::{self, Answer};
+use super::{Client, Failure, Loss};
+use crate::wire::{CommandId, Cursor, Decoder};
+
+/// One logical stream of a command, over as many connections as it needs.
+///
+/// Dropping it closes the connection. The command goes on, and another follower can continue from
+/// the [`cursor`](Self::cursor).
+pub struct Follower {
+    client: Client,
+    core: Core,
+    wire: Wire,
+    /// Whether the user has received something since it last waited.
+    away: bool,
+}
+
+/// The current connection.
+enum Wire {
+    None,
+    Opening(BoxFuture<'static, Answer>),
+    Streaming {
+        body: Incoming,
+        decoder: Decoder,
+        /// The task of the connection. Dropping it closes the connection.
+        _connection: JoinSet<()>,
+    },
+}
+
+/// What happens on a connection.
+enum Input {
+    Answer(Answer),
+    Bytes(Bytes),
+    End(Loss),
+}
+
+impl Wire {
+    /// Waits for the next input. Cancellation safe.
+    async fn input(&mut self) -> Input {
+        match self {
+            Self::None => std::future::pending().await,
+            Self::Opening(attempt) => Input::Answer(attempt.await),
+            Self::Streaming { body, .. } => match body.frame().await {
+                None => Input::End(Loss::EndedEarly),
+                Some(Err(_)) => Input::End(Loss::Broken),
+                Some(Ok(frame)) => Input::Bytes(frame.into_data().unwrap_or_default()),
+            },
+        }
+    }
+}
+
+impl Follower {
+    pub(super) fn new(client: Client, core: Core) -> Self {
+        Self { client, core, wire: Wire::None, away: false }
+    }
+
+    /// Waits for the next item; `None` after [`Item::Ended`].
+    ///
+    /// The follower does everything while its user waits here: it connects, reads, and reconnects. A
+    /// server considers a client that does not wait for a long time as dead.
+    ///
+    /// Cancellation safe: dropping the future loses no item.
+    ///
+    /// # Errors
+    /// [`Failure`]. Every later call returns the same one.
+    pub async fn next(&mut self) -> Result<Option<Item>, Failure> {
+        loop {
+            let step = self.core.step(Instant::now());
+            if !self.core.has_connection() {
+                self.wire = Wire::None;
+            }
+            match step {
+                Step::Return(result) => {
+                    self.away = true;
+                    return result;
+                }
+                Step::Open(order) => {
+                    self.wire = Wire::Opening(http::attempt(self.client.clone(), order));
+                }
+                Step::Wait => self.wait().await,
+            }
+        }
+    }
+
+    /// Returns the place after the last item that [`next`](Self::next) has returned. A follower in
+    /// another process can continue from it.
+    pub fn cursor(&self) -> Cursor {
+        self.core.cursor()
+    }
+
+    /// Returns the id of the command; `None` before an original execd has named it.
+    pub fn id(&self) -> Option<CommandId> {
+        self.core.id()
+    }
+
+    /// Waits for one input.
+    async fn wait(&mut self) {
+        if std::mem::take(&mut self.away) {
+            self.core.user_returned(Instant::now());
+        }
+        point!("sse.client.wait").await;
+        let due = self.core.due();
+        let input = tokio::select! {
+            biased;
+            input = self.wire.input() => input,
+            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                return self.core.wake(Instant::now());
+            }
+        };
+        self.on_input(input, Instant::now());
+        point!("sse.client.input").await;
+    }
+
+    fn on_input(&mut self, input: Input, now: Instant) {
+        match input {
+            Input::Answer(Answer::Stream { epoch, body, connection }) => {
+                let decoder = Decoder::new(self.client.limits.frame_bytes);
+                self.wire = Wire::Streaming { body, decoder, _connection: connection };
+                self.core.opened(epoch, now);
+            }
+            Input::Answer(Answer::Refused { status, body }) => self.core.refused(status, body, now),
+            Input::Answer(Answer::None(loss)) | Input::End(loss) => self.core.lost(loss, now),
+            Input::Bytes(bytes) => self.on_bytes(&bytes, now),
+        }
+    }
+
+    /// Events before an error count.
+    fn on_bytes(&mut self, bytes: &[u8], now: Instant) {
+        let Wire::Streaming { decoder, .. } = &mut self.wire else { return };
+        let readable = decoder.feed(bytes);
+        let records = std::iter::from_fn(|| decoder.next()).map(|decoded| decoded.record);
+        self.core.arrived(records, now);
+        if readable.is_err() {
+            self.core.unreadable();
+        }
+    }
+}

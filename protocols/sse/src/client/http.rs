@@ -1,0 +1,100 @@
+//! One attempt: a connection, a request, and the head of its answer.
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use reknit_seams::milestone;
+use reknit_seams::net::{BoxFuture, Endpoint};
+use tokio::task::JoinSet;
+
+use super::core::{Ask, Order};
+use super::{Client, Loss};
+use crate::wire::{Epoch, RefusalBody, header, path};
+
+/// How many bytes of a refusal are read.
+const REFUSAL_BYTES: usize = 64 << 10;
+
+/// The smallest buffer that hyper accepts.
+const MIN_BUFFER: usize = 8192;
+
+/// The result of an attempt.
+pub(super) enum Answer {
+    /// A stream begins.
+    Stream {
+        epoch: Option<Epoch>,
+        body: Incoming,
+        /// The task of the connection. Dropping it closes the connection.
+        connection: JoinSet<()>,
+    },
+    /// The answer is not a success.
+    Refused { status: u16, body: RefusalBody },
+    /// There is no answer.
+    None(Loss),
+}
+
+/// Performs an attempt. Dropping the future closes the connection.
+pub(super) fn attempt(client: Client, order: Order) -> BoxFuture<'static, Answer> {
+    Box::pin(async move { perform(&client, order).await.unwrap_or_else(Answer::None) })
+}
+
+async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
+    let connected = client.env.net.connect(&client.server).await;
+    let stream = connected.map_err(|_| Loss::NotConnected)?;
+    milestone!("sse.client.connected", attempt = order.attempt, conn = stream.id().0);
+    let request = request(client, &order).ok_or(Loss::NotConnected)?;
+    let (mut sender, task) = http1::Builder::new()
+        .max_buf_size(client.limits.read_buffer.max(MIN_BUFFER))
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|_| Loss::NotConnected)?;
+    let mut connection = JoinSet::new();
+    connection.spawn(async { drop(task.await) });
+    let response = sender.send_request(request).await.map_err(|_| Loss::NoAnswer)?;
+    Ok(if response.status() == StatusCode::OK {
+        let epoch = response.headers().get(header::EPOCH);
+        let epoch = epoch.and_then(|epoch| epoch.to_str().ok()?.parse().ok());
+        Answer::Stream { epoch, body: response.into_body(), connection }
+    } else {
+        refusal(response).await
+    })
+}
+
+async fn refusal(response: Response<Incoming>) -> Answer {
+    let status = response.status().as_u16();
+    let text = Limited::new(response.into_body(), REFUSAL_BYTES).collect().await;
+    let body = text.ok().and_then(|text| serde_json::from_slice(&text.to_bytes()).ok());
+    Answer::Refused { status, body: body.unwrap_or_default() }
+}
+
+/// Returns the request; `None` if the access token or the host cannot be in a header.
+fn request(client: &Client, order: &Order) -> Option<Request<Full<Bytes>>> {
+    let (method, path, body) = match &order.ask {
+        Ask::Start(command) => (Method::POST, path::START.to_owned(), serde_json::to_vec(command)),
+        Ask::Resume(id, cursor) => (Method::GET, path::resume(id, *cursor), Ok(Vec::new())),
+    };
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, host(&client.server))
+        .header(CONTENT_TYPE, "application/json");
+    if let Some(token) = &client.config.access_token {
+        let mut token = HeaderValue::from_str(token).ok()?;
+        token.set_sensitive(true);
+        request = request.header(header::ACCESS_TOKEN, token);
+    }
+    if let Some(owner) = &order.owner {
+        request = request.header(header::OWNER, owner.to_string());
+    }
+    request.body(Full::new(body.ok()?.into())).ok()
+}
+
+fn host(server: &Endpoint) -> String {
+    match (server.host(), server.port()) {
+        (Some(host), Some(port)) if host.contains(':') => format!("[{host}]:{port}"),
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        _ => "localhost".to_owned(),
+    }
+}
