@@ -22,6 +22,8 @@ pub struct ServerLimits {
     /// not taken. The time counts from the last progress of the stream, so a stream that is only slow
     /// holds its command back, and one that is stuck holds it for this time. Zero: a command never
     /// waits, and a stream that is too slow receives a gap. Without a stream, a command never waits.
+    /// Bytes in the buffers of the connection count as taken. If the connection breaks, those of them
+    /// that the log no longer retains are a gap.
     pub hold: Duration,
     /// How long a command retains its log after its terminal event.
     pub ended_retention: Duration,
