@@ -232,3 +232,25 @@ async fn the_dialect_of_execd_resumes_after_a_cut_and_does_not_repeat_a_start() 
     let lost = received(run()).await;
     assert!(matches!(lost.end, Some(Err(Failure::StartUnknown(_)))), "{lost:?}");
 }
+
+#[tokio::test]
+async fn a_user_who_stops_waiting_again_and_again_loses_nothing() {
+    let rules = vec![cut(None, 20_000, Fault::Reset { toward: None })];
+    let world = World::new(ServerLimits::default(), rules).await;
+    let mut follower = world.client(Dialect::Reknit).run(RunCommand::shell("seq 5000")).unwrap();
+    let mut received = Received::default();
+    let all = async {
+        loop {
+            let moment = Duration::from_micros(200);
+            match timeout(moment, received.one(&mut follower)).await {
+                Ok(false) => return,
+                Ok(true) => {}
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    timeout(LONG, all).await.expect("it makes progress");
+    assert_eq!(received.stdout, lines(1..=5000, 0));
+    assert_eq!(received.end, Some(Ok(Ending::Exited(0))));
+    assert!(world.proxy.connections() > 5);
+}
