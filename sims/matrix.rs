@@ -38,6 +38,11 @@ const TOOLCALL: &[BySweep] = &[
 
 #[rustfmt::skip]
 const TURN: &[BySweep] = &[
+    ("runs-again-beside-its-thread", "scenarios/turn/busy-between-thread-and-turn.toml"),
+    ("fast-turn-stays-live", "scenarios/turn/a-fast-turn-and-a-silent-client.toml"),
+    ("idle-clients-are-kept", "scenarios/turn/a-client-vanishes-before-its-turn.toml"),
+    ("works-on-a-cancelled-job", "scenarios/turn/a-worker-learns-of-a-cancel-from-the-record.toml"),
+    ("signals-whoever-has-the-id", "scenarios/turn/a-stranger-has-the-id-of-a-worker.toml"),
 ];
 
 /// A defect that no schedule reaches, and the unit test of the product that reaches it: its file and

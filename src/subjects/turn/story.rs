@@ -11,7 +11,7 @@ use super::outcome::CommandOutcome;
 use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
-use crate::schedule::{Fault, Operation};
+use crate::schedule::{Fault, MilestoneValue, Operation};
 use crate::subjects::judging::{host, judged};
 
 /// A command of a user.
@@ -28,10 +28,9 @@ pub(super) struct Run<'a> {
     pub abandoned: Option<Time>,
     /// When the user cancelled it.
     pub cancelled: Option<Time>,
-    /// When its client had a verdict, and its interrupt was answered. The user sees it later. `None` if other commands of the user
-    /// were open then.
+    /// When its client had a verdict, and its interrupt was answered. The user sees it later.
     pub decided: Option<Time>,
-    /// When its turn had a verdict; an interrupt may follow. `None` as for `decided`.
+    /// When its turn had a verdict; an interrupt may follow.
     pub resolved: Option<Time>,
 }
 
@@ -62,6 +61,16 @@ impl<'a> Run<'a> {
         self.notes.iter().find_map(|(at, note)| match note {
             TurnNote::Thread(thread) => Some((*at, thread.as_str())),
             _ => None,
+        })
+    }
+
+    /// Whether it has a thread with this id. The thread of a review is known once its turn starts.
+    fn has_thread(&self, id: Option<&str>) -> bool {
+        self.notes.iter().any(|(_, note)| match note {
+            TurnNote::Thread(thread) | TurnNote::Started { thread, .. } => {
+                Some(thread.as_str()) == id
+            }
+            _ => false,
         })
     }
 
@@ -219,11 +228,10 @@ impl<'a> Story<'a> {
             }
             EventKind::Milestone {
                 name: name @ ("turn.client.decided" | "turn.client.verdict"),
-                ..
+                fields,
             } => {
-                let is_of_a_job = self.jobs.works_on(host(event));
-                let mut open = open(&mut asked.runs, host(event), None);
-                if let (Some(run), None, false) = (open.next(), open.next(), is_of_a_job) {
+                let thread = MilestoneValue::text(fields, "thread");
+                if let Some(run) = asked.runs.values_mut().find(|run| run.has_thread(thread)) {
                     let is_resolved = *name == "turn.client.decided";
                     *if is_resolved { &mut run.resolved } else { &mut run.decided } =
                         Some(event.at);

@@ -119,7 +119,8 @@ impl Capture {
         if self.verdict().is_some() && !defect!(LaterEndReplacesTheVerdict) {
             return;
         }
-        milestone!("turn.client.decided", verdict = verdict.name());
+        let thread = self.tree.main();
+        milestone!("turn.client.decided", thread = %thread, verdict = verdict.name());
         let before = std::mem::replace(&mut self.stage, Stage::Over(verdict));
         if let Stage::Starting(held) | Stage::Unnamed(held) = before {
             self.give_back(held);

@@ -74,7 +74,8 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
         point!("turn.client.verdict").await;
         turn.await_interrupt(upstream).await;
         let report = turn.capture.into_report().expect("a capture that is over has a verdict");
-        milestone!("turn.client.verdict", verdict = report.verdict.name());
+        let (thread, verdict) = (&report.thread, report.verdict.name());
+        milestone!("turn.client.verdict", thread = %thread, verdict);
         Followed::Report(report)
     }
 

@@ -251,8 +251,10 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
         let is_calm = jobs.disturbed.is_none_or(|fault| fault > bound)
             && story.shutdowns.iter().all(|shutdown| *shutdown > bound);
         let is_over = job.over().is_some_and(|over| over <= bound);
+        // A command that cannot read the record cannot end the job.
+        let is_found = job.damaged.is_none_or(|at| at > bound) || !job.cancels.is_empty();
         let data = fields! { ended };
-        (is_calm && !is_over && bound < until)
+        (is_calm && is_found && !is_over && bound < until)
             .then(|| violation("ended_job_stops", job, bound, &RUNS_ON, data))
     });
     runs.collect()

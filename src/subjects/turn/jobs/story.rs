@@ -232,11 +232,6 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// Returns whether a worker may work on a host.
-    pub fn works_on(&self, on: &str) -> bool {
-        self.jobs.values().any(|job| job.host == on && job.worker_ended().is_none())
-    }
-
     /// Returns whether a user killed a worker on a host at this time, with its app-server.
     pub fn killed_on(&self, on: &str, at: Time) -> bool {
         self.jobs.values().any(|job| job.host == on && job.killed == Some(at))

@@ -156,7 +156,7 @@ impl BrokerCore {
             Notification::ThreadStarted(thread) => self.learn_thread(&thread.id, token),
             Notification::TurnStarted { thread, turn } => {
                 self.learn_thread(thread, token);
-                self.on_turn_started(token, (thread.clone(), turn.id.clone()), now);
+                self.on_turn_started(token, (thread.clone(), turn.id.clone()), turn.root(), now);
             }
             Notification::ItemStarted { item, .. } | Notification::ItemCompleted { item, .. } => {
                 match item {

@@ -26,7 +26,8 @@ pub(super) struct OwnedTurn {
     pub is_review: bool,
     /// Its id, once the app-server has named it.
     pub id: Option<String>,
-    /// The first turn that the app-server reported on its thread before it answered the start request.
+    /// The id of the first turn that the app-server reported on its thread before it answered the start
+    /// request.
     pub reported: Option<String>,
     /// Whether the start request is over.
     pub answered: bool,

@@ -87,7 +87,13 @@ impl BrokerCore {
 
     /// Handles that a turn of an owner runs. The app-server refuses an interrupt before that, so a
     /// refused interrupt is repeated now, also if the broker has given the turn up.
-    pub(super) fn on_turn_started(&mut self, token: TurnToken, key: TurnKey, now: Instant) {
+    pub(super) fn on_turn_started(
+        &mut self,
+        token: TurnToken,
+        key: TurnKey,
+        root: Option<&str>,
+        now: Instant,
+    ) {
         let settle = now + self.limits.settle;
         let Some(turn) = self.turns.get_mut(&token) else { return };
         let is_inner = turn.thread == key.0 && turn.id.as_ref() != Some(&key.1);
@@ -96,7 +102,8 @@ impl BrokerCore {
             return;
         }
         if !turn.answered && turn.thread == key.0 {
-            turn.reported.get_or_insert_with(|| key.1.clone());
+            // The turn inside of a review names the review.
+            turn.reported.get_or_insert_with(|| root.unwrap_or(&key.1).to_owned());
         }
         let interrupts = turn.running.entry(key).or_default();
         if interrupts.refused {

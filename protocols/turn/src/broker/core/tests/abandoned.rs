@@ -187,6 +187,17 @@ fn a_start_without_an_answer_is_answered_with_the_turn_that_was_reported() {
 }
 
 #[test]
+fn a_review_whose_inner_turn_names_it_is_interrupted_without_an_answer() {
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
+    let inner = json!({ "id": "inner", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "t", "turn": inner }));
+    bench.refuse("review/start", true);
+    bench.close(A);
+    assert_eq!(bench.interrupted(), ["u"]);
+}
+
+#[test]
 fn the_late_answer_names_a_review_that_was_reported_with_another_id() {
     let mut bench = Bench::new();
     bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
