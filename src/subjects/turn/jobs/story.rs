@@ -1,4 +1,4 @@
-//! The jobs of a history: what users asked and saw, what the workers did, and what became of the turns.
+//! The jobs of a history: what users asked and saw, what the workers did, and how the turns ended.
 
 use std::collections::BTreeMap;
 
