@@ -176,6 +176,7 @@ fn a_start_without_an_answer_is_answered_with_the_turn_that_was_reported() {
     let ticket = bench.refuse("review/start", true);
     let answer = bench.reply(A, id)["result"].take();
     assert_eq!((&answer["turn"]["id"], &answer["reviewThreadId"]), (&json!("u"), &json!("t")));
+    assert_eq!(answer["turn"]["status"], json!("inProgress"));
     assert_eq!(bench.interrupted(), [""; 0], "its client follows it");
     assert!(!bench.admits(B), "the turn runs");
     bench.item("t", "u", "news");
