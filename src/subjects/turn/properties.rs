@@ -241,7 +241,10 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
                 let exits = matches!(setup.end, End::Exits | End::ExitsMidLine);
                 let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
                 let is_quiet = !setup.late_work && setup.open == Open::None;
-                let is_exit = exits && is_quiet && was_left_alone;
+                // The client may interrupt a turn that is silent for so long.
+                let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
+                let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
+                let is_exit = exits && is_quiet && was_left_alone && !was_silent;
                 is_exit.then(|| violation(&ANSWERED, fields! { seen, answered })).flatten()
             }
             _ => None,
@@ -488,12 +491,15 @@ fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
 fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
-    let killed = story.killed.iter().filter(|(at, on)| {
+    let killed = story.killed.iter().filter(|kill| {
+        let (at, on) = kill;
         let stubborn = setup::app_server(cx.plan, on);
-        // A user who abandons a command or a job kills its app-server.
+        // A user who abandons a command or a job kills its app-server. So does a command that is cancelled
+        // while it connects: its app-server has no work.
         let mut runs = story.runs.iter().filter(|run| run.host == *on);
         let abandoned = story.jobs.killed_on(on, *at)
-            || runs.any(|run| [run.abandoned, run.cancelled].contains(&Some(*at)));
+            || story.cancels.contains(kill)
+            || runs.any(|run| run.abandoned == Some(*at));
         *at < until
             && story.first_fault.is_none_or(|fault| fault > *at)
             && !abandoned

@@ -159,6 +159,8 @@ pub(super) struct Story<'a> {
     pub initialized: Option<Time>,
     /// The app-servers that were killed: when, and on which host.
     pub killed: Vec<(Time, &'a str)>,
+    /// When a command learned that it is cancelled, and on which host.
+    pub cancels: Vec<(Time, &'a str)>,
     /// When a broker began to serve a client's machine while another one served it: when, and the host.
     pub second_brokers: Vec<(Time, &'a str)>,
     /// The interrupts over a second connection that were refused: the call, when, and why.
@@ -184,6 +186,7 @@ impl<'a> Story<'a> {
             broker_died: None,
             initialized: None,
             killed: Vec::new(),
+            cancels: Vec::new(),
             second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
             jobs: Jobs::of(cx),
@@ -236,6 +239,9 @@ impl<'a> Story<'a> {
                     *if is_resolved { &mut run.resolved } else { &mut run.decided } =
                         Some(event.at);
                 }
+            }
+            EventKind::Milestone { name: "turn.client.cancelled", .. } => {
+                self.cancels.push((event.at, host(event)));
             }
             EventKind::ConnOpened { conn } => {
                 let connection =
