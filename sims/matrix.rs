@@ -57,7 +57,7 @@ const TURN_BY_UNIT_TEST: &[ByUnitTest] = &[
 
 const NONE: &[ByUnitTest] = &[];
 
-/// What the matrix of a subject must be.
+/// The bounds of the matrix of a subject.
 struct Held {
     subject: &'static str,
     /// The defects that only a sweep finds, and those that only a unit test finds.

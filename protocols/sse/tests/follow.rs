@@ -55,7 +55,7 @@ impl Drop for World {
     }
 }
 
-/// What a follower returns, up to its end.
+/// The items of a follower, up to its end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Received {
     stdout: Vec<u8>,

@@ -32,7 +32,7 @@ pub struct Record {
     pub event: Event,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first event of a start.

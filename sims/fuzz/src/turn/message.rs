@@ -1,4 +1,4 @@
-//! What clients and app-servers say.
+//! The messages of clients and app-servers.
 
 use arbitrary::Arbitrary;
 use serde_json::{Value, json};

@@ -17,7 +17,7 @@ use crate::stage::must;
 /// The id of the last request.
 const LAST: &str = "the last question";
 
-/// What the tested end has sent so far.
+/// The messages that the tested end has sent so far.
 #[derive(Default)]
 struct Received {
     /// The requests without an answer: id, method, parameters.

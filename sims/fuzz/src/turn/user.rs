@@ -33,7 +33,7 @@ pub(super) enum Outcome {
     NotStarted,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Hello,

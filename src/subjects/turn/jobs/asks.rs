@@ -1,4 +1,4 @@
-//! What a user does with jobs: starts, shows, awaits, cancels and kills them, and ends a session.
+//! The commands of a user for jobs: start, show, wait, cancel, kill, and end a session.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use reknit_turn::command::Order;
 use reknit_turn::jobs::{Job, JobError, JobStore, NewJob};
 use reknit_turn::runner;
 
-/// What a user asks about jobs.
+/// A request of a user about jobs.
 pub enum Ask {
     /// Starts a job.
     Launch { tag: Tag, order: Box<Order>, route: RouteSetup, session: Option<String> },
@@ -34,7 +34,7 @@ pub enum Ask {
     Damage { turn: String },
 }
 
-/// Does what a user asks, as a command of its own, and records the answer.
+/// Carries out a request in a separate command, and records the answer.
 pub async fn perform(host: HostContext, call: Call, ask: Ask) {
     let answer = match ask {
         Ask::Launch { tag, order, route, session } => {

@@ -60,7 +60,7 @@ pub struct JobCancelled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Looks;
 
-/// What a user sees. It follows a [`Looks`] on the same stream.
+/// The jobs that a user sees. The note follows a [`Looks`] on the same stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Saw {
     /// Whether the user looked at all jobs of the machine.

@@ -62,10 +62,11 @@ impl Client {
     }
 
     /// Appends a message; returns whether the outbox is within its limit of `most` bytes.
-    pub fn push(&mut self, text: String, most: usize) -> bool {
+    pub fn push(&mut self, text: String, most: usize, now: Instant) -> bool {
         if self.cut.is_some() {
             return true;
         }
+        self.active = now;
         self.outbox_bytes += text.len();
         self.outbox.push_back(text);
         self.wake.notify_one();

@@ -199,9 +199,9 @@ impl BrokerCore {
 
     /// Sends a message to a client. A client that does not read loses its connection.
     fn tell(&mut self, client: ClientId, text: String, now: Instant) {
-        self.touch(client, now);
         let most = self.limits.connection.outbox_bytes;
-        let within = self.clients.get_mut(&client).is_none_or(|client| client.push(text, most));
+        let within =
+            self.clients.get_mut(&client).is_none_or(|client| client.push(text, most, now));
         if !within {
             self.cut(client, CutReason::Slow, now);
         }
