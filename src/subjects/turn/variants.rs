@@ -35,6 +35,20 @@ macro_rules! with_the_rest {
             "start-without-lock",
             "busy-broker-is-replaced",
             "any-account-is-mine",
+            "updates-without-lock",
+            "writes-in-two-steps",
+            "wipes-broken-records",
+            "prunes-active-jobs",
+            "finds-only-finished-jobs",
+            "believes-the-dead",
+            "records-after-the-start",
+            "claims-cancelled-jobs",
+            "updates-after-the-end",
+            "overwrites-the-end",
+            "works-on-a-cancelled-job",
+            "kills-without-an-interrupt",
+            "ends-other-sessions",
+            "signals-whoever-has-the-id",
         ]
     };
 }
