@@ -105,6 +105,11 @@ fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
     let seen = seen.map(|(look, seen)| (look.at, seen.state, Some(seen)));
     let mut ends: Vec<_> = cancelled.chain(seen).collect();
     ends.sort_by_key(|(at, ..)| *at);
+    // Users look often, and nearly always see the same: what differs from a repeated end differs from
+    // the first of them, too.
+    ends.dedup_by(|(_, state, seen), (_, before, first)| {
+        state == before && seen.map(|seen| &seen.shown) == first.map(|seen| &seen.shown)
+    });
     ends.iter().find_map(|(known, before, shown)| {
         let (known, before) = (*known, *before);
         let mut later = jobs.sights(job).filter(|(look, _)| look.since > known);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::notes::{Looks, Saw};
 use super::{store, tag};
@@ -11,15 +11,19 @@ use crate::subject::HostContext;
 use reknit_turn::jobs::{JobError, JobId, JobStore};
 use reknit_turn::runner;
 
-/// How often a user looks at the jobs.
-const EVERY: Duration = Duration::from_secs(1);
+/// How often a user looks at the jobs while operations begin.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// How often a user looks at them later, when only the end of each job is due. A look reads all
+/// records, so frequent looks would take a fifth of the real time of a run.
+const EVERY_LATER: Duration = Duration::from_secs(5);
 
 /// Returns the stream of a look that an operation asks for.
 pub(super) fn stream(call: Call) -> Stream {
     Stream::from(format!("jobs-{}", call.0).as_str())
 }
 
-/// Looks at all jobs of the machine, and finds each by its id.
+/// Looks at all jobs of the machine, and finds each active one by its id.
 pub(super) async fn look(host: &HostContext, stream: &Stream) -> Result<Saw, JobError> {
     let store = store(host).await?;
     host.record.observed(stream, Looks);
@@ -34,12 +38,23 @@ pub(super) async fn look(host: &HostContext, stream: &Stream) -> Result<Saw, Job
     Ok(saw)
 }
 
+/// Looks at all jobs of the machine.
+async fn list(host: &HostContext, stream: &Stream) -> Result<(), JobError> {
+    let store = store(host).await?;
+    host.record.observed(stream, Looks);
+    let saw = Saw::listing(&store.list(None).await?);
+    host.record.observed(stream, saw);
+    Ok(())
+}
+
 /// Looks at the jobs until this future is dropped.
 pub async fn watch(host: HostContext) {
     let stream = Stream::from("jobs");
+    let begun = Instant::now();
     loop {
-        sleep(EVERY).await;
-        if let Err(error) = look(&host, &stream).await {
+        let is_early = begun.elapsed() < host.plan.horizon + EVERY_LATER;
+        sleep(if is_early { EVERY } else { EVERY_LATER }).await;
+        if let Err(error) = list(&host, &stream).await {
             tracing::warn!(%error, "cannot look at the jobs");
         }
     }
