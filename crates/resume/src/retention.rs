@@ -74,6 +74,15 @@ impl<T> Retention<T> {
         self.kept.range(first..).map(|kept| (kept.number, &kept.item))
     }
 
+    /// Returns the items up to `number`, in order.
+    pub fn up_to(
+        &self,
+        number: u64,
+    ) -> impl DoubleEndedIterator<Item = (u64, &T)> + ExactSizeIterator {
+        let end = self.kept.partition_point(|kept| kept.number <= number);
+        self.kept.range(..end).map(|kept| (kept.number, &kept.item))
+    }
+
     /// Returns the number of the oldest item.
     pub fn oldest(&self) -> Option<u64> {
         self.kept.front().map(|kept| kept.number)
@@ -161,6 +170,12 @@ mod tests {
         };
         assert_eq!(since(1), [(2, 'a'), (5, 'b')]);
         assert_eq!((since(3), since(5), since(6)), (vec![(5, 'b')], vec![(5, 'b')], vec![]));
+        let up_to = |number| {
+            retention.up_to(number).map(|(number, item)| (number, *item)).collect::<Vec<_>>()
+        };
+        assert_eq!(up_to(1), []);
+        assert_eq!((up_to(2), up_to(4)), (vec![(2, 'a')], vec![(2, 'a')]));
+        assert_eq!(up_to(5), [(2, 'a'), (5, 'b')]);
     }
 
     #[test]

@@ -18,13 +18,19 @@ pub struct ServerLimits {
     pub retained_bytes: usize,
     /// How many events each command retains.
     pub retained_events: usize,
-    /// How long a command may wait for its stream, if the log has no room for output that the stream has
-    /// not taken. The time counts from the last progress of the stream, so a stream that is only slow
-    /// holds its command back, and one that is stuck holds it for this time. Zero: a command never
-    /// waits, and a stream that is too slow receives a gap. Without a stream, a command never waits.
-    /// Bytes in the buffers of the connection count as taken. If the connection breaks, those of them
-    /// that the log no longer retains are a gap.
+    /// How long a command may wait for its client, if the log has no room for output without the
+    /// loss of events that the client may not have. Zero: a command never waits, and a client that is
+    /// too slow, or away, receives a gap. Otherwise a cut loses nothing if the client returns in this
+    /// time. The time counts from the last progress of the stream: a stream that is only slow holds its
+    /// command back, one that is stuck or lost holds it for this time. A command does not wait before
+    /// its first stream.
     pub hold: Duration,
+    /// How many bytes the buffers between server and client may hold. They are lost if the connection
+    /// breaks, so with [`hold`](Self::hold) they do not count as received. Linux buffers up to 10 MB
+    /// for each connection, by default, and a proxy makes two connections of one. Should be at most half
+    /// of [`retained_bytes`](Self::retained_bytes): a command with less room goes in step with its
+    /// client, and a cut can cause a gap.
+    pub in_flight: usize,
     /// How long a command retains its log after its terminal event.
     pub ended_retention: Duration,
     /// How many commands may run at the same time. Further starts are refused.
@@ -75,6 +81,7 @@ impl Default for ServerLimits {
             retained_bytes: 8 << 20,
             retained_events: 65_536,
             hold: Duration::ZERO,
+            in_flight: 4 << 20,
             ended_retention: Duration::from_secs(300),
             running_commands: 64,
             ended_commands: 256,

@@ -13,6 +13,18 @@
 //!
 //! Otherwise the request is refused, with the time after which it may succeed. Each stream has a
 //! generation. What an older generation does later, also its end, has no effect.
+//!
+//! # When output waits
+//! [`Command::waits`] decides it. With [`hold`](crate::limits::ServerLimits::hold), output waits before it
+//! removes an event from the log that the client may not have. What the connection took last may still
+//! be in its buffers, and is lost if it breaks. So an event counts as received if the client has
+//! resumed after it, or if the connection took
+//! [`in_flight`](crate::limits::ServerLimits::in_flight) bytes behind it.
+//! - While a stream is attached, output waits for it, unless the stream has taken all events: further
+//!   waiting would bring nothing.
+//! - After the stream is lost, output waits for the next one.
+//! - Before the first stream, and as soon as the last progress of a stream is older than `hold`, output
+//!   does not wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +45,8 @@ use crate::wire::{
 pub(super) struct Command {
     pub(super) log: CommandLog,
     holder: Holder<StreamState>,
+    /// The last stream, if it is lost and no other has followed.
+    lost: Option<StreamState>,
     /// The shell session to which the command belongs.
     session: Option<String>,
     /// When it was started, in milliseconds since 1970.
@@ -56,6 +70,8 @@ pub(super) struct Command {
 struct StreamState {
     owner: Option<StreamOwner>,
     link: Arc<Link>,
+    /// The position up to which the client has the log: it has resumed from here.
+    confirmed: u64,
     /// The position up to which the stream has taken the log.
     taken: u64,
 }
@@ -103,6 +119,7 @@ impl Command {
         Self {
             log,
             holder: Holder::default(),
+            lost: None,
             session,
             started,
             started_at: now,
@@ -133,7 +150,8 @@ impl Command {
             return Err(Refusal::NotResumable(id.clone()));
         }
         self.check(cursor)?;
-        let state = StreamState { owner: owner.clone(), link, taken: cursor.after };
+        let (confirmed, taken) = (cursor.after, cursor.after);
+        let state = StreamState { owner: owner.clone(), link, confirmed, taken };
         let held = self.holder.attach(state, |held| {
             let idle = now.saturating_duration_since(held.link.progress());
             match (&owner, &held.owner) {
@@ -149,6 +167,7 @@ impl Command {
             let retry = takeover_after.saturating_sub(idle);
             Err(Refusal::Active { id: id.clone(), retry })
         })?;
+        self.lost = None;
         Ok(Attached {
             generation: held.generation,
             replaced: held.replaced.map(|old| old.link),
@@ -175,7 +194,9 @@ impl Command {
     /// Handles the end of the connection of a stream. Returns whether it had the stream. A command of
     /// a shell session ends with it, because no other stream can read its output.
     pub(super) fn detach(&mut self, generation: u64) -> bool {
-        let own = self.holder.release(generation).is_some();
+        let released = self.holder.release(generation);
+        let own = released.is_some();
+        self.lost = released.or(self.lost.take());
         self.interrupted |= own && self.is_bound() && self.runs();
         if !own && defect!(StaleCloseDetaches) {
             self.holder.release(self.holder.generation());
@@ -260,14 +281,29 @@ impl Command {
         }
     }
 
-    /// Returns until when output of this size waits for the stream; `None` if it does not wait.
-    pub(super) fn waits(&self, bytes: usize, hold: Duration) -> Option<Instant> {
-        let held = self.holder.held()?;
+    /// Returns until when output of this size waits; `None` if it does not wait. See the
+    /// [module](self).
+    pub(super) fn waits(&self, bytes: usize, hold: Duration, in_flight: usize) -> Option<Instant> {
+        let attached = self.holder.held();
         if defect!(SlowReaderHoldsCommand) {
+            let held = attached?;
             return (held.taken < self.log.last()).then(|| held.link.progress() + EVER);
         }
-        let untaken = self.log.would_evict(bytes).is_some_and(|evicted| evicted > held.taken);
-        (untaken && self.runs()).then(|| held.link.progress() + hold)
+        let lost = self.lost.as_ref().filter(|_| !defect!(LossEndsHold));
+        let stream = attached.or(lost)?;
+        let evicted = self.log.would_evict(bytes)?;
+        let has_all = attached.is_some() && stream.taken == self.log.last();
+        let waits = self.runs() && !has_all && !self.has_received(stream, evicted, in_flight);
+        waits.then(|| stream.link.progress() + hold)
+    }
+
+    /// Whether the client has an event for sure.
+    fn has_received(&self, stream: &StreamState, position: u64, in_flight: usize) -> bool {
+        if position <= stream.confirmed || position <= stream.taken && defect!(BuffersCountAsRead) {
+            return true;
+        }
+        let of = |position| self.log.weight_up_to(position);
+        position < stream.taken && of(stream.taken) - of(position) >= in_flight as u64
     }
 
     /// Records that output waits. Returns whether it is the first time for this stream.

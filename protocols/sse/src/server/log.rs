@@ -28,10 +28,19 @@ const OVERHEAD: usize = 64;
 #[derive(Debug)]
 pub(super) struct CommandLog {
     epoch: Epoch,
-    retained: Retention<Record>,
+    retained: Retention<Entry>,
     /// The position of the last entry; 0 if there is none.
     last: u64,
+    /// The weight of all entries so far, also of those that had to go.
+    appended: u64,
     ended: Option<Ended>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    /// The weight of all entries up to this one.
+    total: u64,
 }
 
 /// The end of a command.
@@ -60,7 +69,7 @@ pub(super) enum Following<'a> {
 impl CommandLog {
     /// Creates the empty log of a run.
     pub(super) fn new(epoch: Epoch, bounds: Bounds) -> Self {
-        Self { epoch, retained: Retention::new(bounds), last: 0, ended: None }
+        Self { epoch, retained: Retention::new(bounds), last: 0, appended: 0, ended: None }
     }
 
     /// Returns the run that the positions count.
@@ -94,6 +103,13 @@ impl CommandLog {
         self.retained.would_evict(bytes + OVERHEAD)
     }
 
+    /// Returns the weight of all entries up to a position. Entries that had to go count together, as if
+    /// they were one.
+    pub(super) fn weight_up_to(&self, position: u64) -> u64 {
+        let gone = self.appended - self.retained.weight() as u64;
+        self.retained.up_to(position).next_back().map_or(gone, |(_, entry)| entry.total)
+    }
+
     /// Appends output. Returns the position of the newest entry that had to go for it. Does nothing
     /// after the end.
     pub(super) fn output(
@@ -121,7 +137,13 @@ impl CommandLog {
         }
         self.last += 1;
         let record = Record { position: Some(self.last), timestamp, event };
-        self.retained.push(self.last, weight + OVERHEAD, record)
+        self.push(weight + OVERHEAD, record)
+    }
+
+    fn push(&mut self, weight: usize, record: Record) -> Option<u64> {
+        self.appended += weight as u64;
+        let position = record.position.expect("an entry has a position");
+        self.retained.push(position, weight, Entry { record, total: self.appended })
     }
 
     /// Only for a defect: takes a position for output that is appended later.
@@ -144,7 +166,7 @@ impl CommandLog {
             let weight = bytes.len() + OVERHEAD;
             let event = Event::Output(stream, bytes);
             let record = Record { position: Some(position), timestamp, event };
-            self.retained.push(position, weight, record);
+            self.push(weight, record);
         }
     }
 
@@ -168,7 +190,7 @@ impl CommandLog {
         self.retained
             .since(after + 1)
             .next()
-            .map_or(Following::Nothing, |(_, next)| Following::Event(next))
+            .map_or(Following::Nothing, |(_, next)| Following::Event(&next.record))
     }
 }
 

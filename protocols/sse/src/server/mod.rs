@@ -9,7 +9,7 @@
 //!   asks for. `answer`: answers.
 //!
 //! A stream pulls its events from the log by position. So a client that reads slowly delays neither
-//! the command nor other clients. No lock is held across an await. Every task has an owner: the server
+//! the command (unless the operator sets [`hold`](ServerLimits::hold)) nor other clients. No lock is held across an await. Every task has an owner: the server
 //! owns the connections and the processes. Dropping [`Server::serve`] ends all of them and kills every
 //! process.
 //!
@@ -42,8 +42,10 @@
 //! | – | `BlankLinesDropped` | empty lines are not sent |
 //! | – | `EndingBeforeOutput` | the ending is appended before the last output |
 //! | – | `CommandsUnbounded` | any number of commands may run |
+//! | – | `LossEndsHold` | a command that waits for its reader goes on when the connection is lost |
+//! | – | `BuffersCountAsRead` | bytes in the buffers of a connection count as received |
 //!
-//! The branch of execd has all of them except B, the last three, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last five, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

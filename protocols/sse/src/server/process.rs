@@ -41,8 +41,10 @@ pub(super) struct ProcessTask {
     pub(super) time_limit: Option<Duration>,
     pub(super) interrupt_grace: Duration,
     pub(super) line_bytes: usize,
-    /// How long output may wait for the stream.
+    /// How long output may wait for a stream.
     pub(super) hold: Duration,
+    /// How many bytes may be in the buffers of a connection.
+    pub(super) in_flight: usize,
     /// Notified when the command has ended.
     pub(super) ended: Arc<Notify>,
 }
@@ -143,12 +145,12 @@ impl ProcessTask {
         }
     }
 
-    /// Waits while the stream has not taken events that would have to go for new output.
+    /// Waits while events would have to go for new output that the client may not have.
     async fn wait_for_stream(&self, bytes: usize) {
         let mut reads = self.running.reads();
         loop {
             reads.mark_unchanged();
-            let until = self.running.command().waits(bytes, self.hold);
+            let until = self.running.command().waits(bytes, self.hold, self.in_flight);
             let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
             if self.running.command().held() {
                 milestone!("sse.command.held", command = self.running.id.as_str());

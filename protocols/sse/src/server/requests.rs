@@ -202,6 +202,7 @@ impl Requests {
                 command.attach(&running.id, cursor, owner, link, now, limits.takeover_after)?;
             (attached, command.log.epoch())
         };
+        running.was_read(); // the cursor says what the client has
         let Attached { generation, replaced, oldest, next } = attached;
         self.attachments
             .lock()
@@ -320,6 +321,7 @@ impl Requests {
             interrupt_grace: limits.interrupt_grace,
             line_bytes: limits.line_bytes,
             hold: limits.hold,
+            in_flight: limits.in_flight,
             ended: self.shared.changed.clone(),
         };
         running.own(self.shared.spawn(task.run()));

@@ -205,3 +205,79 @@ fn the_status_follows_from_the_log() {
     let Pull::Events { records, .. } = story.command.read(1, WIDE, 0) else { panic!() };
     assert_eq!(records[0].event, Event::Ended { ending: Ending::Exited(0), took: 2000 });
 }
+
+const HOLD: Duration = Duration::from_secs(5);
+
+/// Each entry weighs 64 and its output; these weigh 65.
+const ENTRY: usize = 65;
+
+impl Story {
+    /// Returns for how long a further line waits. The connection made its last progress now.
+    fn waits(&self, in_flight: usize) -> Option<Duration> {
+        self.command.waits(1, HOLD, in_flight).map(|until| until - self.now)
+    }
+}
+
+#[test]
+fn output_waits_only_for_events_that_would_have_to_go() {
+    let mut story = Story::new(3);
+    story.attach(0, None).unwrap();
+    story.prints(&["a", "b"]);
+    assert_eq!(story.waits(0), None);
+    story.prints(&["c"]);
+    assert_eq!(story.waits(0), Some(HOLD));
+    story.ends();
+    assert_eq!(story.waits(0), None);
+}
+
+#[test]
+fn a_stream_that_has_taken_everything_delays_nothing() {
+    let mut story = Story::new(3);
+    let generation = story.attach(0, None).unwrap().generation;
+    story.prints(&["a", "b", "c"]);
+    story.pull(generation, 0);
+    assert_eq!(story.waits(usize::MAX), None);
+    story.prints(&["d"]);
+    assert_eq!(story.waits(usize::MAX), Some(HOLD));
+}
+
+#[test]
+fn an_event_counts_as_received_when_enough_bytes_were_taken_behind_it() {
+    let mut story = Story::new(4);
+    let generation = story.attach(0, None).unwrap().generation;
+    story.prints(&["a", "b", "c"]);
+    story.pull(generation, 0);
+    story.prints(&["d"]);
+    // The first event would have to go. Two were taken behind it.
+    assert_eq!(story.waits(2 * ENTRY), None);
+    assert_eq!(story.waits(2 * ENTRY + 1), Some(HOLD));
+}
+
+#[test]
+fn output_waits_for_the_next_stream_after_a_loss() {
+    let mut story = Story::new(3);
+    story.prints(&["a", "b", "c"]);
+    assert_eq!(story.waits(0), None, "there was no stream yet");
+    let first = story.attach(0, None).unwrap().generation;
+    story.pull(first, 0);
+    story.command.detach(first);
+    assert_eq!(story.waits(2 * ENTRY), None);
+    assert_eq!(story.waits(2 * ENTRY + 1), Some(HOLD));
+    // What the client says is true, whatever its old connection took.
+    story.attach(1, None).unwrap();
+    assert_eq!(story.waits(usize::MAX), None);
+    story.prints(&["d"]);
+    assert_eq!(story.waits(usize::MAX), Some(HOLD));
+}
+
+#[test]
+fn the_late_end_of_an_old_stream_is_not_the_loss_that_output_waits_for() {
+    let mut story = Story::new(3);
+    let first = story.attach(0, Some("a.1")).unwrap().generation;
+    let second = story.attach(0, Some("a.2")).unwrap().generation;
+    story.prints(&["a", "b", "c"]);
+    story.pull(second, 0);
+    story.command.detach(second);
+    story.command.detach(first);
+    assert_eq!(story.waits(2 * ENTRY), None);
+}

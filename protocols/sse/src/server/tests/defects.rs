@@ -267,6 +267,41 @@ fn a_slow_reader_delays_its_command() {
     compare("SlowReaderHoldsCommand", story, "5", "2");
 }
 
+/// A client loses its connection while its command prints 1 MB, more than the log retains, and returns
+/// after a second. Returns what it misses.
+async fn missed_over_a_loss() -> String {
+    let (hold, retained_bytes, in_flight) = (5 * SECOND, 400_000, 200_000);
+    let limits = ServerLimits { hold, retained_bytes, in_flight, ..Default::default() };
+    let world = World::new(limits).await;
+    let mut first = world.start().await;
+    sleep(SECOND).await;
+    let machine = world.machine.clone();
+    let lines = format!("{}\n", "x".repeat(999)).repeat(1000);
+    let printing = tokio::spawn(async move {
+        machine.prints(0, &lines).await;
+        machine.exits(0, Exit::Code(0)).await;
+    });
+    while first.next().await.unwrap().position != Some(3) {}
+    sleep(SECOND).await;
+    first.close();
+    sleep(SECOND).await;
+    let seen = world.resume(3, None).await.read().await.0;
+    printing.await.unwrap();
+    assert_eq!(seen.last().unwrap(), "1001 Exited(0)");
+    let gaps = seen.iter().filter(|event| event.starts_with("gap")).count();
+    format!("{gaps} gaps")
+}
+
+#[test]
+fn a_command_that_waits_for_its_reader_goes_on_when_the_connection_is_lost() {
+    compare("LossEndsHold", missed_over_a_loss, "0 gaps", "1 gaps");
+}
+
+#[test]
+fn bytes_in_the_buffers_of_a_connection_count_as_received() {
+    compare("BuffersCountAsRead", missed_over_a_loss, "0 gaps", "1 gaps");
+}
+
 #[test]
 fn a_resumed_stream_sends_no_sign_of_life() {
     let story = || async {
