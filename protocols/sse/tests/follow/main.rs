@@ -1,106 +1,17 @@
 //! The client follows real processes over loopback, through a proxy that breaks its connections.
 
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
+mod much;
+mod stage;
+
 use std::time::Duration;
 
-use reknit_proxy::{End, Fault, Moment, Proxy, Rule, Script};
-use reknit_seams::Env;
-use reknit_seams::net::Endpoint;
-use reknit_sse::client::{Client, ClientConfig, Dialect, Failure, Follower, Item};
-use reknit_sse::limits::{ClientLimits, ServerLimits};
-use reknit_sse::server::{Server, ServerConfig, ServerResources};
-use reknit_sse::wire::{CommandId, Cursor, Ending, Gap, OutputStream, RunCommand};
-use tokio::task::JoinHandle;
+use reknit_proxy::Fault;
+use reknit_sse::client::{Dialect, Failure};
+use reknit_sse::limits::ServerLimits;
+use reknit_sse::wire::{CommandId, Cursor, Ending, RunCommand};
 use tokio::time::timeout;
 
-/// How long a test may take.
-const LONG: Duration = Duration::from_secs(120);
-
-/// A server, and a proxy in front of it.
-struct World {
-    proxy: Proxy,
-    server: JoinHandle<()>,
-    resources: ServerResources,
-}
-
-impl World {
-    async fn new(limits: ServerLimits, rules: Vec<Rule>) -> Self {
-        let env = Env::real();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listener = env.net.listen(&Endpoint::tcp("127.0.0.1", 0)).await.unwrap();
-        let at = SocketAddr::new(any.ip(), listener.endpoint().port().unwrap());
-        let server = Server::new(&env, ServerConfig::default(), limits);
-        let resources = server.resources();
-        let server = tokio::spawn(server.serve(listener));
-        let proxy = Proxy::start(any, at, Script { rules }).await.unwrap();
-        Self { proxy, server, resources }
-    }
-
-    fn client(&self, dialect: Dialect) -> Client {
-        let limits = ClientLimits {
-            silence: Duration::from_secs(1),
-            budget: Duration::from_secs(20),
-            ..ClientLimits::default()
-        };
-        let at = Endpoint::tcp("127.0.0.1", self.proxy.address().port());
-        let config = ClientConfig { dialect, ..ClientConfig::default() };
-        Client::new(&Env::real(), at, config, limits)
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
-/// The items of a follower, up to its end.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Received {
-    stdout: Vec<u8>,
-    stderr: Vec<u8>,
-    gaps: Vec<Gap>,
-    end: Option<Result<Ending, Failure>>,
-}
-
-impl Received {
-    async fn rest(&mut self, follower: &mut Follower) {
-        while self.one(follower).await {}
-    }
-
-    /// Receives one item. Returns whether more follow.
-    async fn one(&mut self, follower: &mut Follower) -> bool {
-        match timeout(LONG, follower.next()).await.expect("it makes progress") {
-            Ok(Some(Item::Output(OutputStream::Stdout, bytes))) => self.stdout.extend(bytes),
-            Ok(Some(Item::Output(OutputStream::Stderr, bytes))) => self.stderr.extend(bytes),
-            Ok(Some(Item::Gap(gap))) => self.gaps.push(gap),
-            Ok(Some(Item::Ended { ending, .. })) => self.end = Some(Ok(ending)),
-            Ok(None) => return false,
-            Err(failure) => {
-                self.end = Some(Err(failure));
-                return false;
-            }
-        }
-        true
-    }
-}
-
-async fn received(mut follower: Follower) -> Received {
-    let mut received = Received::default();
-    received.rest(&mut follower).await;
-    received
-}
-
-/// A fault on a connection, after so many bytes to the client.
-fn cut(conn: Option<u32>, count: u64, fault: Fault) -> Rule {
-    Rule { conn, times: None, at: Moment::Bytes { toward: End::Client, count }, fault }
-}
-
-/// The lines that `seq` prints for a shell.
-fn lines(range: RangeInclusive<u64>, width: usize) -> Vec<u8> {
-    range.flat_map(|line| format!("{line:0width$}\n").into_bytes()).collect()
-}
+use stage::{LONG, Received, World, cut, lines, received};
 
 /// Prints the numbers on both pipes.
 const ON_BOTH: &str =
@@ -143,43 +54,6 @@ async fn a_lost_answer_does_not_run_the_command_twice() {
     assert_eq!(String::from_utf8(received.stdout).unwrap(), "run\n");
     assert_eq!(received.end, Some(Ok(Ending::Exited(0))));
     assert_eq!(world.proxy.connections(), 4);
-}
-
-/// Follows 20 MB of numbered lines over at most ten cuts. Returns what arrived, and the number of
-/// connections.
-async fn twenty_megabytes(limits: ServerLimits) -> (Received, u32) {
-    let resets = (1..=10).map(|conn| cut(Some(conn), 1_000_000, Fault::Reset { toward: None }));
-    let world = World::new(limits, resets.collect()).await;
-    let command = RunCommand::shell("seq -f '%01000.0f' 20000");
-    let received = received(world.client(Dialect::Reknit).run(command).unwrap()).await;
-    assert_eq!(received.end, Some(Ok(Ending::Exited(0))));
-    (received, world.proxy.connections())
-}
-
-#[tokio::test]
-async fn twenty_megabytes_survive_ten_cuts_if_the_log_retains_them() {
-    let hold = Duration::from_secs(30);
-    let limits = ServerLimits { hold, retained_bytes: 64 << 20, ..ServerLimits::default() };
-    let (received, connections) = twenty_megabytes(limits).await;
-    assert_eq!((connections, &received.gaps), (11, &Vec::new()));
-    assert!(received.stdout == lines(1..=20_000, 1000), "{} bytes", received.stdout.len());
-}
-
-#[tokio::test]
-async fn what_the_log_does_not_retain_over_a_cut_is_an_exact_gap() {
-    let limits = ServerLimits { retained_bytes: 1 << 20, ..ServerLimits::default() };
-    let (received, connections) = twenty_megabytes(limits).await;
-    // What falls into a gap does not count toward the next cut.
-    assert!(connections > 1);
-    // One line is one event, so a position is the number of a line.
-    let mut expected = Vec::new();
-    let mut next = 1;
-    for gap in &received.gaps {
-        expected.extend(lines(next..=gap.first - 1, 1000));
-        next = gap.last + 1;
-    }
-    expected.extend(lines(next..=20_000, 1000));
-    assert!(received.stdout == expected, "{:?}", received.gaps);
 }
 
 #[tokio::test]
