@@ -119,7 +119,8 @@ pub struct ClientLimits {
     /// confirmation of a start, or a sign of life on a stream. The time counts from the loss, and starts
     /// anew with each progress.
     pub budget: Duration,
-    /// How long one attempt may take, from its connection to the head of the answer.
+    /// How long one attempt may take, from its connection to the head of the answer; for a request with a
+    /// short answer, to its end.
     pub open_timeout: Duration,
     /// After how long without a byte a connection counts as dead. Should be several times the
     /// [`heartbeat`](ServerLimits::heartbeat) of the server.
@@ -130,6 +131,8 @@ pub struct ClientLimits {
     pub max_pause: Duration,
     /// The maximum size of one event on the wire. A larger one ends its connection.
     pub frame_bytes: usize,
+    /// The maximum size of an answer that is not a stream.
+    pub answer_bytes: usize,
     /// How many bytes hyper reads from a connection at a time. At least 8192.
     pub read_buffer: usize,
 }
@@ -143,6 +146,7 @@ impl Default for ClientLimits {
             min_pause: Duration::from_millis(100),
             max_pause: Duration::from_secs(5),
             frame_bytes: 1 << 20,
+            answer_bytes: 8 << 20,
             read_buffer: 64 << 10,
         }
     }

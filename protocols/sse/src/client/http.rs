@@ -41,10 +41,36 @@ pub(super) fn attempt(client: Client, order: Order) -> BoxFuture<'static, Answer
 }
 
 async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
+    let (method, path, body) = match &order.ask {
+        Ask::Start(command) => (Method::POST, path::START.to_owned(), serde_json::to_vec(command)),
+        Ask::Resume(id, cursor) => (Method::GET, path::resume(id, *cursor), Ok(Vec::new())),
+    };
+    let body = body.map_err(|_| Loss::NotConnected)?;
+    let mut request = request(client, method, path, body)?;
+    if let Some(owner) = order.owner.and_then(|owner| owner.to_string().try_into().ok()) {
+        request.headers_mut().insert(header::OWNER, owner);
+    }
+    let (response, connection) = exchange(client, request, order.attempt).await?;
+    Ok(if response.status() == StatusCode::OK {
+        let epoch = response.headers().get(header::EPOCH);
+        let epoch = epoch.and_then(|epoch| epoch.to_str().ok()?.parse().ok());
+        Answer::Stream { epoch, body: response.into_body(), connection }
+    } else {
+        let (status, body) = refusal(response).await;
+        Answer::Refused { status, body }
+    })
+}
+
+/// Sends a request on a new connection, and waits for the head of the answer. Dropping the set closes
+/// the connection.
+pub(super) async fn exchange(
+    client: &Client,
+    request: Request<Full<Bytes>>,
+    attempt: u64,
+) -> Result<(Response<Incoming>, JoinSet<()>), Loss> {
     let connected = client.env.net.connect(&client.server).await;
     let stream = connected.map_err(|_| Loss::NotConnected)?;
-    milestone!("sse.client.connected", attempt = order.attempt, conn = stream.id().0);
-    let request = request(client, &order).ok_or(Loss::NotConnected)?;
+    milestone!("sse.client.connected", attempt, conn = stream.id().0);
     let (mut sender, task) = http1::Builder::new()
         .max_buf_size(client.limits.read_buffer.max(MIN_BUFFER))
         .handshake(TokioIo::new(stream))
@@ -53,42 +79,38 @@ async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
     let mut connection = JoinSet::new();
     connection.spawn(async { drop(task.await) });
     let response = sender.send_request(request).await.map_err(|_| Loss::NoAnswer)?;
-    Ok(if response.status() == StatusCode::OK {
-        let epoch = response.headers().get(header::EPOCH);
-        let epoch = epoch.and_then(|epoch| epoch.to_str().ok()?.parse().ok());
-        Answer::Stream { epoch, body: response.into_body(), connection }
-    } else {
-        refusal(response).await
-    })
+    Ok((response, connection))
 }
 
-async fn refusal(response: Response<Incoming>) -> Answer {
+/// Reads an answer that is not a success.
+pub(super) async fn refusal(response: Response<Incoming>) -> (u16, RefusalBody) {
     let status = response.status().as_u16();
     let text = Limited::new(response.into_body(), REFUSAL_BYTES).collect().await;
     let body = text.ok().and_then(|text| serde_json::from_slice(&text.to_bytes()).ok());
-    Answer::Refused { status, body: body.unwrap_or_default() }
+    (status, body.unwrap_or_default())
 }
 
-/// Returns the request; `None` if the access token or the host cannot be in a header.
-fn request(client: &Client, order: &Order) -> Option<Request<Full<Bytes>>> {
-    let (method, path, body) = match &order.ask {
-        Ask::Start(command) => (Method::POST, path::START.to_owned(), serde_json::to_vec(command)),
-        Ask::Resume(id, cursor) => (Method::GET, path::resume(id, *cursor), Ok(Vec::new())),
-    };
+/// Returns a request.
+///
+/// # Errors
+/// If the access token or the host cannot be in a header.
+pub(super) fn request(
+    client: &Client,
+    method: Method,
+    path: String,
+    body: Vec<u8>,
+) -> Result<Request<Full<Bytes>>, Loss> {
     let mut request = Request::builder()
         .method(method)
         .uri(path)
         .header(HOST, host(&client.server))
         .header(CONTENT_TYPE, "application/json");
     if let Some(token) = &client.config.access_token {
-        let mut token = HeaderValue::from_str(token).ok()?;
+        let mut token = HeaderValue::from_str(token).map_err(|_| Loss::NotConnected)?;
         token.set_sensitive(true);
         request = request.header(header::ACCESS_TOKEN, token);
     }
-    if let Some(owner) = &order.owner {
-        request = request.header(header::OWNER, owner.to_string());
-    }
-    request.body(Full::new(body.ok()?.into())).ok()
+    request.body(Full::new(body.into())).map_err(|_| Loss::NotConnected)
 }
 
 fn host(server: &Endpoint) -> String {

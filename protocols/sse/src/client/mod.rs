@@ -2,6 +2,7 @@
 //!
 //! - [`Client`]: starts commands, and follows them.
 //! - [`Follower`]: the stream. [`Item`]: what it returns. [`Failure`]: why it could not go on.
+//! - [`Client::status`], [`Client::logs`], [`Client::interrupt`]: requests with a short answer.
 //! - `core`: the rules of resumption. It uses no clock, socket or task. `http`: one attempt.
 //!
 //! The follower pulls: it reads from its connection only while its user waits in [`Follower::next`],
@@ -70,11 +71,13 @@ mod core;
 mod failure;
 mod follower;
 mod http;
+mod requests;
 
 pub use self::core::Item;
 use self::core::{Core, Names, Target};
 pub use failure::{Failure, Loss, Refused};
 pub use follower::Follower;
+pub use requests::{Logs, RequestError};
 
 /// The kind of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,9 @@ mod stage;
 use std::time::Duration;
 
 use reknit_proxy::Fault;
-use reknit_sse::client::{Dialect, Failure};
-use reknit_sse::limits::ServerLimits;
-use reknit_sse::wire::{CommandId, Cursor, Ending, RunCommand};
+use reknit_sse::client::{Dialect, Failure, Loss, RequestError};
+use reknit_sse::limits::{ClientLimits, ServerLimits};
+use reknit_sse::wire::{CommandId, Cursor, Ending, Gap, RunCommand};
 use tokio::time::timeout;
 
 use stage::{LONG, Received, World, cut, lines, received};
@@ -129,4 +129,52 @@ async fn a_user_who_stops_waiting_again_and_again_loses_nothing() {
     assert_eq!(received.stdout, lines(1..=5000, 0));
     assert_eq!(received.end, Some(Ok(Ending::Exited(0))));
     assert!(world.proxy.connections() > 5);
+}
+
+#[tokio::test]
+async fn a_background_command_is_watched_and_interrupted_with_short_requests() {
+    let limits = ServerLimits { retained_events: 2, ..ServerLimits::default() };
+    let world = World::new(limits, Vec::new()).await;
+    let client = world.client(Dialect::Reknit);
+    let request = RunCommand { background: true, ..RunCommand::shell("seq 3; exec sleep 100") };
+    let mut follower = client.run(request).unwrap();
+    let mut received = Received::default();
+    while received.stdout.last_chunk() != Some(b"3\n") {
+        received.one(&mut follower).await;
+    }
+    let id = follower.id().unwrap();
+    let status = client.status(&id).await.unwrap();
+    assert_eq!((status.running, status.last), (true, 3));
+    let logs = client.logs(&id, Cursor::START).await.unwrap();
+    assert_eq!((&logs.output[..], logs.gap), (&b"2\n3\n"[..], Some(Gap { first: 1, last: 1 })));
+    assert_eq!(logs.next, follower.cursor());
+    client.interrupt(&id).await.unwrap();
+    received.rest(&mut follower).await;
+    assert_eq!(received.end, Some(Ok(Ending::Killed(15))));
+    let again = client.interrupt(&id).await;
+    assert!(
+        matches!(&again, Err(RequestError::Refused(refused)) if refused.code == "NOT_RUNNING"),
+        "{again:?}"
+    );
+    let status = client.status(&id).await.unwrap();
+    assert_eq!((status.running, status.ending), (false, Some(Ending::Killed(15))));
+}
+
+#[tokio::test]
+async fn a_short_request_whose_answer_is_lost_is_an_error_in_time() {
+    let rules = vec![
+        cut(Some(1), 1, Fault::Reset { toward: None }),
+        cut(Some(2), 1, Fault::HalfOpen { toward: None }),
+    ];
+    let world = World::new(ServerLimits::default(), rules).await;
+    let open_timeout = Duration::from_millis(300);
+    let limits = ClientLimits { open_timeout, answer_bytes: 10, ..ClientLimits::default() };
+    let client = world.limited(limits);
+    let id: CommandId = "c".parse().unwrap();
+    assert_eq!(client.status(&id).await, Err(RequestError::Lost(Loss::NoAnswer)));
+    assert_eq!(client.status(&id).await, Err(RequestError::Lost(Loss::OpenTimeout)));
+    let mut run = RunCommand::shell("true");
+    run.operation_id = Some(id.to_string());
+    received(client.run(run).unwrap()).await;
+    assert!(matches!(client.status(&id).await, Err(RequestError::Protocol(_))));
 }

@@ -6,7 +6,6 @@ use std::process::{Child, Command, Stdio};
 use reknit_proxy::Rule;
 use reknit_seams::Env;
 use reknit_sse::client::{Client, ClientConfig, Item};
-use reknit_sse::limits::ClientLimits;
 use tokio::time::Instant;
 
 use super::*;

@@ -46,8 +46,15 @@ impl World {
             budget: Duration::from_secs(20),
             ..ClientLimits::default()
         };
+        self.configured(ClientConfig { dialect, ..ClientConfig::default() }, limits)
+    }
+
+    pub(super) fn limited(&self, limits: ClientLimits) -> Client {
+        self.configured(ClientConfig::default(), limits)
+    }
+
+    fn configured(&self, config: ClientConfig, limits: ClientLimits) -> Client {
         let at = Endpoint::tcp("127.0.0.1", self.proxy.address().port());
-        let config = ClientConfig { dialect, ..ClientConfig::default() };
         Client::new(&Env::real(), at, config, limits)
     }
 }

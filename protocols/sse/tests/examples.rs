@@ -1,12 +1,13 @@
-//! curl against the example, with real processes. Without curl, the tests say so and check nothing.
+//! The examples as processes: curl against the server (without curl, these tests say so and check
+//! nothing), and the client.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use reknit_sse::wire::{Decoder, Event, Record, SessionCreated};
+use reknit_sse::wire::{Decoder, Event, Record, RunCommand, SessionCreated};
 
-/// A running example. Dropping it ends it and its commands.
+/// A running server. Dropping it ends it and its commands.
 struct Server {
     child: Child,
     url: String,
@@ -14,7 +15,7 @@ struct Server {
 
 impl Server {
     fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(example())
+        let mut child = Command::new(example("sse_server"))
             .args(arguments)
             .env("EXECD_ACCESS_TOKEN", "secret")
             .stdout(Stdio::piped())
@@ -29,6 +30,26 @@ impl Server {
     /// Runs curl with a path of the server.
     fn curl(&self, path: &str, arguments: &[&str]) -> Output {
         curl(&format!("{}{path}", self.url), arguments).output().unwrap()
+    }
+
+    /// Starts a command with this id in the background.
+    fn client_starts(&self, id: &str) {
+        let request = RunCommand {
+            operation_id: Some(id.to_owned()),
+            background: true,
+            ..RunCommand::shell("seq 3; exit 4")
+        };
+        let at = self.url.strip_prefix("http://").unwrap();
+        let body = serde_json::to_string(&request).unwrap();
+        let length = body.len();
+        let mut stream = std::net::TcpStream::connect(at).unwrap();
+        write!(
+            stream,
+            "POST /command HTTP/1.1\r\nhost: h\r\nconnection: close\r\nx-execd-access-token: secret\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
     }
 
     /// Starts a command in the foreground, and returns its events.
@@ -46,12 +67,12 @@ impl Drop for Server {
     }
 }
 
-/// Returns the program of the example. `cargo test` builds it, unless it builds this test only.
-fn example() -> PathBuf {
+/// Returns the program of an example. `cargo test` builds it, unless it builds this test only.
+fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    let program = test.ancestors().nth(2).unwrap().join("examples/sse_server");
+    let program = test.ancestors().nth(2).unwrap().join("examples").join(name);
     if !program.exists() {
-        let build = ["build", "--quiet", "--package", "reknit-sse", "--example", "sse_server"];
+        let build = ["build", "--quiet", "--package", "reknit-sse", "--example", name];
         assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
     }
     program
@@ -241,4 +262,43 @@ fn a_shell_session_keeps_its_directory_and_variables() {
     assert!(server.curl(&format!("/session/{id}"), &["-X", "DELETE"]).stdout.is_empty());
     assert!(!state.exists());
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Runs the client with these arguments after the URL. Returns its output, errors and exit status.
+fn client(url: &str, arguments: &[&str]) -> (String, String, Option<i32>) {
+    let mut command = Command::new(example("sse_client"));
+    let done = command.arg(url).args(arguments).env("EXECD_ACCESS_TOKEN", "secret").output();
+    let done = done.unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(done.stdout), text(done.stderr), done.status.code())
+}
+
+#[test]
+fn the_client_prints_a_command_and_ends_with_its_status() {
+    let server = Server::start(&[]);
+    let run = client(&server.url, &["run", "printf 'a\nb'; echo c >&2; exit 7"]);
+    assert_eq!(run, ("a\nb".to_owned(), "c\n".to_owned(), Some(7)));
+    let run = client(&server.url, &["run", "kill -9 $$"]);
+    assert_eq!(run, (String::new(), String::new(), Some(137)));
+}
+
+#[test]
+fn the_client_follows_a_command_by_its_id() {
+    let server = Server::start(&[]);
+    server.client_starts("c1");
+    let unknown = client(&server.url, &["follow", "c2"]);
+    let why = "sse_client: the server does not have the command any more\n";
+    assert_eq!(unknown, (String::new(), why.to_owned(), Some(1)));
+    let seen = client(&server.url, &["follow", "c1"]);
+    assert_eq!(seen, ("1\n2\n3\n".to_owned(), String::new(), Some(4)));
+}
+
+#[test]
+fn wrong_arguments_are_one_line_and_the_status_2() {
+    for arguments in [&["run"][..], &["walk", "x"], &["follow", "a b"], &["run", ""], &[]] {
+        let (output, errors, status) = client("http://127.0.0.1:1", arguments);
+        assert_eq!((output.as_str(), errors.lines().count(), status), ("", 1, Some(2)));
+        assert!(errors.starts_with("usage: sse_client http://HOST:PORT"), "{errors}");
+    }
+    assert_eq!(client("127.0.0.1:1", &["run", "true"]).2, Some(2));
 }
