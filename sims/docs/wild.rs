@@ -1,5 +1,5 @@
-//! The table of `docs/found-in-the-wild.md`: each bug of codex 0.169.0, the seeded bugs with the same
-//! mistake, and the command that reproduces it.
+//! The table of `docs/found-in-the-wild.md`: each bug, the program that has it, the seeded bugs with the
+//! same mistake, and the command that reproduces it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,9 +9,10 @@ use reknit::subjects::exec::tables::DEFECTS;
 
 use super::root;
 
-/// A bug of codex.
+/// A bug of a program.
 struct Bug {
     number: u32,
+    program: &'static Program,
     /// The mistake in a few words.
     what: &'static str,
     reproduction: Reproduction,
@@ -19,7 +20,19 @@ struct Bug {
     seeded: &'static [(&'static str, &'static str)],
 }
 
-/// The test in `sims/codex/tests` that reproduces a bug.
+/// A program with bugs, and the package that tests it.
+struct Program {
+    name: &'static str,
+    package: &'static str,
+    folder: &'static str,
+}
+
+const CODEX: &Program = &Program { name: "codex", package: "codex_peer", folder: "sims/codex" };
+
+const OPENSANDBOX: &Program =
+    &Program { name: "opensandbox", package: "opensandbox_peer", folder: "sims/opensandbox" };
+
+/// The test in the folder `tests` of its package that reproduces a bug.
 enum Reproduction {
     /// The tests of `wild` whose names begin with this.
     Wild(&'static str),
@@ -31,38 +44,41 @@ use Reproduction::{Cuts, Wild};
 
 const fn bug(
     number: u32,
+    program: &'static Program,
     what: &'static str,
     reproduction: Reproduction,
     seeded: &'static [(&'static str, &'static str)],
 ) -> Bug {
-    Bug { number, what, reproduction, seeded }
+    Bug { number, program, what, reproduction, seeded }
 }
 
 #[rustfmt::skip]
 const BUGS: &[Bug] = &[
-    bug(1, "two full queues stop a connection", Wild("bug_01"),
+    bug(1, CODEX, "two full queues stop a connection", Wild("bug_01"),
         &[("queues-deadlock", "hundreds-of-requests-beside-a-flood")]),
-    bug(2, "a dead client stays attached", Wild("bug_02"),
+    bug(2, CODEX, "a dead client stays attached", Wild("bug_02"),
         &[("server-ping-without-deadline", "half-open-toward-the-server")]),
-    bug(3, "the client does not notice a dead connection", Cuts("half-open-to-client"),
+    bug(3, CODEX, "the client does not notice a dead connection", Cuts("half-open-to-client"),
         &[("client-ping-without-deadline", "half-open-toward-the-client")]),
-    bug(4, "a full reorder buffer fails a process", Wild("bug_04"),
+    bug(4, CODEX, "a full reorder buffer fails a process", Wild("bug_04"),
         &[("overflow-fails-process", "more-early-events-than-the-queue-holds")]),
-    bug(5, "an HTTP request blocks everything behind it", Wild("bug_05"),
+    bug(5, CODEX, "an HTTP request blocks everything behind it", Wild("bug_05"),
         &[("http-blocks-requests", "a-slow-web-server-beside-a-terminate")]),
-    bug(6, "a process that does not read blocks its connection", Wild("bug_06"),
+    bug(6, CODEX, "a process that does not read blocks its connection", Wild("bug_06"),
         &[("full-stdin-blocks-requests", "a-full-stdin-beside-a-terminate")]),
-    bug(7, "concurrent requests reorder stdin", Wild("bug_07"),
+    bug(7, CODEX, "concurrent requests reorder stdin", Wild("bug_07"),
         &[("writes-overtake", "writes-close-together")]),
-    bug(8, "a write to an ended process is accepted", Wild("bug_08"),
+    bug(8, CODEX, "a write to an ended process is accepted", Wild("bug_08"),
         &[("write-accepted-after-exit", "a-write-after-the-exit")]),
-    bug(9, "a late retry writes twice", Wild("bug_09"),
+    bug(9, CODEX, "a late retry writes twice", Wild("bug_09"),
         &[("write-ids-forgotten", "more-writes-than-remembered-ids")]),
-    bug(10, "a terminal hides the signal", Wild("bug_10"), &[]),
-    bug(11, "a write to a FIFO stops the server", Wild("bug_11"), &[]),
-    bug(12, "closes are not answered, idle connections stay open", Wild("bug_12"), &[]),
-    bug(13, "a redirect carries a secret to another host", Wild("bug_13"),
+    bug(10, CODEX, "a terminal hides the signal", Wild("bug_10"), &[]),
+    bug(11, CODEX, "a write to a FIFO stops the server", Wild("bug_11"), &[]),
+    bug(12, CODEX, "closes are not answered, idle connections stay open", Wild("bug_12"), &[]),
+    bug(13, CODEX, "a redirect carries a secret to another host", Wild("bug_13"),
         &[("credentials-follow-redirects", "http-redirects")]),
+    bug(14, OPENSANDBOX, "a stream that ends early is not an error", Wild("bug_14"), &[]),
+    bug(15, OPENSANDBOX, "the client does not notice a dead connection", Wild("bug_15"), &[]),
 ];
 
 const MARKS: (&str, &str) = (
@@ -88,8 +104,9 @@ fn row(bug: &Bug) -> String {
         if words.is_empty() { "—".to_owned() } else { words.join(", ") }
     };
     format!(
-        "| {} | {} | {} | {} | {} | {} |",
+        "| {} | {} | {} | {} | {} | {} | {} |",
         bug.number,
+        bug.program.name,
         bug.what,
         joined(names),
         joined(files),
@@ -100,12 +117,13 @@ fn row(bug: &Bug) -> String {
 
 /// Returns the command that reproduces a bug, and checks that its test exists.
 fn command(bug: &Bug) -> String {
-    let tests = root().join("sims/codex/tests");
+    let Program { package, folder, .. } = bug.program;
+    let tests = root().join(folder).join("tests");
     let test = match bug.reproduction {
         Cuts(script) => {
             let scripts = fs::read_to_string(tests.join("cuts/cuts.toml")).expect("the scripts");
             assert!(scripts.contains(&format!("name = \"{script}\"")), "no script {script}");
-            let cuts = "cargo test -p codex_peer --test cuts -- --ignored";
+            let cuts = format!("cargo test -p {package} --test cuts -- --ignored");
             return format!("`REKNIT_CUTS={script} {cuts}`");
         }
         Wild(test) => test,
@@ -119,13 +137,13 @@ fn command(bug: &Bug) -> String {
     let (before, _) = text.split_once(&wanted).expect("it contains it");
     let attributes = before.rsplit_once("\n\n").map_or(before, |(_, attributes)| attributes);
     let ignored = if attributes.contains("#[ignore") { " --ignored" } else { "" };
-    format!("`cargo test -p codex_peer --test wild --{ignored} {test}`")
+    format!("`cargo test -p {package} --test wild --{ignored} {test}`")
 }
 
 #[test]
 fn the_table_of_bugs_is_up_to_date() {
     let mut table =
-        "| | bug | seeded bug | scenario | property | command |\n|---|---|---|---|---|---|\n"
+        "| | program | bug | seeded bug | scenario | property | command |\n|---|---|---|---|---|---|---|\n"
             .to_owned();
     for bug in BUGS {
         writeln!(table, "{}", row(bug)).expect("a string takes all");
