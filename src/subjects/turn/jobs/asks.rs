@@ -41,7 +41,7 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
             let launched = launch(&host, tag, *order, route, session).await;
             launched.map(|()| Answer::queued("in the background"))
         }
-        Ask::Show => look(&host, &stream(call)).await.map(|saw| saw.to_string().into()),
+        Ask::Show => look(&host, &stream(call), usize::MAX).await.map(|saw| saw.to_string().into()),
         Ask::Wait { turn, at_most } => {
             wait(&host, (call, &turn), at_most).await.map(|states| states.into())
         }

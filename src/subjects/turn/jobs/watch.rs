@@ -23,28 +23,23 @@ pub(super) fn stream(call: Call) -> Stream {
     Stream::from(format!("jobs-{}", call.0).as_str())
 }
 
-/// Looks at all jobs of the machine, and finds each active one by its id.
-pub(super) async fn look(host: &HostContext, stream: &Stream) -> Result<Saw, JobError> {
+/// Looks at all jobs of the machine, and finds the active ones by their ids: each, or at most so many.
+pub(super) async fn look(
+    host: &HostContext,
+    stream: &Stream,
+    most: usize,
+) -> Result<Saw, JobError> {
     let store = store(host).await?;
     host.record.observed(stream, Looks);
     let listing = store.list(None).await?;
     let mut saw = Saw::listing(&listing);
-    for job in listing.jobs.iter().filter(|job| job.is_active()) {
+    for job in listing.jobs.iter().filter(|job| job.is_active()).take(most) {
         if let Err(JobError::Missing(_)) = store.find(job.id.as_str()).await {
             saw.not_found.push(tag(job).call);
         }
     }
     host.record.observed(stream, saw.clone());
     Ok(saw)
-}
-
-/// Looks at all jobs of the machine.
-async fn list(host: &HostContext, stream: &Stream) -> Result<(), JobError> {
-    let store = store(host).await?;
-    host.record.observed(stream, Looks);
-    let saw = Saw::listing(&store.list(None).await?);
-    host.record.observed(stream, saw);
-    Ok(())
 }
 
 /// Looks at the jobs until this future is dropped.
@@ -54,7 +49,7 @@ pub async fn watch(host: HostContext) {
     loop {
         let is_early = begun.elapsed() < host.plan.horizon + EVERY_LATER;
         sleep(if is_early { EVERY } else { EVERY_LATER }).await;
-        if let Err(error) = list(&host, &stream).await {
+        if let Err(error) = look(&host, &stream, 1).await {
             tracing::warn!(%error, "cannot look at the jobs");
         }
     }
