@@ -32,6 +32,14 @@ const CODEX: &Program = &Program { name: "codex", package: "codex_peer", folder:
 const OPENSANDBOX: &Program =
     &Program { name: "opensandbox", package: "opensandbox_peer", folder: "sims/opensandbox" };
 
+const EVENTSOURCE: &Program = &Program {
+    name: "eventsource-client",
+    package: "eventsource_peer",
+    folder: "sims/eventsource",
+};
+
+const BOTH: &Program = &Program { name: "both event sources", ..*EVENTSOURCE };
+
 /// The test in the folder `tests` of its package that reproduces a bug.
 enum Reproduction {
     /// The tests of `wild` whose names begin with this.
@@ -79,6 +87,9 @@ const BUGS: &[Bug] = &[
         &[("credentials-follow-redirects", "http-redirects")]),
     bug(14, OPENSANDBOX, "a stream that ends early is not an error", Wild("bug_14"), &[]),
     bug(15, OPENSANDBOX, "the client does not notice a dead connection", Wild("bug_15"), &[]),
+    bug(16, BOTH, "an event without an id forgets the position", Wild("bug_16"), &[]),
+    bug(17, BOTH, "`retry:` without data is ignored", Wild("bug_17"), &[]),
+    bug(18, EVENTSOURCE, "pauses are measured on another clock", Wild("bug_18"), &[]),
 ];
 
 const MARKS: (&str, &str) = (

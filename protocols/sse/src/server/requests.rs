@@ -164,17 +164,18 @@ impl Requests {
 
     /// Returns the answer to the start of a background command: a stream that is complete.
     fn detached(&self, running: &Running, headers: &HeaderMap) -> Response<Body> {
-        let (framing, epoch) = (self.framing(headers), running.command().log.epoch());
+        let framing = self.framing(headers);
+        let start = Cursor::new(running.command().log.epoch(), 0);
         let mut bytes = head(
             framing,
             &self.shared.limits,
-            epoch,
+            start,
             Some(&self.init(running, running.id.as_str())),
         )
         .to_vec();
         let timestamp = milliseconds(&*self.shared.env.clock);
         let detached = Record::unlogged(timestamp, Event::Detached);
-        bytes.extend_from_slice(&framing.encode(epoch, &detached));
+        bytes.extend_from_slice(&framing.encode(start, &detached));
         answer::stream(answer::whole(Bytes::from(bytes)))
     }
 
@@ -228,7 +229,7 @@ impl Requests {
             after: cursor.after,
             epoch,
             framing,
-            head: head(framing, &limits, epoch, init.as_ref()),
+            head: head(framing, &limits, Cursor::new(epoch, cursor.after), init.as_ref()),
             clock: self.shared.env.clock.clone(),
             limits,
             changes,

@@ -21,7 +21,7 @@ use super::command::Pull;
 use super::registry::Running;
 use super::shared::milliseconds;
 use crate::limits::ServerLimits;
-use crate::wire::{Epoch, Event, Framing, Record};
+use crate::wire::{Cursor, Epoch, Event, Framing, Record};
 
 /// A stream that is attached to a command.
 pub(super) struct EventStream {
@@ -57,12 +57,12 @@ pub(super) enum Handoff {
 pub(super) fn head(
     framing: Framing,
     limits: &ServerLimits,
-    epoch: Epoch,
+    cursor: Cursor,
     init: Option<&Record>,
 ) -> Bytes {
     let mut head = BytesMut::from(&framing.prelude(limits.retry)[..]);
     if let Some(init) = init {
-        head.extend_from_slice(&framing.encode(epoch, init));
+        head.extend_from_slice(&framing.encode(cursor, init));
     }
     head.freeze()
 }
@@ -123,12 +123,15 @@ impl EventStream {
     fn encode(&mut self, records: &[Record]) -> Bytes {
         let mut bytes = BytesMut::new();
         for record in records {
+            let mut after = record.position.unwrap_or(self.after);
             if let Event::Gap(gap) = &record.event {
                 let (first, last) = (gap.first, gap.last);
                 let command = self.running.id.as_str();
                 milestone!("sse.server.gap", command, first, last);
+                after = last;
             }
-            bytes.extend_from_slice(&self.framing.encode(self.epoch, record));
+            let cursor = Cursor::new(self.epoch, after);
+            bytes.extend_from_slice(&self.framing.encode(cursor, record));
         }
         self.sent(bytes.freeze())
     }

@@ -2,16 +2,17 @@
 //!
 //! execd writes the JSON of an event and a blank line, without the field names of the standard, so
 //! that a browser cannot read it. A client that accepts `text/event-stream` by name receives
-//! standard events: `id:` with the cursor of an event in the log, and `data:` with the same JSON.
-//! There is no `event:`, because a browser uses the name `error` for its own events. An event
-//! without an `id:` does not change the client's cursor.
+//! standard events: `id:` with the cursor after the event, and `data:` with the same JSON. There is no
+//! `event:`, because a browser uses the name `error` for its own events. By the standard, an event that is
+//! not in the log would need no `id:`, and `retry:` could stand alone. But clients exist that then forget
+//! their cursor, and ignore the time, so every event repeats the cursor, and `retry:` is a field of the
+//! first one.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Cursor, Epoch, Record};
+use super::{Cursor, Record};
 
 /// How events are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,36 +46,28 @@ impl Framing {
         if standard { Self::Standard } else { Self::Execd }
     }
 
-    /// Writes one event of the run `epoch`.
-    pub fn encode(self, epoch: Epoch, record: &Record) -> Bytes {
+    /// Writes one event. `cursor` is the place after it, or after the events before it if it is not in
+    /// the log.
+    pub fn encode(self, cursor: Cursor, record: &Record) -> Bytes {
         let json = record.to_json();
         if self == Self::Execd {
             return Bytes::from(json + "\n\n");
         }
-        let mut frame = String::with_capacity(json.len() + 64);
-        if let Some(position) = record.position {
-            let written = writeln!(frame, "id: {}", Cursor::new(epoch, position));
-            written.expect("a string takes everything");
-        }
-        frame += "data: ";
-        frame += &json;
-        frame += "\n\n";
-        Bytes::from(frame)
+        Bytes::from(format!("id: {cursor}\ndata: {json}\n\n"))
     }
 
-    /// Returns what stands before the first event: the time after which a standard client
-    /// reconnects.
+    /// Returns what the first event begins with: the time after which a standard client reconnects.
     pub fn prelude(self, retry: Duration) -> Bytes {
         match self {
             Self::Execd => Bytes::new(),
-            Self::Standard => Bytes::from(format!("retry: {}\n\n", retry.as_millis())),
+            Self::Standard => Bytes::from(format!("retry: {}\n", retry.as_millis())),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Event, OutputStream};
+    use super::super::{Epoch, Event, OutputStream};
     use super::*;
 
     #[test]
@@ -95,20 +88,20 @@ mod tests {
     }
 
     #[test]
-    fn only_events_of_the_log_have_an_id() {
-        let epoch = Epoch(1);
+    fn every_standard_event_has_the_cursor_as_its_id() {
+        let cursor = Cursor::new(Epoch(1), 7);
         let event = Event::Output(OutputStream::Stdout, "a\n".into());
         let line = Record { position: Some(7), timestamp: 0, event };
         let ping = Record::unlogged(0, Event::Ping);
         let json = r#"{"eid":7,"type":"stdout","text":"a"}"#;
-        assert_eq!(Framing::Execd.encode(epoch, &line), format!("{json}\n\n"));
+        assert_eq!(Framing::Execd.encode(cursor, &line), format!("{json}\n\n"));
         assert_eq!(
-            Framing::Standard.encode(epoch, &line),
+            Framing::Standard.encode(cursor, &line),
             format!("id: 0000000000000001-7\ndata: {json}\n\n")
         );
         assert_eq!(
-            Framing::Standard.encode(epoch, &ping),
-            "data: {\"type\":\"ping\",\"text\":\"pong\"}\n\n"
+            Framing::Standard.encode(cursor, &ping),
+            "id: 0000000000000001-7\ndata: {\"type\":\"ping\",\"text\":\"pong\"}\n\n"
         );
     }
 
@@ -116,6 +109,6 @@ mod tests {
     fn a_standard_stream_starts_with_the_time_to_reconnect() {
         let second = Duration::from_secs(1);
         assert_eq!(Framing::Execd.prelude(second), "");
-        assert_eq!(Framing::Standard.prelude(second), "retry: 1000\n\n");
+        assert_eq!(Framing::Standard.prelude(second), "retry: 1000\n");
     }
 }

@@ -1,0 +1,9 @@
+//! Clients for standard server-sent events, written by other people, against reknit's sse server.
+//! `tests/loopback.rs` runs `eventsource-client` and `reqwest-eventsource` over real sockets.
+//!
+//! - [`transport`]: the HTTP of `eventsource-client`, over the connections of the seams.
+//! - [`record`]: an event as these clients see it.
+#![deny(missing_docs, unsafe_code)]
+
+pub mod record;
+pub mod transport;
