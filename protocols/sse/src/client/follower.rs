@@ -24,6 +24,8 @@ pub struct Follower {
     wire: Wire,
     /// Whether the user has received something since it last waited.
     away: bool,
+    /// An item of a server that does not confirm a start: `next` returns it first.
+    early: Option<Item>,
 }
 
 /// The current connection.
@@ -62,10 +64,11 @@ impl Wire {
 
 impl Follower {
     pub(super) fn new(client: Client, core: Core) -> Self {
-        Self { client, core, wire: Wire::None, away: false }
+        Self { client, core, wire: Wire::None, away: false, early: None }
     }
 
-    /// Waits for the next item; `None` after [`Item::Ended`].
+    /// Waits for the next item; `None` after [`Item::Ended`], also if the follower continues from a cursor
+    /// that is there.
     ///
     /// The follower does everything while its user waits here: it connects, reads, and reconnects. A
     /// server considers a client that does not wait for a long time as dead.
@@ -75,22 +78,52 @@ impl Follower {
     /// # Errors
     /// [`Failure`]. Every later call returns the same one.
     pub async fn next(&mut self) -> Result<Option<Item>, Failure> {
+        if let Some(item) = self.early.take() {
+            return Ok(Some(item));
+        }
         loop {
             let step = self.core.step(Instant::now());
-            if !self.core.has_connection() {
-                self.wire = Wire::None;
-            }
-            match step {
-                Step::Return(result) => {
-                    self.away = true;
-                    return result;
-                }
-                Step::Open(order) => {
-                    self.wire = Wire::Opening(http::attempt(self.client.clone(), order));
-                }
-                Step::Wait => self.wait().await,
+            if let Some(result) = self.perform(step).await {
+                return result;
             }
         }
+    }
+
+    /// Waits until the server has confirmed that it has the command. A command may print nothing for a
+    /// long time after that.
+    ///
+    /// Cancellation safe.
+    ///
+    /// # Errors
+    /// [`Failure`]. Every later call returns the same one.
+    pub async fn started(&mut self) -> Result<(), Failure> {
+        while !self.core.is_confirmed() && self.early.is_none() {
+            let Some(step) = self.core.handle(Instant::now()) else { continue };
+            match self.perform(step).await {
+                None => {}
+                Some(Ok(Some(item))) => self.early = Some(item),
+                Some(result) => return result.map(drop),
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what the core says. Returns what the user receives.
+    async fn perform(&mut self, step: Step) -> Option<Result<Option<Item>, Failure>> {
+        if !self.core.has_connection() {
+            self.wire = Wire::None;
+        }
+        match step {
+            Step::Return(result) => {
+                self.away = true;
+                return Some(result);
+            }
+            Step::Open(order) => {
+                self.wire = Wire::Opening(http::attempt(self.client.clone(), order));
+            }
+            Step::Wait => self.wait().await,
+        }
+        None
     }
 
     /// Returns the place after the last item that [`next`](Self::next) has returned. A follower in
@@ -129,6 +162,7 @@ impl Follower {
                 self.wire = Wire::Streaming { body, decoder, _connection: connection };
                 self.core.opened(epoch, now);
             }
+            Input::Answer(Answer::Complete) => self.core.complete(),
             Input::Answer(Answer::Refused { status, body }) => self.core.refused(status, body, now),
             Input::Answer(Answer::None(loss)) | Input::End(loss) => self.core.lost(loss, now),
             Input::Bytes(bytes) => self.on_bytes(&bytes, now),

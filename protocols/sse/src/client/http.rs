@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use reknit_seams::milestone;
 use reknit_seams::net::{BoxFuture, Endpoint};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::core::{Ask, Order};
 use super::{Client, Loss};
@@ -29,6 +30,8 @@ pub(super) enum Answer {
         /// The task of the connection. Dropping it closes the connection.
         connection: JoinSet<()>,
     },
+    /// The command has ended, and the client has its ending.
+    Complete,
     /// The answer is not a success.
     Refused { status: u16, body: RefusalBody },
     /// There is no answer.
@@ -50,27 +53,37 @@ async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
     if let Some(owner) = order.owner.and_then(|owner| owner.to_string().try_into().ok()) {
         request.headers_mut().insert(header::OWNER, owner);
     }
-    let (response, connection) = exchange(client, request, order.attempt).await?;
-    Ok(if response.status() == StatusCode::OK {
-        let epoch = response.headers().get(header::EPOCH);
-        let epoch = epoch.and_then(|epoch| epoch.to_str().ok()?.parse().ok());
-        Answer::Stream { epoch, body: response.into_body(), connection }
-    } else {
-        let (status, body) = refusal(response).await;
-        Answer::Refused { status, body }
+    let (response, connection) = exchange(client, request, order.attempt, order.repeats).await?;
+    Ok(match response.status() {
+        StatusCode::OK => {
+            let epoch = response.headers().get(header::EPOCH);
+            let epoch = epoch.and_then(|epoch| epoch.to_str().ok()?.parse().ok());
+            Answer::Stream { epoch, body: response.into_body(), connection }
+        }
+        StatusCode::NO_CONTENT => Answer::Complete,
+        _ => {
+            let (status, body) = refusal(response).await;
+            Answer::Refused { status, body }
+        }
     })
 }
 
 /// Sends a request on a new connection, and waits for the head of the answer. Dropping the set closes
-/// the connection.
+/// the connection. `repeats`: when the first attempt of the same request began.
 pub(super) async fn exchange(
     client: &Client,
-    request: Request<Full<Bytes>>,
+    mut request: Request<Full<Bytes>>,
     attempt: u64,
+    repeats: Option<Instant>,
 ) -> Result<(Response<Incoming>, JoinSet<()>), Loss> {
     let connected = client.env.net.connect(&client.server).await;
     let stream = connected.map_err(|_| Loss::NotConnected)?;
     milestone!("sse.client.connected", attempt, conn = stream.id().0);
+    if let Some(first) = repeats {
+        // The server counts from the connection, so the age must not be less than it was then.
+        let age = u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX);
+        request.headers_mut().insert(header::REPEATS, age.into());
+    }
     let (mut sender, task) = http1::Builder::new()
         .max_buf_size(client.limits.read_buffer.max(MIN_BUFFER))
         .handshake(TokioIo::new(stream))

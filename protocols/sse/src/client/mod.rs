@@ -9,8 +9,8 @@
 //! so it holds at most what one read returns.
 //!
 //! # Rules
-//! - Every start has an id, so that a repeated start finds the command that the first one started.
-//!   Only a server that was restarted in between runs it again.
+//! - Every start has an id, so that a repeated start finds the command that the first one started. A
+//!   server that was restarted in between refuses it: the command may have run, and does not run again.
 //! - The cursor moves when [`Follower::next`] returns the event, and not before. A stored
 //!   [`Follower::cursor`] never skips an event that was not returned.
 //! - Positions ascend by one. A repeated position is dropped. If a position is left out without a gap,

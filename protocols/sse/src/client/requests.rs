@@ -83,7 +83,7 @@ impl Client {
                 http::request(self, method, path, Vec::new()).map_err(RequestError::Lost)?;
             // The connection lives until the body is complete.
             let (response, _connection) =
-                http::exchange(self, request, 0).await.map_err(RequestError::Lost)?;
+                http::exchange(self, request, 0, None).await.map_err(RequestError::Lost)?;
             self.read(response).await
         };
         let answered = timeout(self.limits.open_timeout, exchange).await;

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Debug)]
 pub(super) struct Link {
     conn: ConnId,
+    accepted: Instant,
     state: Mutex<LinkState>,
     /// Wakes the task of the connection.
     changed: Notify,
@@ -50,7 +51,7 @@ pub(super) enum Closed {
 impl Link {
     pub(super) fn new(conn: ConnId, now: Instant) -> Self {
         let state = LinkState { progress: now, blocked_since: None, serving: false, closed: None };
-        Self { conn, state: Mutex::new(state), changed: Notify::new() }
+        Self { conn, accepted: now, state: Mutex::new(state), changed: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
@@ -60,6 +61,11 @@ impl Link {
     /// Returns the number of the connection.
     pub(super) fn conn(&self) -> ConnId {
         self.conn
+    }
+
+    /// Returns when the server accepted the connection.
+    pub(super) fn accepted(&self) -> Instant {
+        self.accepted
     }
 
     /// Returns when the connection last took bytes.

@@ -27,6 +27,7 @@
 //! | E | `OverflowIsSilent` | lost events are not reported |
 //! | F | `OutputBeforeStreamUnlogged` | output before the first stream is ready cannot be replayed |
 //! | G | `StartRunsTwice` | a repeated start runs the command again |
+//! | G | `RestartForgetsTheStart` | a repeated start runs the command again on a restarted server |
 //! | G | `CommandDiesWithConnection` | the end of a connection before the first event ends the command |
 //! | H | `StuckStreamStays` | a stream without progress is never replaced |
 //! | H | `NoWriteDeadline` | a connection may be blocked for ever |

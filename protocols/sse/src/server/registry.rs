@@ -119,7 +119,8 @@ impl Registry {
     }
 
     /// Starts a command, or finds it if the same request has started it before. `create` makes a new
-    /// one. `continues`: the client has received events of it, so it must be known.
+    /// one. `continues`: the client has received events of it, or may have started it on an earlier
+    /// server, so it must be known.
     ///
     /// # Errors
     /// If the id was used for another request, if the log of the command is gone, if it should be

@@ -112,10 +112,13 @@ impl Requests {
             return Err(Refusal::NotSupported("this server runs commands as its own user only"));
         }
         let id = request.id()?.unwrap_or_else(|| CommandId::random(self.random()));
-        let started =
-            self.shared
-                .registry()
-                .start(id.clone(), request, cursor != Cursor::START, || self.new_command(None))?;
+        // A client may have sent this start to an earlier server.
+        let is_older = self.shared.is_older(&self.link, route::age(headers));
+        let is_known = cursor != Cursor::START || is_older && !defect!(RestartForgetsTheStart);
+        let started = self
+            .shared
+            .registry()
+            .start(id.clone(), request, is_known, || self.new_command(None))?;
         let running = match started {
             Started::New(running) => {
                 milestone!("sse.command.started", command = id.as_str(), conn = self.link.conn().0);
@@ -194,7 +197,9 @@ impl Requests {
         let changes = running.changes();
         let (attached, epoch) = {
             let mut command = running.command();
-            if framing == Framing::Standard && command.is_complete_after(cursor) {
+            // A client of execd does not know this answer.
+            let knows = framing == Framing::Standard || owner.is_some();
+            if knows && command.is_complete_after(cursor) {
                 return Ok(answer::nothing_follows());
             }
             let (link, now) = (self.link.clone(), Instant::now());

@@ -1,5 +1,7 @@
 //! What a request asks for: its method, its path, its query.
 
+use std::time::Duration;
+
 use hyper::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use reknit_seams::defect;
@@ -119,6 +121,12 @@ pub(super) fn owner(headers: &HeaderMap) -> Result<Option<StreamOwner>, Refusal>
     let Some(value) = headers.get(header::OWNER) else { return Ok(None) };
     let text = value.to_str().map_err(|_| MalformedOwner)?;
     Ok(Some(text.parse::<StreamOwner>()?))
+}
+
+/// Returns how long ago the client has sent this start for the first time.
+pub(super) fn age(headers: &HeaderMap) -> Duration {
+    let age = headers.get(header::REPEATS).and_then(|age| age.to_str().ok()?.parse().ok());
+    age.map_or(Duration::ZERO, Duration::from_millis)
 }
 
 /// Returns the framing that the client asks for. Several headers are one list.

@@ -1,12 +1,13 @@
 //! What all connections of a server share.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use reknit_seams::Env;
 use reknit_seams::env::WallClock;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::link::{Closed, Link};
 use super::registry::Registry;
@@ -40,6 +41,8 @@ pub(super) struct Shared {
     pub(super) env: Env,
     pub(super) config: ServerConfig,
     pub(super) limits: ServerLimits,
+    /// When the server began.
+    since: Instant,
     registry: Mutex<Registry>,
     sessions: Mutex<Sessions>,
     /// The tasks of the processes.
@@ -56,12 +59,19 @@ impl Shared {
             env: env.clone(),
             config,
             limits,
+            since: Instant::now(),
             registry: Mutex::new(Registry::new(limits)),
             sessions: Mutex::new(Sessions::new(limits.sessions)),
             processes: Mutex::default(),
             changed: Arc::default(),
             links: Mutex::default(),
         }
+    }
+
+    /// Whether a client that has connected with `link` made a request so long ago that this server did not
+    /// run then. The age counts from the connection, so that a delay of the network does not matter.
+    pub(super) fn is_older(&self, link: &Link, age: Duration) -> bool {
+        link.accepted().saturating_duration_since(self.since) < age
     }
 
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {

@@ -17,13 +17,14 @@
 //! | `gap` | an `error` event without an `eid` | the range of events that are lost |
 //! | `epoch` | `init`, the headers of a stream, cursors | which run of a command the positions count |
 //! | `operation_id` | the body of a start | an id that the client chooses, so that it can repeat the start |
+//! | [`REPEATS`](header::REPEATS) | a header of a repeated start | its age, so that a restarted server does not run the command again |
 //! | [`OWNER`](header::OWNER) | a header of a stream request | whose stream it is, so that its owner replaces it at once |
 
 //!
 //! # How a client follows a command
 //! - It chooses an `operation_id`, and names itself in [`OWNER`](header::OWNER) with a new number for each
 //!   request that opens a stream. It starts the command with `POST /command`. If the answer is lost, it
-//!   repeats the request: the command runs once.
+//!   repeats the request with its age in [`REPEATS`](header::REPEATS): the command runs once.
 //! - It delivers an event, and then moves its [`Cursor`] to the event's position. Positions ascend by
 //!   one. A [`Gap`] is the only exception: it says which positions are lost, and the next event
 //!   follows the last of them.
@@ -75,6 +76,9 @@ pub mod header {
     pub const GENERATION: &str = "x-reknit-generation";
     /// An extension: the [owner](super::StreamOwner) of the stream that a request opens.
     pub const OWNER: &str = "x-reknit-owner";
+    /// An extension: how long ago, in milliseconds, the client has sent this start for the first time. A
+    /// server that is younger cannot know whether an earlier one ran the command, and refuses it.
+    pub const REPEATS: &str = "x-reknit-repeats";
     /// An extension in an answer with logs: the lost range before them, `FIRST-LAST`.
     pub const GAP: &str = "x-reknit-gap";
 }

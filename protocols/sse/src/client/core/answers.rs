@@ -23,8 +23,9 @@ impl Core {
         if defect!(BudgetRefilledByConnecting) {
             self.recovery = None;
         }
-        if let Some(epoch) = epoch {
-            self.run_is(epoch);
+        match epoch {
+            Some(epoch) => self.run_is(epoch),
+            None => self.confirmed |= matches!(self.target, Target::Known(_)),
         }
     }
 
@@ -37,6 +38,7 @@ impl Core {
             }
             _ => self.cursor.epoch = Some(epoch),
         }
+        self.confirmed = true;
         if let Some(id) = self.id()
             && matches!(self.target, Target::Start(_))
         {
@@ -44,6 +46,16 @@ impl Core {
             self.target = Target::Known(id);
             self.progress();
         }
+    }
+
+    /// The server has the command, and nothing follows the cursor.
+    pub(in crate::client) fn complete(&mut self) {
+        let Phase::Opening { .. } = self.phase else { return };
+        if self.cursor.after == 0 {
+            return self.fail(Failure::Protocol("ends a command without an ending"));
+        }
+        milestone!("sse.client.complete", attempt = self.attempt);
+        self.phase = Phase::Over(Ok(()));
     }
 
     /// The answer is not a success.

@@ -59,6 +59,7 @@ impl Core {
             || defect!(StartWithoutId)
         {
             self.target = Target::Known(id);
+            self.confirmed = true;
             self.progress();
         }
         if let Some(epoch) = epoch {

@@ -81,6 +81,8 @@ pub(super) struct Core {
     target: Target,
     /// Whether the answer to the start only reports the start.
     background: bool,
+    /// Whether the server has had the command.
+    confirmed: bool,
     /// The place after the last item that the user has.
     cursor: Cursor,
     /// The cursor at which the server left out events before.
@@ -89,6 +91,10 @@ pub(super) struct Core {
     unnumbered: bool,
     /// The number of the last attempt.
     attempt: u64,
+    /// When the last attempt began.
+    attempt_began: Instant,
+    /// When the first attempt began whose request the server may have received.
+    first_sent: Option<Instant>,
     back_off: BackOff,
     /// The budget, from a loss until progress.
     recovery: Option<Recovery>,
@@ -136,10 +142,13 @@ impl Core {
             names,
             target,
             background,
+            confirmed: false,
             cursor,
             hole: None,
             unnumbered: false,
             attempt: 0,
+            attempt_began: now,
+            first_sent: None,
             back_off: BackOff::new(limits.min_pause, limits.max_pause),
             recovery: None,
             inbox: VecDeque::new(),
@@ -164,6 +173,11 @@ impl Core {
         }
     }
 
+    /// Whether the server has confirmed that it has the command.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
     /// Whether a connection is open, or being opened.
     pub(super) fn has_connection(&self) -> bool {
         matches!(self.phase, Phase::Opening { .. } | Phase::Streaming(_))
@@ -181,11 +195,22 @@ impl Core {
 
     /// Returns what to do next.
     pub(super) fn step(&mut self, now: Instant) -> Step {
-        while let Some(record) = self.inbox.pop_front() {
-            if let Some(item) = self.event(record, now) {
-                return Step::Return(Ok(Some(item)));
+        loop {
+            if let Some(step) = self.handle(now) {
+                return step;
             }
         }
+    }
+
+    /// Handles at most one event. Returns what to do next; `None` if more events may follow.
+    pub(super) fn handle(&mut self, now: Instant) -> Option<Step> {
+        if let Some(record) = self.inbox.pop_front() {
+            return Some(Step::Return(Ok(Some(self.event(record, now)?))));
+        }
+        Some(self.after_events(now))
+    }
+
+    fn after_events(&mut self, now: Instant) -> Step {
         if matches!(&self.phase, Phase::Streaming(stream) if stream.unreadable) {
             self.lost(Loss::Unreadable, now);
         }

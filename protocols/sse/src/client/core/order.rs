@@ -14,6 +14,8 @@ pub(in crate::client) struct Order {
     pub(in crate::client) attempt: u64,
     pub(in crate::client) ask: Ask,
     pub(in crate::client) owner: Option<StreamOwner>,
+    /// When the first attempt of a start began, if this is a repetition.
+    pub(in crate::client) repeats: Option<Instant>,
 }
 
 /// What a request asks for.
@@ -34,8 +36,10 @@ impl Core {
             return Step::Return(verdict.clone().map(|()| None));
         }
         self.attempt += 1;
+        self.attempt_began = now;
         self.phase = Phase::Opening { until: recovery.cap(now, self.limits.open_timeout) };
-        let order = Order { attempt: self.attempt, ask: self.ask(), owner: self.owner() };
+        let (ask, owner, repeats) = (self.ask(), self.owner(), self.repeats());
+        let order = Order { attempt: self.attempt, ask, owner, repeats };
         milestone!("sse.client.attempt", attempt = self.attempt, after = self.cursor.after);
         Step::Open(order)
     }
@@ -57,6 +61,12 @@ impl Core {
             return Cursor { epoch: None, ..self.cursor };
         }
         self.cursor
+    }
+
+    /// Returns when the first attempt of a start began, if this is a repetition.
+    fn repeats(&self) -> Option<Instant> {
+        let is_start = matches!(self.target, Target::Start(_));
+        self.first_sent.filter(|_| is_start && self.names.dialect == Dialect::Reknit)
     }
 
     fn owner(&self) -> Option<StreamOwner> {

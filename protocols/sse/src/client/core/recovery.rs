@@ -18,10 +18,16 @@ impl Core {
 
     /// Does the same, with a pause of at least `at_least` before the next attempt.
     pub(super) fn lost_until(&mut self, loss: Loss, at_least: Duration, now: Instant) {
-        if !self.has_connection() || loss == Loss::Silent && defect!(SilenceIsTolerated) {
+        if !self.has_connection() {
             return;
         }
+        if loss == Loss::Silent && defect!(SilenceIsTolerated) {
+            return self.user_returned(now); // waits for as long again
+        }
         milestone!("sse.client.lost", attempt = self.attempt, why = %loss);
+        if loss != Loss::NotConnected {
+            self.first_sent.get_or_insert(self.attempt_began);
+        }
         self.inbox.clear();
         if loss == Loss::EndedEarly && defect!(EndOfStreamIsSuccess) {
             self.phase = Phase::Over(Ok(()));

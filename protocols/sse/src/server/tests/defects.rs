@@ -213,6 +213,20 @@ fn a_repeated_start_runs_the_command_again() {
 }
 
 #[test]
+fn a_restarted_server_runs_a_repeated_start_again() {
+    let story = || async {
+        let world = world().await;
+        sleep(SECOND).await;
+        let body = r#"{"operation_id":"c","command":"run"}"#;
+        let age = |ms| [("x-reknit-repeats", ms)];
+        let older = world.send("POST /command", &age("1001"), body).await.status.as_u16();
+        let younger = world.send("POST /command", &age("1000"), body).await.status.as_u16();
+        format!("{older} {younger}")
+    };
+    compare("RestartForgetsTheStart", story, "404 200", "200 200");
+}
+
+#[test]
 fn the_end_of_a_connection_ends_the_command() {
     let story = || async {
         let world = world().await;

@@ -96,3 +96,35 @@ fn a_stream_without_any_event_does_not_outlive_the_budget() {
     }
     assert_eq!(play.now - start, ClientLimits::default().budget);
 }
+
+#[test]
+fn a_repeated_start_says_when_the_first_one_may_have_arrived() {
+    let mut play = Play::start(Dialect::Reknit);
+    let mut repeats = Vec::new();
+    for loss in [Loss::NotConnected, Loss::NoAnswer, Loss::Broken] {
+        let order = loop {
+            match play.core.step(play.now) {
+                Step::Open(order) => break order,
+                _ => play.sleep(SECOND),
+            }
+        };
+        repeats.push(order.repeats);
+        play.sleep(SECOND);
+        play.core.lost(loss, play.now);
+    }
+    let first_sent = repeats[2].expect("the second attempt may have arrived");
+    assert_eq!(repeats, [None, None, Some(first_sent)]);
+    assert!(first_sent < play.now);
+}
+
+#[test]
+fn nothing_follows_the_ending() {
+    let after = |after| Play::of(Dialect::Reknit, known(), Cursor::new(EPOCH, after));
+    let complete = |mut play: Play| {
+        play.step();
+        play.core.complete();
+        play.step()
+    };
+    assert_eq!(complete(after(3)), "over");
+    assert_eq!(complete(after(0)), "failed: the server ends a command without an ending");
+}
