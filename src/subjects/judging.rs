@@ -16,14 +16,14 @@ pub(super) fn host(event: &Event) -> &str {
 }
 
 /// Whether a puppet plays a server. The answers of a puppet have no ground truth.
-#[cfg(any(feature = "exec", feature = "toolcall"))]
+#[cfg(any(feature = "exec", feature = "sse", feature = "toolcall"))]
 pub(super) fn has_puppet(cx: &CheckContext<'_>) -> bool {
     cx.plan.has_puppet(cx.servers)
 }
 
 /// Generates the list of a subject's properties, and the function that checks all of them, from the
 /// same rows. The properties share one story of the run, so the history is read only once.
-#[cfg(any(feature = "toolcall", feature = "turn"))]
+#[cfg(any(feature = "sse", feature = "toolcall", feature = "turn"))]
 macro_rules! story_properties {
     ($story:ident; $($name:literal as $check:path, $kinds:path: $doc:literal;)*) => {
         /// The properties.
@@ -45,5 +45,5 @@ macro_rules! story_properties {
         }
     };
 }
-#[cfg(any(feature = "toolcall", feature = "turn"))]
+#[cfg(any(feature = "sse", feature = "toolcall", feature = "turn"))]
 pub(super) use story_properties;

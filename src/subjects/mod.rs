@@ -12,6 +12,8 @@ use crate::subject::DynSubject;
 pub mod counter;
 #[cfg(feature = "exec")]
 pub mod exec;
+#[cfg(feature = "sse")]
+pub mod sse;
 #[cfg(feature = "toolcall")]
 pub mod toolcall;
 #[cfg(feature = "turn")]
@@ -21,16 +23,20 @@ pub mod turn;
 pub use counter::Counter;
 #[cfg(feature = "exec")]
 pub use exec::Exec;
+#[cfg(feature = "sse")]
+pub use sse::Sse;
 #[cfg(feature = "toolcall")]
 pub use toolcall::Toolcall;
 #[cfg(feature = "turn")]
 pub use turn::Turn;
 
-#[cfg(any(feature = "exec", feature = "toolcall", feature = "turn"))]
+#[cfg(any(feature = "exec", feature = "sse", feature = "toolcall", feature = "turn"))]
 mod judging;
 #[cfg(any(feature = "exec", feature = "toolcall"))]
 mod label;
-#[cfg(any(test, feature = "counter", feature = "exec", feature = "toolcall"))]
+#[cfg(any(feature = "exec", feature = "sse"))]
+mod pace;
+#[cfg(any(test, feature = "counter", feature = "exec", feature = "sse", feature = "toolcall"))]
 mod records;
 #[cfg(test)]
 mod tests;
@@ -50,6 +56,8 @@ pub fn built_in() -> Vec<Arc<dyn DynSubject>> {
         Arc::new(Counter),
         #[cfg(feature = "exec")]
         Arc::new(Exec),
+        #[cfg(feature = "sse")]
+        Arc::new(Sse),
         #[cfg(feature = "toolcall")]
         Arc::new(Toolcall),
         #[cfg(feature = "turn")]

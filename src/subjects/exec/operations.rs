@@ -16,6 +16,7 @@ use crate::history::Class;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::schedule::{Operation, Plan};
 use crate::subject::Operations;
+pub use crate::subjects::pace::ReadingPace;
 use crate::world::process::{Setup, TABLE};
 use reknit_exec::server::CHUNK;
 
@@ -152,16 +153,6 @@ pub enum ExecOperation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drops_after: Option<u64>,
     },
-}
-
-/// How slowly a user reads the output of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct ReadingPace {
-    /// How long the user pauses.
-    pub pause: WrittenDuration,
-    /// The number of bytes of output after which the user pauses.
-    pub every: Size,
 }
 
 /// The files that random schedules use.

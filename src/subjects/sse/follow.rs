@@ -1,0 +1,233 @@
+//! Follows a command to its ending, and records what the user sees.
+//!
+//! A gap is the end of a stream of the history, because the generic properties know no gaps: the user
+//! gives it up. What comes after the gap are [notes](SseNote), which the properties of `sse` judge.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::time::sleep;
+
+use super::names::Named;
+use super::notes::{SseFailure, SseNote};
+use crate::history::{Call, Content, Data, ProcessOutcome};
+use crate::process::KILL;
+use crate::subject::HostContext;
+use crate::subjects::pace::ReadingPace;
+use reknit_sse::client::{Failure, Follower, Item};
+use reknit_sse::wire::{Cursor, Ending, OutputStream};
+
+/// One follower of a user.
+pub(super) struct Following {
+    pub(super) host: HostContext,
+    pub(super) named: Named,
+    pub(super) call: Call,
+    pub(super) reads: Option<ReadingPace>,
+    /// Whether the user started the command with this call.
+    pub(super) starts: bool,
+    /// Whether the output has had a gap.
+    pub(super) has_gap: bool,
+    /// Whether a user of this host has had the ending before.
+    pub(super) has_ending: bool,
+    /// The pipes of which the user has a part of a line.
+    torn: Vec<OutputStream>,
+    /// Set when the server has confirmed that it has the command.
+    pub(super) confirmed: Arc<AtomicBool>,
+}
+
+impl Following {
+    pub(super) fn new(
+        host: HostContext,
+        named: Named,
+        call: Call,
+        reads: Option<ReadingPace>,
+        stored: &Stored,
+        starts: bool,
+    ) -> Self {
+        let Stored { has_gap, has_ending, .. } = *stored;
+        let confirmed = Arc::default();
+        let torn = Vec::new();
+        Self { host, named, call, reads, starts, has_gap, has_ending, torn, confirmed }
+    }
+
+    /// Follows the command until its ending, or a failure.
+    pub(super) async fn run(mut self, mut follower: Follower) {
+        if let Err(failure) = follower.started().await {
+            return self.not_opened(failure);
+        }
+        if self.has_ending {
+            return self.after_the_ending(follower).await;
+        }
+        self.confirmed.store(true, Ordering::Relaxed);
+        if self.has_gap {
+            self.note(SseNote::Continues(follower.cursor()));
+            self.host.record.answered(self.call, "continues after a gap");
+        } else {
+            for stream in self.named.all() {
+                self.host.record.opened(&stream, self.call);
+            }
+        }
+        let mut unpaused = 0;
+        loop {
+            let before = follower.cursor().after;
+            let item = match follower.next().await {
+                Ok(Some(item)) => item,
+                Ok(None) => {
+                    self.note(SseNote::EndedSomehow);
+                    return self.completed(follower.cursor(), &Ending::Exited(0));
+                }
+                Err(failure) => return self.failed(SseFailure(failure)),
+            };
+            let size = if let Item::Output(_, bytes) = &item { bytes.len() as u64 } else { 0 };
+            if let Item::Ended { ending, .. } = &item {
+                return self.completed(follower.cursor(), ending);
+            }
+            self.received(item, before, follower.cursor());
+            self.store(follower.cursor());
+            unpaused += size;
+            if let Some(pace) = self.reads.filter(|pace| unpaused >= pace.every.0) {
+                unpaused = 0;
+                sleep(pace.pause.0).await;
+            }
+        }
+    }
+
+    /// The user continues after the ending: nothing follows.
+    async fn after_the_ending(&self, mut follower: Follower) {
+        match follower.next().await {
+            Ok(None) => self.host.record.answered(self.call, "nothing follows"),
+            Ok(Some(item)) => {
+                self.host.record.answered(self.call, "more");
+                self.note(SseNote::AfterTheEnding(format!("{item:?}")));
+            }
+            Err(failure) => self.not_opened(failure),
+        }
+    }
+
+    fn received(&mut self, item: Item, before: u64, cursor: Cursor) {
+        match item {
+            Item::Output(pipe, bytes) if self.has_gap => {
+                let bytes = Content::from(bytes);
+                self.note(SseNote::Output { position: cursor.after, pipe, bytes });
+            }
+            Item::Output(pipe, bytes) => {
+                self.torn.retain(|torn| *torn != pipe);
+                if !bytes.ends_with(b"\n") {
+                    self.torn.push(pipe);
+                }
+                self.host.record.delivered(&self.named.pipe(pipe), bytes, None);
+            }
+            Item::Gap(gap) => {
+                self.note(SseNote::Gap { after: before, gap });
+                if !self.has_gap {
+                    self.has_gap = true;
+                    self.host.disk.write(&gap_key(&self.named), "");
+                    self.give_up(&Data::from(gap.to_string()));
+                }
+            }
+            Item::Ended { .. } => {}
+        }
+    }
+
+    fn completed(&self, cursor: Cursor, ending: &Ending) {
+        self.store(cursor);
+        self.host.disk.write(&ending_key(&self.named), "");
+        if self.has_gap {
+            self.note(SseNote::Ended { position: cursor.after, ending: ending.clone() });
+            return;
+        }
+        let outcome = match ending {
+            Ending::Exited(code) => ProcessOutcome::Exit(*code),
+            Ending::Killed(signal) => ProcessOutcome::Signal(*signal),
+            Ending::TimedOut => ProcessOutcome::Signal(KILL),
+            Ending::NotStarted(why) | Ending::Lost(why) => {
+                return self.give_up(&Data::from(why.clone()));
+            }
+        };
+        self.named.completed(&self.host.record, outcome);
+    }
+
+    /// The follower failed before the server confirmed that it has the command.
+    fn not_opened(&self, failure: Failure) {
+        let is_unknown = failure == Failure::NotFound && !self.starts;
+        let failure = SseFailure(failure);
+        if is_unknown || failure.is_refusal() {
+            self.host.record.refused(self.call, failure);
+        } else {
+            self.host.record.failed(self.call, failure);
+        }
+    }
+
+    fn failed(&self, failure: SseFailure) {
+        if self.has_gap {
+            return self.note(SseNote::Failed(failure));
+        }
+        // `conflict_is_true` and `refusal_is_true` judge these.
+        let is_gone =
+            matches!(failure.0, Failure::Expired | Failure::NotFound | Failure::AnotherRun);
+        let is_own = failure.is_conflict() || is_gone;
+        let why = Data::from(failure);
+        if is_own {
+            self.give_up(&why);
+        } else {
+            self.named.failed(&self.host.record, &why);
+        }
+    }
+
+    fn give_up(&self, why: &Data) {
+        for stream in self.named.all() {
+            self.host.record.gave_up(Some(&stream), self.call);
+        }
+        self.named.failed(&self.host.record, why);
+    }
+
+    fn note(&self, note: SseNote) {
+        self.host.record.observed(&self.named.whole(), note);
+    }
+
+    fn store(&self, cursor: Cursor) {
+        self.host.disk.write(&cursor_key(&self.named), cursor.to_string());
+        if self.torn.is_empty() {
+            self.host.disk.remove(&torn_key(&self.named));
+        } else {
+            self.host.disk.write(&torn_key(&self.named), "");
+        }
+    }
+}
+
+fn cursor_key(named: &Named) -> String {
+    format!("cursor {}", named.record)
+}
+
+fn gap_key(named: &Named) -> String {
+    format!("gap {}", named.record)
+}
+
+fn torn_key(named: &Named) -> String {
+    format!("torn {}", named.record)
+}
+
+fn ending_key(named: &Named) -> String {
+    format!("ending {}", named.record)
+}
+
+/// What the users of a host have stored about a command.
+pub(super) struct Stored {
+    pub(super) cursor: Cursor,
+    /// Whether they have seen a gap, or have a part of a line: a stream of the history cannot continue
+    /// there.
+    pub(super) has_gap: bool,
+    /// Whether they have seen the ending.
+    pub(super) has_ending: bool,
+}
+
+/// Returns what the users of a host have stored about a command.
+pub(super) fn stored(host: &HostContext, named: &Named) -> Stored {
+    let cursor = host.disk.read(&cursor_key(named)).and_then(|text| text.parse().ok());
+    let has = |key: String| host.disk.read(&key).is_some();
+    Stored {
+        cursor: cursor.unwrap_or(Cursor::START),
+        has_gap: has(gap_key(named)) || has(torn_key(named)),
+        has_ending: has(ending_key(named)),
+    }
+}

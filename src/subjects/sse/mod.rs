@@ -1,0 +1,170 @@
+//! The subject `sse`: the adapter that runs [`reknit_sse`] in a world.
+//!
+//! - [`operations`]: the operations of a user. `[process.NAME]` declares what the commands really do
+//!   ([`world::process`](crate::world::process)).
+//! - `user`: the user of a client. `follow`: a command as its user follows it. `requests`: single requests
+//!   of a user. `names`: the names of a command, and of the server. `notes`: what else the user sees.
+//! - `properties`, `story`: the specific properties, and the facts that they read.
+//! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: the labels of
+//!   messages.
+//!
+//! In the history, a command `p1` is the stream `p1`, whose outcome is its exit. Its pipes are its parts
+//! `p1/stdout` and `p1/stderr`. A second start on the same host is `p1.2`. The commands of the second
+//! client are `client2/p1`. Each host follows a command at most once at a time.
+
+use std::time::Duration;
+
+use crate::history::Side;
+use crate::property::{
+    CheckContext, Guarantees, Property, Retention, SlowUsers, Violation, WorkBounds,
+};
+use crate::schedule::{Limit, Limits};
+use crate::subject::{
+    DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
+    VariantDoc,
+};
+use crate::world::process;
+use reknit_sse::server::{Server, ServerConfig};
+
+mod follow;
+mod label;
+pub mod limits;
+mod names;
+mod notes;
+pub mod operations;
+mod properties;
+mod requests;
+mod story;
+pub mod tables;
+mod user;
+
+use names::{OVERHEAD, PORT, SERVER, TOKEN, server_endpoint};
+use operations::SseOperation;
+
+/// The subject for [`reknit_sse`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sse;
+
+impl Subject for Sse {
+    type Operation = SseOperation;
+
+    fn name(&self) -> &'static str {
+        "sse"
+    }
+
+    fn description(&self) -> &'static str {
+        "command output over HTTP that survives its connection: the protocol of OpenSandbox execd"
+    }
+
+    fn limits(&self) -> &'static [Limit] {
+        limits::LIMITS
+    }
+
+    fn milestones(&self) -> &'static [MilestoneDoc] {
+        tables::MILESTONES
+    }
+
+    fn points(&self) -> &'static [PointDoc] {
+        tables::POINTS
+    }
+
+    fn defects(&self) -> &'static [DefectDoc] {
+        tables::DEFECTS
+    }
+
+    fn variants(&self) -> &'static [VariantDoc] {
+        tables::VARIANTS
+    }
+
+    fn rules(&self) -> &'static [Rule] {
+        tables::RULES
+    }
+
+    fn swarm(&self) -> Option<&'static str> {
+        Some(include_str!("../../../scenarios/sse/swarm-default.toml"))
+    }
+
+    fn servers(&self) -> &'static [&'static str] {
+        &[SERVER]
+    }
+
+    fn port(&self) -> u16 {
+        PORT
+    }
+
+    fn setup(&self) -> Vec<(&'static str, schemars::Schema)> {
+        vec![(process::TABLE, process::schema())]
+    }
+
+    async fn serve(&self, host: HostContext) {
+        let listener = match host.env.net.listen(&server_endpoint()).await {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "cannot listen"),
+        };
+        // Without a shell, a command line is the name of a process.
+        let config = ServerConfig {
+            access_token: Some(TOKEN.to_owned()),
+            shell: Vec::new(),
+            ..ServerConfig::default()
+        };
+        let server = Server::new(&host.env, config, limits::server(&host.limits));
+        let resources = server.resources();
+        host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
+        server.serve(listener).await;
+    }
+
+    async fn drive(&self, host: HostContext, operations: OperationQueue<SseOperation>) {
+        user::SseUser::new(host).run(operations).await;
+    }
+
+    fn guarantees(&self, limits: &Limits) -> Guarantees {
+        let (client, server) = (limits::client(limits), limits::server(limits));
+        let kept = Retention {
+            items: Some((server.retained_events as u64).saturating_sub(1)),
+            piece: None,
+            bytes: Some(server.retained_bytes as u64 / 2),
+        };
+        let slow = SlowUsers { ahead: NOTHING, closed_retention: server.ended_retention };
+        Guarantees {
+            detection: client.silence,
+            recovery: client.budget,
+            attempt: client.open_timeout.max(requests::PATIENCE),
+            round_trips: 4, // SYN, the request, and a page more
+            // An attempt that loses its packets can be silent for half of its duration, because TCP's
+            // retransmission pauses double.
+            back_off: client.max_pause + client.open_timeout / 2,
+            retention: kept,
+            around: OVERHEAD,
+            parts: names::PARTS,
+            closed_retention: server.ended_retention,
+            slow_users: Some(slow),
+            work: WorkBounds { attempts: 50, frames: 400, polls: 400 },
+            memory: vec![(
+                "log-bytes",
+                (server.retained_bytes as u64 + 2 * (server.line_bytes as u64 + OVERHEAD))
+                    .saturating_mul(server.running_commands as u64)
+                    .saturating_add(server.ended_bytes as u64),
+            )],
+            settle: server.ended_retention
+                + server.interrupt_grace
+                + server.write_deadline
+                + Duration::from_secs(5),
+            ..Guarantees::recovering(client.silence, client.budget)
+        }
+    }
+
+    fn properties(&self) -> &'static [Property] {
+        properties::OWN
+    }
+
+    fn violations(&self, cx: &CheckContext<'_>) -> Vec<Violation> {
+        properties::violations(cx)
+    }
+
+    fn dissector(&self, _: Side) -> Box<dyn Dissector> {
+        Box::new(label::HttpLines::default())
+    }
+}
+
+/// No amount.
+const NOTHING: Retention = Retention { items: Some(0), piece: None, bytes: Some(0) };

@@ -1,0 +1,161 @@
+//! What the user of a client sees besides the streams of a command, as values. The properties read
+//! them.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::history::{Content, Data};
+use reknit_sse::client::{Failure, Loss};
+use reknit_sse::wire::{CommandStatus, Cursor, Ending, Gap, OutputStream};
+
+/// Implements the conversions of types into [`Data`].
+macro_rules! data {
+    ($($type:ty),* $(,)?) => {
+        $(impl From<$type> for Data {
+            fn from(value: $type) -> Self {
+                Data::of(value)
+            }
+        })*
+    };
+}
+
+data!(SseFailure, SseNote, SeenStatus, SeenLogs, SeenRefusal);
+
+/// Why a follower failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SseFailure(pub(super) Failure);
+
+impl SseFailure {
+    /// Whether another stream of the command was in the way until the end.
+    pub(super) fn is_conflict(&self) -> bool {
+        match &self.0 {
+            Failure::NoProgress(Loss::Refused(refused)) | Failure::Refused(refused) => {
+                refused.code == "STREAM_ACTIVE"
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the server refused the request, and nothing was in the way.
+    pub(super) fn is_refusal(&self) -> bool {
+        matches!(
+            &self.0,
+            Failure::Refused(_)
+                | Failure::Expired
+                | Failure::AnotherRun
+                | Failure::NoProgress(Loss::Refused(_))
+        )
+    }
+}
+
+impl fmt::Display for SseFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for SseFailure {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// What a user sees of a command whose output has a gap.
+#[derive(Clone, PartialEq)]
+pub(super) enum SseNote {
+    /// A gap, when the user had everything up to `after`.
+    Gap { after: u64, gap: Gap },
+    /// Output after a gap.
+    Output { position: u64, pipe: OutputStream, bytes: Content },
+    /// The ending after a gap.
+    Ended { position: u64, ending: Ending },
+    /// A failure after a gap.
+    Failed(SseFailure),
+    /// The user continues from this cursor.
+    Continues(Cursor),
+    /// The follower said that the command has ended, but not how.
+    EndedSomehow,
+    /// An item that followed the ending.
+    AfterTheEnding(String),
+}
+
+impl fmt::Display for SseNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gap { after, gap } => write!(f, "after event {after}: {gap}"),
+            Self::Output { position, pipe, bytes } => {
+                write!(f, "event {position} ({pipe:?}, {} bytes)", bytes.len())
+            }
+            Self::Ended { position, ending } => write!(f, "event {position}: {ending:?}"),
+            Self::Failed(failure) => write!(f, "after a gap: {failure}"),
+            Self::Continues(cursor) => write!(f, "continues after {cursor}"),
+            Self::EndedSomehow => f.write_str("ended, and the user does not know how"),
+            Self::AfterTheEnding(item) => write!(f, "after the ending: {item}"),
+        }
+    }
+}
+
+impl fmt::Debug for SseNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for SseNote {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// The state of a command, as the server reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SeenStatus(pub(super) CommandStatus);
+
+impl fmt::Display for SeenStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let CommandStatus { last, ending, .. } = &self.0;
+        match ending {
+            None => write!(f, "running, event {last}"),
+            Some(ending) => write!(f, "ended ({ending:?}), event {last}"),
+        }
+    }
+}
+
+/// All logs of a command that one operation has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SeenLogs {
+    /// The output.
+    pub(super) output: String,
+    /// The range of the first gap.
+    pub(super) gap: Option<String>,
+    /// The cursor after the last page.
+    pub(super) next: u64,
+    /// Whether the user read on until the command had ended.
+    pub(super) whole: bool,
+}
+
+impl fmt::Display for SeenLogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of logs up to event {}", self.output.len(), self.next)?;
+        if let Some(gap) = &self.gap {
+            write!(f, ", without {gap}")?;
+        }
+        f.write_str(if self.whole { ", complete" } else { "" })
+    }
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SeenRefusal {
+    /// The status code.
+    pub(super) status: u16,
+    /// The name.
+    pub(super) code: String,
+}
+
+impl fmt::Display for SeenRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.status, self.code)
+    }
+}

@@ -1,0 +1,57 @@
+//! The properties of `sse` beyond the generic ones.
+//!
+//! | property | evidence |
+//! |---|---|
+//! | `gap_is_exact` | the gaps that a user saw, what came after them, and what the process really printed |
+//! | `hold_is_lossless` | the gaps of a user, and what it had received before |
+//! | `server_keeps_the_protocol` | what a client found wrong with a stream, and the reasons of its failure |
+//! | `success_has_an_ending` | a follower that said that its command has ended |
+//! | `conflict_is_true` | a user that was refused because of another reader, and the readers of the command |
+//! | `takeover_is_due` | the streams that replaced others |
+//! | `stale_close_is_inert` | the late end of a connection, and the end of the newer one |
+//! | `producer_is_not_delayed` | when a process printed, and how long its script takes |
+//! | `command_lives_on` | the end of a process, and who asked for it |
+//! | `cursor_is_checked` | the answers to requests with all kinds of cursors |
+//! | `status_is_true` | the state that the server reported, and the real one |
+//! | `logs_are_true` | the logs that a user read, and what the process really printed |
+//! | `commands_are_bounded` | how many processes ran at the same time |
+//! | `refusal_is_true` | commands that the server did not have, and their launches and ends |
+
+use super::story::Story;
+use crate::subjects::judging::story_properties;
+
+mod asked;
+mod gaps;
+mod server;
+
+story_properties! {
+    Story;
+    "gap_is_exact" as gaps::gap_is_exact, gaps::GAP_IS_EXACT:
+        "a gap names exactly the events that are lost, and only events that the server may drop";
+    "hold_is_lossless" as gaps::hold_is_lossless, gaps::HOLD_IS_LOSSLESS:
+        "a command that may wait for its client loses nothing if the client is back in time";
+    "server_keeps_the_protocol" as server::server_keeps_the_protocol, server::SERVER_KEEPS_THE_PROTOCOL:
+        "a stream has no hole, no repetition, and no clean end before the ending of its command";
+    "success_has_an_ending" as asked::success_has_an_ending, asked::SUCCESS_HAS_AN_ENDING:
+        "a user that is told that a command has ended is told how";
+    "conflict_is_true" as server::conflict_is_true, server::CONFLICT_IS_TRUE:
+        "a user is refused because of another stream only while there is one, and waits for as long as its budget allows";
+    "takeover_is_due" as server::takeover_is_due, server::TAKEOVER_IS_DUE:
+        "a client takes the stream of another client only after that has made no progress for the stated time";
+    "stale_close_is_inert" as server::stale_close_is_inert, server::STALE_CLOSE_IS_INERT:
+        "the late end of an old connection does not end the stream that replaced its own";
+    "producer_is_not_delayed" as server::producer_is_not_delayed, server::PRODUCER_IS_NOT_DELAYED:
+        "no reader delays a command, unless the operator allows it";
+    "command_lives_on" as server::command_lives_on, server::COMMAND_LIVES_ON:
+        "a command ends by itself, unless a user or a time limit ends it";
+    "commands_are_bounded" as server::commands_are_bounded, server::COMMANDS_ARE_BOUNDED:
+        "no more commands run at the same time than the limit says";
+    "cursor_is_checked" as asked::cursor_is_checked, asked::CURSOR_IS_CHECKED:
+        "a malformed cursor, one of another run, and one in the future are three refusals";
+    "status_is_true" as asked::status_is_true, asked::STATUS_IS_TRUE:
+        "the state of a command is the real one";
+    "logs_are_true" as asked::logs_are_true, asked::LOGS_ARE_TRUE:
+        "the logs of a command are what it printed, in order";
+    "refusal_is_true" as asked::refusal_is_true, asked::REFUSAL_IS_TRUE:
+        "a server that runs on has each command that it started, and its log for the stated time";
+}

@@ -1,0 +1,278 @@
+//! The answers to single requests.
+
+use std::time::Duration;
+
+use crate::history::{Answer, ProcessOutcome, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::sse::names::OVERHEAD;
+use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
+use crate::subjects::sse::operations::SseOperation;
+use crate::subjects::sse::story::{Process, Question, Story};
+use reknit_sse::client::Failure;
+use reknit_sse::wire::{Cursor, Ending};
+
+kinds! {
+    pub(super) CURSOR_IS_CHECKED;
+    ACCEPTED = "accepted": "{subject:}the cursor `{cursor}` was accepted, but it is {wrong} {moment}";
+    OTHER_REASON = "other-reason": "{subject:}the cursor `{cursor}` was refused as {code}, but it is {wrong} {moment}";
+}
+
+kinds! {
+    pub(super) STATUS_IS_TRUE;
+    STILL_RUNS = "still-runs": "{subject:}the server reported that the command runs, but the process had ended at {ended} {moment}";
+    NOT_ENDED = "not-ended": "{subject:}the server reported that the command ended, but the process had not {moment}";
+    OTHER_ENDING = "other-ending": "{subject:}the server reported the ending {reported}, but the true one is {outcome} {moment}";
+    TOO_MANY_EVENTS = "too-many-events": "{subject:}the server reported event {last}, but there were {events} events {moment}";
+}
+
+kinds! {
+    pub(super) LOGS_ARE_TRUE;
+    OTHER_TEXT = "other-text": "{subject:}the logs are not what the process printed {moment}";
+    NOT_WHOLE = "not-whole": "{subject:}the logs end after {read} bytes, but the process printed {printed} {moment}";
+    FOREGROUND = "foreground": "{subject:}the server gave the logs of a command in the foreground {moment}";
+}
+
+kinds! {
+    pub(super) REFUSAL_IS_TRUE;
+    HAS_IT = "has-it": "{subject:}the server did not know the command, but it had launched it at {launched} {moment}";
+    TOO_EARLY = "too-early": "{subject:}the server had dropped the log, but the command had ended only at {ended} {moment}";
+    NOT_OVER = "not-over": "{subject:}the server had dropped the log of a command that runs {moment}";
+}
+
+kinds! {
+    pub(super) SUCCESS_HAS_AN_ENDING;
+    SOMEHOW = "somehow": "{subject:}{on} saw that the command has ended, but not how {moment}";
+    MORE = "more": "{subject:}{on} continued after the ending, and received {item} {moment}";
+}
+
+/// What the server may take to learn of the end of a process.
+const LEARNS: Duration = Duration::from_secs(1);
+
+/// The size of the request of a command and of its ending in the log, at most.
+const REQUEST: usize = 1024;
+
+/// What is wrong with a cursor: the code of its refusal.
+fn wrong(cursor: &str, has_run: bool) -> Option<&'static str> {
+    let known =
+        cursor.replace("RUN", if has_run { "0000000000000001" } else { "0000000000000000" });
+    match known.parse::<Cursor>() {
+        _ if cursor.is_empty() => None,
+        Err(_) => Some("CURSOR_MALFORMED"),
+        Ok(parsed) if parsed.epoch.is_some() && !(cursor.contains("RUN") && has_run) => {
+            Some("CURSOR_FOREIGN")
+        }
+        Ok(parsed) if parsed.after > 9_999 => Some("CURSOR_FUTURE"),
+        Ok(_) => None,
+    }
+}
+
+/// The codes of refusals that may come before the check of the cursor.
+const EARLIER: &[&str] = &["COMMAND_NOT_FOUND", "COMMAND_EXPIRED", "UNAUTHORIZED"];
+
+pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
+    let wrong = story.questions.iter().filter_map(|question| {
+        let SseOperation::Ask { cursor, .. } = &question.operation else { return None };
+        let (at, answer) = question.answer?;
+        // The user of a host knows the run once it has received an event of it.
+        let has_run = cursor.contains("RUN")
+            && story.readers.get(&question.record).into_iter().flatten().any(|reader| {
+                reader.host == question.host && reader.since < question.asked && !reader.is_stuck
+            });
+        let wrong = wrong(cursor, has_run)?;
+        let is_foreign_now = !story.server_lived(Time::ZERO, at) && has_run;
+        let violation =
+            |kind, data| Some(Violation::new("cursor_is_checked", question.call, at, kind, data));
+        match answer {
+            Answer::Queued(_) => violation(&ACCEPTED, fields! { cursor: cursor.clone(), wrong }),
+            Answer::Refused(why) => {
+                let code = why.downcast_ref::<SeenRefusal>()?.code.as_str();
+                let is_right = code == wrong
+                    || EARLIER.contains(&code) && wrong != "CURSOR_MALFORMED"
+                    || is_foreign_now && code == "CURSOR_FOREIGN"
+                    // A user that has only seen a refusal does not know the run.
+                    || cursor.contains("RUN") && code == "CURSOR_FOREIGN";
+                let data = fields! { cursor: cursor.clone(), code: code.to_owned(), wrong };
+                (!is_right).then(|| violation(&OTHER_REASON, data)).flatten()
+            }
+            _ => None,
+        }
+    });
+    wrong.collect()
+}
+
+/// Returns the process that a question is about, if it was launched once, and its server did not die.
+fn process<'s, 'a>(story: &'s Story<'a>, question: &Question<'_>) -> Option<&'s Process<'a>> {
+    let process = story.processes.get(question.record.as_str())?;
+    let (at, _) = question.answer?;
+    let is_one = process.launched.len() == 1 && story.server_lived(Time::ZERO, at);
+    is_one.then_some(process)
+}
+
+pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let untrue = story.questions.iter().filter_map(|question| {
+        let (at, answer) = question.answer?;
+        let SeenStatus(status) = answer
+            .done::<crate::history::Data>()
+            .map_or_else(|| answer.done::<SeenStatus>(), |data| data.downcast_ref())?;
+        let process = process(story, question)?;
+        let violation =
+            |kind, data| Some(Violation::new("status_is_true", question.call, at, kind, data));
+        let printed: usize = process
+            .lines
+            .iter()
+            .map(|pipe| pipe.iter().filter(|(line, _)| *line <= at).count())
+            .sum();
+        let long =
+            process.lines.iter().flatten().any(|(_, line)| line.len() > story.server.line_bytes);
+        let events = printed as u64 + 1;
+        if status.last > events && !long {
+            return violation(&TOO_MANY_EVENTS, fields! { last: status.last, events });
+        }
+        match (&status.ending, process.ended) {
+            (None, Some((ended, _))) => {
+                let is_late = ended + LEARNS < question.asked && story.is_prompt(at);
+                is_late.then(|| violation(&STILL_RUNS, fields! { ended })).flatten()
+            }
+            (Some(_), None) => violation(&NOT_ENDED, fields! {}),
+            (Some(_), Some((ended, _))) if ended > at => violation(&NOT_ENDED, fields! {}),
+            (Some(reported), Some((_, outcome))) => {
+                let is_true = match (reported, outcome) {
+                    (Ending::Exited(code), ProcessOutcome::Exit(real)) => *code == real,
+                    (Ending::Killed(signal), ProcessOutcome::Signal(real)) => *signal == real,
+                    (Ending::TimedOut, ProcessOutcome::Signal(_)) => true,
+                    _ => false,
+                };
+                let data =
+                    fields! { reported: format!("{reported:?}"), outcome: outcome.to_string() };
+                (!is_true).then(|| violation(&OTHER_ENDING, data)).flatten()
+            }
+            (None, None) => None,
+        }
+    });
+    untrue.collect()
+}
+
+pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
+    let untrue = story.questions.iter().filter_map(|question| {
+        let (at, answer) = question.answer?;
+        let logs = answer.done::<SeenLogs>()?;
+        let violation =
+            |kind, data| Some(Violation::new("logs_are_true", question.call, at, kind, data));
+        let started = story.questions.iter().find(|other| {
+            other.record == question.record && matches!(other.operation, SseOperation::Run { .. })
+        });
+        if matches!(
+            started.map(|started| &started.operation),
+            Some(SseOperation::Run { background: false, .. })
+        ) {
+            return violation(&FOREGROUND, fields! {});
+        }
+        let process = process(story, question)?;
+        if logs.gap.is_some() {
+            return None;
+        }
+        let all: usize = process.lines.iter().flatten().map(|(_, line)| line.len()).sum();
+        if logs.whole && logs.output.len() != all && process.ended.is_some() {
+            let data = fields! { read: logs.output.len(), printed: all };
+            return violation(&NOT_WHOLE, data);
+        }
+        let [stdout, stderr] = &process.lines;
+        if !stderr.is_empty() {
+            return None;
+        }
+        let printed: Vec<u8> =
+            stdout.iter().flat_map(|(_, line)| line.whole().into_owned()).collect();
+        let is_other = !printed.starts_with(logs.output.as_bytes());
+        is_other.then(|| violation(&OTHER_TEXT, fields! {})).flatten()
+    });
+    untrue.collect()
+}
+
+pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let refused = story.questions.iter().filter_map(|question| {
+        let (at, answer) = question.answer?;
+        let Answer::Refused(why) = answer else { return None };
+        let why = match (why.downcast_ref::<SseFailure>(), why.downcast_ref::<SeenRefusal>()) {
+            (Some(SseFailure(Failure::NotFound | Failure::AnotherRun)), _) => Gone::Unknown,
+            (Some(SseFailure(Failure::Expired)), _) => Gone::Expired,
+            (_, Some(refusal)) if refusal.code == "COMMAND_NOT_FOUND" => Gone::Unknown,
+            (_, Some(refusal)) if refusal.code == "COMMAND_EXPIRED" => Gone::Expired,
+            _ => return None,
+        };
+        Some((at, question.asked, question.record.as_str(), why))
+    });
+    let failed = story.failures.iter().filter_map(|(at, _, record, why)| {
+        let why = match why.downcast_ref::<SseFailure>()?.0 {
+            Failure::NotFound | Failure::AnotherRun => Gone::Unknown,
+            Failure::Expired => Gone::Expired,
+            _ => return None,
+        };
+        Some((*at, *at, *record, why))
+    });
+    refused
+        .chain(failed)
+        .filter_map(|(at, asked, record, why)| untrue(story, at, asked, record, why))
+        .collect()
+}
+
+/// Why a command is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    Unknown,
+    Expired,
+}
+
+fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> Option<Violation> {
+    let process = story.processes.get(record)?;
+    let launched = *process.launched.last()?;
+    if !story.server_lived(launched, at) || launched > asked {
+        return None;
+    }
+    let violation = |kind, data| Some(Violation::new("refusal_is_true", record, at, kind, data));
+    let crowded = is_crowded(story, at);
+    match (why, process.ended) {
+        (Gone::Unknown, _) => violation(&HAS_IT, fields! { launched }),
+        (Gone::Expired, None) => violation(&NOT_OVER, fields! {}),
+        (Gone::Expired, Some((ended, _))) => {
+            let is_early = at.since(ended) < story.server.ended_retention && !crowded;
+            is_early.then(|| violation(&TOO_EARLY, fields! { ended })).flatten()
+        }
+    }
+}
+
+/// Whether the server may have dropped a log for lack of room.
+fn is_crowded(story: &Story<'_>, at: Time) -> bool {
+    let ended = story
+        .processes
+        .values()
+        .filter(|process| process.ended.is_some_and(|(ended, _)| ended <= at));
+    let (mut count, mut bytes) = (0, 0);
+    for process in ended {
+        count += 1;
+        let weights =
+            process.lines.iter().flatten().map(|(_, line)| line.len() + OVERHEAD as usize);
+        bytes += weights.sum::<usize>() + REQUEST;
+    }
+    // A command that did not start is an ended one, too.
+    let starts = story
+        .questions
+        .iter()
+        .filter(|question| matches!(question.operation, SseOperation::Run { .. }));
+    count.max(starts.count()) > story.server.ended_commands || bytes > story.server.ended_bytes
+}
+
+pub(super) fn success_has_an_ending(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for ((on, record), notes) in &story.notes {
+        found.extend(notes.iter().filter_map(|(at, note)| {
+            let (kind, data) = match note {
+                SseNote::EndedSomehow => (&SOMEHOW, fields! { on: *on }),
+                SseNote::AfterTheEnding(item) => (&MORE, fields! { on: *on, item: item.clone() }),
+                _ => return None,
+            };
+            Some(Violation::new("success_has_an_ending", *record, *at, kind, data))
+        }));
+    }
+    found
+}

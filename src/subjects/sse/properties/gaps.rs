@@ -1,0 +1,144 @@
+//! Gaps: a gap names exactly the events that are lost.
+
+use std::time::Duration;
+
+use crate::history::{Content, ProcessOutcome, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::sse::names::OVERHEAD;
+use crate::subjects::sse::notes::SseNote;
+use crate::subjects::sse::story::{Process, Story};
+use reknit_sse::wire::Gap;
+
+kinds! {
+    pub(super) GAP_IS_EXACT;
+    NOT_NEXT = "not-next": "{subject:}{on} saw a gap from event {first}, but it had everything only up to event {after} {moment}";
+    RETAINED = "retained": "{subject:}{on} saw a gap up to event {last}, but the server still had to have that event {moment}";
+    NEVER_WAS = "never-was": "{subject:}{on} saw a gap up to event {last}, but there were only {events} events {moment}";
+    OTHER_LINE = "other-line": "{subject:}{on} received another line as event {position} after a gap {moment}";
+    OTHER_TOTAL = "other-total": "{subject:}{on} received the ending as event {position} after a gap, but it is event {ending} {moment}";
+}
+
+kinds! {
+    pub(super) HOLD_IS_LOSSLESS;
+    LOST = "lost": "{subject:}{on} saw a gap, although it had received something at {before}, and the command waits for {hold} {moment}";
+}
+
+/// The output of a process as events.
+struct Events<'a> {
+    /// For each event of each pipe: when it was printed, and its bytes.
+    pipes: [Vec<(Time, &'a Content)>; 2],
+    /// Whether each line is one event.
+    is_plain: bool,
+}
+
+impl<'a> Events<'a> {
+    fn of(process: &Process<'a>, longest: usize) -> Self {
+        let is_line = |line: &Content| line.len() <= longest && line.whole().ends_with(b"\n");
+        let is_plain = process.lines.iter().flatten().all(|(_, line)| is_line(line));
+        Self { pipes: process.lines.clone(), is_plain }
+    }
+
+    /// Returns how many events there were at a time, at most.
+    fn until(&self, at: Time, ended: Option<Time>) -> u64 {
+        let printed =
+            |pipe: &Vec<(Time, &Content)>| pipe.iter().filter(|(line, _)| *line <= at).count();
+        let ending = ended.is_some_and(|ended| ended <= at);
+        self.pipes.iter().map(printed).sum::<usize>() as u64 + u64::from(ending)
+    }
+
+    /// Returns the largest weight of an event.
+    fn heaviest(&self) -> u64 {
+        let longest = self.pipes.iter().flatten().map(|(_, line)| line.len()).max();
+        longest.unwrap_or(0) as u64 + OVERHEAD
+    }
+
+    /// Returns the output at a position, if only one pipe has any.
+    fn only(&self, position: u64) -> Option<&'a Content> {
+        let pipe = match &self.pipes {
+            [pipe, other] | [other, pipe] if other.is_empty() => pipe,
+            _ => return None,
+        };
+        Some(pipe.get(usize::try_from(position).ok()?.checked_sub(1)?)?.1)
+    }
+}
+
+pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for ((on, record), notes) in &story.notes {
+        let Some(process) = story.processes.get(record) else { continue };
+        let events = Events::of(process, story.server.line_bytes);
+        // A second launch is a second run, and its events cannot be told apart.
+        if !events.is_plain || process.launched.len() > 1 {
+            continue;
+        }
+        found.extend(notes.iter().filter_map(|(at, note)| {
+            let violation =
+                |kind, data| Some(Violation::new("gap_is_exact", *record, *at, kind, data));
+            match note {
+                SseNote::Gap { after, gap } if gap.first != after + 1 => {
+                    violation(&NOT_NEXT, fields! { on: *on, first: gap.first, after: *after })
+                }
+                SseNote::Gap { gap, .. } => {
+                    let ended = process.ended.map(|(ended, _)| ended);
+                    let known = events.until(*at, ended);
+                    if gap.last > known {
+                        return violation(
+                            &NEVER_WAS,
+                            fields! { on: *on, last: gap.last, events: known },
+                        );
+                    }
+                    let had = !may_drop(story, &events, *gap, known);
+                    had.then(|| violation(&RETAINED, fields! { on: *on, last: gap.last })).flatten()
+                }
+                SseNote::Output { position, bytes, .. } => {
+                    let is_other =
+                        events.only(*position).is_some_and(|line| line.whole() != bytes.whole());
+                    is_other
+                        .then(|| violation(&OTHER_LINE, fields! { on: *on, position: *position }))
+                        .flatten()
+                }
+                SseNote::Ended { position, .. } => {
+                    // A process that is killed may leave a part of a line.
+                    let (_, ProcessOutcome::Exit(_)) = process.ended? else { return None };
+                    let ending = events.until(*at, Some(Time::ZERO));
+                    let data = fields! { on: *on, position: *position, ending };
+                    (*position != ending).then(|| violation(&OTHER_TOTAL, data)).flatten()
+                }
+                _ => None,
+            }
+        }));
+    }
+    found
+}
+
+/// Whether the server could drop the last event of a gap, when there were `known` events.
+fn may_drop(story: &Story<'_>, events: &Events<'_>, gap: Gap, known: u64) -> bool {
+    let since = known - gap.last + 1;
+    since > story.server.retained_events as u64
+        || since * events.heaviest() > story.server.retained_bytes as u64
+}
+
+/// What the network and a held task may take from the time for which a command waits.
+const MARGIN: Duration = Duration::from_secs(3);
+
+pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
+    let server = &story.server;
+    let most = 2 * server.in_flight as u64;
+    let has_room = server.retained_bytes as u64 >= most
+        && (server.retained_events as u64).saturating_mul(OVERHEAD) >= most;
+    if server.hold <= MARGIN || !has_room {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for ((on, record), notes) in &story.notes {
+        let first = notes.iter().find(|(_, note)| matches!(note, SseNote::Gap { .. }));
+        let Some((at, _)) = first else { continue };
+        let Some(before) = story.last_delivery(on, record, *at) else { continue };
+        if at.since(before) + MARGIN < server.hold && story.is_prompt(*at) {
+            let data = fields! { on: *on, before, hold: Time::from(server.hold) };
+            found.push(Violation::new("hold_is_lossless", *record, *at, &LOST, data));
+        }
+    }
+    found
+}

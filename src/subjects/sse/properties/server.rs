@@ -1,0 +1,260 @@
+//! What the server does with its streams and commands.
+
+use std::time::Duration;
+
+use crate::history::{Call, ConnIndex, Data, ProcessOutcome, Time};
+use crate::process::KILL;
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::judging::has_puppet;
+use crate::subjects::sse::notes::SseFailure;
+use crate::subjects::sse::operations::SseOperation;
+use crate::subjects::sse::story::{Story, Wrong};
+use crate::world::process::ProcessEnd;
+use reknit_sse::client::Failure;
+
+kinds! {
+    pub(super) SERVER_KEEPS_THE_PROTOCOL;
+    WRONG = "wrong": "{subject:}the client found {what} in a stream {moment}";
+    FAILED = "failed": "{subject:}the client failed because of its server: {why} {moment}";
+}
+
+kinds! {
+    pub(super) CONFLICT_IS_TRUE;
+    ALONE = "alone": "{subject:}{on} was refused because of another stream, but there was none since {since} {moment}";
+    FATAL = "fatal": "{subject:}{on} gave up at the first refusal because of another stream {moment}";
+}
+
+kinds! {
+    pub(super) TAKEOVER_IS_DUE;
+    TOO_EARLY = "too-early": "{subject:}a stream of {new} replaced one of {old} that was attached at {attached} {moment}";
+}
+
+kinds! {
+    pub(super) STALE_CLOSE_IS_INERT;
+    ENDED_IT = "ended-it": "{subject:}the server ended the stream on this connection, after the late end of an older one at {late} {moment}";
+}
+
+kinds! {
+    pub(super) PRODUCER_IS_NOT_DELAYED;
+    DELAYED = "delayed": "{subject:}the process started at {launched} and prints for {takes}, but it had not ended {moment}";
+}
+
+kinds! {
+    pub(super) COMMAND_LIVES_ON;
+    KILLED = "killed": "{subject:}signal {signal} ended the process, but no user and no limit had asked for that {moment}";
+}
+
+kinds! {
+    pub(super) COMMANDS_ARE_BOUNDED;
+    TOO_MANY = "too-many": "{subject:}{running} commands ran, but at most {most} may run {moment}";
+}
+
+pub(super) fn server_keeps_the_protocol(story: &Story<'_>) -> Vec<Violation> {
+    let name = "server_keeps_the_protocol";
+    if has_puppet(story.cx) {
+        return Vec::new();
+    }
+    let noticed = story.protocol.iter().map(|(at, on, wrong)| {
+        let what = match wrong {
+            Wrong::Hole => "a hole",
+            Wrong::Duplicate => "an event that its user had",
+            Wrong::EndedEarly => "a clean end without the ending of the command",
+        };
+        Violation::new(name, *on, *at, &WRONG, fields! { what })
+    });
+    let of_streams = story.failures.iter().map(|(at, on, _, why)| (*at, *on, *why));
+    let of_calls = story.questions.iter().filter_map(|question| {
+        let (at, why) = question.failure?;
+        Some((at, question.host, why))
+    });
+    let failed = of_streams.chain(of_calls).filter_map(|(at, on, why)| {
+        let failure = why.downcast_ref::<SseFailure>()?;
+        let is_wrong = matches!(failure.0, Failure::Hole(_) | Failure::Protocol(_));
+        let data = fields! { why: failure.to_string() };
+        is_wrong.then(|| Violation::new(name, on, at, &FAILED, data))
+    });
+    noticed.chain(failed).collect()
+}
+
+/// A conflict that ended a follower: when, on which host, of which command, and the reason.
+fn conflicts<'s>(
+    story: &'s Story<'_>,
+) -> impl Iterator<Item = (Time, &'s str, &'s str, &'s SseFailure)> {
+    let of_streams = story.failures.iter().map(|(at, on, of, why)| (*at, *on, *of, *why));
+    let of_calls = story.questions.iter().filter_map(|question| {
+        let (at, answer) = question.answer?;
+        let crate::history::Answer::Refused(why) = answer else { return None };
+        Some((at, question.host, question.record.as_str(), why))
+    });
+    let conflict = |why: &'s Data| why.downcast_ref::<SseFailure>().filter(|why| why.is_conflict());
+    of_streams
+        .chain(of_calls)
+        .filter_map(move |(at, on, of, why)| Some((at, on, of, conflict(why)?)))
+}
+
+/// How many bytes the buffers between a server and a stuck reader can take, at most.
+const BUFFERS: u64 = 400 << 10;
+
+pub(super) fn conflict_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (at, on, of, failure) in conflicts(story) {
+        let violation = |kind, data| Violation::new("conflict_is_true", of, at, kind, data);
+        if matches!(failure.0, Failure::Refused(_)) {
+            found.push(violation(&FATAL, fields! { on }));
+            continue;
+        }
+        // Another reader counts until the server may replace it.
+        let margin = story.server.takeover_after + story.client.max_pause + Duration::from_secs(1);
+        let since = at.before(story.client.budget.saturating_sub(margin));
+        let is_calm = story.first_fault.is_none_or(|fault| fault > at);
+        let is_full = printed(story, of, since) > BUFFERS && is_calm;
+        let mut others = story.readers.get(of).into_iter().flatten().filter(|reader| {
+            let counts = !reader.is_stuck || !is_full;
+            let reads = reader.since <= at && reader.until + margin >= since;
+            (reader.host != on || reader.is_stuck) && counts && reads
+        });
+        // A user that continues after a gap is a reader, too.
+        let continues = story.notes.keys().any(|(host, record)| *record == of && *host != on);
+        let own = story.notes.contains_key(&(on, of));
+        if others.next().is_none() && !continues && !own && is_calm {
+            found.push(violation(&ALONE, fields! { on, since }));
+        }
+    }
+    found
+}
+
+/// Returns how many bytes a command had printed at a time.
+fn printed(story: &Story<'_>, record: &str, at: Time) -> u64 {
+    let lines =
+        story.processes.get(record).into_iter().flat_map(|process| &process.lines).flatten();
+    lines.filter(|(line, _)| *line <= at).map(|(_, bytes)| bytes.len() as u64).sum()
+}
+
+pub(super) fn takeover_is_due(story: &Story<'_>) -> Vec<Violation> {
+    let host =
+        |conn: ConnIndex| story.cx.history.conns.get(conn.0).map(|conn| conn.client.as_str());
+    let early = story.attached.iter().filter_map(|(conn, attached)| {
+        let (at, old) = attached.replaced?;
+        let before = story.attached.get(&old)?.at;
+        let (new_host, old_host) = (host(*conn)?, host(old)?);
+        let is_early = at.since(before) < story.server.takeover_after && new_host != old_host;
+        let data = fields! { new: new_host, old: old_host, attached: before };
+        is_early.then(|| Violation::new("takeover_is_due", new_host, at, &TOO_EARLY, data))
+    });
+    early.collect()
+}
+
+/// How long after a late close its effect can be seen.
+const SOON: Duration = Duration::from_millis(200);
+
+pub(super) fn stale_close_is_inert(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (late, old) in &story.late_closes {
+        let newer = story.attached.iter().filter(|(_, attached)| {
+            attached.replaced.is_some_and(|(_, replaced)| replaced == *old)
+        });
+        for (conn, _) in newer {
+            let Some(over) = story.server_over.get(conn) else { continue };
+            let client = story.client_over.get(conn);
+            let own = client.is_some_and(|client| client <= over);
+            let is_calm = !story.closed_for_a_reason.contains(conn) && !own;
+            let is_soon = over >= late && over.since(*late) <= SOON;
+            // The stream may be complete just then.
+            let complete = story
+                .processes
+                .values()
+                .any(|process| process.ended.is_some_and(|(ended, _)| ended <= *over));
+            if is_calm
+                && is_soon
+                && !complete
+                && story.server_lived(*late, *over)
+                && !touched(story, *late, *over)
+            {
+                let subject = story.cx.history.conns[conn.0].name.as_str();
+                found.push(Violation::new(
+                    "stale_close_is_inert",
+                    subject,
+                    *over,
+                    &ENDED_IT,
+                    fields! { late: *late },
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a fault began between two times.
+fn touched(story: &Story<'_>, from: Time, to: Time) -> bool {
+    story.cx.history.events.iter().any(|event| {
+        (from..=to).contains(&event.at)
+            && matches!(event.what, crate::history::EventKind::FaultBegan { .. })
+    })
+}
+
+pub(super) fn producer_is_not_delayed(story: &Story<'_>) -> Vec<Violation> {
+    if !story.server.hold.is_zero() {
+        return Vec::new();
+    }
+    let until = Time::from(story.cx.plan.horizon);
+    let late = story.processes.iter().filter_map(|(record, process)| {
+        let launched = *process.launched.first()?;
+        let setup = story.setup(record);
+        let prints = [setup.print, setup.stderr].into_iter().flatten();
+        let takes =
+            prints.map(|lines| lines.every.0 * u32::try_from(lines.lines).unwrap_or(u32::MAX));
+        let takes = takes.max().unwrap_or_default();
+        let bound = launched + takes + Duration::from_secs(1);
+        let ends = matches!(setup.exit.0, ProcessEnd::Code(_) | ProcessEnd::Signal(_));
+        let in_time = process.ended.is_some_and(|(ended, _)| ended <= bound);
+        let is_late = ends && !in_time && bound < until && story.is_prompt(bound);
+        let data = fields! { launched, takes: Time::from(takes) };
+        is_late.then(|| Violation::new("producer_is_not_delayed", *record, bound, &DELAYED, data))
+    });
+    late.collect()
+}
+
+pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
+    let killed = story.processes.iter().filter_map(|(record, process)| {
+        let (at, ProcessOutcome::Signal(signal)) = process.ended? else { return None };
+        let limited = story.questions.iter().any(|question| {
+            question.record == *record
+                && matches!(
+                    question.operation,
+                    SseOperation::Run { time_limit: Some(_), .. } | SseOperation::Session { .. }
+                )
+        });
+        let own = story.setup(record).exit.0 == ProcessEnd::Signal(signal) && signal == KILL;
+        let asked = story.interrupts.get(*record).is_some_and(|asked| *asked <= at);
+        // Before that, its server lived, and no fault kills processes.
+        let is_unasked = !limited
+            && !own
+            && !asked
+            && story.is_prompt(at)
+            && at < Time::from(story.cx.plan.horizon);
+        let data = fields! { signal: signal.to_string() };
+        is_unasked.then(|| Violation::new("command_lives_on", *record, at, &KILLED, data))
+    });
+    killed.collect()
+}
+
+pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
+    let most = story.server.running_commands as u64;
+    let mut changes: Vec<(Time, i64)> = Vec::new();
+    for process in story.processes.values() {
+        changes.extend(process.launched.iter().map(|at| (*at, 1)));
+        changes.extend(process.ended.iter().map(|(at, _)| (*at, -1)));
+    }
+    changes.sort_unstable();
+    let mut running = 0_i64;
+    for (at, change) in changes {
+        running += change;
+        let is_one_server = story.server_deaths.first().is_none_or(|death| *death > at);
+        if is_one_server && running > most as i64 {
+            let data = fields! { running: running as u64, most };
+            return vec![Violation::new("commands_are_bounded", Call::NONE, at, &TOO_MANY, data)];
+        }
+    }
+    Vec::new()
+}

@@ -1,0 +1,367 @@
+//! The commands of a run, as they really were and as users saw them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::limits::{self, LIMITS};
+use super::names::{Named, PARTS, SERVER};
+use super::notes::SseNote;
+use super::operations::{CommandName, SseOperation};
+use crate::history::{
+    Answer, Call, ConnIndex, Content, Data, Ending, Event, EventKind, ProcessOutcome, Side, Stream,
+    Time,
+};
+use crate::property::CheckContext;
+use crate::schedule::{Fault, MilestoneValue, Operation};
+use crate::subject::dyn_subject::read;
+use crate::subjects::judging::{host, judged};
+use crate::subjects::records;
+use crate::world::process::{Setup, TABLE};
+use reknit_sse::limits::{ClientLimits, ServerLimits};
+
+/// A command, as the world ran it.
+#[derive(Default)]
+pub(super) struct Process<'a> {
+    /// When it was launched, each time.
+    pub launched: Vec<Time>,
+    /// The lines of its standard output and of its standard error.
+    pub lines: [Vec<(Time, &'a Content)>; 2],
+    /// When it ended, and how.
+    pub ended: Option<(Time, ProcessOutcome)>,
+}
+
+/// A reader of a command: a follower, or a connection that nobody reads.
+pub(super) struct Reader<'a> {
+    pub host: &'a str,
+    pub call: Call,
+    pub since: Time,
+    pub until: Time,
+    /// Whether it reads nothing.
+    pub is_stuck: bool,
+}
+
+/// A question of a user and its outcome.
+pub(super) struct Question<'a> {
+    pub call: Call,
+    pub host: &'a str,
+    pub operation: SseOperation,
+    /// The record of the command that it names.
+    pub record: String,
+    pub asked: Time,
+    pub answer: Option<(Time, &'a Answer)>,
+    pub failure: Option<(Time, &'a Data)>,
+}
+
+/// A connection with a stream, as the server knows it.
+pub(super) struct Attached {
+    pub at: Time,
+    /// The connection whose stream it replaced, and when.
+    pub replaced: Option<(Time, ConnIndex)>,
+}
+
+/// The facts of a run.
+pub(super) struct Story<'a> {
+    pub cx: &'a CheckContext<'a>,
+    pub client: ClientLimits,
+    pub server: ServerLimits,
+    /// The commands, by record.
+    pub processes: BTreeMap<&'a str, Process<'a>>,
+    pub questions: Vec<Question<'a>>,
+    /// When a user asked a command to end for the first time, by record.
+    pub interrupts: BTreeMap<String, Time>,
+    /// The notes of the users of each host about each command.
+    pub notes: BTreeMap<(&'a str, &'a str), Vec<(Time, &'a SseNote)>>,
+    /// The readers of each command.
+    pub readers: BTreeMap<String, Vec<Reader<'a>>>,
+    /// The failures of streams: when, on which host, of which command, and why.
+    pub failures: Vec<(Time, &'a str, &'a str, &'a Data)>,
+    pub attached: BTreeMap<ConnIndex, Attached>,
+    /// The late ends of connections whose stream had been replaced.
+    pub late_closes: Vec<(Time, ConnIndex)>,
+    /// The connections that the server closed for a stated reason.
+    pub closed_for_a_reason: Vec<ConnIndex>,
+    /// When the server's end of each connection was over.
+    pub server_over: BTreeMap<ConnIndex, Time>,
+    pub client_over: BTreeMap<ConnIndex, Time>,
+    /// The milestones of clients that only a wrong server can cause: when, the host, and the kind.
+    pub protocol: Vec<(Time, &'a str, Wrong)>,
+    pub server_deaths: Vec<Time>,
+    /// When the first fault began that can delay the server or its processes.
+    pub delayed: Option<Time>,
+    pub first_fault: Option<Time>,
+}
+
+/// What a client noticed that a server must not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    Hole,
+    Duplicate,
+    EndedEarly,
+}
+
+impl<'a> Story<'a> {
+    pub fn of(cx: &'a CheckContext<'a>) -> Self {
+        let set = cx.plan.limits.over(LIMITS);
+        let mut story = Self {
+            cx,
+            client: limits::client(&set),
+            server: limits::server(&set),
+            processes: BTreeMap::new(),
+            questions: Vec::new(),
+            interrupts: BTreeMap::new(),
+            notes: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            failures: Vec::new(),
+            attached: BTreeMap::new(),
+            late_closes: Vec::new(),
+            closed_for_a_reason: Vec::new(),
+            server_over: BTreeMap::new(),
+            client_over: BTreeMap::new(),
+            protocol: Vec::new(),
+            server_deaths: Vec::new(),
+            delayed: None,
+            first_fault: None,
+        };
+        let mut starts = BTreeMap::new();
+        for event in judged(cx) {
+            story.take(event, &mut starts);
+        }
+        story
+    }
+
+    /// Returns the setup of a command's process.
+    pub fn setup(&self, record: &str) -> Setup {
+        self.cx.plan.entry(TABLE, records::declared(record)).unwrap_or_default()
+    }
+
+    /// Returns when the users of a host last received output of a command before a time.
+    pub fn last_delivery(&self, on: &str, record: &str, before: Time) -> Option<Time> {
+        let events = self.cx.history.events.iter().rev().skip_while(|event| event.at > before);
+        events.filter(|event| host(event) == on).find_map(|event| match &event.what {
+            EventKind::Delivered { stream, .. } => {
+                pipe(stream).filter(|(of, _)| *of == record).map(|_| event.at)
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether the server ran without an end from one time to another.
+    pub fn server_lived(&self, from: Time, to: Time) -> bool {
+        !self.server_deaths.iter().any(|death| (from..=to).contains(death))
+    }
+
+    /// Whether nothing can have delayed the server or its processes until this time.
+    pub fn is_prompt(&self, until: Time) -> bool {
+        self.delayed.is_none_or(|delayed| delayed > until)
+    }
+
+    fn take(&mut self, event: &'a Event, starts: &mut BTreeMap<(&'a str, String), u64>) {
+        let at = event.at;
+        match &event.what {
+            EventKind::Asked { call, operation, .. } => self.asked(*call, operation, event, starts),
+            EventKind::Answered { call, answer } => {
+                if let Some(question) = self.question(*call) {
+                    question.answer = question.answer.or(Some((at, answer)));
+                }
+                self.over(at, |reader| reader.call == *call && reader.is_stuck);
+            }
+            EventKind::Failed { call, reason } => {
+                if let Some(question) = self.question(*call) {
+                    question.failure = question.failure.or(Some((at, reason)));
+                }
+            }
+            EventKind::Effect { target, .. } => {
+                self.processes.entry(target.as_str()).or_default().launched.push(at);
+            }
+            EventKind::Produced { stream, bytes } => {
+                if let Some((record, pipe)) = pipe(stream) {
+                    self.processes.entry(record).or_default().lines[pipe].push((at, bytes));
+                }
+            }
+            EventKind::Ended { stream, outcome } => {
+                if let (None, Some(outcome)) = (pipe(stream), outcome.downcast_ref()) {
+                    let process = self.processes.entry(stream.0.as_ref()).or_default();
+                    process.ended = process.ended.or(Some((at, *outcome)));
+                }
+            }
+            EventKind::Opened { stream, call } if pipe(stream).is_none() => {
+                let reader = Reader {
+                    host: host(event),
+                    call: *call,
+                    since: at,
+                    until: Time::from(self.cx.plan.horizon),
+                    is_stuck: false,
+                };
+                self.readers.entry(stream.to_string()).or_default().push(reader);
+            }
+            EventKind::Observed { stream, saw } => {
+                if let Some(note) = saw.downcast_ref() {
+                    let key = (host(event), stream.0.as_ref());
+                    self.notes.entry(key).or_default().push((at, note));
+                }
+            }
+            EventKind::StreamEnded { stream, ending } if pipe(stream).is_none() => {
+                let (on, of) = (host(event), stream.0.as_ref());
+                if let Ending::Failed { reason } = ending {
+                    self.failures.push((at, on, of, reason));
+                }
+                // After a gap, the user reads on.
+                let reads_on = self.notes.get(&(on, of)).is_some_and(|notes| {
+                    notes
+                        .iter()
+                        .any(|(noted, note)| *noted == at && matches!(note, SseNote::Gap { .. }))
+                });
+                if let Some(readers) = self.readers.get_mut(of).filter(|_| !reads_on) {
+                    readers
+                        .iter_mut()
+                        .filter(|reader| reader.host == on && !reader.is_stuck)
+                        .for_each(|reader| reader.until = reader.until.min(at));
+                }
+            }
+            EventKind::Milestone { name, fields } => self.milestone(name, fields, event),
+            EventKind::ConnOver { conn, side: Side::Server, .. } => {
+                self.server_over.entry(*conn).or_insert(at);
+            }
+            EventKind::ConnOver { conn, side: Side::Client, .. } => {
+                self.client_over.entry(*conn).or_insert(at);
+            }
+            EventKind::Died { .. } => {
+                self.first_fault = self.first_fault.or(Some(at));
+                if host(event) == SERVER {
+                    self.server_deaths.push(at);
+                    self.delayed = self.delayed.or(Some(at));
+                }
+            }
+            EventKind::FaultBegan { what, .. } => {
+                self.first_fault = self.first_fault.or(Some(at));
+                if delays_the_server(what) {
+                    self.delayed = self.delayed.or(Some(at));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn question(&mut self, call: Call) -> Option<&mut Question<'a>> {
+        self.questions.iter_mut().find(|question| question.call == call)
+    }
+
+    fn over(&mut self, at: Time, is: impl Fn(&Reader<'_>) -> bool) {
+        let readers = self.readers.values_mut().flatten().filter(|reader| is(reader));
+        readers.for_each(|reader| reader.until = reader.until.min(at));
+    }
+
+    fn asked(
+        &mut self,
+        call: Call,
+        operation: &'a Operation,
+        event: &'a Event,
+        starts: &mut BTreeMap<(&'a str, String), u64>,
+    ) {
+        let Ok(asked) = read::<SseOperation>(operation) else { return };
+        let on = host(event);
+        let mut newest = |process: &str, more: u64| {
+            let count = starts.entry((on, process.to_owned())).or_default();
+            *count += more;
+            *count
+        };
+        let record = match &asked {
+            SseOperation::Run { process, id, .. } => {
+                Named::nth(on, process, newest(process, 1), id.as_deref()).record
+            }
+            SseOperation::Session { process } => process.clone(),
+            SseOperation::Follow { command, .. }
+            | SseOperation::Leave(command)
+            | SseOperation::Interrupt(command)
+            | SseOperation::Status(command)
+            | SseOperation::Logs { command, .. }
+            | SseOperation::Ask { command, .. }
+            | SseOperation::Stick { command, .. } => {
+                named(on, command, newest(&command.process, 0))
+            }
+        };
+        match &asked {
+            SseOperation::Interrupt(_) => {
+                self.interrupts.entry(record.clone()).or_insert(event.at);
+            }
+            SseOperation::Stick { wait, .. } => {
+                let until = event.at + wait.0 + Duration::from_secs(10);
+                let reader = Reader { host: on, call, since: event.at, until, is_stuck: true };
+                self.readers.entry(record.clone()).or_default().push(reader);
+            }
+            _ => {}
+        }
+        self.questions.push(Question {
+            call,
+            host: on,
+            operation: asked,
+            record,
+            asked: event.at,
+            answer: None,
+            failure: None,
+        });
+    }
+
+    fn milestone(&mut self, name: &str, fields: &'a [(&str, MilestoneValue)], event: &'a Event) {
+        let at = event.at;
+        let wrong = match name {
+            "sse.client.hole" => Some(Wrong::Hole),
+            "sse.client.duplicate" => Some(Wrong::Duplicate),
+            "sse.client.lost"
+                if MilestoneValue::text(fields, "why") == Some("the stream ended early") =>
+            {
+                Some(Wrong::EndedEarly)
+            }
+            _ => None,
+        };
+        self.protocol.extend(wrong.map(|wrong| (at, host(event), wrong)));
+        let Some(conn) = ConnIndex::from_fields(fields) else { return };
+        match name {
+            "sse.server.attached" => {
+                self.attached.entry(conn).or_insert(Attached { at, replaced: None });
+            }
+            "sse.server.fenced" => {
+                let old = MilestoneValue::number(fields, "old").and_then(|old| old.checked_sub(1));
+                let old = old.map(|old| (at, ConnIndex(old as usize)));
+                if let Some(attached) = self.attached.get_mut(&conn) {
+                    attached.replaced = old;
+                }
+            }
+            "sse.server.late-close" => self.late_closes.push((at, conn)),
+            "sse.server.replaced" | "sse.server.stuck" | "sse.server.evicted" => {
+                self.closed_for_a_reason.push(conn);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the record of the command that an operation names.
+fn named(user: &str, command: &CommandName, newest: u64) -> String {
+    Named::of(user, command, newest).record
+}
+
+/// Returns the command that a stream is a pipe of, and the number of the pipe.
+fn pipe(stream: &Stream) -> Option<(&str, usize)> {
+    let name: &str = stream.0.as_ref();
+    PARTS.iter().zip(0..).find_map(|(suffix, pipe)| Some((name.strip_suffix(suffix)?, pipe)))
+}
+
+/// Whether a fault can delay the server or its processes, and not only their network.
+fn delays_the_server(fault: &Fault) -> bool {
+    !matches!(
+        fault,
+        Fault::Cut { .. }
+            | Fault::CutAfter { .. }
+            | Fault::Partition { .. }
+            | Fault::Stall { .. }
+            | Fault::Blackhole { .. }
+            | Fault::Delay { .. }
+            | Fault::DelayClose { .. }
+            | Fault::Reset { .. }
+            | Fault::Slow { .. }
+            | Fault::Refuse { .. }
+            | Fault::Hang { .. }
+            | Fault::AcceptThenClose { .. }
+    )
+}

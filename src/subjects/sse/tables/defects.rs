@@ -1,0 +1,59 @@
+//! The seeded bugs of `sse`, and the variants.
+
+use crate::subject::tables::{defect, variant};
+use crate::subject::{DefectDoc, VariantDoc};
+
+/// The seeded bugs. "facts, A" is a window of the branch of execd that resumes streams.
+#[rustfmt::skip]
+pub const DEFECTS: &[DefectDoc] = &[
+    // The server.
+    defect("IdBeforeLock", "id-before-lock", &["gap_free", "one_ending", "server_keeps_the_protocol", "justified_failure"], "two pipes take positions before they append, and the older one is dropped", "facts, A"),
+    defect("SnapshotThenAttach", "snapshot-then-attach", &["gap_free", "one_ending", "server_keeps_the_protocol"], "events between the replay and the attachment are lost", "facts, B"),
+    defect("AttachThenFlush", "attach-then-flush", &["server_keeps_the_protocol"], "events between the attachment and the flush come early, and twice", "facts, B'"),
+    defect("EndedMeansReplayed", "ended-means-replayed", &["server_keeps_the_protocol"], "if the command ends during the replay, the stream ends without the rest", "facts, C"),
+    defect("FinishedBeforeEnding", "finished-before-ending", &["server_keeps_the_protocol"], "the command counts as finished before its ending is in the log", "facts, C"),
+    defect("LogGoneAfterASecond", "log-gone-after-a-second", &["refusal_is_true"], "the log is dropped one second after the ending", "facts, D"),
+    defect("OverflowIsSilent", "overflow-is-silent", &["server_keeps_the_protocol"], "lost events are not reported", "facts, E"),
+    defect("OutputBeforeStreamUnlogged", "output-before-stream-unlogged", &["server_keeps_the_protocol", "gap_free"], "output before the first stream is ready cannot be replayed", "facts, F"),
+    defect("StartRunsTwice", "start-runs-twice", &["at_most_once"], "a repeated start runs the command again", "facts, G"),
+    defect("RestartForgetsTheStart", "restart-forgets-the-start", &["at_most_once"], "a repeated start runs the command again on a restarted server", "derived from facts, G"),
+    defect("CommandDiesWithConnection", "command-dies-with-connection", &["command_lives_on"], "the end of a connection ends the command", "facts, G"),
+    defect("StuckStreamStays", "stuck-stream-stays", &["conflict_is_true"], "a stream without progress is never replaced", "facts, H"),
+    defect("NoWriteDeadline", "no-write-deadline", &["no_residue"], "a connection may be blocked for ever", "facts, H"),
+    defect("SlowReaderHoldsCommand", "slow-reader-holds-command", &["producer_is_not_delayed"], "a slow reader delays its command", "facts, H"),
+    defect("NoHeartbeatAfterResume", "no-heartbeat-after-resume", &["justified_failure"], "a resumed stream sends no sign of life", "facts, H"),
+    defect("LoserEndsCleanly", "loser-ends-cleanly", &["server_keeps_the_protocol"], "a stream that is replaced ends like a complete one", "facts, I"),
+    defect("NewestAlwaysWins", "newest-always-wins", &["conflict_is_true"], "two clients take the stream from each other for ever", "facts, I"),
+    defect("StaleCloseDetaches", "stale-close-detaches", &["stale_close_is_inert"], "the late end of an old connection ends the new stream", "facts, I"),
+    defect("ForgottenLogLeaks", "forgotten-log-leaks", &["no_residue", "bounded_memory"], "a forgotten log stays in memory", "facts, J"),
+    defect("GarbageCursorIsZero", "garbage-cursor-is-zero", &["cursor_is_checked"], "a malformed cursor repeats everything", "facts, K"),
+    defect("FutureCursorAccepted", "future-cursor-accepted", &["cursor_is_checked"], "a cursor in the future skips events", "facts, K"),
+    defect("EpochIgnored", "epoch-ignored", &["cursor_is_checked", "gap_free"], "a cursor of another run is accepted", "facts, K"),
+    defect("BlankLinesDropped", "blank-lines-dropped", &["gap_free"], "empty lines are not sent", "facts, 1.5"),
+    defect("EndingBeforeOutput", "ending-before-output", &["one_ending"], "the ending is appended before the last output", "facts, C"),
+    defect("CommandsUnbounded", "commands-unbounded", &["commands_are_bounded"], "any number of commands may run", "facts, J"),
+    defect("LossEndsHold", "loss-ends-hold", &["hold_is_lossless"], "a command that waits for its reader goes on when the connection is lost", "derived from facts, H"),
+    defect("BuffersCountAsRead", "buffers-count-as-read", &["hold_is_lossless"], "bytes in the buffers of a connection count as received", "derived from facts, H"),
+    // The client.
+    defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
+    defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),
+    defect("CursorBeforeDelivery", "cursor-before-delivery", &["gap_free", "one_ending"], "the cursor moves when an event arrives, before the user has it", "facts, 3.4"),
+    defect("CursorForgottenWithoutEvents", "cursor-forgotten-without-events", &["gap_free"], "two losses without an event in between forget the cursor", "facts, 3.4"),
+    defect("HolesIgnored", "holes-ignored", &["gap_free", "one_ending"], "a position that is left out is not noticed", "facts, 3.2"),
+    defect("DuplicatesDelivered", "duplicates-delivered", &["gap_free"], "a repeated event is returned again", "facts, 3.2"),
+    defect("GapNotReturned", "gap-not-returned", &["gap_free", "one_ending"], "a gap moves the cursor, and the user does not learn of it", "facts, E"),
+    defect("RunNotChecked", "run-not-checked", &["gap_free"], "the events of another run continue the stream", "facts, 3.6"),
+    defect("BudgetNeverRefilled", "budget-never-refilled", &["justified_failure"], "the budget counts all losses together, despite progress", "facts, 3.7"),
+    defect("BudgetRefilledByConnecting", "budget-refilled-by-connecting", &["bounded_ending"], "a server that accepts and closes is tried for ever", "facts, 3.7"),
+    defect("NoPauses", "no-pauses", &["bounded_work"], "the attempts follow each other at once", "facts, 3.7"),
+    defect("ConflictIsFatal", "conflict-is-fatal", &["conflict_is_true"], "409 is a failure, although the other stream may be dead", "facts, H"),
+    defect("SilenceIsTolerated", "silence-is-tolerated", &["bounded_ending"], "a dead connection is never given up", "facts, 3.9"),
+    defect("StartWithoutId", "start-without-id", &["at_most_once"], "a repeated start runs the command again", "facts, G"),
+    defect("AttemptsNotNumbered", "attempts-not-numbered", &["justified_failure"], "a new attempt does not replace the stream of the one before", "facts, H"),
+];
+
+/// The versions.
+#[rustfmt::skip]
+pub const VARIANTS: &[VariantDoc] = &[
+    variant("reknit", &[], "this crate"),
+];
