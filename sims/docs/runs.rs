@@ -5,7 +5,7 @@ use std::fs;
 
 use super::{commands, reknit, root, text};
 
-const PAGES: &[&str] = &["docs/toolcall.md", "docs/turn.md"];
+const PAGES: &[&str] = &["docs/sse.md", "docs/toolcall.md", "docs/turn.md"];
 
 /// The violations of a run, without their stories. A run without any: its row in the table.
 fn excerpt(output: &str) -> String {

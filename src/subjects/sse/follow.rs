@@ -82,6 +82,10 @@ impl Following {
             if let Item::Ended { ending, .. } = &item {
                 return self.completed(follower.cursor(), ending);
             }
+            if let Some(id) = follower.id().filter(|id| *id != self.named.id) {
+                self.host.disk.write(&id_key(&self.named.record), id.to_string());
+                self.named.id = id;
+            }
             self.received(item, before, follower.cursor());
             self.store(follower.cursor());
             unpaused += size;
@@ -193,6 +197,11 @@ impl Following {
             self.host.disk.write(&torn_key(&self.named), "");
         }
     }
+}
+
+/// Returns the key of the id of a command.
+pub(super) fn id_key(record: &str) -> String {
+    format!("id {record}")
 }
 
 fn cursor_key(named: &Named) -> String {

@@ -32,6 +32,8 @@ pub mod limits;
 mod names;
 mod notes;
 pub mod operations;
+#[cfg(test)]
+mod page;
 mod properties;
 mod requests;
 mod story;

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::follow::{Following, Stored, stored};
+use super::follow::{Following, Stored, id_key, stored};
 use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
 use super::operations::{CommandName, From, SseOperation};
 use super::requests;
+use super::tables::is_execd;
 use crate::history::{Answer, Call};
 use crate::subject::{HostContext, OperationQueue};
 use crate::world::process::{TABLE, calls};
@@ -165,7 +166,13 @@ impl SseUser {
     }
 
     fn named(&self, command: &CommandName) -> Named {
-        Named::of(self.host.name.as_str(), command, self.starts(&command.process))
+        let mut named = Named::of(self.host.name.as_str(), command, self.starts(&command.process));
+        // The server chose the id, if it is an execd.
+        let stored = self.host.disk.read(&id_key(&named.record));
+        if let Some(id) = stored.and_then(|id| id.parse().ok()) {
+            named.id = id;
+        }
+        named
     }
 
     fn follow(&mut self, following: Following, follower: reknit_sse::client::Follower) {
@@ -195,11 +202,7 @@ fn starts_key(process: &str) -> String {
     format!("starts {process}")
 }
 
-fn id_key(record: &str) -> String {
-    format!("id {record}")
-}
-
 /// Returns the kind of server for which the client is set up.
-fn dialect(_host: &HostContext) -> Dialect {
-    Dialect::Reknit
+fn dialect(host: &HostContext) -> Dialect {
+    if is_execd(&host.plan.defects) { Dialect::Execd } else { Dialect::Reknit }
 }

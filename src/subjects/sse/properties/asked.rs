@@ -9,6 +9,7 @@ use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story};
+use crate::subjects::sse::tables::is_execd;
 use reknit_sse::client::Failure;
 use reknit_sse::wire::{Cursor, Ending};
 
@@ -232,6 +233,8 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
     let violation = |kind, data| Some(Violation::new("refusal_is_true", record, at, kind, data));
     let crowded = is_crowded(story, at);
     match (why, process.ended) {
+        // An execd chooses the ids, and no user can guess one.
+        (Gone::Unknown, _) if is_execd(&story.cx.plan.defects) => None,
         (Gone::Unknown, _) => violation(&HAS_IT, fields! { launched }),
         (Gone::Expired, None) => violation(&NOT_OVER, fields! {}),
         (Gone::Expired, Some((ended, _))) => {

@@ -7,6 +7,7 @@ mod defects;
 mod marks;
 mod rules;
 
+pub(super) use defects::is_execd;
 pub use defects::{DEFECTS, VARIANTS};
 pub use marks::{MILESTONES, POINTS};
 pub use rules::RULES;
