@@ -1,8 +1,13 @@
 //! The HTTP of the crate `eventsource-client`, over the connections of an [`Env`]. So the client runs over
 //! real sockets and in a world alike.
 
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::Stream;
 use http_body_util::{BodyExt, Full};
@@ -12,15 +17,27 @@ use hyper::header::HOST;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use launchdarkly_sdk_transport::{ByteStream, HttpTransport, ResponseFuture, TransportError};
+use reknit_seams::milestone;
 use reknit_seams::net::{Endpoint, Net};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 /// Opens a connection for each request.
 #[derive(Clone)]
 pub struct Transport {
     net: Net,
     server: Endpoint,
+    pace: Option<Pace>,
+}
+
+/// What the crate leaves to its transport, or does without a seed.
+#[derive(Clone)]
+struct Pace {
+    pause: Duration,
+    silence: Duration,
+    /// The number of requests.
+    requests: Arc<AtomicU64>,
 }
 
 type Answer = Result<Response<ByteStream>, TransportError>;
@@ -28,7 +45,25 @@ type Answer = Result<Response<ByteStream>, TransportError>;
 impl Transport {
     /// Creates a transport to one server.
     pub fn new(net: Net, server: Endpoint) -> Self {
-        Self { net, server }
+        Self { net, server, pace: None }
+    }
+
+    /// Creates a transport for a world. It pauses before each request but the first, and gives up a
+    /// connection that is silent. It drops the line with the server's time to reconnect, because the crate
+    /// would wait for a random part of it.
+    pub fn paced(net: Net, server: Endpoint, pause: Duration, silence: Duration) -> Self {
+        let pace = Pace { pause, silence, requests: Arc::default() };
+        Self { net, server, pace: Some(pace) }
+    }
+
+    /// Waits for a result, but not for too long.
+    async fn in_time<T>(&self, result: impl Future<Output = T>) -> Result<T, TransportError> {
+        match &self.pace {
+            None => Ok(result.await),
+            Some(pace) => timeout(pace.silence, result)
+                .await
+                .map_err(|_| TransportError::new(io::Error::from(io::ErrorKind::TimedOut))),
+        }
     }
 }
 
@@ -53,24 +88,46 @@ async fn perform(
     request: Request<Option<Bytes>>,
     answer: oneshot::Sender<Answer>,
 ) {
-    let exchange = exchange(&transport, request);
-    let (parts, mut body, _connection) = match exchange.await {
+    if let Some(pace) = &transport.pace
+        && pace.requests.fetch_add(1, Relaxed) > 0
+    {
+        sleep(pace.pause).await;
+    }
+    let exchanged = transport.in_time(exchange(&transport, request)).await;
+    let (parts, mut body, _connection) = match exchanged.and_then(|exchanged| exchanged) {
         Ok(exchanged) => exchanged,
         Err(error) => return drop(answer.send(Err(error))),
     };
+    let mut is_retry = transport.pace.is_some();
     let (bytes, received) = mpsc::channel(1);
     let stream: ByteStream = Box::pin(Receiving(received));
     if answer.send(Ok(Response::from_parts(parts, stream))).is_err() {
         return;
     }
-    while let Some(frame) = body.frame().await {
-        let item = match frame {
-            Ok(frame) => Ok(frame.into_data().unwrap_or_default()),
-            Err(error) => Err(TransportError::new(error)),
+    loop {
+        let item = match transport.in_time(body.frame()).await {
+            Ok(None) => return,
+            Ok(Some(Ok(frame))) => Ok(frame.into_data().unwrap_or_default()),
+            Ok(Some(Err(error))) => Err(TransportError::new(error)),
+            Err(error) => Err(error),
         };
-        if bytes.send(item).await.is_err() {
+        let is_over = item.is_err();
+        let item =
+            item.map(|bytes| if is_retry { without_line(bytes, &mut is_retry) } else { bytes });
+        if bytes.send(item).await.is_err() || is_over {
             return;
         }
+    }
+}
+
+/// Removes the first line, also if it arrives in parts.
+fn without_line(mut bytes: Bytes, is_first: &mut bool) -> Bytes {
+    match bytes.iter().position(|byte| *byte == b'\n') {
+        Some(end) => {
+            *is_first = false;
+            bytes.split_off(end + 1)
+        }
+        None => Bytes::new(),
     }
 }
 
@@ -81,6 +138,8 @@ async fn exchange(
     request: Request<Option<Bytes>>,
 ) -> Result<Exchanged, TransportError> {
     let stream = transport.net.connect(&transport.server).await.map_err(TransportError::new)?;
+    let generation = transport.pace.as_ref().map_or(0, |pace| pace.requests.load(Relaxed));
+    milestone!("eventsource.client.opened", generation, conn = stream.id().0);
     let (mut sender, task) =
         http1::handshake(TokioIo::new(stream)).await.map_err(TransportError::new)?;
     let mut connection = JoinSet::new();
