@@ -279,3 +279,25 @@ pub(super) fn success_has_an_ending(story: &Story<'_>) -> Vec<Violation> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cursor_has_one_reason_to_be_refused() {
+        for (cursor, has_run, reason) in [
+            ("", false, None),
+            ("3", false, None),
+            ("RUN-0", true, None),
+            ("x", false, Some("CURSOR_MALFORMED")),
+            ("-1", true, Some("CURSOR_MALFORMED")),
+            ("99999", false, Some("CURSOR_FUTURE")),
+            ("RUN-99999", true, Some("CURSOR_FUTURE")),
+            ("RUN-0", false, Some("CURSOR_FOREIGN")),
+            ("7c0ffee15bad0042-1", true, Some("CURSOR_FOREIGN")),
+        ] {
+            assert_eq!(wrong(cursor, has_run), reason, "{cursor}");
+        }
+    }
+}
