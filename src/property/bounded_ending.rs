@@ -267,7 +267,7 @@ fn open_before<'f, 'a>(
 }
 
 /// Returns how long the answers to a call, and to the calls before it, take to arrive.
-fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
+pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let plan = facts.cx.plan;
     let bytes = |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(plan, call.operation);
     let bytes = open_before(facts, call).map(bytes).sum::<u64>() + bytes(call);

@@ -5,7 +5,7 @@
 //!   up. It must complete no later than one attempt's time-out,
 //!   [`A`](super::path::Path::recovery_window) and 1 s after it was due: there is nothing to detect
 //!   and nothing to recover. It is due only when its user looks at it, and pauses of its user after
-//!   that do not count, as in `bounded_ending`. This property reports the failure only if another
+//!   that do not count, as in `bounded_ending`, and long answers take time to arrive. This property reports the failure only if another
 //!   stream, session or client was affected before; otherwise only `justified_failure` and
 //!   `bounded_ending` report it.
 //! - A stream must not fail without a reason that applies to it, immediately after another stream
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Nature, Time};
 
-use super::bounded_ending::patience;
+use super::bounded_ending::{answers, patience};
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
 use super::justified_failure::{FailedItem, FailureSite, Justification, failures};
@@ -144,7 +144,8 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
-    let bound = calm_bound(facts, call.path, call.at) + patience(facts, call);
+    let bound =
+        calm_bound(facts, call.path, call.at) + patience(facts, call) + answers(facts, call);
     let ending = call.endings.first().map(|(index, at, _)| (*index, *at));
     let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
     if is_owed && is_late(facts, bound, ending) {
@@ -163,6 +164,7 @@ fn is_late(facts: &Facts<'_>, bound: Time, ending: Option<(usize, Time)>) -> boo
 mod tests {
     use super::super::scripted::{ScriptedRun, history};
     use crate::history::Class;
+    use crate::schedule::{Operation, Plan};
 
     /// The latest ending of a calm stream that is due at 0: an attempt, A, 1 s.
     const CALM: u64 = 5_000 + 1_120 + 1_000;
@@ -270,6 +272,19 @@ mod tests {
                 "call 7 (add): it failed (lost), although faults touched only other paths (at 20.010 s)"
             ]
         );
+    }
+
+    #[test]
+    fn a_long_answer_takes_time_to_arrive() {
+        let violations = |bytes: fn(&Plan, &Operation) -> u64, ms| {
+            let scripted = calm().completed("s1", 10_100, "total 1");
+            let scripted = scripted.guarantees(|guarantees| guarantees.answer_bytes = bytes);
+            scripted.asked(7, 20_000).answered(7, ms, "5").violations("isolation").len()
+        };
+        let last = |bytes| (25_000..40_000).rfind(|ms| violations(bytes, *ms) == 0).unwrap();
+        // 32 round trips of 2 × 20 ms.
+        let mib = |_: &Plan, operation: &Operation| u64::from(operation.verb == "add") << 20;
+        assert_eq!(last(mib), last(|_, _| 0) + 32 * 2 * 20);
     }
 
     #[test]

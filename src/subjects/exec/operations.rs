@@ -14,10 +14,11 @@ use super::network_fault::AROUND;
 use super::web;
 use crate::history::Class;
 use crate::schedule::units::{Size, WrittenDuration};
-use crate::schedule::{Operation, Plan};
+use crate::schedule::{Action, Operation, Plan};
 use crate::subject::Operations;
+use crate::subject::dyn_subject::read;
 pub use crate::subjects::pace::ReadingPace;
-use crate::world::process::{Setup, TABLE};
+use crate::world::process::{Input, Setup, TABLE};
 use reknit_exec::server::CHUNK;
 
 /// An operation that a client's user performs.
@@ -213,8 +214,8 @@ pub(super) fn requests(operation: &Operation) -> u64 {
     operation.fields.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1)
 }
 
-/// Returns the number of bytes of all answers to a pipeline: each contains the first chunk. The
-/// answers to other operations are short, or part of a stream.
+/// Returns the number of bytes of all answers to a pipeline: each contains the first chunk of what the
+/// process prints, or echoes. The answers to other operations are short, or part of a stream.
 pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
     let process = operation.fields.get("process").and_then(serde_json::Value::as_str);
     let (Some(process), "pipeline") = (process, operation.verb.as_str()) else { return 0 };
@@ -222,8 +223,29 @@ pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
     let printed = [setup.print, setup.stderr].into_iter().flatten();
     let printed =
         printed.map(|lines| lines.lines.saturating_mul(lines.bytes.map_or(LINE, |bytes| bytes.0)));
-    let chunk = printed.fold(0, u64::saturating_add).min(CHUNK as u64);
+    let echoed = match setup.stdin {
+        Input::Echo => written(plan, process),
+        Input::Read | Input::Ignore => 0,
+    };
+    let chunk = printed.fold(echoed, u64::saturating_add).min(CHUNK as u64);
     requests(operation).saturating_mul(chunk + AROUND as u64)
+}
+
+/// Returns the number of bytes that all users write to a process in a run.
+fn written(plan: &Plan, process: &str) -> u64 {
+    let writes = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Operation(operation) if operation.verb == "write" => {
+            Some(read::<ExecOperation>(operation).expect("operations are checked before a run"))
+        }
+        _ => None,
+    });
+    let bytes = writes.map(|write| match write {
+        ExecOperation::Write { process: to, bytes, .. } if to == process => {
+            bytes.map_or(0, |bytes| bytes.0)
+        }
+        _ => 0,
+    });
+    bytes.fold(0, u64::saturating_add)
 }
 
 /// The length of a printed line without a length of its own, at most.
