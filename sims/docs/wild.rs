@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 
-use reknit::subjects::exec::tables::DEFECTS;
+use reknit::subject::DefectDoc;
+use reknit::subjects::{exec, sse};
 
 use super::root;
 
@@ -20,22 +21,37 @@ struct Bug {
     seeded: &'static [(&'static str, &'static str)],
 }
 
-/// A program with bugs, and the package that tests it.
+/// A program with bugs, the package that tests it, and the subject with the same mistakes.
 struct Program {
     name: &'static str,
     package: &'static str,
     folder: &'static str,
+    subject: &'static str,
+    defects: &'static [DefectDoc],
 }
 
-const CODEX: &Program = &Program { name: "codex", package: "codex_peer", folder: "sims/codex" };
+const CODEX: &Program = &Program {
+    name: "codex",
+    package: "codex_peer",
+    folder: "sims/codex",
+    subject: "exec",
+    defects: exec::tables::DEFECTS,
+};
 
-const OPENSANDBOX: &Program =
-    &Program { name: "opensandbox", package: "opensandbox_peer", folder: "sims/opensandbox" };
+const OPENSANDBOX: &Program = &Program {
+    name: "opensandbox",
+    package: "opensandbox_peer",
+    folder: "sims/opensandbox",
+    subject: "sse",
+    defects: sse::tables::DEFECTS,
+};
 
 const EVENTSOURCE: &Program = &Program {
     name: "eventsource-client",
     package: "eventsource_peer",
     folder: "sims/eventsource",
+    subject: "sse",
+    defects: sse::tables::DEFECTS,
 };
 
 const BOTH: &Program = &Program { name: "both event sources", ..*EVENTSOURCE };
@@ -85,9 +101,12 @@ const BUGS: &[Bug] = &[
     bug(12, CODEX, "closes are not answered, idle connections stay open", Wild("bug_12"), &[]),
     bug(13, CODEX, "a redirect carries a secret to another host", Wild("bug_13"),
         &[("credentials-follow-redirects", "http-redirects")]),
-    bug(14, OPENSANDBOX, "a stream that ends early is not an error", Wild("bug_14"), &[]),
-    bug(15, OPENSANDBOX, "the client does not notice a dead connection", Wild("bug_15"), &[]),
-    bug(16, BOTH, "an event without an id forgets the position", Wild("bug_16"), &[]),
+    bug(14, OPENSANDBOX, "a stream that ends early is not an error", Wild("bug_14"),
+        &[("end-of-stream-is-success", "a-stream-that-ends-early")]),
+    bug(15, OPENSANDBOX, "the client does not notice a dead connection", Wild("bug_15"),
+        &[("silence-is-tolerated", "a-dead-connection-is-given-up")]),
+    bug(16, BOTH, "an event without an id forgets the position", Wild("bug_16"),
+        &[("cursor-forgotten-without-events", "two-cuts-without-an-event")]),
     bug(17, BOTH, "`retry:` without data is ignored", Wild("bug_17"), &[]),
     bug(18, EVENTSOURCE, "pauses are measured on another clock", Wild("bug_18"), &[]),
 ];
@@ -100,10 +119,11 @@ const MARKS: (&str, &str) = (
 /// Draws the row of a bug, and checks that everything that it names exists.
 fn row(bug: &Bug) -> String {
     let (mut names, mut files, mut properties) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let Program { subject, defects, .. } = bug.program;
     for (name, file) in bug.seeded {
-        let doc = DEFECTS.iter().find(|doc| doc.name == *name);
+        let doc = defects.iter().find(|doc| doc.name == *name);
         let doc = doc.unwrap_or_else(|| panic!("bug {}: no defect {name}", bug.number));
-        let path = format!("scenarios/exec/{file}.toml");
+        let path = format!("scenarios/{subject}/{file}.toml");
         let text = fs::read_to_string(root().join(&path)).expect("a scenario file");
         let kills = text.lines().find(|line| line.starts_with("kills")).unwrap_or_default();
         assert!(kills.contains(&format!("\"{name}\"")), "{path} kills no {name}");
