@@ -304,8 +304,12 @@ impl<'a> Facts<'a> {
                 let earlier = earlier.filter(|view| {
                     view.source == self.views[number].source && view.host == self.views[number].host
                 });
-                self.views[number].resumes =
-                    earlier.map(|view| view.fit.start + view.fit.items).next();
+                // A view without items has moved nothing: the position is that of the one before it.
+                let stopped = |view: &View<'_>| match view.resumes {
+                    Some(position) if view.delivered.is_empty() => position,
+                    _ => view.fit.start + view.fit.items,
+                };
+                self.views[number].resumes = earlier.map(stopped).next();
             }
             self.views[number].fit =
                 Fit::best(&self.sources[self.views[number].source], &self.views[number]);

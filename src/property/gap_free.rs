@@ -319,6 +319,22 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_was_reopened_in_vain_continues_where_it_was() {
+        let scripted = produced(&["a", "b"])
+            .delivered("s1", 500, "a")
+            .gave_up(2, Some("s1"), 600)
+            .failed_stream("s1", 600, "closed")
+            .opened("s1", 3, 700)
+            .gave_up(3, Some("s1"), 800)
+            .failed_stream("s1", 800, "closed");
+        let scripted = scripted.produced("s1", 850, "c").opened("s1", 4, 900);
+        for came in [["b", "c"].as_slice(), &["a", "b"]] {
+            delivered(scripted.clone(), came).holds("gap_free");
+        }
+        assert_eq!(delivered(scripted, &["c"]).violations("gap_free").len(), 1);
+    }
+
+    #[test]
     fn data_from_a_puppet_is_not_checked() {
         delivered(produced(&[]).puppet("server"), &["lies"]).holds("gap_free");
     }
