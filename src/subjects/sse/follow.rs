@@ -8,14 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::sleep;
 
+use super::limits;
 use super::names::Named;
 use super::notes::{SseFailure, SseNote};
-use crate::history::{Call, Content, Data, ProcessOutcome};
+use crate::history::{Answer, Call, Content, Data, ProcessOutcome};
 use crate::process::KILL;
 use crate::subject::HostContext;
 use crate::subjects::pace::ReadingPace;
-use reknit_sse::client::{Failure, Follower, Item};
+use reknit_sse::client::{Failure, Follower, Item, Loss};
 use reknit_sse::wire::{Cursor, Ending, OutputStream};
+
+/// A server that runs fewer commands at a time is often full, and refuses starts for most of the budget of a
+/// client. A start can then fail because of a short fault at the end, which no generic property excuses.
+const FEW: usize = 8;
 
 /// One follower of a user.
 pub(super) struct Following {
@@ -153,6 +158,14 @@ impl Following {
 
     /// The follower failed before the server confirmed that it has the command.
     fn not_opened(&self, failure: Failure) {
+        let was_cut_short = match &failure {
+            Failure::NoProgress(loss) => !matches!(loss, Loss::Refused(_)),
+            _ => false,
+        };
+        let is_small = limits::server(&self.host.limits).running_commands < FEW;
+        if self.starts && was_cut_short && is_small {
+            return self.host.record.answered(self.call, Answer::GivenUp);
+        }
         let is_unknown = failure == Failure::NotFound && !self.starts;
         let failure = SseFailure(failure);
         if is_unknown || failure.is_refusal() {

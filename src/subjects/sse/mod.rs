@@ -140,7 +140,7 @@ impl Subject for Sse {
             parts: names::PARTS,
             closed_retention: server.ended_retention,
             slow_users: Some(slow),
-            work: WorkBounds { attempts: 50, frames: 400, polls: 400 },
+            work: WorkBounds { attempts: 100, frames: 400, polls: 400 }, // of some ten followers
             memory: vec![(
                 "log-bytes",
                 (server.retained_bytes as u64 + 2 * (server.line_bytes as u64 + OVERHEAD))

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::history::{Content, Data};
+use crate::history::{Call, Content, Data};
 use reknit_sse::client::{Failure, Loss};
 use reknit_sse::wire::{CommandStatus, Cursor, Ending, Gap, OutputStream};
 
@@ -29,9 +29,18 @@ pub(super) struct SseFailure(pub(super) Failure);
 impl SseFailure {
     /// Whether another stream of the command was in the way until the end.
     pub(super) fn is_conflict(&self) -> bool {
+        self.has_code("STREAM_ACTIVE")
+    }
+
+    /// Whether too many commands ran until the end.
+    pub(super) fn is_busy(&self) -> bool {
+        self.has_code("SERVICE_UNAVAILABLE")
+    }
+
+    fn has_code(&self, code: &str) -> bool {
         match &self.0 {
             Failure::NoProgress(Loss::Refused(refused)) | Failure::Refused(refused) => {
-                refused.code == "STREAM_ACTIVE"
+                refused.code == code
             }
             _ => false,
         }
@@ -74,6 +83,8 @@ pub(super) enum SseNote {
     Failed(SseFailure),
     /// The user continues from this cursor.
     Continues(Cursor),
+    /// The user asks with this cursor. It knows a run of the command, or not.
+    Asks { call: Call, cursor: String, knows_run: bool },
     /// The follower said that the command has ended, but not how.
     EndedSomehow,
     /// An item that followed the ending.
@@ -90,6 +101,7 @@ impl fmt::Display for SseNote {
             Self::Ended { position, ending } => write!(f, "event {position}: {ending:?}"),
             Self::Failed(failure) => write!(f, "after a gap: {failure}"),
             Self::Continues(cursor) => write!(f, "continues after {cursor}"),
+            Self::Asks { cursor, .. } => write!(f, "the user asks with the cursor `{cursor}`"),
             Self::EndedSomehow => f.write_str("ended, and the user does not know how"),
             Self::AfterTheEnding(item) => write!(f, "after the ending: {item}"),
         }

@@ -48,6 +48,8 @@ pub(super) struct Question<'a> {
     /// The record of the command that it names.
     pub record: String,
     pub asked: Time,
+    /// The cursor that the user sent, and whether the user knew a run of the command.
+    pub sent: Option<(&'a str, bool)>,
     pub answer: Option<(Time, &'a Answer)>,
     pub failure: Option<(Time, &'a Data)>,
 }
@@ -195,7 +197,11 @@ impl<'a> Story<'a> {
                 self.readers.entry(stream.to_string()).or_default().push(reader);
             }
             EventKind::Observed { stream, saw } => {
-                if let Some(note) = saw.downcast_ref() {
+                if let Some(SseNote::Asks { call, cursor, knows_run }) = saw.downcast_ref() {
+                    if let Some(question) = self.question(*call) {
+                        question.sent = Some((cursor, *knows_run));
+                    }
+                } else if let Some(note) = saw.downcast_ref() {
                     let key = (host(event), stream.0.as_ref());
                     self.notes.entry(key).or_default().push((at, note));
                 }
@@ -297,6 +303,7 @@ impl<'a> Story<'a> {
             operation: asked,
             record,
             asked: event.at,
+            sent: None,
             answer: None,
             failure: None,
         });

@@ -9,6 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::follow::{Following, Stored, id_key, stored};
 use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
+use super::notes::SseNote;
 use super::operations::{CommandName, From, SseOperation};
 use super::requests;
 use super::tables::is_execd;
@@ -122,6 +123,9 @@ impl SseUser {
                 let run = stored(&host, &named).cursor.epoch;
                 let cursor =
                     cursor.replace("RUN", &run.map_or("0".repeat(16), |run| run.to_string()));
+                let (text, knows_run) = (cursor.clone(), run.is_some());
+                let note = SseNote::Asks { call, cursor: text, knows_run };
+                host.record.observed(&named.whole(), note);
                 self.busy.spawn(requests::ask(host, call, named, cursor));
             }
             SseOperation::Stick { command, wait } => {

@@ -6,7 +6,8 @@ use crate::wire::{CommandId, Gap};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// It has made no progress for the whole [`budget`](crate::limits::ClientLimits::budget). The
-    /// command may still run, and another follower can continue from the cursor.
+    /// command may still run, and another follower can continue from the cursor. Contains the reason of
+    /// the last attempt that ended by itself.
     #[error("no progress for too long; the last attempt: {0}")]
     NoProgress(Loss),
     /// The server does not have the command: it was restarted, or an original execd has dropped it.

@@ -53,17 +53,16 @@ const LEARNS: Duration = Duration::from_secs(1);
 /// The size of the request of a command and of its ending in the log, at most.
 const REQUEST: usize = 1024;
 
-/// What is wrong with a cursor: the code of its refusal.
-fn wrong(cursor: &str, has_run: bool) -> Option<&'static str> {
-    let known =
-        cursor.replace("RUN", if has_run { "0000000000000001" } else { "0000000000000000" });
-    match known.parse::<Cursor>() {
-        _ if cursor.is_empty() => None,
+/// What is wrong with a cursor: the code of its refusal. A user that knows a run of the command puts it
+/// into the place of `RUN` in what the scenario asks for.
+fn wrong(asked: &str, sent: &str, knows_run: bool) -> Option<&'static str> {
+    match sent.parse::<Cursor>() {
+        _ if sent.is_empty() => None,
         Err(_) => Some("CURSOR_MALFORMED"),
-        Ok(parsed) if parsed.epoch.is_some() && !(cursor.contains("RUN") && has_run) => {
+        Ok(cursor) if cursor.epoch.is_some() && !(knows_run && asked.contains("RUN")) => {
             Some("CURSOR_FOREIGN")
         }
-        Ok(parsed) if parsed.after > 9_999 => Some("CURSOR_FUTURE"),
+        Ok(cursor) if cursor.after > 9_999 => Some("CURSOR_FUTURE"),
         Ok(_) => None,
     }
 }
@@ -75,13 +74,9 @@ pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
     let wrong = story.questions.iter().filter_map(|question| {
         let SseOperation::Ask { cursor, .. } = &question.operation else { return None };
         let (at, answer) = question.answer?;
-        // The user of a host knows the run once it has received an event of it.
-        let has_run = cursor.contains("RUN")
-            && story.readers.get(&question.record).into_iter().flatten().any(|reader| {
-                reader.host == question.host && reader.since < question.asked && !reader.is_stuck
-            });
-        let wrong = wrong(cursor, has_run)?;
-        let is_foreign_now = !story.server_lived(Time::ZERO, at) && has_run;
+        let (sent, knows_run) = question.sent?;
+        let wrong = wrong(cursor, sent, knows_run)?;
+        let is_foreign_now = !story.server_lived(Time::ZERO, at) && knows_run;
         let violation =
             |kind, data| Some(Violation::new("cursor_is_checked", question.call, at, kind, data));
         match answer {
@@ -90,9 +85,7 @@ pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
                 let code = why.downcast_ref::<SeenRefusal>()?.code.as_str();
                 let is_right = code == wrong
                     || EARLIER.contains(&code) && wrong != "CURSOR_MALFORMED"
-                    || is_foreign_now && code == "CURSOR_FOREIGN"
-                    // A user that has only seen a refusal does not know the run.
-                    || cursor.contains("RUN") && code == "CURSOR_FOREIGN";
+                    || is_foreign_now && code == "CURSOR_FOREIGN";
                 let data = fields! { cursor: cursor.clone(), code: code.to_owned(), wrong };
                 (!is_right).then(|| violation(&OTHER_REASON, data)).flatten()
             }
@@ -132,7 +125,9 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         }
         match (&status.ending, process.ended) {
             (None, Some((ended, _))) => {
-                let is_late = ended + LEARNS < question.asked && story.is_prompt(at);
+                // The server has read the last output before it counts a command as ended.
+                let learned = ended + LEARNS + story.server.hold;
+                let is_late = learned < question.asked && story.is_prompt(at);
                 is_late.then(|| violation(&STILL_RUNS, fields! { ended })).flatten()
             }
             (Some(_), None) => violation(&NOT_ENDED, fields! {}),
@@ -286,18 +281,18 @@ mod tests {
 
     #[test]
     fn each_cursor_has_one_reason_to_be_refused() {
-        for (cursor, has_run, reason) in [
-            ("", false, None),
-            ("3", false, None),
-            ("RUN-0", true, None),
-            ("x", false, Some("CURSOR_MALFORMED")),
-            ("-1", true, Some("CURSOR_MALFORMED")),
-            ("99999", false, Some("CURSOR_FUTURE")),
-            ("RUN-99999", true, Some("CURSOR_FUTURE")),
-            ("RUN-0", false, Some("CURSOR_FOREIGN")),
-            ("7c0ffee15bad0042-1", true, Some("CURSOR_FOREIGN")),
+        for (asked, sent, knows_run, reason) in [
+            ("", "", false, None),
+            ("3", "3", false, None),
+            ("RUN-0", "7c0ffee15bad0042-0", true, None),
+            ("x", "x", false, Some("CURSOR_MALFORMED")),
+            ("-1", "-1", true, Some("CURSOR_MALFORMED")),
+            ("99999", "99999", false, Some("CURSOR_FUTURE")),
+            ("RUN-99999", "7c0ffee15bad0042-99999", true, Some("CURSOR_FUTURE")),
+            ("RUN-0", "0000000000000000-0", false, Some("CURSOR_FOREIGN")),
+            ("7c0ffee15bad0042-1", "7c0ffee15bad0042-1", true, Some("CURSOR_FOREIGN")),
         ] {
-            assert_eq!(wrong(cursor, has_run), reason, "{cursor}");
+            assert_eq!(wrong(asked, sent, knows_run), reason, "{asked}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::server::BUFFERS;
 use crate::history::{Content, ProcessOutcome, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
@@ -127,12 +128,16 @@ pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
     let most = 2 * server.in_flight as u64;
     let has_room = server.retained_bytes as u64 >= most
         && (server.retained_events as u64).saturating_mul(OVERHEAD) >= most;
-    if server.hold <= MARGIN || !has_room {
+    // What is in buffers beyond `in-flight` counts as received, and is lost with its connection.
+    let covers_all = server.in_flight as u64 >= BUFFERS;
+    if server.hold <= MARGIN || !has_room || !covers_all {
         return Vec::new();
     }
     let mut found = Vec::new();
     for ((on, record), notes) in &story.notes {
-        let first = notes.iter().find(|(_, note)| matches!(note, SseNote::Gap { .. }));
+        // A user who reads again from the start may find less than before.
+        let first =
+            notes.iter().find(|(_, note)| matches!(note, SseNote::Gap { after, .. } if *after > 0));
         let Some((at, _)) = first else { continue };
         let Some(before) = story.last_delivery(on, record, *at) else { continue };
         if at.since(before) + MARGIN < server.hold && story.is_prompt(*at) {

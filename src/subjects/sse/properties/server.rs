@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Data, ProcessOutcome, Time};
+use crate::history::{Answer, Call, ConnIndex, Data, ProcessOutcome, Time};
 use crate::process::KILL;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
@@ -48,6 +48,7 @@ kinds! {
 kinds! {
     pub(super) COMMANDS_ARE_BOUNDED;
     TOO_MANY = "too-many": "{subject:}{running} commands ran, but at most {most} may run {moment}";
+    NOT_FULL = "not-full": "{subject:}the server refused the command because too many ran, but at most {running} of {most} ran since {asked} {moment}";
 }
 
 pub(super) fn server_keeps_the_protocol(story: &Story<'_>) -> Vec<Violation> {
@@ -94,7 +95,7 @@ fn conflicts<'s>(
 }
 
 /// How many bytes the buffers between a server and a stuck reader can take, at most.
-const BUFFERS: u64 = 400 << 10;
+pub(super) const BUFFERS: u64 = 400 << 10;
 
 pub(super) fn conflict_is_true(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -240,7 +241,32 @@ pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
 }
 
 pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
+    let name = "commands_are_bounded";
     let most = story.server.running_commands as u64;
+    let running = running(story);
+    // A server that died has left its processes to the next one.
+    let lived = |at: Time| story.server_lived(Time::ZERO, at);
+    let too_many = running.iter().find(|(at, running)| lived(*at) && *running > most);
+    let too_many = too_many.map(|(at, running)| {
+        Violation::new(name, Call::NONE, *at, &TOO_MANY, fields! { running: *running, most })
+    });
+    let refused = story.questions.iter().filter_map(|question| {
+        let (at, Answer::Refused(why)) = question.answer? else { return None };
+        let is_busy = why.downcast_ref::<SseFailure>()?.is_busy() && story.is_prompt(at);
+        // A process is over before the server has read its last output, and output may wait.
+        let (asked, slack) = (question.asked, Duration::from_secs(1) + story.server.hold);
+        let before = running.iter().rfind(|(since, _)| *since + slack <= asked);
+        let since = running.iter().filter(|(since, _)| *since + slack > asked && *since <= at);
+        let ran = before.into_iter().chain(since).map(|(_, running)| *running).max().unwrap_or(0);
+        let data = fields! { running: ran, most, asked };
+        let is_wrong = is_busy && lived(at) && ran < most;
+        is_wrong.then(|| Violation::new(name, question.call, at, &NOT_FULL, data))
+    });
+    too_many.into_iter().chain(refused).collect()
+}
+
+/// Returns how many processes ran, from each time at which the number changed.
+fn running(story: &Story<'_>) -> Vec<(Time, u64)> {
     let mut changes: Vec<(Time, i64)> = Vec::new();
     for process in story.processes.values() {
         changes.extend(process.launched.iter().map(|at| (*at, 1)));
@@ -248,13 +274,9 @@ pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
     }
     changes.sort_unstable();
     let mut running = 0_i64;
-    for (at, change) in changes {
+    let running = changes.into_iter().map(|(at, change)| {
         running += change;
-        let is_one_server = story.server_deaths.first().is_none_or(|death| *death > at);
-        if is_one_server && running > most as i64 {
-            let data = fields! { running: running as u64, most };
-            return vec![Violation::new("commands_are_bounded", Call::NONE, at, &TOO_MANY, data)];
-        }
-    }
-    Vec::new()
+        (at, running.max(0) as u64)
+    });
+    running.collect()
 }

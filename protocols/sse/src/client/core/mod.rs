@@ -98,6 +98,8 @@ pub(super) struct Core {
     back_off: BackOff,
     /// The budget, from a loss until progress.
     recovery: Option<Recovery>,
+    /// The last loss since the last progress.
+    last_loss: Option<Loss>,
     /// Events that have arrived on the current connection.
     inbox: VecDeque<Record>,
     phase: Phase,
@@ -151,6 +153,7 @@ impl Core {
             first_sent: None,
             back_off: BackOff::new(limits.min_pause, limits.max_pause),
             recovery: None,
+            last_loss: None,
             inbox: VecDeque::new(),
             phase: Phase::Pausing { until: now, after: None },
         }
@@ -230,6 +233,8 @@ impl Core {
 
     /// Time has passed.
     pub(super) fn wake(&mut self, now: Instant) {
+        // First, because the budget also cuts the current attempt short.
+        self.check_budget(now);
         match &self.phase {
             Phase::Opening { until } if *until <= now => self.lost(Loss::OpenTimeout, now),
             Phase::Streaming(stream) if stream.silent_at <= now => self.lost(Loss::Silent, now),

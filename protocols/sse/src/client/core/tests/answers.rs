@@ -86,6 +86,20 @@ fn no_wait_exceeds_the_budget() {
 }
 
 #[test]
+fn an_attempt_that_the_budget_cuts_short_is_not_the_reason() {
+    let mut play = Play::follow();
+    play.step();
+    play.refuses(503, "SERVICE_UNAVAILABLE", Some(55_000));
+    assert_eq!(play.until_step(), (55 * SECOND, "resume c 0".to_owned()));
+    let (time, step) = play.until_step();
+    assert_eq!(time, 5 * SECOND);
+    assert_eq!(
+        step,
+        "failed: no progress for too long; the last attempt: refused: 503 SERVICE_UNAVAILABLE: no"
+    );
+}
+
+#[test]
 fn a_stream_of_another_run_is_a_failure() {
     let mut play = Play::follow();
     play.streams().prints(1);
