@@ -23,6 +23,8 @@ use crate::subjects::judging::story_properties;
 mod asked;
 mod gaps;
 mod server;
+#[cfg(test)]
+mod tests;
 
 story_properties! {
     Story;

@@ -1,0 +1,213 @@
+//! Tests of the properties of `sse`, over hand-written runs.
+
+use super::{asked, gaps, server};
+use crate::history::{Answer, Call, Class, EventKind, ProcessOutcome};
+use crate::property::Violation;
+use crate::property::scripted::{ScriptedRun, history};
+use crate::report::sentence;
+use crate::schedule::MilestoneValue;
+use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
+use crate::subjects::sse::story::Story;
+use reknit_sse::client::{Failure, Loss, Refused};
+use reknit_sse::wire::{CommandStatus, Ending, Gap};
+
+type Property = fn(&Story<'_>) -> Vec<Violation>;
+
+fn violations(scripted: &ScriptedRun, property: Property) -> Vec<String> {
+    scripted.with(|cx| property(&Story::of(cx)).iter().map(sentence).collect())
+}
+
+fn holds(scripted: &ScriptedRun, property: Property) {
+    assert_eq!(violations(scripted, property), Vec::<String>::new());
+}
+
+/// The run has one violation, and its sentence contains this.
+fn breaks(scripted: &ScriptedRun, property: Property, part: &str) {
+    let found = violations(scripted, property);
+    assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
+}
+
+/// A run in which call 1 starts `p1`, which prints a line at 1 s.
+fn started() -> ScriptedRun {
+    history()
+        .asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1"}"#)
+        .effect(1, 110, "p1")
+        .opens("p1", 1, 120)
+        .produced("p1/stdout", 1_000, "a\n")
+}
+
+/// The same, and `p1` exits at 1.5 s.
+fn exited() -> ScriptedRun {
+    started().ended("p1", 1_500, ProcessOutcome::Exit(0))
+}
+
+/// Call 2 of the user about `p1`.
+fn asks(scripted: ScriptedRun, ms: u64, verb: &str) -> ScriptedRun {
+    scripted.asked_as(2, ms, Class::InFlight, verb, r#"{"process":"p1"}"#)
+}
+
+fn notes(scripted: ScriptedRun, ms: u64, note: SseNote) -> ScriptedRun {
+    scripted.user(ms, EventKind::Observed { stream: "p1".into(), saw: note.into() })
+}
+
+fn milestone(
+    scripted: ScriptedRun,
+    ms: u64,
+    name: &'static str,
+    fields: &[(&'static str, u64)],
+) -> ScriptedRun {
+    let fields = fields.iter().map(|(field, value)| (*field, MilestoneValue::Number(*value)));
+    let fields: Vec<_> = fields.collect();
+    scripted.user(ms, EventKind::Milestone { name, fields: fields.into() })
+}
+
+fn refused(status: u16, code: &str) -> SseFailure {
+    let refused = Refused { status, code: code.to_owned(), message: String::new() };
+    SseFailure(Failure::NoProgress(Loss::Refused(refused)))
+}
+
+#[test]
+fn a_gap_is_exact() {
+    let gap = |first, last| {
+        let gap = Gap { first, last };
+        notes(started(), 1_200, SseNote::Gap { after: 0, gap })
+    };
+    breaks(&gap(2, 2), gaps::gap_is_exact, "a gap from event 2, but");
+    breaks(&gap(1, 1), gaps::gap_is_exact, "still had to have that event");
+    breaks(&gap(1, 9), gaps::gap_is_exact, "there were only 1 events");
+    holds(&started(), gaps::gap_is_exact);
+}
+
+#[test]
+fn a_client_finds_nothing_wrong_in_a_stream() {
+    let hole = milestone(started(), 1_200, "sse.client.hole", &[]);
+    breaks(&hole, server::server_keeps_the_protocol, "found a hole");
+    let protocol = SseFailure(Failure::Protocol("lies"));
+    let failed = started().failed_stream("p1", 1_200, protocol);
+    breaks(&failed, server::server_keeps_the_protocol, "because of its server");
+    let lost = started().failed_stream("p1", 1_200, SseFailure(Failure::NoProgress(Loss::Broken)));
+    holds(&lost, server::server_keeps_the_protocol);
+}
+
+#[test]
+fn a_user_learns_how_a_command_ended() {
+    let somehow = notes(exited(), 1_600, SseNote::EndedSomehow);
+    breaks(&somehow, asked::success_has_an_ending, "but not how");
+    let more = notes(exited(), 1_600, SseNote::AfterTheEnding("x".to_owned()));
+    breaks(&more, asked::success_has_an_ending, "continued after the ending");
+    holds(&exited(), asked::success_has_an_ending);
+}
+
+#[test]
+fn a_conflict_has_another_reader() {
+    let conflict = |scripted: ScriptedRun| {
+        scripted.failed_stream("p1", 70_000, refused(409, "STREAM_ACTIVE"))
+    };
+    breaks(&conflict(started()), server::conflict_is_true, "there was none since");
+    let other = started().by("client2").opens("p1", 3, 30_000).by("client");
+    holds(&conflict(other), server::conflict_is_true);
+}
+
+#[test]
+fn a_stream_is_taken_over_late() {
+    let taken = |ms| {
+        let conns = started().conn(1, 100, None).by("client2").conn(1, 200, None).by("client");
+        let first = milestone(conns, 1_000, "sse.server.attached", &[("conn", 1)]);
+        let second = milestone(first, ms, "sse.server.attached", &[("conn", 2)]);
+        milestone(second, ms, "sse.server.fenced", &[("conn", 2), ("old", 1)])
+    };
+    breaks(&taken(2_000), server::takeover_is_due, "a stream of client2 replaced one of client");
+    holds(&taken(11_001), server::takeover_is_due);
+}
+
+#[test]
+fn a_reader_delays_no_process() {
+    breaks(&started(), server::producer_is_not_delayed, "it had not ended");
+    holds(&started().ended("p1", 1_100, ProcessOutcome::Exit(0)), server::producer_is_not_delayed);
+}
+
+#[test]
+fn a_command_ends_by_itself_or_for_a_user() {
+    let killed = |scripted: ScriptedRun| scripted.ended("p1", 1_500, ProcessOutcome::Signal(9));
+    breaks(&killed(started()), server::command_lives_on, "signal 9 ended the process");
+    holds(&killed(asks(started(), 1_200, "interrupt")), server::command_lives_on);
+    holds(&exited(), server::command_lives_on);
+}
+
+#[test]
+fn a_server_that_has_room_refuses_no_command() {
+    let busy = Answer::Refused(refused(503, "SERVICE_UNAVAILABLE").into());
+    let busy = asks(started(), 1_200, "run").answered(2, 1_300, busy);
+    breaks(&busy, server::commands_are_bounded, "at most 1 of 64 ran");
+    let many = (0..65).fold(started(), |scripted, n| scripted.effect(n, 1_100, &format!("q{n}")));
+    breaks(&many, server::commands_are_bounded, "65 commands ran");
+    holds(&started(), server::commands_are_bounded);
+}
+
+#[test]
+fn a_wrong_cursor_is_refused_for_its_reason() {
+    let asked = |answer: Answer| {
+        let fields = r#"{"process":"p1","cursor":"99999"}"#;
+        let scripted = started().asked_as(2, 1_200, Class::InFlight, "ask", fields);
+        let cursor = "99999".to_owned();
+        let note = SseNote::Asks { call: Call(2), cursor, knows_run: false };
+        notes(scripted, 1_200, note).answered(2, 1_300, answer)
+    };
+    let refused = |code: &str| {
+        Answer::Refused(SeenRefusal { status: 400, code: code.to_owned() }.into())
+    };
+    breaks(&asked(Answer::queued("a stream")), asked::cursor_is_checked, "was accepted");
+    breaks(&asked(refused("CURSOR_MALFORMED")), asked::cursor_is_checked, "CURSOR_FUTURE");
+    holds(&asked(refused("CURSOR_FUTURE")), asked::cursor_is_checked);
+}
+
+#[test]
+fn the_state_of_a_command_is_the_real_one() {
+    let running = || CommandStatus::running("p1", "p1".to_owned(), 0, 1);
+    let seen = |scripted: ScriptedRun, status: CommandStatus| {
+        asks(scripted, 3_000, "status").answered(2, 3_100, Answer::Done(SeenStatus(status).into()))
+    };
+    let ended = |code| running().ended(&Ending::Exited(code), 1_500);
+    breaks(&seen(exited(), running()), asked::status_is_true, "that the command runs");
+    breaks(&seen(started(), ended(0)), asked::status_is_true, "that the command ended");
+    breaks(&seen(exited(), ended(7)), asked::status_is_true, "the true one is exit 0");
+    holds(&seen(exited(), ended(0)), asked::status_is_true);
+    holds(&seen(started(), running()), asked::status_is_true);
+}
+
+#[test]
+fn the_logs_of_a_command_are_what_it_printed() {
+    let background = || {
+        history()
+            .asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1","background":true}"#)
+            .effect(1, 110, "p1")
+            .produced("p1/stdout", 1_000, "a\n")
+            .ended("p1", 1_500, ProcessOutcome::Exit(0))
+    };
+    let seen = |scripted: ScriptedRun, output: &str| {
+        let logs = SeenLogs { output: output.to_owned(), gap: None, next: 1, whole: true };
+        let asked =
+            scripted.asked_as(2, 2_000, Class::InFlight, "logs", r#"{"process":"p1","wait":"1s"}"#);
+        asked.answered(2, 2_100, Answer::Done(logs.into()))
+    };
+    breaks(&seen(background(), "b\n"), asked::logs_are_true, "not what the process printed");
+    breaks(&seen(background(), ""), asked::logs_are_true, "end after 0 bytes");
+    breaks(&seen(exited(), "a\n"), asked::logs_are_true, "in the foreground");
+    holds(&seen(background(), "a\n"), asked::logs_are_true);
+}
+
+#[test]
+fn a_server_has_the_commands_that_it_started() {
+    let failed = |scripted: ScriptedRun, ms, failure| {
+        scripted.failed_stream("p1", ms, SseFailure(failure))
+    };
+    let unknown = failed(started(), 1_200, Failure::NotFound);
+    breaks(&unknown, asked::refusal_is_true, "did not know the command");
+    let running = failed(started(), 1_200, Failure::Expired);
+    breaks(&running, asked::refusal_is_true, "of a command that runs");
+    let early = failed(exited(), 2_000, Failure::Expired);
+    breaks(&early, asked::refusal_is_true, "had ended only at 1.500 s");
+    holds(&failed(exited(), 302_000, Failure::Expired), asked::refusal_is_true);
+    let restarted = started().died("server", 1_100).started("server", 1_150);
+    holds(&failed(restarted, 1_200, Failure::NotFound), asked::refusal_is_true);
+}
