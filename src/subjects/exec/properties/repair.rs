@@ -146,12 +146,15 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
 /// the answer on, even if the user has not taken the answer yet: a user that gives up such a start
 /// gives up the process. If the events do not fit into the buffer, the client requests them at once.
 ///
+/// While the answer to such a request is on its way, more events may arrive and be held back.
+///
 /// A client whose log for a slow user was full has dropped events. It requests them when the log has
 /// room, perhaps before it holds later ones back. `bounded_ending` and `gap_free` judge that client.
 pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
     let wait = limits(cx).gap_wait;
     let mut connected: BTreeSet<&str> = BTreeSet::new();
     let mut repaired: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut requested: BTreeSet<&str> = BTreeSet::new();
     let mut open: BTreeMap<&str, Time> = BTreeMap::new();
     let mut full: BTreeSet<&str> = BTreeSet::new();
     let mut dropped = Dropped::default();
@@ -186,7 +189,11 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
             }
             EventKind::Milestone { name: "exec.client.lost", .. } | EventKind::Died { .. } => {
                 connected.remove(host);
+                requested.remove(host);
                 open.remove(host);
+            }
+            EventKind::Milestone { name: "exec.client.received", .. } => {
+                requested.remove(host);
             }
             EventKind::GaveUp { .. } => drop(open.remove(host)),
             EventKind::Asked { call, operation, .. } if operation.verb == "start" => {
@@ -202,10 +209,14 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name, .. } if REPAIRS.contains(name) => {
                 open.remove(host);
                 repaired.insert(host, event.at);
+                if *name == "exec.client.live-gap" {
+                    requested.insert(host);
+                }
             }
             EventKind::Gauge { name: "held-back-events", .. }
                 if connected.contains(host)
                     && !full.contains(host)
+                    && !requested.contains(host)
                     && repaired.get(host) != Some(&event.at) =>
             {
                 open.entry(host).or_insert(event.at);

@@ -430,6 +430,11 @@ fn a_connected_client_asks_for_missing_events() {
     assert_eq!(violations(&held().effect(1, 3_001, "p2"), gaps_are_requested), late);
     let asked = milestone(held(), 2_000, "exec.client.live-gap", &[("process", "p1")]);
     assert!(violations(&asked, gaps_are_requested).is_empty());
+    let more = asked.gauge("client", 2_100, "held-back-events", 2);
+    assert!(violations(&more, gaps_are_requested).is_empty(), "the answer is on its way");
+    let answered = milestone(more, 2_200, "exec.client.received", &[("id", "3")]);
+    let again = answered.gauge("client", 2_300, "held-back-events", 3);
+    assert_eq!(violations(&again, gaps_are_requested).len(), 1, "it was answered");
     let no_room =
         milestone(connected(), 1_000, "exec.client.reorder-overflow", &[("process", "p1")]);
     let no_room = no_room.gauge("client", 1_000, "held-back-events", 1);

@@ -100,9 +100,8 @@ fn a_user_learns_how_a_command_ended() {
 
 #[test]
 fn a_conflict_has_another_reader() {
-    let conflict = |scripted: ScriptedRun| {
-        scripted.failed_stream("p1", 70_000, refused(409, "STREAM_ACTIVE"))
-    };
+    let conflict =
+        |scripted: ScriptedRun| scripted.failed_stream("p1", 70_000, refused(409, "STREAM_ACTIVE"));
     breaks(&conflict(started()), server::conflict_is_true, "there was none since");
     let other = started().by("client2").opens("p1", 3, 30_000).by("client");
     holds(&conflict(other), server::conflict_is_true);
@@ -153,9 +152,8 @@ fn a_wrong_cursor_is_refused_for_its_reason() {
         let note = SseNote::Asks { call: Call(2), cursor, knows_run: false };
         notes(scripted, 1_200, note).answered(2, 1_300, answer)
     };
-    let refused = |code: &str| {
-        Answer::Refused(SeenRefusal { status: 400, code: code.to_owned() }.into())
-    };
+    let refused =
+        |code: &str| Answer::Refused(SeenRefusal { status: 400, code: code.to_owned() }.into());
     breaks(&asked(Answer::queued("a stream")), asked::cursor_is_checked, "was accepted");
     breaks(&asked(refused("CURSOR_MALFORMED")), asked::cursor_is_checked, "CURSOR_FUTURE");
     holds(&asked(refused("CURSOR_FUTURE")), asked::cursor_is_checked);
@@ -198,9 +196,8 @@ fn the_logs_of_a_command_are_what_it_printed() {
 
 #[test]
 fn a_server_has_the_commands_that_it_started() {
-    let failed = |scripted: ScriptedRun, ms, failure| {
-        scripted.failed_stream("p1", ms, SseFailure(failure))
-    };
+    let failed =
+        |scripted: ScriptedRun, ms, failure| scripted.failed_stream("p1", ms, SseFailure(failure));
     let unknown = failed(started(), 1_200, Failure::NotFound);
     breaks(&unknown, asked::refusal_is_true, "did not know the command");
     let running = failed(started(), 1_200, Failure::Expired);
