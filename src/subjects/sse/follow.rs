@@ -166,7 +166,12 @@ impl Following {
         if self.starts && was_cut_short && is_small {
             return self.host.record.answered(self.call, Answer::GivenUp);
         }
-        let is_unknown = failure == Failure::NotFound && !self.starts;
+        // A restarted server refuses a start that may have taken effect before. `refusal_is_true` judges it.
+        if self.starts && matches!(failure, Failure::NotFound | Failure::AnotherRun) {
+            self.note(SseNote::Failed(SseFailure(failure)));
+            return self.host.record.answered(self.call, Answer::GivenUp);
+        }
+        let is_unknown = failure == Failure::NotFound;
         let failure = SseFailure(failure);
         if is_unknown || failure.is_refusal() {
             self.host.record.refused(self.call, failure);

@@ -79,7 +79,7 @@ pub(super) enum SseNote {
     Output { position: u64, pipe: OutputStream, bytes: Content },
     /// The ending after a gap.
     Ended { position: u64, ending: Ending },
-    /// A failure after a gap.
+    /// A failure after a gap, or of a start that may have taken effect.
     Failed(SseFailure),
     /// The user continues from this cursor.
     Continues(Cursor),
@@ -99,7 +99,7 @@ impl fmt::Display for SseNote {
                 write!(f, "event {position} ({pipe:?}, {} bytes)", bytes.len())
             }
             Self::Ended { position, ending } => write!(f, "event {position}: {ending:?}"),
-            Self::Failed(failure) => write!(f, "after a gap: {failure}"),
+            Self::Failed(failure) => write!(f, "failed: {failure}"),
             Self::Continues(cursor) => write!(f, "continues after {cursor}"),
             Self::Asks { cursor, .. } => write!(f, "the user asks with the cursor `{cursor}`"),
             Self::EndedSomehow => f.write_str("ended, and the user does not know how"),

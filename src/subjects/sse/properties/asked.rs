@@ -206,8 +206,18 @@ pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
         };
         Some((*at, *at, *record, why))
     });
+    // A start whose answer was lost, after which the server did not know the command.
+    let lost = story.notes.iter().flat_map(|((_, record), notes)| {
+        notes.iter().filter_map(|(at, note)| match note {
+            SseNote::Failed(SseFailure(Failure::NotFound | Failure::AnotherRun)) => {
+                Some((*at, *at, *record, Gone::Unknown))
+            }
+            _ => None,
+        })
+    });
     refused
         .chain(failed)
+        .chain(lost)
         .filter_map(|(at, asked, record, why)| untrue(story, at, asked, record, why))
         .collect()
 }
@@ -248,8 +258,11 @@ fn is_crowded(story: &Story<'_>, at: Time) -> bool {
     let (mut count, mut bytes) = (0, 0);
     for process in ended {
         count += 1;
-        let weights =
-            process.lines.iter().flatten().map(|(_, line)| line.len() + OVERHEAD as usize);
+        // A long line is several events.
+        let weights = process.lines.iter().flatten().map(|(_, line)| {
+            let events = line.len().div_ceil(story.server.line_bytes);
+            line.len() + OVERHEAD as usize * events
+        });
         bytes += weights.sum::<usize>() + REQUEST;
     }
     // A command that did not start is an ended one, too.

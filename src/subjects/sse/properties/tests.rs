@@ -205,6 +205,8 @@ fn a_server_has_the_commands_that_it_started() {
     let early = failed(exited(), 2_000, Failure::Expired);
     breaks(&early, asked::refusal_is_true, "had ended only at 1.500 s");
     holds(&failed(exited(), 302_000, Failure::Expired), asked::refusal_is_true);
+    let start = notes(started(), 1_200, SseNote::Failed(SseFailure(Failure::NotFound)));
+    breaks(&start, asked::refusal_is_true, "did not know the command");
     let restarted = started().died("server", 1_100).started("server", 1_150);
     holds(&failed(restarted, 1_200, Failure::NotFound), asked::refusal_is_true);
 }
