@@ -233,7 +233,7 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
-    let wait = patience(facts, call) + answers(facts, call);
+    let wait = patience(facts, call);
     let asked =
         Due { bound: path.bound(facts.guarantees(), call.at, wait), why: Why::Asked(call.at) };
     let severed = path
@@ -267,7 +267,7 @@ fn open_before<'f, 'a>(
 }
 
 /// Returns how long the answers to a call, and to the calls before it, take to arrive.
-pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
+fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let plan = facts.cx.plan;
     let bytes = |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(plan, call.operation);
     let bytes = open_before(facts, call).map(bytes).sum::<u64>() + bytes(call);
@@ -275,10 +275,11 @@ pub(super) fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
 }
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the
-/// outside world.
+/// outside world, plus the transfer of the answers.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let is_patient = facts.path(call.path).puppet || may_wait_for_the_outside(facts, call);
-    call.operation.wait() + if is_patient { facts.guarantees().call_wait } else { Duration::ZERO }
+    let outside = if is_patient { facts.guarantees().call_wait } else { Duration::ZERO };
+    call.operation.wait() + outside + answers(facts, call)
 }
 
 /// Returns the bound of a bound call. If a generation was installed when the call was seen, the

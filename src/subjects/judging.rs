@@ -1,8 +1,10 @@
-//! Helpers for the specific properties of several subjects: which entries are judged, and to which
-//! host an entry belongs.
+//! Helpers for the specific properties of several subjects: which entries are judged, to which
+//! host an entry belongs, and what a fault affects.
 
 use crate::history::{Event, Time};
 use crate::property::CheckContext;
+#[cfg(any(feature = "sse", feature = "turn"))]
+use crate::schedule::Fault;
 
 /// The entries of a run until its clients are closed.
 pub(super) fn judged<'a>(cx: &CheckContext<'a>) -> impl Iterator<Item = &'a Event> {
@@ -13,6 +15,26 @@ pub(super) fn judged<'a>(cx: &CheckContext<'a>) -> impl Iterator<Item = &'a Even
 /// The host of an entry; an empty string if it has none.
 pub(super) fn host(event: &Event) -> &str {
     event.host.as_ref().map_or("", |host| host.as_str())
+}
+
+/// Whether a fault affects connections only.
+#[cfg(any(feature = "sse", feature = "turn"))]
+pub(super) fn is_of_the_network(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Cut { .. }
+            | Fault::CutAfter { .. }
+            | Fault::Partition { .. }
+            | Fault::Stall { .. }
+            | Fault::Blackhole { .. }
+            | Fault::Delay { .. }
+            | Fault::DelayClose { .. }
+            | Fault::Reset { .. }
+            | Fault::Slow { .. }
+            | Fault::Refuse { .. }
+            | Fault::Hang { .. }
+            | Fault::AcceptThenClose { .. }
+    )
 }
 
 /// Whether a puppet plays a server. The answers of a puppet have no ground truth.

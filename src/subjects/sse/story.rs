@@ -12,9 +12,9 @@ use crate::history::{
     Time,
 };
 use crate::property::CheckContext;
-use crate::schedule::{Fault, MilestoneValue, Operation};
+use crate::schedule::{MilestoneValue, Operation};
 use crate::subject::dyn_subject::read;
-use crate::subjects::judging::{host, judged};
+use crate::subjects::judging::{host, is_of_the_network, judged};
 use crate::subjects::records;
 use crate::world::process::{Setup, TABLE};
 use reknit_sse::limits::{ClientLimits, ServerLimits};
@@ -240,7 +240,8 @@ impl<'a> Story<'a> {
             }
             EventKind::FaultBegan { what, .. } => {
                 self.first_fault = self.first_fault.or(Some(at));
-                if delays_the_server(what) {
+                // Other faults can delay the server or its processes.
+                if !is_of_the_network(what) {
                     self.delayed = self.delayed.or(Some(at));
                 }
             }
@@ -352,23 +353,4 @@ fn named(user: &str, command: &CommandName, newest: u64) -> String {
 fn pipe(stream: &Stream) -> Option<(&str, usize)> {
     let name: &str = stream.0.as_ref();
     PARTS.iter().zip(0..).find_map(|(suffix, pipe)| Some((name.strip_suffix(suffix)?, pipe)))
-}
-
-/// Whether a fault can delay the server or its processes, and not only their network.
-fn delays_the_server(fault: &Fault) -> bool {
-    !matches!(
-        fault,
-        Fault::Cut { .. }
-            | Fault::CutAfter { .. }
-            | Fault::Partition { .. }
-            | Fault::Stall { .. }
-            | Fault::Blackhole { .. }
-            | Fault::Delay { .. }
-            | Fault::DelayClose { .. }
-            | Fault::Reset { .. }
-            | Fault::Slow { .. }
-            | Fault::Refuse { .. }
-            | Fault::Hang { .. }
-            | Fault::AcceptThenClose { .. }
-    )
 }

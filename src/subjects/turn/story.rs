@@ -12,7 +12,7 @@ use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation};
-use crate::subjects::judging::{host, judged};
+use crate::subjects::judging::{host, is_of_the_network, judged};
 
 /// A command of a user.
 pub(super) struct Run<'a> {
@@ -384,25 +384,6 @@ impl<'a> Story<'a> {
         self.first_fault.is_none_or(|fault| fault > at)
             && self.shutdowns.iter().all(|shutdown| *shutdown > at)
     }
-}
-
-/// Whether a fault affects connections only.
-fn is_of_the_network(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Cut { .. }
-            | Fault::CutAfter { .. }
-            | Fault::Partition { .. }
-            | Fault::Stall { .. }
-            | Fault::Blackhole { .. }
-            | Fault::Delay { .. }
-            | Fault::DelayClose { .. }
-            | Fault::Reset { .. }
-            | Fault::Slow { .. }
-            | Fault::Refuse { .. }
-            | Fault::Hang { .. }
-            | Fault::AcceptThenClose { .. }
-    )
 }
 
 /// Returns the open commands of a host, or those of a turn.
