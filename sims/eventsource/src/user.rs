@@ -158,7 +158,7 @@ impl Following {
     }
 }
 
-/// Whether a refusal will not pass. The crate would repeat the request for ever.
+/// Whether a refusal will not pass. The crate would repeat the request without end.
 fn is_final(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 408 | 409)
 }

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 const SHORT: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(60);
 
-/// What a client received, with the repetitions.
+/// The events that a client received, with the repetitions.
 #[derive(Debug, Default, PartialEq)]
 struct Received {
     lines: Vec<String>,

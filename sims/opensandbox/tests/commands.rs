@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// What the tests run, and what it writes.
+/// A command that the tests run, and its output.
 const COMMAND: &str = "for i in $(seq 200); do echo out $i; echo err $i >&2; done";
 
 fn written(pipe: &str) -> Vec<String> {

@@ -10,7 +10,7 @@ use crate::wire::{
     CommandId, Cursor, Framing, MalformedCursor, MalformedOwner, Refusal, StreamOwner, header,
 };
 
-/// What a request asks for.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// `GET /ping`

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! The state that all connections of a server share.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use super::sessions::Sessions;
 use crate::limits::ServerLimits;
 use crate::wire::Framing;
 
-/// What a server is, apart from its limits.
+/// The settings of a server, apart from its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerConfig {
     /// The token that every request must carry; without one, every client that reaches the port can

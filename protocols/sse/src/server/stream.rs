@@ -31,7 +31,7 @@ pub(super) struct EventStream {
     pub(super) after: u64,
     pub(super) epoch: Epoch,
     pub(super) framing: Framing,
-    /// What to send before the first event.
+    /// The bytes to send before the first event.
     pub(super) head: Bytes,
     pub(super) clock: Arc<dyn WallClock>,
     pub(super) limits: ServerLimits,

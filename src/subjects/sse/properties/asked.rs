@@ -106,9 +106,7 @@ fn process<'s, 'a>(story: &'s Story<'a>, question: &Question<'_>) -> Option<&'s 
 pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
     let untrue = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
-        let SeenStatus(status) = answer
-            .done::<crate::history::Data>()
-            .map_or_else(|| answer.done::<SeenStatus>(), |data| data.downcast_ref())?;
+        let SeenStatus(status) = answer.done()?;
         let process = process(story, question)?;
         let violation =
             |kind, data| Some(Violation::new("status_is_true", question.call, at, kind, data));

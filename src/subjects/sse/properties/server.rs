@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::history::{Answer, Call, ConnIndex, Data, ProcessOutcome, Time};
+use crate::history::{Answer, Call, ConnIndex, Data, EventKind, ProcessOutcome, Time};
 use crate::process::KILL;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
@@ -85,7 +85,7 @@ fn conflicts<'s>(
     let of_streams = story.failures.iter().map(|(at, on, of, why)| (*at, *on, *of, *why));
     let of_calls = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
-        let crate::history::Answer::Refused(why) = answer else { return None };
+        let Answer::Refused(why) = answer else { return None };
         Some((at, question.host, question.record.as_str(), why))
     });
     let conflict = |why: &'s Data| why.downcast_ref::<SseFailure>().filter(|why| why.is_conflict());
@@ -189,8 +189,7 @@ pub(super) fn stale_close_is_inert(story: &Story<'_>) -> Vec<Violation> {
 /// Whether a fault began between two times.
 fn touched(story: &Story<'_>, from: Time, to: Time) -> bool {
     story.cx.history.events.iter().any(|event| {
-        (from..=to).contains(&event.at)
-            && matches!(event.what, crate::history::EventKind::FaultBegan { .. })
+        (from..=to).contains(&event.at) && matches!(event.what, EventKind::FaultBegan { .. })
     })
 }
 

@@ -98,8 +98,6 @@ pub(super) struct Core {
     back_off: BackOff,
     /// The budget, from a loss until progress.
     recovery: Option<Recovery>,
-    /// The last loss since the last progress.
-    last_loss: Option<Loss>,
     /// Events that have arrived on the current connection.
     inbox: VecDeque<Record>,
     phase: Phase,
@@ -110,8 +108,8 @@ pub(super) struct Core {
 enum Phase {
     /// Waits for its next attempt. Contains the reason for the pause, if there was a loss.
     Pausing { until: Instant, after: Option<Loss> },
-    /// Waits for the head of an answer.
-    Opening { until: Instant },
+    /// Waits for the head of an answer. Contains the last loss, if there was one.
+    Opening { until: Instant, after: Option<Loss> },
     /// Receives events.
     Streaming(Streaming),
     /// Has returned the ending, or has failed.
@@ -153,7 +151,6 @@ impl Core {
             first_sent: None,
             back_off: BackOff::new(limits.min_pause, limits.max_pause),
             recovery: None,
-            last_loss: None,
             inbox: VecDeque::new(),
             phase: Phase::Pausing { until: now, after: None },
         }
@@ -189,7 +186,7 @@ impl Core {
     /// Returns when [`wake`](Self::wake) is due; `None` after the end.
     pub(super) fn due(&self) -> Option<Instant> {
         let own = match &self.phase {
-            Phase::Pausing { until, .. } | Phase::Opening { until } => *until,
+            Phase::Pausing { until, .. } | Phase::Opening { until, .. } => *until,
             Phase::Streaming(stream) => stream.silent_at,
             Phase::Over(_) => return None,
         };
@@ -236,10 +233,9 @@ impl Core {
         // First, because the budget also cuts the current attempt short.
         self.check_budget(now);
         match &self.phase {
-            Phase::Opening { until } if *until <= now => self.lost(Loss::OpenTimeout, now),
+            Phase::Opening { until, .. } if *until <= now => self.lost(Loss::OpenTimeout, now),
             Phase::Streaming(stream) if stream.silent_at <= now => self.lost(Loss::Silent, now),
             _ => {}
         }
-        self.check_budget(now);
     }
 }

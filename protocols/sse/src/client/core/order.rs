@@ -18,7 +18,7 @@ pub(in crate::client) struct Order {
     pub(in crate::client) repeats: Option<Instant>,
 }
 
-/// What a request asks for.
+/// The purpose of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::client) enum Ask {
     /// To run a command.
@@ -37,7 +37,11 @@ impl Core {
         }
         self.attempt += 1;
         self.attempt_began = now;
-        self.phase = Phase::Opening { until: recovery.cap(now, self.limits.open_timeout) };
+        let after = match &mut self.phase {
+            Phase::Pausing { after, .. } => after.take(),
+            _ => None,
+        };
+        self.phase = Phase::Opening { until: recovery.cap(now, self.limits.open_timeout), after };
         let (ask, owner, repeats) = (self.ask(), self.owner(), self.repeats());
         let order = Order { attempt: self.attempt, ask, owner, repeats };
         milestone!("sse.client.attempt", attempt = self.attempt, after = self.cursor.after);

@@ -37,7 +37,6 @@ impl Core {
             return self.fail(failure);
         }
         self.judge_connection(&loss, now);
-        self.last_loss = Some(loss.clone());
         let deadline = self.budget(now);
         let random = self.names.entropy.below(u64::MAX);
         let pause = match loss {
@@ -90,10 +89,12 @@ impl Core {
             return;
         }
         let loss = match &self.phase {
-            Phase::Pausing { after: Some(loss), .. } => loss.clone(),
+            // The budget cuts the current attempt short, so the one before it says more.
+            Phase::Pausing { after: Some(loss), .. } | Phase::Opening { after: Some(loss), .. } => {
+                loss.clone()
+            }
             Phase::Pausing { after: None, .. } => Loss::NotConnected,
-            // The budget cuts this attempt short, so the one before it says more.
-            Phase::Opening { .. } => self.last_loss.take().unwrap_or(Loss::OpenTimeout),
+            Phase::Opening { after: None, .. } => Loss::OpenTimeout,
             Phase::Streaming(_) => Loss::Silent,
             Phase::Over(_) => return,
         };
@@ -108,7 +109,6 @@ impl Core {
 
     /// The server says that the command lives.
     pub(super) fn alive(&mut self) {
-        self.last_loss = None;
         if !defect!(BudgetNeverRefilled) {
             self.recovery = None;
         }
