@@ -1,5 +1,6 @@
 //! Scripts: the behavior of a simulated process, as data.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -38,6 +39,8 @@ pub struct Print {
     /// The length of each line in bytes, including its line end. By default, as long as its text
     /// needs.
     pub bytes: Option<u64>,
+    /// Each n-th line is blank: it consists of its line end.
+    pub blank_every: Option<NonZeroU64>,
 }
 
 /// How a process handles its standard input.
@@ -74,6 +77,9 @@ impl Print {
     /// its number and its pipe, if they fit. Otherwise it consists of letters that are computed
     /// from both, so that two pipes soon differ.
     pub fn line(&self, pipe: &str, n: u64) -> Bytes {
+        if self.blank_every.is_some_and(|every| n.is_multiple_of(every.get())) {
+            return Bytes::from_static(b"\n");
+        }
         let text = format!("{n} {pipe}\n");
         let Some(bytes) = self.bytes.map(|bytes| bytes as usize) else { return text.into() };
         if bytes == 0 {

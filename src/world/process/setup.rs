@@ -11,6 +11,7 @@
 //! processes that it names. In a swarm every value may be a choice, as in any other table.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
@@ -66,6 +67,9 @@ pub struct PrintedLines {
     /// needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Size>,
+    /// Each n-th line is blank: it consists of its line end. By default none is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blank_every: Option<NonZeroU64>,
 }
 
 /// How a process handles its standard input.
@@ -158,8 +162,8 @@ impl JsonSchema for Ends {
 }
 
 impl From<PrintedLines> for Print {
-    fn from(PrintedLines { lines, every, bytes }: PrintedLines) -> Self {
-        Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0) }
+    fn from(PrintedLines { lines, every, bytes, blank_every }: PrintedLines) -> Self {
+        Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0), blank_every }
     }
 }
 
@@ -203,6 +207,7 @@ fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
         lines,
         every: WrittenDuration(Duration::from_millis(every_ms)),
         bytes: None,
+        blank_every: None,
     };
     Setup { print: Some(print), exit: Ends(ProcessEnd::Code(code)), ..Setup::default() }
 }
@@ -227,15 +232,20 @@ mod tests {
     fn an_entry_converts_to_a_script() {
         let script = read(json!({
             "print": { "lines": 200, "every": "50ms", "bytes": "64KiB" },
-            "stderr": { "lines": 3 },
+            "stderr": { "lines": 3, "blank-every": 2 },
             "stdin": "echo",
             "exit": 7,
             "late-output": { "after": "4s" },
             "ignores": [1, 15],
         }));
         let wanted = Script {
-            stdout: Print { lines: 200, every: Duration::from_millis(50), bytes: Some(65_536) },
-            stderr: Print { lines: 3, ..Print::default() },
+            stdout: Print {
+                lines: 200,
+                every: Duration::from_millis(50),
+                bytes: Some(65_536),
+                blank_every: None,
+            },
+            stderr: Print { lines: 3, blank_every: NonZeroU64::new(2), ..Print::default() },
             stdin: Stdin::Echoes,
             end: ProcessEnd::Code(7),
             late_output: Some(Duration::from_secs(4)),
@@ -278,6 +288,10 @@ mod tests {
         assert_eq!(
             wrong(json!({ "print": { "lines": 1, "every": "50" } })),
             "`process.p1`, at `print.every`: `50` is not a duration; write a whole number and a unit, like `25s`, `50ms`, `3m` or `1h`"
+        );
+        assert!(
+            wrong(json!({ "print": { "lines": 1, "blank-every": 0 } }))
+                .contains("at `print.blank-every`: invalid value: integer `0`")
         );
         assert!(
             wrong(json!({ "prints": {} }))

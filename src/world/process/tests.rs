@@ -1,5 +1,6 @@
 //! Tests how a server sees a simulated process, and what the history records of it.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -89,7 +90,7 @@ fn run(program: &str) -> Command {
 }
 
 fn lines(count: u64, every: u64) -> Print {
-    Print { lines: count, every: ms(every), bytes: None }
+    Print { lines: count, every: ms(every), ..Print::default() }
 }
 
 fn ms(n: u64) -> Duration {
@@ -207,7 +208,7 @@ async fn a_process_that_never_reads_makes_its_writer_wait() {
 async fn a_full_pipe_blocks_the_process_and_only_accepted_bytes_are_recorded() {
     let size = 100_000;
     let machine = Machine::with(Script {
-        stdout: Print { lines: 1, every: ms(0), bytes: Some(size) },
+        stdout: Print { lines: 1, bytes: Some(size), ..Print::default() },
         ..Script::default()
     });
     let mut child = machine.launch().await;
@@ -249,7 +250,7 @@ async fn a_grandchild_keeps_the_pipe_open_and_prints_the_last_line() {
 /// Reads the bytes that are there when the exit is known.
 async fn read_at_the_exit(output_delay: Duration) -> usize {
     let script = Script {
-        stdout: Print { lines: 30, every: ms(0), bytes: Some(2000) },
+        stdout: Print { lines: 30, bytes: Some(2000), ..Print::default() },
         ..Script::default()
     };
     let conditions = Conditions { output_delay, ..Conditions::default() };
@@ -445,4 +446,12 @@ fn a_line_has_the_requested_length_and_names_its_pipe() {
     assert_eq!(line(Some(65_536), 12).len(), 65_536);
     let short: Vec<_> = (0..8).map(|n| line(Some(4), n)).collect();
     assert!(short.windows(2).all(|pair| pair[0] != pair[1] && pair[0].len() == 4), "{short:?}");
+}
+
+#[test]
+fn each_nth_line_can_be_blank() {
+    let print = Print { blank_every: NonZeroU64::new(2), bytes: Some(20), ..Print::default() };
+    let lines = [1, 2, 3, 4].map(|n| print.line("p1", n));
+    assert_eq!(lines.map(|line| line.len()), [20, 1, 20, 1]);
+    assert_eq!(print.line("p1", 2), "\n");
 }
