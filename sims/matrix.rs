@@ -6,6 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+#[path = "matrix/alone.rs"]
+mod alone;
+
 /// A defect that random schedules miss, and the schedule whose sweep finds it. The page explains
 /// the reason.
 type BySweep = (&'static str, &'static str);

@@ -30,6 +30,8 @@ pub(super) struct Following {
     pub(super) reads: Option<ReadingPace>,
     /// Whether the user started the command with this call.
     pub(super) starts: bool,
+    /// The position of the last event that the user has.
+    after: u64,
     /// Whether the output has had a gap.
     pub(super) has_gap: bool,
     /// Whether a user of this host has had the ending before.
@@ -49,10 +51,10 @@ impl Following {
         stored: &Stored,
         starts: bool,
     ) -> Self {
-        let Stored { has_gap, has_ending, .. } = *stored;
+        let Stored { cursor: Cursor { after, .. }, has_gap, has_ending } = *stored;
         let confirmed = Arc::default();
         let torn = Vec::new();
-        Self { host, named, call, reads, starts, has_gap, has_ending, torn, confirmed }
+        Self { host, named, call, reads, starts, after, has_gap, has_ending, torn, confirmed }
     }
 
     /// Follows the command until its ending, or a failure.
@@ -74,7 +76,6 @@ impl Following {
         }
         let mut unpaused = 0;
         loop {
-            let before = follower.cursor().after;
             let item = match follower.next().await {
                 Ok(Some(item)) => item,
                 Ok(None) => {
@@ -83,6 +84,7 @@ impl Following {
                 }
                 Err(failure) => return self.failed(SseFailure(failure)),
             };
+            let after = self.follows(&item, follower.cursor().after);
             let size = if let Item::Output(_, bytes) = &item { bytes.len() as u64 } else { 0 };
             if let Item::Ended { ending, .. } = &item {
                 return self.completed(follower.cursor(), ending);
@@ -91,7 +93,7 @@ impl Following {
                 self.host.disk.write(&id_key(&self.named.record), id.to_string());
                 self.named.id = id;
             }
-            self.received(item, before, follower.cursor());
+            self.received(item, after, follower.cursor());
             self.store(follower.cursor());
             unpaused += size;
             if let Some(pace) = self.reads.filter(|pace| unpaused >= pace.every.0) {
@@ -113,7 +115,18 @@ impl Following {
         }
     }
 
-    fn received(&mut self, item: Item, before: u64, cursor: Cursor) {
+    /// Notes an event that is not the next one. `position` is that of the item. Returns the position of the
+    /// last event that the user had before.
+    fn follows(&mut self, item: &Item, position: u64) -> u64 {
+        let after = std::mem::replace(&mut self.after, position);
+        let is_event = !matches!(item, Item::Gap(_));
+        if is_event && position != after.saturating_add(1) {
+            self.note(SseNote::NotNext { after, position });
+        }
+        after
+    }
+
+    fn received(&mut self, item: Item, after: u64, cursor: Cursor) {
         match item {
             Item::Output(pipe, bytes) if self.has_gap => {
                 let bytes = Content::from(bytes);
@@ -127,7 +140,7 @@ impl Following {
                 self.host.record.delivered(&self.named.pipe(pipe), bytes, None);
             }
             Item::Gap(gap) => {
-                self.note(SseNote::Gap { after: before, gap });
+                self.note(SseNote::Gap { after, gap });
                 if !self.has_gap {
                     self.has_gap = true;
                     self.host.disk.write(&gap_key(&self.named), "");

@@ -70,9 +70,12 @@ impl Serialize for SseFailure {
     }
 }
 
-/// What a user sees of a command whose output has a gap.
+/// What a user sees of a command that the history has no entry for.
 #[derive(Clone, PartialEq)]
 pub(super) enum SseNote {
+    /// The cursor stood at `position` after an event, and at `after` before it, which is not the position
+    /// before.
+    NotNext { after: u64, position: u64 },
     /// A gap, when the user had everything up to `after`.
     Gap { after: u64, gap: Gap },
     /// Output after a gap.
@@ -94,6 +97,7 @@ pub(super) enum SseNote {
 impl fmt::Display for SseNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotNext { after, position } => write!(f, "after event {after}: event {position}"),
             Self::Gap { after, gap } => write!(f, "after event {after}: {gap}"),
             Self::Output { position, pipe, bytes } => {
                 write!(f, "event {position} ({pipe:?}, {} bytes)", bytes.len())

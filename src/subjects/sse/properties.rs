@@ -3,6 +3,7 @@
 //! | property | evidence |
 //! |---|---|
 //! | `gap_is_exact` | the gaps that a user saw, what came after them, and what the process really printed |
+//! | `positions_follow` | the position of each event that a user received |
 //! | `hold_is_lossless` | the gaps of a user, and what it had received before |
 //! | `server_keeps_the_protocol` | what a client found wrong with a stream, and the reasons of its failure |
 //! | `success_has_an_ending` | a follower that said that its command has ended |
@@ -30,6 +31,8 @@ story_properties! {
     Story;
     "gap_is_exact" as gaps::gap_is_exact, gaps::GAP_IS_EXACT:
         "a gap names exactly the events that are lost, and only events that the server may drop";
+    "positions_follow" as gaps::positions_follow, gaps::POSITIONS_FOLLOW:
+        "a user receives each event once and in order, and learns of each position that is left out";
     "hold_is_lossless" as gaps::hold_is_lossless, gaps::HOLD_IS_LOSSLESS:
         "a command that may wait for its client loses nothing if the client is back in time";
     "server_keeps_the_protocol" as server::server_keeps_the_protocol, server::SERVER_KEEPS_THE_PROTOCOL:

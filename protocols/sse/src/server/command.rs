@@ -35,7 +35,7 @@ use reknit_seams::defect;
 use tokio::time::Instant;
 
 use super::link::Link;
-use super::log::{CommandLog, Following};
+use super::log::{CommandLog, Ended, Following};
 use crate::wire::{
     CommandId, CommandStatus, Cursor, CursorError, Ending, Event, Gap, OutputStream, Record,
     Refusal, StreamOwner,
@@ -230,7 +230,8 @@ impl Command {
         let (mut records, mut bytes) = (Vec::new(), 0);
         loop {
             match self.log.read(after) {
-                Following::Gap(gap) => {
+                Following::Gap(mut gap) => {
+                    gap.last += u64::from(defect!(GapTooLong));
                     if !defect!(OverflowIsSilent) {
                         records.push(Record::unlogged(timestamp, Event::Gap(gap)));
                     }
@@ -370,6 +371,11 @@ impl Command {
     pub(super) fn status(&self, id: &CommandId, content: String) -> CommandStatus {
         let status = CommandStatus::running(id.as_str(), content, self.started, self.log.last());
         match self.log.ended() {
+            Some(Ended { ending: Ending::Killed(_), timestamp, .. })
+                if defect!(KilledIsSuccess) =>
+            {
+                status.ended(&Ending::Exited(0), *timestamp)
+            }
             Some(ended) => status.ended(&ended.ending, ended.timestamp),
             None => status,
         }

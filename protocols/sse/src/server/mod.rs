@@ -45,8 +45,11 @@
 //! | – | `CommandsUnbounded` | any number of commands may run |
 //! | – | `LossEndsHold` | a command that waits for its reader goes on when the connection is lost |
 //! | – | `BuffersCountAsRead` | bytes in the buffers of a connection count as received |
+//! | – | `GapTooLong` | a gap also covers the oldest event that is there |
+//! | – | `KilledIsSuccess` | the state of a killed command says that it exited with 0 |
+//! | – | `LogsSkipTheRest` | the cursor after a part of the logs is that of their end |
 //!
-//! The branch of execd has all of them except B, the last five, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last eight, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

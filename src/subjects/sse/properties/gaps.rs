@@ -1,4 +1,4 @@
-//! Gaps: a gap names exactly the events that are lost.
+//! Lost events: a gap names exactly these, and each has a gap.
 
 use std::time::Duration;
 
@@ -18,6 +18,12 @@ kinds! {
     NEVER_WAS = "never-was": "{subject:}{on} saw a gap up to event {last}, but there were only {events} events {moment}";
     OTHER_LINE = "other-line": "{subject:}{on} received another line as event {position} after a gap {moment}";
     OTHER_TOTAL = "other-total": "{subject:}{on} received the ending as event {position} after a gap, but it is event {ending} {moment}";
+}
+
+kinds! {
+    pub(super) POSITIONS_FOLLOW;
+    SKIPPED = "skipped": "{subject:}{on} received event {position} after event {after}, without a gap {moment}";
+    AGAIN = "again": "{subject:}{on} received an event, but its cursor went from event {after} to event {position} {moment}";
 }
 
 kinds! {
@@ -108,6 +114,19 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
                 }
                 _ => None,
             }
+        }));
+    }
+    found
+}
+
+pub(super) fn positions_follow(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for ((on, record), notes) in &story.notes {
+        found.extend(notes.iter().filter_map(|(at, note)| {
+            let SseNote::NotNext { after, position } = note else { return None };
+            let kind = if position > after { &SKIPPED } else { &AGAIN };
+            let data = fields! { on: *on, after: *after, position: *position };
+            Some(Violation::new("positions_follow", *record, *at, kind, data))
         }));
     }
     found

@@ -1,11 +1,13 @@
 //! Tests of the properties of `sse`, over hand-written runs.
 
+use std::time::Duration;
+
 use super::{asked, gaps, server};
-use crate::history::{Answer, Call, Class, EventKind, ProcessOutcome};
+use crate::history::{Answer, Call, Class, ConnEnd, ConnIndex, EventKind, ProcessOutcome, Side};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::MilestoneValue;
+use crate::schedule::{LimitValue, MilestoneValue};
 use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::story::Story;
 use reknit_sse::client::{Failure, Loss, Refused};
@@ -79,6 +81,37 @@ fn a_gap_is_exact() {
 }
 
 #[test]
+fn a_command_that_may_wait_loses_nothing() {
+    let gap = |scripted: ScriptedRun, ms| {
+        notes(scripted, ms, SseNote::Gap { after: 1, gap: Gap { first: 2, last: 3 } })
+    };
+    let limited = |seconds, in_flight| {
+        let mut scripted = started().delivered("p1/stdout", 1_100, "a\n");
+        let limits = &mut scripted.plan.limits;
+        limits.set("server.hold", LimitValue::Duration(Duration::from_secs(seconds)));
+        limits.set("server.in-flight", LimitValue::Bytes(in_flight));
+        scripted
+    };
+    let waits = |seconds| limited(seconds, 512 << 10);
+    breaks(&gap(waits(20), 9_000), gaps::hold_is_lossless, "saw a gap, although");
+    holds(&gap(waits(20), 30_000), gaps::hold_is_lossless);
+    holds(&gap(waits(0), 9_000), gaps::hold_is_lossless);
+    let restarted = waits(20).died("server", 2_000).started("server", 2_100);
+    holds(&gap(restarted, 9_000), gaps::hold_is_lossless);
+    let buffers_are_larger = limited(20, 1 << 10);
+    holds(&gap(buffers_are_larger, 9_000), gaps::hold_is_lossless);
+}
+
+#[test]
+fn events_follow_each_other() {
+    let next = |after, position| notes(started(), 1_200, SseNote::NotNext { after, position });
+    breaks(&next(1, 3), gaps::positions_follow, "received event 3 after event 1, without a gap");
+    breaks(&next(1, 1), gaps::positions_follow, "its cursor went from event 1 to event 1");
+    let gap = SseNote::Gap { after: 0, gap: Gap { first: 1, last: 3 } };
+    holds(&notes(started(), 1_200, gap), gaps::positions_follow);
+}
+
+#[test]
 fn a_client_finds_nothing_wrong_in_a_stream() {
     let hole = milestone(started(), 1_200, "sse.client.hole", &[]);
     breaks(&hole, server::server_keeps_the_protocol, "found a hole");
@@ -117,6 +150,31 @@ fn a_stream_is_taken_over_late() {
     };
     breaks(&taken(2_000), server::takeover_is_due, "a stream of client2 replaced one of client");
     holds(&taken(11_001), server::takeover_is_due);
+}
+
+#[test]
+fn a_late_close_ends_no_other_stream() {
+    // Connection 2 replaces connection 1, whose end the server learns at 3 s.
+    let late = || {
+        let conns = started().conn(1, 100, None).conn(2, 1_500, None);
+        let first = milestone(conns, 110, "sse.server.attached", &[("conn", 1)]);
+        let second = milestone(first, 1_600, "sse.server.attached", &[("conn", 2)]);
+        let fenced = milestone(second, 1_600, "sse.server.fenced", &[("conn", 2), ("old", 1)]);
+        milestone(fenced, 3_000, "sse.server.late-close", &[("conn", 1)])
+    };
+    let over = |scripted: ScriptedRun, ms, side| {
+        let what = EventKind::ConnOver { conn: ConnIndex(1), side, how: ConnEnd::Closed };
+        scripted.user(ms, what)
+    };
+    let ended = |ms| over(late(), ms, Side::Server);
+    breaks(&ended(3_050), server::stale_close_is_inert, "after the late end of an older one at 3");
+    holds(&ended(2_900), server::stale_close_is_inert);
+    holds(&ended(4_000), server::stale_close_is_inert);
+    holds(&over(ended(3_050), 3_040, Side::Client), server::stale_close_is_inert);
+    let stuck = milestone(ended(3_050), 3_040, "sse.server.stuck", &[("conn", 2)]);
+    holds(&stuck, server::stale_close_is_inert);
+    let complete = ended(3_050).ended("p1", 3_020, ProcessOutcome::Exit(0));
+    holds(&complete, server::stale_close_is_inert);
 }
 
 #[test]

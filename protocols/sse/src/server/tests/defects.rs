@@ -184,6 +184,44 @@ fn lost_events_are_not_reported() {
 }
 
 #[test]
+fn a_gap_covers_an_event_that_is_there() {
+    let story = || async {
+        let world = World::new(ServerLimits { retained_events: 2, ..Default::default() }).await;
+        started(&world).await;
+        world.machine.prints(0, "a\nb\nc\n").await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    compare("GapTooLong", story, "gap 1..=1, 2 b, 3 c, Open", "gap 1..=2, 3 c, Open");
+}
+
+#[test]
+fn a_killed_command_counts_as_a_success() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Signal(9)).await;
+        let status = world.send("GET /command/status/c", &[], "").await.text().await;
+        let status = serde_json::from_str::<crate::wire::CommandStatus>(&status).unwrap();
+        format!("{:?}", status.ending.unwrap())
+    };
+    compare("KilledIsSuccess", story, "Killed(9)", "Exited(0)");
+}
+
+#[test]
+fn the_cursor_of_logs_skips_what_did_not_fit() {
+    let story = || async {
+        let world = World::new(ServerLimits { logs_bytes: 1, ..Default::default() }).await;
+        let background = r#"{"operation_id":"c","command":"run","background":true}"#;
+        world.send("POST /command", &[], background).await.read().await;
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\nb\n").await;
+        let logs = world.send("GET /command/c/logs", &[], "").await;
+        logs.header("execd-commands-tail-cursor").to_owned()
+    };
+    compare("LogsSkipTheRest", story, "1", "2");
+}
+
+#[test]
 fn output_before_the_first_stream_cannot_be_replayed() {
     let story = || async {
         let world = world().await;
