@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -47,7 +48,29 @@ pub(crate) struct Marks {
     messages: Vec<Waiting>,
     /// The rules that wait for a number of bytes; the last one has the lowest number.
     bytes: Vec<(u64, usize)>,
+    texts: Vec<Text>,
     forwarded: u64,
+}
+
+/// A rule that waits for a text.
+struct Text {
+    rule: usize,
+    finder: Finder<'static>,
+    /// The last bytes of the stream, fewer than the text has.
+    tail: Vec<u8>,
+}
+
+impl Text {
+    /// Returns where the text ends in these bytes, the next of the stream.
+    fn end_in(&mut self, bytes: &[u8]) -> Option<usize> {
+        let before = self.tail.len();
+        self.tail.extend_from_slice(bytes);
+        let length = self.finder.needle().len();
+        // The text was not in the tail alone, so it ends in the new bytes.
+        let end = self.finder.find(&self.tail).map(|start| start + length - before);
+        self.tail.drain(..(self.tail.len() + 1).saturating_sub(length.max(1)));
+        end
+    }
 }
 
 /// A rule that waits for a message.
@@ -88,11 +111,20 @@ impl Marks {
             })
             .collect();
         bytes.sort_by(|one, other| other.cmp(one));
+        let texts = rules().filter_map(|(index, rule)| match &rule.at {
+            Moment::Text { toward: end, text } if *end == toward => Some(Text {
+                rule: index,
+                finder: Finder::new(text).into_owned(),
+                tail: Vec::new(),
+            }),
+            _ => None,
+        });
         Self {
             toward,
             requests,
             frames: reads.then(|| Frames::new(toward)),
             messages: messages.collect(),
+            texts: texts.collect(),
             bytes,
             forwarded: 0,
         }
@@ -180,6 +212,17 @@ impl Marks {
     }
 
     fn forward(&mut self, mut bytes: Bytes, steps: &mut Vec<Step>) {
+        // From here on, a text that was found is a number of bytes.
+        let found = self.texts.extract_if(.., |text| match text.end_in(&bytes) {
+            Some(end) => {
+                self.bytes.push((self.forwarded + end as u64, text.rule));
+                true
+            }
+            None => false,
+        });
+        if found.count() > 0 {
+            self.bytes.sort_by(|one, other| other.cmp(one));
+        }
         while let Some(count) = self.bytes.last().map(|mark| mark.0)
             && count <= self.forwarded + bytes.len() as u64
         {
@@ -287,5 +330,23 @@ mod tests {
                 forward(b"fg")
             ]
         );
+    }
+
+    #[test]
+    fn a_text_is_found_in_pieces_and_once() {
+        let script = script(
+            r#"
+            rule = [
+                { at = { text = { toward = "client", text = "aab" } }, fault = { reset = {} } },
+                { at = { text = { toward = "client", text = "b" } }, fault = { reset = {} } },
+                { at = { text = { toward = "server", text = "c" } }, fault = { reset = {} } },
+            ]"#,
+        );
+        let mut marks = Marks::new(&script, 1, End::Client, Arc::default());
+        let forward = |bytes: &'static [u8]| Step::Forward(bytes.into());
+        assert_eq!(marks.push(b"xa"[..].into()), [forward(b"xa")]);
+        assert_eq!(marks.push(b"a"[..].into()), [forward(b"a")]);
+        let steps = marks.push(b"abcaab"[..].into());
+        assert_eq!(steps, [forward(b"ab"), Step::Fire(vec![0, 1]), forward(b"caab")]);
     }
 }

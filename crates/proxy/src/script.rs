@@ -57,6 +57,14 @@ pub enum Moment {
         /// The number of bytes, counted from the start of the connection.
         count: u64,
     },
+    /// When the proxy has forwarded this text for the first time. The text may be cut anywhere
+    /// into pieces: TCP has no messages.
+    Text {
+        /// The end that receives the text.
+        toward: End,
+        /// The text. An empty one comes with the first byte.
+        text: String,
+    },
     /// At a WebSocket message. Control frames do not count.
     Message(MessagePattern),
 }
@@ -319,6 +327,9 @@ mod tests {
             [[rule]]
             at = { time = "3s" }
             fault = { stall = { lasts = "2s" } }
+            [[rule]]
+            at = { text = { toward = "client", text = "event: done" } }
+            fault = { close = {} }
         "#;
         let script: Script = toml::from_str(text).unwrap();
         let cut = Fault::Cut {
@@ -327,7 +338,7 @@ mod tests {
                 server: Learns::Never,
             },
         };
-        assert_eq!((script.rules.len(), &script.rules[0].fault), (3, &cut));
+        assert_eq!((script.rules.len(), &script.rules[0].fault), (4, &cut));
         let again: Script = toml::from_str(&toml::to_string(&script).unwrap()).unwrap();
         assert_eq!(again, script);
     }
