@@ -112,11 +112,9 @@ impl Marks {
             .collect();
         bytes.sort_by(|one, other| other.cmp(one));
         let texts = rules().filter_map(|(index, rule)| match &rule.at {
-            Moment::Text { toward: end, text } if *end == toward => Some(Text {
-                rule: index,
-                finder: Finder::new(text).into_owned(),
-                tail: Vec::new(),
-            }),
+            Moment::Text { toward: end, text } if *end == toward => {
+                Some(Text { rule: index, finder: Finder::new(text).into_owned(), tail: Vec::new() })
+            }
             _ => None,
         });
         Self {
