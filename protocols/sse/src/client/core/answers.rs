@@ -48,10 +48,11 @@ impl Core {
         }
     }
 
-    /// The server has the command, and nothing follows the cursor.
+    /// The server has the command, and nothing follows the cursor. A user that has received events would
+    /// have received the ending as one of them.
     pub(in crate::client) fn complete(&mut self) {
         let Phase::Opening { .. } = self.phase else { return };
-        if self.cursor.after == 0 {
+        if self.cursor.after == 0 || self.cursor.after != self.began {
             return self.fail(Failure::Protocol("ends a command without an ending"));
         }
         milestone!("sse.client.complete", attempt = self.attempt);

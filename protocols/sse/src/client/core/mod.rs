@@ -85,6 +85,8 @@ pub(super) struct Core {
     confirmed: bool,
     /// The place after the last item that the user has.
     cursor: Cursor,
+    /// The position after which the user began.
+    began: u64,
     /// The cursor at which the server left out events before.
     hole: Option<u64>,
     /// Whether the user has events without positions.
@@ -144,6 +146,7 @@ impl Core {
             background,
             confirmed: false,
             cursor,
+            began: cursor.after,
             hole: None,
             unnumbered: false,
             attempt: 0,

@@ -118,13 +118,19 @@ fn a_repeated_start_says_when_the_first_one_may_have_arrived() {
 }
 
 #[test]
-fn nothing_follows_the_ending() {
-    let after = |after| Play::of(Dialect::Reknit, known(), Cursor::new(EPOCH, after));
-    let complete = |mut play: Play| {
-        play.step();
+fn nothing_follows_only_the_cursor_of_a_user_who_began_with_the_ending() {
+    let complete = |after, prints| {
+        let mut play = Play::of(Dialect::Reknit, known(), Cursor::new(EPOCH, after));
+        if prints {
+            play.streams().prints(after + 1);
+            play.lost();
+        }
+        play.until_step();
         play.core.complete();
         play.step()
     };
-    assert_eq!(complete(after(3)), "over");
-    assert_eq!(complete(after(0)), "failed: the server ends a command without an ending");
+    assert_eq!(complete(3, false), "over");
+    let without_ending = "failed: the server ends a command without an ending";
+    assert_eq!(complete(0, false), without_ending);
+    assert_eq!(complete(3, true), without_ending, "the user has events, but not the ending");
 }
