@@ -290,10 +290,33 @@ impl SendOptions {
         text
     }
 
+    /// Whether the message is sent whole, and without an error.
+    pub fn is_exact(&self) -> bool {
+        self.corrupt.0.is_none() && !matches!(self.pieces.0, Some(Pieces::Stump(_)))
+    }
+
+    /// Encodes `content` alone, perhaps with an error.
+    pub fn content(&self, content: Value) -> Vec<u8> {
+        let mut message = json!({ "params": content });
+        if let Some(corrupt) = &self.corrupt.0 {
+            corrupt.corrupt(&mut message);
+        }
+        let mut text = message["params"].to_string().into_bytes();
+        if let Some(corrupt) = &self.corrupt.0 {
+            corrupt.corrupt_text(&mut text);
+        }
+        text
+    }
+
     /// Encodes `message` as a line, into writes. `binary` is a line that ends with CR LF.
     pub fn lines(&self, message: Value) -> Writes {
         let mut line = self.text(message);
         line.extend_from_slice(if self.binary { b"\r\n" } else { b"\n" });
+        self.pieces(line)
+    }
+
+    /// Splits bytes into writes.
+    pub fn pieces(&self, mut line: Vec<u8>) -> Writes {
         let now = Duration::ZERO;
         match self.pieces.0 {
             None => vec![(line, now)],

@@ -1,5 +1,6 @@
 //! The network, the clock and the randomness of a run, and the detection of panics.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::panic;
@@ -25,18 +26,21 @@ const PIPE: usize = 4096;
 /// If any task panicked, even if the task's owner caught the panic and continued.
 pub fn run(script: impl Future<Output = ()>) {
     static ONCE: Once = Once::new();
-    static PANICKED: AtomicBool = AtomicBool::new(false);
+    thread_local! {
+        static PANICKED: Cell<bool> = const { Cell::new(false) };
+    }
+    PANICKED.set(false);
     ONCE.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            PANICKED.store(true, Ordering::SeqCst);
+            PANICKED.set(true);
             previous(panic);
         }));
     });
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without an operating system below").block_on(script);
-    assert!(!PANICKED.load(Ordering::SeqCst), "a task panicked");
+    assert!(!PANICKED.get(), "a task panicked");
 }
 
 /// Waits for a result that must arrive `within` a time.
@@ -52,7 +56,7 @@ pub async fn must<T>(what: &str, within: Duration, future: impl Future<Output = 
 
 /// Returns the environment of product code: this network, these processes, files in memory, a fixed time, and a
 /// fixed sequence of random numbers.
-pub fn env(net: Memory, launch: Arc<dyn Launch>) -> Env {
+pub fn env(net: impl Network + 'static, launch: Arc<dyn Launch>) -> Env {
     Env {
         net: Arc::new(net),
         launch,

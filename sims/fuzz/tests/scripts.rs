@@ -1,13 +1,14 @@
 //! Runs the stored scripts, and scripts generated from fixed seeds, so that libFuzzer's findings
 //! are tested without libFuzzer.
 
-use std::fs;
-use std::path::Path;
-
 use arbitrary::{Arbitrary, Unstructured};
-use peers_fuzz::{exec, toolcall, turn};
+use peers_fuzz::{exec, sse, toolcall, turn};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+mod kept;
+
+use kept::kept;
 
 /// The number of generated scripts per end.
 const DRAWN: u64 = 200;
@@ -20,6 +21,7 @@ fn script<'a, T: Arbitrary<'a>>(bytes: &'a [u8]) -> T {
     T::arbitrary_take_rest(Unstructured::new(bytes)).expect("any bytes are a script")
 }
 
+/// Returns random bytes, always the same for a seed.
 fn drawn(seed: u64) -> Vec<u8> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut bytes = vec![0; rng.random_range(0..LONGEST)];
@@ -27,22 +29,14 @@ fn drawn(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the scripts in `fuzz/seeds`: some that libFuzzer found to have high coverage, and those
-/// that once found a bug.
-fn kept(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
-    let files = fs::read_dir(folder).expect("there are seeds");
-    let scripts: Vec<_> = files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect();
-    assert!(!scripts.is_empty());
-    scripts
-}
-
 fn holds_under_drawn_scripts<T: for<'a> Arbitrary<'a>>(holds: fn(&T)) {
     (0..DRAWN).for_each(|seed| holds(&script(&drawn(seed))));
 }
 
 fn holds_under_kept_scripts<T: for<'a> Arbitrary<'a>>(target: &str, holds: fn(&T)) {
-    kept(target).iter().for_each(|bytes| holds(&script(bytes)));
+    let scripts = kept(target);
+    assert!(!scripts.is_empty());
+    scripts.iter().for_each(|(_, bytes)| holds(&script(bytes)));
 }
 
 #[test]
@@ -85,4 +79,16 @@ fn the_invariants_of_a_turn_broker_hold() {
 fn the_invariants_of_the_lines_of_turn_hold() {
     holds_under_drawn_scripts(turn::wire::holds);
     holds_under_kept_scripts("turn_wire", turn::wire::holds);
+}
+
+#[test]
+fn the_invariants_of_an_sse_server_hold() {
+    holds_under_drawn_scripts(sse::server::holds);
+    holds_under_kept_scripts("sse_server", sse::server::holds);
+}
+
+#[test]
+fn the_invariants_of_an_sse_client_hold() {
+    holds_under_drawn_scripts(sse::client::holds);
+    holds_under_kept_scripts("sse_client", sse::client::holds);
 }

@@ -25,8 +25,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::files::{FileAsk, FilePath};
-use super::machine::Machine;
 use super::server::{FORGOTTEN, MINUTE, SOON, limits};
+use crate::machine::Machine;
 use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Pause, SendOptions, Steps, Times};
 use crate::stage::{Memory, env, must, run};
@@ -115,7 +115,7 @@ impl FilesTest {
         let (door, limits) = (Memory::new(), limits(script.tight));
         let files = Arc::new(files::Memory::default());
         fill(&*files, &script.links).await;
-        let env = Env { files: files.clone(), ..env(door.clone(), Arc::new(Machine)) };
+        let env = Env { files: files.clone(), ..env(door.clone(), Arc::new(Machine::default())) };
         let server = Server::new(&env, limits);
         let resources = server.resources();
         let mut tasks = JoinSet::new();
@@ -267,7 +267,7 @@ struct FileUser {
 
 impl FileUser {
     async fn enter(door: Memory) -> Self {
-        let env = env(door, Arc::new(Machine));
+        let env = env(door, Arc::new(Machine::default()));
         let client = Client::start(&env, Endpoint::tcp("server", 80), ClientLimits::default());
         let files = client.files();
         let open = async |mode| {

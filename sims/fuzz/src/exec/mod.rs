@@ -2,10 +2,9 @@
 //!
 //! - [`server`]: a real server, a hostile client, and a well-behaved one. [`file_server`]: the same,
 //!   only with requests for files. [`client`]: a real client, its user, and a hostile server.
-//! - `machine`: the processes of the server. `files`: the requests of a hostile client for files.
+//! - `files`: the requests of a hostile client for files.
 
 pub mod client;
 pub mod file_server;
 mod files;
-mod machine;
 pub mod server;

@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::files::FileAsk;
-use super::machine::{Machine, PROGRAMS};
+use crate::machine::{Machine, PROGRAMS};
 use crate::peer::caller::{HostileClient, LAST};
 use crate::script::{Bytes, Name, Noise, Number, Pause, Rarely, SendOptions, Steps, Times};
 use crate::stage::{Arrivals, Memory, env, must, run};
@@ -265,7 +265,7 @@ impl ServerTest {
     async fn open(script: &ExecServerScript) -> Self {
         let (door, web) = (Memory::new(), Memory::new());
         let limits = limits(script.tight);
-        let server = Server::new(&env(web.clone(), Arc::new(Machine)), limits);
+        let server = Server::new(&env(web.clone(), Arc::new(Machine::default())), limits);
         let resources = server.resources();
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve(door.listener()));
@@ -402,7 +402,7 @@ struct WellBehavedClient {
 impl WellBehavedClient {
     async fn enter(door: Memory) -> Self {
         let client = Client::start(
-            &env(door, Arc::new(Machine)),
+            &env(door, Arc::new(Machine::default())),
             Endpoint::tcp("server", 80),
             ClientLimits::default(),
         );
