@@ -34,7 +34,7 @@ pub(super) struct Following {
     after: u64,
     /// Whether the output has had a gap.
     pub(super) has_gap: bool,
-    /// Whether a user of this host has had the ending before.
+    /// Whether the stored position is that of the ending.
     pub(super) has_ending: bool,
     /// The pipes of which the user has a part of a line.
     torn: Vec<OutputStream>,
@@ -220,8 +220,11 @@ impl Following {
         self.host.record.observed(&self.named.whole(), note);
     }
 
+    /// Stores a position. It may be lower than the stored one, if another follower of the user had the
+    /// ending.
     fn store(&self, cursor: Cursor) {
         self.host.disk.write(&cursor_key(&self.named), cursor.to_string());
+        self.host.disk.remove(&ending_key(&self.named));
         if self.torn.is_empty() {
             self.host.disk.remove(&torn_key(&self.named));
         } else {
@@ -257,7 +260,7 @@ pub(super) struct Stored {
     /// Whether they have seen a gap, or have a part of a line: a stream of the history cannot continue
     /// there.
     pub(super) has_gap: bool,
-    /// Whether they have seen the ending.
+    /// Whether the position is that of the ending.
     pub(super) has_ending: bool,
 }
 
