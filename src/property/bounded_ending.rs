@@ -13,7 +13,9 @@
 //! - a call: from the time of the call, plus its own wait (the field `wait` of its operation, a
 //!   duration);
 //! - a bound call, or a stream that a bound call opened: 1 s after the client's end of its
-//!   connection is over. While the connection lives, the call may stay open, as a lease does. If
+//!   connection is over. While the connection lives, the call may stay open, as a lease does, unless
+//!   its user limits the wait for the outside world ([`outside_wait`](super::Guarantees::outside_wait)):
+//!   it is then due like an ordinary call with that wait. If
 //!   there was no connection at the time of the call, the call has no bound if a connection comes
 //!   later, and the bound of an ordinary call if none does.
 //!
@@ -197,7 +199,7 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
 /// about the network between a server and the outside world. If that network was faulty, the server
 /// may not learn of the end; only the wait that the user gave to the server then ends the stream.
 /// Otherwise the time of the opening.
-fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Time {
+pub(super) fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Time {
     let CheckContext { plan, history, guarantees, .. } = facts.cx;
     let is_outside = |host: &&str| guarantees.outside.contains(host);
     let Some(outside) = facts.sources[view.source].host.filter(is_outside) else { return opened };
@@ -243,7 +245,16 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
         Class::Bound if may_wait_for_others(facts, call) => Due { bound: NEVER, ..asked },
-        Class::Bound => bound_call_due(facts, call, call.at, asked),
+        Class::Bound => {
+            let due = bound_call_due(facts, call, call.at, asked);
+            let outside = (facts.guarantees().outside_wait)(facts.cx.plan, call.operation);
+            if outside.is_zero() {
+                return due;
+            }
+            // A user that limits its wait for the outside world gets an answer from the server.
+            let bound = path.bound(facts.guarantees(), call.at, wait + outside);
+            if bound < due.bound { Due { bound, ..asked } } else { due }
+        }
     }
 }
 

@@ -155,6 +155,11 @@ impl<'a> Facts<'a> {
     /// says. During a pause
     /// the user accepts nothing, even if data has arrived.
     pub fn paused(&self, view: &View<'a>, since: Time) -> Duration {
+        self.paused_before(view, since, usize::MAX)
+    }
+
+    /// As [`paused`](Self::paused), but counts only pauses that began before an entry.
+    pub fn paused_before(&self, view: &View<'a>, since: Time, entry: usize) -> Duration {
         let call = view.opened.and_then(|(.., call)| self.call(call));
         let Some((pause, every)) = call.and_then(|call| call.operation.pauses()) else {
             return Duration::ZERO;
@@ -164,7 +169,7 @@ impl<'a> Facts<'a> {
             items.map(|item| (item.index, item.at, item.bytes.len() as u64)).collect();
         items.sort_unstable();
         let (mut until, mut paused, mut unpaused) = (since, Duration::ZERO, 0);
-        for (_, item, bytes) in items {
+        for (_, item, bytes) in items.into_iter().take_while(|(index, ..)| *index < entry) {
             unpaused += bytes;
             if unpaused >= every {
                 unpaused = 0;

@@ -5,8 +5,8 @@ use super::facts::Facts;
 use super::findings::Findings;
 use super::violation::Violation;
 use super::{
-    at_most_once, bounded_ending, bounded_memory, bounded_work, gap_free, isolation,
-    justified_failure, no_panic, no_residue, one_ending, stale_generation_inert,
+    at_most_once, bounded_delivery, bounded_ending, bounded_memory, bounded_work, gap_free,
+    isolation, justified_failure, no_panic, no_residue, one_ending, stale_generation_inert,
 };
 
 /// Generates both the table of generic properties and the function that checks them all from the
@@ -44,6 +44,7 @@ generic! {
     no_panic::no_livelock, LIVELOCKS as "no_livelock": "virtual time advances: no task blocks it";
     gap_free::check, KINDS as "gap_free": "the delivered bytes are a prefix of the produced bytes: no gap, no duplicate, no foreign byte";
     one_ending::check, KINDS as "one_ending": "each stream and call ends exactly once, complete or with a reason; nothing follows its end";
+    bounded_delivery::check, KINDS as "bounded_delivery": "an item reaches the user of its open stream in bounded time";
     bounded_ending::check, KINDS as "bounded_ending": "streams and calls end for their user in bounded time; no call hangs";
     justified_failure::check, KINDS as "justified_failure": "a durable call or stream fails only if faults, retention or the user made success impossible";
     at_most_once::check, KINDS as "at_most_once": "a mutating operation takes effect at most once, exactly once if acknowledged, in the order of issue";
@@ -75,10 +76,10 @@ mod tests {
     #[test]
     fn every_property_is_listed_once() {
         let mut names: Vec<_> = list(&[]).map(|(name, _)| name).collect();
-        assert_eq!((names.len(), names[2], names[12]), (13, "gap_free", "same_digest"));
+        assert_eq!((names.len(), names[2], names[13]), (14, "gap_free", "same_digest"));
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 13);
+        assert_eq!(names.len(), 14);
     }
 
     #[test]

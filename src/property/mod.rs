@@ -14,6 +14,7 @@
 //! record](crate::subject::Subject#what-a-driver-must-record).
 
 mod at_most_once;
+mod bounded_delivery;
 mod bounded_ending;
 mod bounded_memory;
 mod bounded_work;

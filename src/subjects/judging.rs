@@ -3,7 +3,7 @@
 
 use crate::history::{Event, Time};
 use crate::property::CheckContext;
-#[cfg(any(feature = "sse", feature = "turn"))]
+#[cfg(any(feature = "exec", feature = "sse", feature = "turn"))]
 use crate::schedule::Fault;
 
 /// The entries of a run until its clients are closed.
@@ -18,7 +18,7 @@ pub(super) fn host(event: &Event) -> &str {
 }
 
 /// Whether a fault affects connections only.
-#[cfg(any(feature = "sse", feature = "turn"))]
+#[cfg(any(feature = "exec", feature = "sse", feature = "turn"))]
 pub(super) fn is_of_the_network(fault: &Fault) -> bool {
     matches!(
         fault,

@@ -32,6 +32,10 @@
 //! | `gaps_are_requested` | the events that a client holds back, and the milestone that it asks for missing ones |
 //! | `write_ids_are_own` | the milestone with the id of a write |
 //! | `writes_have_a_reader` | the exits that users received, and their later writes |
+//! | `input_arrives` | the lines that were accepted, and the lines that each process read |
+//! | `signals_take_effect` | the answers to terminates and interrupts, and the real end of each process |
+//! | `refusals_are_true` | the refusals, the real ends of processes, the changes of files, and the limits |
+//! | `client_recovers` | the connections of a client, the milestones of its recovery, and the fault intervals |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,11 +53,14 @@ use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::records;
 use reknit_exec::client::Failure;
 
+mod accepted;
 mod catch_up;
 mod files;
 mod generations;
 mod http;
 mod prompt;
+mod recovery;
+mod refusals;
 mod repair;
 mod served;
 mod shares;
@@ -268,6 +275,30 @@ pub(super) const OWN: &[Property] = &[
         doc: "a write that is requested after its user received the exit of the process is not accepted",
         kinds: shares::WRITES_HAVE_A_READER,
         check: shares::writes_have_a_reader,
+    },
+    Property {
+        name: "input_arrives",
+        doc: "a process that lives reads each line that the server accepted for it",
+        kinds: accepted::INPUT_ARRIVES,
+        check: accepted::input_arrives,
+    },
+    Property {
+        name: "signals_take_effect",
+        doc: "a process ends soon after a terminate, or an interrupt that it does not ignore, was answered",
+        kinds: accepted::SIGNALS_TAKE_EFFECT,
+        check: accepted::signals_take_effect,
+    },
+    Property {
+        name: "refusals_are_true",
+        doc: "a call is refused only if its process or file is not there, or a limit is reached",
+        kinds: refusals::REFUSALS_ARE_TRUE,
+        check: refusals::refusals_are_true,
+    },
+    Property {
+        name: "client_recovers",
+        doc: "a client without a connection has one again, or has failed permanently, within the recovery time after the last fault",
+        kinds: recovery::CLIENT_RECOVERS,
+        check: recovery::client_recovers,
     },
     Property {
         name: "sessions_are_shared",

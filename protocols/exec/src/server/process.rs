@@ -234,6 +234,9 @@ impl RetainedProcess {
     pub(super) fn queue_signal(&mut self, signal: i32) {
         if self.signals.len() < MAX_SIGNALS {
             self.signals.push_back(signal);
+            if self.paused && defect!(SignalWaitsForRoom) {
+                return;
+            }
             self.wake();
         }
     }

@@ -24,7 +24,7 @@ use reknit_exec::client::Failure;
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
 
 /// A run in which call 1 started `p1`, which printed a line at 1 s and is still running.
-fn started() -> ScriptedRun {
+pub(super) fn started() -> ScriptedRun {
     let opened = EventKind::Opened { stream: "p1".into(), call: Call(1) };
     start(1, 100).effect(1, 110, "p1").user(120, opened).produced("p1/stdout", 1_000, "a")
 }
@@ -87,7 +87,7 @@ fn history_of_a_poll() -> ScriptedRun {
     )
 }
 
-fn violations(
+pub(super) fn violations(
     scripted: &ScriptedRun,
     property: fn(&CheckContext<'_>) -> Vec<Violation>,
 ) -> Vec<String> {
@@ -379,7 +379,7 @@ fn a_process_may_kill_itself() {
 }
 
 /// Adds a milestone of the client's product code.
-fn milestone(
+pub(super) fn milestone(
     scripted: ScriptedRun,
     ms: u64,
     name: &'static str,

@@ -212,4 +212,15 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the end of a session does not kill its processes", "facts, I9"),
     defect("ProcessIdsGlobal", "process-ids-global", &["ids_are_own"],
         "all sessions share one namespace of process ids", "facts, process methods"),
+    // -- what was accepted takes effect, derived
+    defect("ShortWriteIsWhole", "short-write-is-whole", &["input_arrives"],
+        "the server counts a write that the pipe took in part as a whole one: the rest of the line is lost", "derived"),
+    defect("SignalWaitsForRoom", "signal-waits-for-room", &["signals_take_effect", "no_orphan"],
+        "a signal to a process whose output is paused does not wake its task", "derived"),
+    defect("OutputWithoutWakeUp", "output-without-wake-up", &["bounded_delivery"],
+        "output does not wake the connection: it is sent together with what comes next", "derived"),
+    defect("PausedTakesNoInput", "paused-takes-no-input", &["refusals_are_true"],
+        "the server refuses input for a process whose output is paused", "derived"),
+    defect("IdleClientStaysAway", "idle-client-stays-away", &["client_recovers"],
+        "a client without calls and processes does not reconnect", "derived"),
 ];

@@ -31,6 +31,7 @@ pub const CLIENT_RESOURCES: &[Gauge<client::ClientResources>] = &[
     ("calls", |resources| resources.calls as u64),
     ("followed-processes", |resources| resources.processes as u64),
     ("endings", |resources| resources.endings as u64),
+    ("bodies", |resources| resources.bodies as u64),
     ("held-back-events", |resources| resources.held_back_events as u64),
     ("held-back-bytes", |resources| resources.held_back_bytes as u64),
     ("kept-events", |resources| resources.kept_events as u64),

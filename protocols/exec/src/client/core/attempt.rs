@@ -50,6 +50,13 @@ impl Core {
         };
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
         let pause = if defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
+        let is_idle = self.processes.is_empty() && self.calls.len() == 0;
+        if is_idle && defect!(IdleClientStaysAway) {
+            let recovery = Recovery::begin(now, std::time::Duration::from_secs(86_400));
+            let until = recovery.deadline();
+            self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
+            return;
+        }
         let until =
             if self.leaked.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
         self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };

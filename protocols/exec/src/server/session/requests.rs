@@ -115,6 +115,9 @@ impl Session {
         if process.stage == ProcessStage::Starting {
             return Ok(Some(WriteStatus::Starting));
         }
+        if process.paused && defect!(PausedTakesNoInput) {
+            return Ok(Some(WriteStatus::StdinClosed));
+        }
         if is_repetition_over {
             process.stdin.ids_mut().keep_only(by);
         }

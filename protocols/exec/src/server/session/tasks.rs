@@ -106,6 +106,12 @@ impl Session {
         if let (Some(gone), false) = (gone, attached) {
             milestone!("exec.process.evicted", process = run.id.as_str(), seq = gone);
         }
+        if defect!(OutputWithoutWakeUp) {
+            if let Some(owed) = self.attachment.owed_mut() {
+                owed.pending.insert(run.id.clone());
+            }
+            return;
+        }
         self.mark_pending(&run.id);
     }
 

@@ -1,0 +1,133 @@
+//! `bounded_delivery`: an item that was produced reaches the user of its open stream in bounded time.
+//!
+//! An item is due from its production, or from the time at which its user began to look at the
+//! stream, if that is later. On a path without faults there is nothing to detect and nothing to
+//! recover: the bound is [`A`](super::path::Path::recovery_window) and 1 s. On any other path it is
+//! [`Path::bound`](super::path::Path::bound). Pauses of the user do not count, and the
+//! answers to its calls take time to arrive, as in [`bounded_ending`](super::bounded_ending).
+//!
+//! `bounded_ending` judges items that never arrive. A run of deliveries from the first difference
+//! between produced and delivered bytes on is not judged: `gap_free` reports it.
+
+use std::time::Duration;
+
+use crate::history::Time;
+
+use super::bounded_ending::heard_from;
+use super::facts::{CallFacts, Facts};
+use super::findings::Findings;
+use super::path::{NEVER, through};
+use super::view::View;
+use super::violation::{fields, kinds};
+
+kinds! {
+    pub(super) KINDS;
+    LATE = "late": "{subject:}item {item} arrived late: it was produced at {produced}, so {bound} was the bound {moment}";
+}
+
+/// Checks for items that arrived too late.
+pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
+    for view in facts.views.iter().filter(|view| !facts.path(view.path).puppet) {
+        check_view(facts, view, broken);
+    }
+}
+
+fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
+    let Some((_, opened, _)) = view.opened else { return };
+    let looked = facts.looked(view).unwrap_or(opened);
+    let heard = looked.max(heard_from(facts, view, opened));
+    let source = &facts.sources[view.source];
+    let base = source.bytes_of(view.fit.start);
+    let matching = view.fit.difference.map_or(view.delivered.len(), |first| first.delivered);
+    let mut received = base;
+    for item in &view.delivered[..matching] {
+        // The oldest byte of a delivered item has waited longest.
+        let number = source.items.partition_point(|produced| produced.end <= received);
+        received = base + item.end;
+        let Some(produced) = source.items.get(number).filter(|_| item.at <= facts.horizon) else {
+            continue;
+        };
+        let due = produced.at.max(heard);
+        let bound = bound(facts, view.path, due);
+        // These are added last, because it takes long to sum them up.
+        let waits = || facts.paused_before(view, due, item.index) + answers(facts, view, item.at);
+        if item.at > bound && item.at > bound + waits() {
+            let data = fields! { item: number + 1, produced: produced.at, bound };
+            let data = data.with("generation", view.generation_before(item.index));
+            broken.push(view.stream, item.at, &LATE, data);
+            return;
+        }
+    }
+}
+
+fn bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
+    let (path, guarantees) = (facts.path(path), facts.guarantees());
+    if path.faulty().is_empty() {
+        due + path.recovery_window(guarantees, Time::ZERO, NEVER) + Duration::from_secs(1)
+    } else {
+        path.bound(guarantees, due, Duration::ZERO)
+    }
+}
+
+/// Returns how long the answers to the calls of a user take to arrive: they use the same link.
+fn answers(facts: &Facts<'_>, view: &View<'_>, until: Time) -> Duration {
+    let bytes =
+        |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(facts.cx.plan, call.operation);
+    let calls = facts.calls.iter().filter(|call| call.host == view.host && call.at <= until);
+    let latency = facts.path(view.path).worst_latency(Time::ZERO, NEVER);
+    through(calls.map(bytes).fold(0, u64::saturating_add), latency)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::{BOUND, ScriptedRun, history};
+    use crate::history::Class;
+
+    /// The bound of an item on a path without faults: A and 1 s.
+    const CALM: u64 = 1_120 + 1_000;
+
+    fn one_item() -> ScriptedRun {
+        history().opened("s1", 1, 0).produced("s1", 2_000, "a")
+    }
+
+    #[test]
+    fn an_item_arrives_in_time() {
+        one_item().delivered("s1", 2_000 + CALM, "a").holds("bounded_delivery");
+        assert_eq!(
+            one_item().delivered("s1", 2_001 + CALM, "a").violations("bounded_delivery"),
+            [
+                "s1: item 1 arrived late: it was produced at 2.000 s, so 4.120 s was the bound (at 4.121 s)"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_item_that_arrives_with_a_newer_one_is_late_all_the_same() {
+        let merged = one_item().produced("s1", 9_000, "b").delivered("s1", 9_010, "ab");
+        assert_eq!(merged.violations("bounded_delivery").len(), 1);
+    }
+
+    #[test]
+    fn after_a_fault_an_item_may_take_as_long_as_a_recovery() {
+        let faulty = || one_item().kills(1_000, 2_500);
+        faulty().delivered("s1", 2_000 + BOUND, "a").holds("bounded_delivery");
+        assert_eq!(
+            faulty().delivered("s1", 2_001 + BOUND, "a").violations("bounded_delivery").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn a_user_that_pauses_reads_later() {
+        let slow = history()
+            .asked_as(1, 0, Class::Durable, "watch", r#"{"pause":"10s"}"#)
+            .opens("s1", 1, 0)
+            .produced("s1", 500, "a")
+            .produced("s1", 600, "b")
+            .delivered("s1", 520, "a");
+        slow.clone().delivered("s1", 10_520 + CALM, "b").holds("bounded_delivery");
+        // The pauses count from the production of the item.
+        let late = slow.delivered("s1", 10_521 + CALM, "b");
+        assert_eq!(late.violations("bounded_delivery").len(), 1);
+    }
+}

@@ -1,0 +1,226 @@
+//! What the server accepted takes effect: a process reads accepted input, and a signal ends it.
+//!
+//! Both count from the answer that the user received, so they need no network. A process that ends
+//! earlier, for any reason, is no violation. Neither is anything during a fault of the server's host
+//! or of its processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::served::UserOperation;
+use crate::history::{Answer, Call, EventKind, Time};
+use crate::property::path::NEVER;
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::judging::{has_puppet, is_of_the_network, judged};
+use crate::world::process::{Input, PIPE, Setup, TABLE};
+
+kinds! {
+    pub(super) INPUT_ARRIVES;
+    NOT_READ = "not-read": "{subject:}the line was accepted at {accepted}, but {process} had not read it by {at}";
+}
+
+kinds! {
+    pub(super) SIGNALS_TAKE_EFFECT;
+    STILL_RUNS = "still-runs": "{subject:}the call was answered at {answered} ({answer}), but {process} still ran at {at}";
+}
+
+/// The time that a server and a process need at most to act, without a fault.
+const SOON: Duration = Duration::from_secs(1);
+
+/// The signal of an interrupt.
+const INTERRUPT: u8 = 2;
+
+/// The facts that a call and its answer are compared with.
+#[derive(Default)]
+struct Truth<'a> {
+    asked: BTreeMap<Call, UserOperation<'a>>,
+    /// The newest process that each user can name, by host and name: its record.
+    newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// The answered calls on a process.
+    answered: Vec<AnsweredCall<'a>>,
+    /// The record of the process of each open call.
+    targets: BTreeMap<Call, &'a str>,
+    effects: BTreeSet<Call>,
+    /// The real end of each process.
+    ends: BTreeMap<&'a str, Time>,
+    /// The bytes that each process read and printed.
+    bytes: BTreeMap<&'a str, usize>,
+    /// The faults of hosts and processes: when each began, and when its effect ended.
+    faults: BTreeMap<usize, (Time, Time)>,
+}
+
+/// A call on a process, and its answer.
+struct AnsweredCall<'a> {
+    call: Call,
+    at: Time,
+    answer: &'a Answer,
+    asked: UserOperation<'a>,
+    /// The record of its process.
+    process: &'a str,
+}
+
+impl<'a> Truth<'a> {
+    fn of(cx: &CheckContext<'a>) -> Self {
+        let mut truth = Self::default();
+        for event in judged(cx) {
+            match &event.what {
+                EventKind::Asked { .. } => {
+                    let Some((call, asked)) = UserOperation::of(event) else { continue };
+                    let named = asked.process().map(|process| (asked.host, process));
+                    if let Some(record) = named.and_then(|named| truth.newest.get(&named)) {
+                        truth.targets.insert(call, record);
+                    }
+                    truth.asked.insert(call, asked);
+                }
+                EventKind::Opened { stream, call } => {
+                    if let Some(start) = truth.asked.get(call)
+                        && let Some(process) = start.process()
+                    {
+                        truth.newest.insert((start.host, process), cx.guarantees.whole(stream));
+                    }
+                }
+                EventKind::Answered { call, answer } => {
+                    if let Some(process) = truth.targets.remove(call)
+                        && let Some(asked) = truth.asked.get(call).copied()
+                    {
+                        let at = event.at;
+                        truth.answered.push(AnsweredCall {
+                            call: *call,
+                            at,
+                            answer,
+                            asked,
+                            process,
+                        });
+                    }
+                }
+                EventKind::Effect { call, .. } => drop(truth.effects.insert(*call)),
+                EventKind::Ended { stream, .. } => {
+                    truth.ends.entry(&stream.0).or_insert(event.at);
+                }
+                EventKind::Produced { stream, bytes } => {
+                    *truth.bytes.entry(cx.guarantees.whole(stream)).or_default() += bytes.len();
+                }
+                EventKind::FaultBegan { fault, what, .. } if !is_of_the_network(what) => {
+                    truth.faults.insert(*fault, (event.at, NEVER));
+                }
+                EventKind::FaultEnded { fault } => {
+                    // A closed pipe stays closed, and the calls of a host that died are lost.
+                    if let Some((began, over)) = truth.faults.get_mut(fault)
+                        && *began < event.at
+                    {
+                        *over = event.at;
+                    }
+                }
+                _ => {}
+            }
+        }
+        truth
+    }
+
+    /// Returns the time by which an answered call must have taken effect, if nothing excuses it.
+    fn due(&self, call: &AnsweredCall<'_>, until: Time) -> Option<Time> {
+        let due = call.at + SOON;
+        let mut faults = self.faults.values();
+        let is_calm = !faults.any(|(began, over)| *began <= due && *over >= call.at);
+        (is_calm && due < until && self.ends.get(call.process).is_none_or(|end| *end > due))
+            .then_some(due)
+    }
+}
+
+fn setup(cx: &CheckContext<'_>, asked: &UserOperation<'_>) -> Setup {
+    asked.process().and_then(|process| cx.plan.entry(TABLE, process)).unwrap_or_default()
+}
+
+pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let truth = Truth::of(cx);
+    let until = Time::from(cx.plan.horizon);
+    // A process that prints its input reads no more while its output pipe is full.
+    let is_blocked = |call: &AnsweredCall<'_>| match setup(cx, &call.asked).stdin {
+        Input::Read => false,
+        Input::Ignore => true,
+        Input::Echo => truth.bytes.get(call.process).is_some_and(|bytes| *bytes >= PIPE),
+    };
+    let late = truth.answered.iter().filter_map(|call| {
+        let is_accepted = call.asked.verb() == "write" && matches!(call.answer, Answer::Queued(_));
+        let at = truth.due(call, until)?;
+        let is_lost = is_accepted && !truth.effects.contains(&call.call) && !is_blocked(call);
+        let data = fields! { accepted: call.at, process: call.process, at };
+        is_lost.then(|| Violation::new("input_arrives", call.call, at, &NOT_READ, data))
+    });
+    late.take(5).collect()
+}
+
+pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let truth = Truth::of(cx);
+    let until = Time::from(cx.plan.horizon);
+    let late = truth.answered.iter().filter_map(|call| {
+        let ends = match call.asked.verb() {
+            "terminate" => true,
+            "interrupt" => !setup(cx, &call.asked).ignores.contains(&INTERRUPT),
+            _ => false,
+        };
+        let at = truth.due(call, until).filter(|_| ends && call.answer.acknowledges())?;
+        let data = fields! { answered: call.at, answer: call.answer, process: call.process, at };
+        Some(Violation::new("signals_take_effect", call.call, at, &STILL_RUNS, data))
+    });
+    late.take(5).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{started, violations};
+    use super::*;
+    use crate::history::{Class, ProcessOutcome};
+    use crate::property::scripted::ScriptedRun;
+    use crate::schedule::{Fault, Host};
+
+    fn call(verb: &str) -> ScriptedRun {
+        started().asked_as(2, 2_000, Class::InFlight, verb, r#"{"process":"p1"}"#)
+    }
+
+    fn ended(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
+        scripted.ended("p1", ms, ProcessOutcome::Signal(9))
+    }
+
+    fn stopped(scripted: ScriptedRun) -> ScriptedRun {
+        let what = Fault::StopChildren { host: Host::from("server"), lasts: None };
+        scripted.fault(2_050, Some(5_000), crate::history::Nature::Slows, what)
+    }
+
+    #[test]
+    fn an_accepted_line_is_read() {
+        let accepted = || call("write").answered(2, 2_100, Answer::queued("accepted"));
+        assert!(violations(&accepted().effect(2, 2_110, "p1/stdin"), input_arrives).is_empty());
+        assert_eq!(
+            violations(&accepted(), input_arrives),
+            ["call 2: the line was accepted at 2.100 s, but p1 had not read it by 3.100 s"]
+        );
+        assert!(violations(&ended(accepted(), 3_000), input_arrives).is_empty());
+        assert!(violations(&stopped(accepted()), input_arrives).is_empty());
+        let refused = call("write").answered(2, 2_100, Answer::refused("closed"));
+        assert!(violations(&refused, input_arrives).is_empty());
+    }
+
+    #[test]
+    fn an_answered_signal_ends_its_process() {
+        let answered = |verb: &str| call(verb).answered(2, 2_100, "sent");
+        for verb in ["terminate", "interrupt"] {
+            assert!(violations(&ended(answered(verb), 2_105), signals_take_effect).is_empty());
+            assert!(violations(&ended(answered(verb), 3_100), signals_take_effect).is_empty());
+            let late = violations(&ended(answered(verb), 3_101), signals_take_effect);
+            assert_eq!(
+                late,
+                ["call 2: the call was answered at 2.100 s (sent), but p1 still ran at 3.100 s"]
+            );
+            assert!(violations(&stopped(answered(verb)), signals_take_effect).is_empty());
+        }
+        assert!(violations(&answered("read"), signals_take_effect).is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! `client_recovers`: a client that lost its connection has one again, or has failed permanently.
+//!
+//! The time counts from the loss, and again from each fault and each start of a host: it is the bound
+//! of all other recoveries, detection and one attempt included.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::history::{EventKind, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::exec::network_fault::NetworkFault;
+use crate::subjects::judging::{has_puppet, host, judged};
+
+kinds! {
+    pub(super) CLIENT_RECOVERS;
+    STILL_WITHOUT = "still-without": "{subject:}it had no connection from {since} on, although nothing disturbed it from {calm} until {at}";
+}
+
+pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let guarantees = cx.guarantees;
+    let most = guarantees.detection * 2
+        + guarantees.recovery
+        + guarantees.attempt
+        + Duration::from_secs(1);
+    let mut network_fault = NetworkFault::default();
+    // The clients without a connection, since when, and since when nothing disturbed them.
+    let mut without: BTreeMap<&str, (Time, Time)> = BTreeMap::new();
+    let mut found = Vec::new();
+    let late = |host: &str, since: Time, calm: Time, now: Time| {
+        let at = calm + most;
+        (at < now).then(|| {
+            let data = fields! { since, at, calm };
+            Violation::new("client_recovers", host, at, &STILL_WITHOUT, data)
+        })
+    };
+    for event in judged(cx) {
+        network_fault.pass(event);
+        if network_fault.in_force > 0 || network_fault.last == Some(event.at) {
+            // While a fault lasts, and until its last packet has arrived, the time does not count.
+            let calm = network_fault.settled.unwrap_or_default().max(event.at);
+            without.values_mut().for_each(|state| state.1 = calm);
+        }
+        match &event.what {
+            EventKind::Started => without.values_mut().for_each(|state| state.1 = event.at),
+            EventKind::Milestone {
+                name: "exec.client.lost" | "exec.client.recovering", ..
+            } => {
+                without.entry(host(event)).or_insert((event.at, event.at));
+            }
+            EventKind::Milestone {
+                name:
+                    "exec.client.connected"
+                    | "exec.client.failed-deadline"
+                    | "exec.client.failed-permanent",
+                ..
+            }
+            | EventKind::GaveUp { stream: None, .. }
+            | EventKind::Died { .. } => {
+                if let Some((since, calm)) = without.remove(host(event)) {
+                    found.extend(late(host(event), since, calm, event.at));
+                }
+            }
+            _ => {}
+        }
+    }
+    if network_fault.in_force == 0 {
+        let until = Time::from(cx.plan.horizon);
+        found.extend(
+            without.iter().filter_map(|(host, (since, calm))| late(host, *since, *calm, until)),
+        );
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{milestone, started, violations};
+    use super::*;
+
+    /// Twice the detection time, the recovery window, an attempt and 1 s, under the guarantees of
+    /// these runs.
+    const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
+
+    #[test]
+    fn a_client_has_a_connection_again_or_fails() {
+        let lost = || milestone(started(), 2_000, "exec.client.lost", &[]).end(200_000);
+        for end in ["exec.client.connected", "exec.client.failed-deadline"] {
+            let back = |ms| milestone(lost(), ms, end, &[]);
+            assert!(violations(&back(2_000 + ALLOWANCE), client_recovers).is_empty());
+            assert_eq!(violations(&back(2_001 + ALLOWANCE), client_recovers).len(), 1);
+        }
+        assert_eq!(
+            violations(&lost(), client_recovers),
+            [
+                "client: it had no connection from 2.000 s on, although nothing disturbed it from 2.000 s until 65.000 s"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_time_counts_from_the_last_fault() {
+        let lost = milestone(started(), 2_000, "exec.client.lost", &[]);
+        let faulty = || lost.clone().kills(3_000, 10_000).end(200_000);
+        let back = |ms| milestone(faulty(), ms, "exec.client.connected", &[]);
+        assert!(violations(&back(10_000 + ALLOWANCE), client_recovers).is_empty());
+        assert_eq!(violations(&back(10_001 + ALLOWANCE), client_recovers).len(), 1);
+    }
+}

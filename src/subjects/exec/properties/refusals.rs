@@ -1,0 +1,268 @@
+//! `refusals_are_true`: a call is refused only if its process or file is not there, or a limit binds.
+//!
+//! The property compares refusals with the outside world: the real ends of processes, the real
+//! changes of files, and the limits of the run. `ids_are_own` judges the refusal of a taken id, and
+//! `processes_fail_truly` judges the failure of a whole
+//! process because of a gap.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::served::UserOperation;
+use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation, ViolationFields};
+use crate::subjects::exec::answers::ExecFailure;
+use crate::subjects::exec::files::{TARGET, path, target};
+use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::judging::{has_puppet, judged};
+use crate::world::process::{Setup, TABLE};
+use reknit_exec::client::Failure;
+use reknit_exec::limits::ServerLimits;
+
+kinds! {
+    pub(super) REFUSALS_ARE_TRUE;
+    STILL_THERE = "still-there": "{subject:}it was refused ({answer}), although {process} was still running {moment}";
+    NOT_STARTED = "not-started": "{subject:}the start was refused ({answer}), although the process can be started and no limit was reached {moment}";
+    FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
+}
+
+/// The bytes of all requests of a user in a random run, at most.
+const ALL_REQUESTS: usize = 4 << 20;
+
+/// The facts that a refusal is compared with.
+#[derive(Default)]
+struct Truth<'a> {
+    asked: BTreeMap<Call, UserOperation<'a>>,
+    /// The newest process that each user can name, by host and name: its record.
+    newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// The record of the process of each call.
+    targets: BTreeMap<Call, &'a str>,
+    /// The processes that really ended.
+    ended: BTreeSet<&'a str>,
+    /// The number of processes that each host started.
+    started: BTreeMap<&'a str, usize>,
+    /// The first write to each file, if it was not removed since.
+    written: BTreeMap<&'a str, Time>,
+    /// Whether a host died.
+    died: bool,
+}
+
+/// See the module.
+pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let limits = server_limits(&cx.plan.limits.over(LIMITS));
+    // Collected in advance, because a user that looks late records the failure later.
+    let failed: BTreeSet<&str> = (cx.history.events.iter())
+        .filter_map(|event| match &event.what {
+            EventKind::StreamEnded { stream, ending: Ending::Failed { .. } } => {
+                Some(cx.guarantees.whole(stream))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut truth = Truth::default();
+    let mut found = Vec::new();
+    for event in judged(cx) {
+        match &event.what {
+            EventKind::Answered { call, answer: answer @ Answer::Refused(_) } if !truth.died => {
+                let Some(refusal) = answer.refusal::<ExecFailure>() else { continue };
+                let Some(asked) = truth.asked.get(call) else { continue };
+                let violation = |kind, data: ViolationFields| {
+                    let data = data.with("answer", Some(answer));
+                    Violation::new("refusals_are_true", *call, event.at, kind, data)
+                };
+                let is_judged_elsewhere =
+                    ExecFailure::is_taken(answer) || matches!(refusal.0, Failure::Gap { .. });
+                if is_judged_elsewhere || truth.may_be_full(&limits, asked, refusal) {
+                    continue;
+                }
+                match asked.verb() {
+                    "start" if truth.can_start(cx, asked) => {
+                        found.push(violation(&NOT_STARTED, ViolationFields::default()));
+                    }
+                    "read-file" | "read-blocks" => {
+                        let written = truth.file(asked).filter(|written| *written < asked.at);
+                        found.extend(
+                            written.map(|written| violation(&FILE_IS_THERE, fields! { written })),
+                        );
+                    }
+                    _ => {
+                        let process = truth.targets.get(call).copied();
+                        let lives = |process: &&str| {
+                            !truth.ended.contains(process)
+                                && !failed.contains(process)
+                                && !truth.has_successor(*call, asked)
+                        };
+                        found.extend(
+                            process
+                                .filter(lives)
+                                .map(|process| violation(&STILL_THERE, fields! { process })),
+                        );
+                    }
+                }
+            }
+            _ => truth.learn(cx, event),
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+impl<'a> Truth<'a> {
+    fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
+        match &event.what {
+            EventKind::Asked { .. } => {
+                let Some((call, asked)) = UserOperation::of(event) else { return };
+                let named = asked.process().map(|process| (asked.host, process));
+                if let Some(record) = named.and_then(|named| self.newest.get(&named)) {
+                    self.targets.insert(call, record);
+                }
+                self.asked.insert(call, asked);
+            }
+            EventKind::Opened { stream, call } => {
+                if let Some(start) = self.asked.get(call)
+                    && let Some(process) = start.process()
+                {
+                    self.newest.insert((start.host, process), cx.guarantees.whole(stream));
+                }
+            }
+            EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0)),
+            EventKind::Effect { call, target } if target.starts_with(TARGET) => {
+                match self.asked.get(call).map(UserOperation::verb) {
+                    Some("write-file") => drop(self.written.entry(target).or_insert(event.at)),
+                    _ => drop(self.written.remove(&**target)),
+                }
+            }
+            EventKind::Effect { call, .. } => {
+                if let Some(start) = self.asked.get(call).filter(|asked| asked.verb() == "start") {
+                    *self.started.entry(start.host).or_default() += 1;
+                }
+            }
+            EventKind::Died { .. } => self.died = true,
+            _ => {}
+        }
+    }
+
+    /// Returns whether a refusal may come from a limit: the server counts what waits, or is open.
+    fn may_be_full(
+        &self,
+        limits: &ServerLimits,
+        asked: &UserOperation<'_>,
+        refusal: &ExecFailure,
+    ) -> bool {
+        let Failure::Refused { message, .. } = &refusal.0 else { return false };
+        let calls = || self.asked.values().filter(|other| other.host == asked.host);
+        match message.strip_prefix("too many ") {
+            Some("processes") => {
+                self.started.get(asked.host).is_some_and(|started| *started >= limits.processes)
+            }
+            Some(_) => {
+                let most = limits.waiting_requests.min(limits.file_handles);
+                limits.waiting_bytes < ALL_REQUESTS
+                    || calls().map(UserOperation::requests).sum::<u64>() >= most as u64
+            }
+            None => false,
+        }
+    }
+
+    /// Returns whether nothing prevents a start: the process is declared, and no user asked to end a
+    /// process of this name.
+    fn can_start(&self, cx: &CheckContext<'_>, start: &UserOperation<'_>) -> bool {
+        let is_declared =
+            start.process().is_some_and(|process| cx.plan.entry::<Setup>(TABLE, process).is_some());
+        let ends = |asked: &UserOperation<'_>| matches!(asked.verb(), "terminate" | "start");
+        let mut others = self.asked.values().filter(|other| !std::ptr::eq(*other, start));
+        is_declared && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
+    }
+
+    /// Returns when a file was first written, if it still exists and nobody asked to remove it.
+    fn file(&self, read: &UserOperation<'_>) -> Option<Time> {
+        let file = |asked: &UserOperation<'a>| asked.operation.fields.get("file")?.as_str();
+        let name = read.operation.fields.get("file")?.as_str()?;
+        let mut removals = self.asked.values().filter(|asked| asked.verb() == "remove-file");
+        if removals.any(|removal| file(removal) == Some(name)) {
+            return None;
+        }
+        self.written.get(&*target(&path(name))).copied()
+    }
+
+    /// Returns whether a newer process may have the name of the process of a call.
+    fn has_successor(&self, call: Call, asked: &UserOperation<'_>) -> bool {
+        let record = self.targets.get(&call);
+        let newest = asked.process().and_then(|process| self.newest.get(&(asked.host, process)));
+        let mut newer = self.asked.range(call..).map(|(_, newer)| newer);
+        newest != record
+            || newer.any(|newer| newer.verb() == "start" && newer.is_about_the_process_of(asked))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{started, violations};
+    use super::*;
+    use crate::history::{Class, ProcessOutcome};
+    use crate::property::scripted::ScriptedRun;
+    use reknit_exec::wire::process::WriteStatus;
+
+    fn refused(scripted: ScriptedRun, ms: u64, why: Failure) -> ScriptedRun {
+        scripted.answered(2, ms, Answer::refused(ExecFailure(why)))
+    }
+
+    fn says(message: &str) -> Failure {
+        Failure::Refused { code: -32600, message: message.to_owned() }
+    }
+
+    fn call(verb: &str, fields: &str) -> ScriptedRun {
+        started().asked_as(2, 2_000, Class::InFlight, verb, fields)
+    }
+
+    #[test]
+    fn a_call_on_a_live_process_is_not_refused() {
+        let write = || call("write", r#"{"process":"p1"}"#);
+        let why = || Failure::NotWritten(WriteStatus::StdinClosed);
+        assert_eq!(
+            violations(&refused(write(), 2_100, why()), refusals_are_true),
+            [
+                "call 2: it was refused (refused: not written: StdinClosed), although p1 was still running (at 2.100 s)"
+            ]
+        );
+        let exited = write().ended("p1", 2_050, ProcessOutcome::Exit(0));
+        assert!(violations(&refused(exited, 2_100, why()), refusals_are_true).is_empty());
+        let failed = refused(write(), 2_100, why()).failed_stream("p1", 9_000, "gap");
+        assert!(violations(&failed, refusals_are_true).is_empty());
+        let again = write().asked_as(3, 2_010, Class::InFlight, "start", r#"{"process":"p1"}"#);
+        assert!(violations(&refused(again, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_was_written_is_found() {
+        let written = |target: &str| {
+            let write =
+                started().asked_as(3, 1_100, Class::InFlight, "write-file", r#"{"file":"f1"}"#);
+            let write = write.effect(3, 1_200, target);
+            write.asked_as(2, 2_000, Class::Durable, "read-file", r#"{"file":"f1"}"#)
+        };
+        let why = || says("no such file");
+        let found = violations(&refused(written("file /f1"), 2_100, why()), refusals_are_true);
+        assert_eq!(found.len(), 1);
+        let other = refused(written("file /f2"), 2_100, why());
+        assert!(violations(&other, refusals_are_true).is_empty());
+        let removed = written("file /f1").asked_as(
+            4,
+            1_900,
+            Class::InFlight,
+            "remove-file",
+            r#"{"file":"f1"}"#,
+        );
+        assert!(violations(&refused(removed, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_limit_is_reached_only_by_as_many() {
+        let read = call("read", r#"{"process":"p1"}"#);
+        let full = refused(read, 2_100, says("too many requests that wait"));
+        assert_eq!(violations(&full, refusals_are_true).len(), 1);
+    }
+}
