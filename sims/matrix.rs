@@ -40,6 +40,12 @@ const TOOLCALL: &[BySweep] = &[
 ];
 
 #[rustfmt::skip]
+const SSE: &[BySweep] = &[
+    ("holes-ignored", "scenarios/sse/holes-are-noticed.toml"),
+    ("duplicates-delivered", "scenarios/sse/a-repeated-event-is-dropped.toml"),
+];
+
+#[rustfmt::skip]
 const TURN: &[BySweep] = &[
     ("runs-again-beside-its-thread", "scenarios/turn/busy-between-thread-and-turn.toml"),
     ("fast-turn-stays-live", "scenarios/turn/a-fast-turn-and-a-silent-client.toml"),
@@ -184,6 +190,13 @@ fn every_defect_of_toolcall_is_found() {
 fn every_defect_of_counter_is_found() {
     let (by_sweep, by_unit_test) = (COUNTER, NONE);
     holds(&Held { subject: "counter", by_sweep, by_unit_test, soon: 100, steps: 3 });
+}
+
+#[test]
+#[ignore = "it takes minutes, in a release"]
+fn every_defect_of_sse_is_found() {
+    let (by_sweep, by_unit_test) = (SSE, NONE);
+    holds(&Held { subject: "sse", by_sweep, by_unit_test, soon: 60, steps: 4 });
 }
 
 #[test]

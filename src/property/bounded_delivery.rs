@@ -2,7 +2,8 @@
 //!
 //! An item is due from its production, or from the time at which its user began to look at the
 //! stream, if that is later. On a path without faults there is nothing to detect and nothing to
-//! recover: the bound is [`A`](super::path::Path::recovery_window) and 1 s. On any other path it is
+//! recover: the bound is [`A`](super::path::Path::recovery_window), 1 s, and the wait for another
+//! reader of the stream ([`takeover`](super::Guarantees::takeover)). On any other path it is
 //! [`Path::bound`](super::path::Path::bound). Pauses of the user do not count, and the
 //! answers to its calls take time to arrive, as in [`bounded_ending`](super::bounded_ending).
 //!
@@ -63,7 +64,9 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 fn bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let (path, guarantees) = (facts.path(path), facts.guarantees());
     if path.faulty().is_empty() {
-        due + path.recovery_window(guarantees, Time::ZERO, NEVER) + Duration::from_secs(1)
+        due + path.recovery_window(guarantees, Time::ZERO, NEVER)
+            + guarantees.takeover
+            + Duration::from_secs(1)
     } else {
         path.bound(guarantees, due, Duration::ZERO)
     }
@@ -81,6 +84,7 @@ fn answers(facts: &Facts<'_>, view: &View<'_>, until: Time) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::super::scripted::{BOUND, ScriptedRun, history};
+    use super::*;
     use crate::history::Class;
 
     /// The bound of an item on a path without faults: A and 1 s.
@@ -99,6 +103,16 @@ mod tests {
                 "s1: item 1 arrived late: it was produced at 2.000 s, so 4.120 s was the bound (at 4.121 s)"
             ]
         );
+    }
+
+    #[test]
+    fn a_user_waits_until_another_reader_has_left_the_stream() {
+        let excluded = |ms| {
+            let scripted = one_item().delivered("s1", ms, "a");
+            scripted.guarantees(|guarantees| guarantees.takeover = Duration::from_secs(3))
+        };
+        excluded(5_000 + CALM).holds("bounded_delivery");
+        assert_eq!(excluded(5_001 + CALM).violations("bounded_delivery").len(), 1);
     }
 
     #[test]

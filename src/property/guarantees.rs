@@ -27,24 +27,31 @@ pub struct Guarantees {
     /// The time an end needs to detect on its own that its peer is silent: ping interval plus pong
     /// deadline. Default: zero.
     ///
-    /// Read by `bounded_ending`, `justified_failure` and `stale_generation_inert`.
+    /// Read by `bounded_delivery`, `bounded_ending`, `justified_failure` and
+    /// `stale_generation_inert`.
     pub detection: Duration,
     /// The time for which the client tries to recover before it fails durable streams and calls.
     /// Default: zero.
     ///
-    /// Read by `bounded_ending`, `justified_failure` and `stale_generation_inert`.
+    /// Read by `bounded_delivery`, `bounded_ending`, `justified_failure` and
+    /// `stale_generation_inert`.
     pub recovery: Duration,
     /// Whether the client fails durable streams and calls after `recovery`. A client that never
     /// gives up must have recovered within `recovery` after the end of the fault that kept it away.
     /// Default: `true`.
     ///
-    /// Read by `bounded_ending` and `stale_generation_inert`.
+    /// Read by `bounded_delivery`, `bounded_ending` and `stale_generation_inert`.
     pub gives_up: bool,
     /// The maximum duration of one attempt to connect, or of one call that sets no wait. Default:
     /// zero.
     ///
-    /// Read by `bounded_ending`, `isolation` and `stale_generation_inert`.
+    /// Read by `bounded_delivery`, `bounded_ending`, `isolation` and `stale_generation_inert`.
     pub attempt: Duration,
+    /// The longest time that a user waits for a stream while another reader has it. Default: zero,
+    /// readers do not exclude each other.
+    ///
+    /// Read by `bounded_delivery`.
+    pub takeover: Duration,
     /// The maximum time for which a call waits for a peer that is alive but never answers: a
     /// puppet, or a host of `outside`. Default: zero.
     ///
@@ -54,18 +61,18 @@ pub struct Guarantees {
     /// from the opening of its stream. After that the protocol ends the stream. Default: the
     /// [wait](Operation::wait) of the operation.
     ///
-    /// Read by `bounded_ending`.
+    /// Read by `bounded_delivery` and `bounded_ending`.
     pub outside_wait: fn(&Plan, &Operation) -> Duration,
     /// The number of round trips of one reconnect, from the first SYN to the end of the catch-up.
     /// Default: 2, a TCP handshake and one request.
     ///
-    /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_ending`,
-    /// `justified_failure`, `isolation` and `stale_generation_inert`.
+    /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_delivery`,
+    /// `bounded_ending`, `justified_failure`, `isolation` and `stale_generation_inert`.
     pub round_trips: u32,
     /// The longest pause between two attempts to connect. Default: zero.
     ///
-    /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_ending`,
-    /// `justified_failure` and `isolation`.
+    /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_delivery`,
+    /// `bounded_ending`, `justified_failure` and `isolation`.
     pub back_off: Duration,
     /// The time for which the server keeps the session of a disconnected client. Default:
     /// [`Guarantees::FOREVER`].
@@ -80,7 +87,7 @@ pub struct Guarantees {
     /// longer to transfer than a few long ones. Default: none.
     ///
     /// Read, as a part of [`Path::recovery_window`](super::path::Path::recovery_window), by
-    /// `bounded_ending`, `justified_failure` and `isolation`.
+    /// `bounded_delivery`, `bounded_ending`, `justified_failure` and `isolation`.
     pub around: u64,
     /// The name suffixes of streams that are parts of a whole: with `/stdout`, the stream
     /// `p1/stdout` is a part of `p1`. Retention counts the whole, and the parts of a whole fail
@@ -147,6 +154,7 @@ impl Guarantees {
             recovery: Duration::ZERO,
             gives_up: true,
             attempt: Duration::ZERO,
+            takeover: Duration::ZERO,
             call_wait: Duration::ZERO,
             outside_wait: |_, operation| operation.wait(),
             round_trips: 2,

@@ -55,6 +55,7 @@ fn guarantees() -> Guarantees {
         recovery: Duration::from_secs(25),
         gives_up: true,
         attempt: Duration::from_secs(5),
+        takeover: Duration::ZERO,
         call_wait: Duration::ZERO,
         outside_wait: |_, operation| operation.wait(),
         round_trips: 3,

@@ -149,6 +149,7 @@ impl Subject for Exec {
             recovery: client.recovery_deadline,
             gives_up: true,
             attempt: client.connect_timeout + client.initialize_timeout,
+            takeover: Duration::ZERO,
             call_wait: client.call_wait,
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more

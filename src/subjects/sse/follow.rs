@@ -225,6 +225,10 @@ impl Following {
     fn store(&self, cursor: Cursor) {
         self.host.disk.write(&cursor_key(&self.named), cursor.to_string());
         self.host.disk.remove(&ending_key(&self.named));
+        // A follower after a gap, or after a part of a line, adds nothing to the stream of the history.
+        if self.has_gap {
+            return;
+        }
         if self.torn.is_empty() {
             self.host.disk.remove(&torn_key(&self.named));
         } else {

@@ -131,6 +131,7 @@ impl Subject for Sse {
             detection: client.silence,
             recovery: client.budget,
             attempt: client.open_timeout.max(requests::PATIENCE),
+            takeover: client.budget + server.takeover_after,
             round_trips: 4, // SYN, the request, and a page more
             // An attempt that loses its packets can be silent for half of its duration, because TCP's
             // retransmission pauses double.

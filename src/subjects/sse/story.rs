@@ -8,8 +8,8 @@ use super::names::{Named, PARTS, SERVER};
 use super::notes::SseNote;
 use super::operations::{CommandName, SseOperation};
 use crate::history::{
-    Answer, Call, ConnIndex, Content, Data, Ending, Event, EventKind, ProcessOutcome, Side, Stream,
-    Time,
+    Answer, Call, ConnEnd, ConnIndex, Content, Data, Ending, Event, EventKind, ProcessOutcome,
+    Side, Stream, Time,
 };
 use crate::property::CheckContext;
 use crate::schedule::{MilestoneValue, Operation};
@@ -82,8 +82,8 @@ pub(super) struct Story<'a> {
     pub late_closes: Vec<(Time, ConnIndex)>,
     /// The connections that the server closed for a stated reason.
     pub closed_for_a_reason: Vec<ConnIndex>,
-    /// When the server's end of each connection was over.
-    pub server_over: BTreeMap<ConnIndex, Time>,
+    /// When the server itself closed each connection.
+    pub server_closed: BTreeMap<ConnIndex, Time>,
     pub client_over: BTreeMap<ConnIndex, Time>,
     /// The milestones of clients that only a wrong server can cause: when, the host, and the kind.
     pub protocol: Vec<(Time, &'a str, Wrong)>,
@@ -117,7 +117,7 @@ impl<'a> Story<'a> {
             attached: BTreeMap::new(),
             late_closes: Vec::new(),
             closed_for_a_reason: Vec::new(),
-            server_over: BTreeMap::new(),
+            server_closed: BTreeMap::new(),
             client_over: BTreeMap::new(),
             protocol: Vec::new(),
             server_deaths: Vec::new(),
@@ -225,8 +225,8 @@ impl<'a> Story<'a> {
                 }
             }
             EventKind::Milestone { name, fields } => self.milestone(name, fields, event),
-            EventKind::ConnOver { conn, side: Side::Server, .. } => {
-                self.server_over.entry(*conn).or_insert(at);
+            EventKind::ConnOver { conn, side: Side::Server, how: ConnEnd::Closed } => {
+                self.server_closed.entry(*conn).or_insert(at);
             }
             EventKind::ConnOver { conn, side: Side::Client, .. } => {
                 self.client_over.entry(*conn).or_insert(at);

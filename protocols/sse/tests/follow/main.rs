@@ -57,6 +57,14 @@ async fn a_lost_answer_does_not_run_the_command_twice() {
 }
 
 #[tokio::test]
+async fn a_command_that_prints_nothing_is_started() {
+    let world = World::new(ServerLimits::default(), Vec::new()).await;
+    let mut follower = world.client(Dialect::Reknit).run(RunCommand::shell("sleep 100")).unwrap();
+    timeout(Duration::from_secs(10), follower.started()).await.expect("at once").unwrap();
+    assert_eq!(world.resources.counts().running, 1);
+}
+
+#[tokio::test]
 async fn another_follower_continues_from_the_cursor_of_the_first() {
     let world = World::new(ServerLimits::default(), Vec::new()).await;
     let client = world.client(Dialect::Reknit);

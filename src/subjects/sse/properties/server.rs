@@ -156,7 +156,8 @@ pub(super) fn stale_close_is_inert(story: &Story<'_>) -> Vec<Violation> {
             attached.replaced.is_some_and(|(_, replaced)| replaced == *old)
         });
         for (conn, _) in newer {
-            let Some(over) = story.server_over.get(conn) else { continue };
+            // An end that the network caused is none of the server's doing.
+            let Some(over) = story.server_closed.get(conn) else { continue };
             let client = story.client_over.get(conn);
             let own = client.is_some_and(|client| client <= over);
             let is_calm = !story.closed_for_a_reason.contains(conn) && !own;

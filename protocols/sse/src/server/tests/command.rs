@@ -182,6 +182,10 @@ fn logs_stop_between_two_lines_and_report_what_is_lost() {
     let logs = story.command.logs(Cursor::START, 4).unwrap();
     let gap = Gap { first: 1, last: 1 };
     assert_eq!(logs, Logs { gap: Some(gap), output: b"bbcc".to_vec(), next: 3 });
+    let mut story = Story::new(WIDE);
+    story.prints(&["\n", "abc\n"]);
+    let logs = story.command.logs(Cursor::START, 4).unwrap();
+    assert_eq!(logs, Logs { gap: None, output: b"\n".to_vec(), next: 1 });
 }
 
 #[test]
