@@ -8,8 +8,9 @@
 //!
 //! A client that reconnects receives the actions that it missed if two conditions hold: the log
 //! still has them, and the client had received the state of every channel that it names and seen
-//! the later actions. Otherwise it receives snapshots. A replay also lists the channels that no
-//! longer exist; with snapshots, a channel without a snapshot does not exist.
+//! the later actions. Otherwise, or if those actions do not fit into one message, it receives
+//! snapshots; the host leaves out the states that do not fit. A replay also lists the channels that
+//! no longer exist; with snapshots, a channel without a snapshot does not exist.
 //!
 //! The answer to `initialize` contains an epoch: the incarnation of the host, and the number of
 //! clients that it had forgotten when it created this client's record. A client that was forgotten
@@ -17,6 +18,7 @@
 //! accepted before: the host has neither its tokens nor the outcomes of its actions.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
@@ -31,7 +33,7 @@ use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
 use crate::wire::{
     ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams,
     ReconnectReplayResult, ReconnectResult, ReconnectSnapshotResult, RequestId, Snapshot, ahp,
-    code, epoch_of, is_name, meta_with,
+    code, epoch_of, is_name, meta_with, weight,
 };
 
 /// The reason why a handshake is refused.
@@ -241,10 +243,14 @@ impl HostCore {
             .missing
             .extend(handshake.channels.iter().filter(|channel| !there(channel)).cloned());
         handshake.channels.retain(|channel| !handshake.missing.contains(channel));
-        let most = self.limits.wire.message_bytes / 2;
-        handshake
-            .drop_oversized(most, |channel| channels.get(channel).map_or(0, |known| known.weight));
+        let replayed = seen.is_some_and(|seen| self.can_replay(&handshake, seen));
+        if !replayed {
+            handshake.drop_oversized(self.limits.wire.message_bytes / 2, |channel| {
+                self.channels.get(channel).map_or(0, |known| known.weight)
+            });
+        }
         let seq = self.seq;
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
         transport.stage = Stage::Live(handshake.client.clone());
         transport.cursor = seq;
         transport.subscriptions = handshake
@@ -256,7 +262,10 @@ impl HostCore {
         self.connected(&handshake.client, conn, now);
         match handshake.kind.clone() {
             HandshakeKind::Initialize(version) => self.answer_initialize(conn, handshake, version),
-            HandshakeKind::Reconnect(seen) => self.answer_reconnect(conn, handshake, seen, now),
+            HandshakeKind::Reconnect(seen) => {
+                let replay = Some(seen).filter(|_| replayed);
+                self.answer_reconnect(conn, handshake, replay, now);
+            }
         }
         self.update_waits(now);
         // No client holds those that were restored only for this handshake.
@@ -292,9 +301,18 @@ impl HostCore {
         self.send(conn, Message::response(handshake.id, &result));
     }
 
-    fn answer_reconnect(&mut self, conn: ConnId, handshake: Handshake, seen: u64, now: Instant) {
-        let result = if self.can_replay(&handshake, seen) {
-            let actions = self.missed_actions(&handshake, seen);
+    /// Answers with everything after the action `replay`, or with snapshots.
+    fn answer_reconnect(
+        &mut self,
+        conn: ConnId,
+        handshake: Handshake,
+        replay: Option<u64>,
+        now: Instant,
+    ) {
+        let result = if let Some(seen) = replay {
+            let actions =
+                self.missed_actions(&handshake, seen).map(|envelope| (**envelope).clone());
+            let actions = actions.collect::<Vec<_>>();
             let (client, missed_actions) = (handshake.client.as_str(), actions.len() as u64);
             milestone!("toolcall.host.replayed", conn = conn.0, client, actions = missed_actions);
             let missing = handshake.missing.iter().cloned().collect();
@@ -358,6 +376,14 @@ impl HostCore {
         kept && !future
             && !poisoned
             && (self.has_states(handshake, seen) || defect!(BaselineNotAsked))
+            && self.replay_fits(handshake, seen)
+    }
+
+    /// Whether the missed actions fit into one answer.
+    fn replay_fits(&self, handshake: &Handshake, seen: u64) -> bool {
+        let missed = self.missed_actions(handshake, seen);
+        missed.map(|envelope| weight(&envelope.action)).sum::<usize>()
+            <= self.limits.wire.message_bytes / 2
     }
 
     /// Whether a client that has seen action `seen` received the state of each channel that it
@@ -370,18 +396,20 @@ impl HostCore {
             .all(|channel| client.baselines.get(channel).is_some_and(|given| *given <= seen))
     }
 
-    fn missed_actions(&self, handshake: &Handshake, seen: u64) -> Vec<ActionEnvelope> {
+    /// Returns the actions after `seen` in the named channels, and the client's own.
+    fn missed_actions<'s>(
+        &'s self,
+        handshake: &'s Handshake,
+        seen: u64,
+    ) -> impl Iterator<Item = &'s Arc<ActionEnvelope>> {
         let own = |envelope: &ActionEnvelope| {
             envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client)
         };
-        let named = |envelope: &ActionEnvelope| {
+        let named = move |envelope: &ActionEnvelope| {
             handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope)
         };
-        let missed_actions = self.log.since(seen + 1).map(|(_, envelope)| envelope);
-        missed_actions
-            .filter(|envelope| named(envelope))
-            .map(|envelope| (**envelope).clone())
-            .collect()
+        let after = self.log.since(seen + 1).map(|(_, envelope)| envelope);
+        after.filter(move |envelope| named(envelope))
     }
 
     /// Closes connections whose handshake, or the restore of its channels, is past the deadline.

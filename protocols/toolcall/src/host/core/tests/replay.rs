@@ -36,6 +36,35 @@ fn exactly_the_missed_actions_are_replayed_in_order() {
     assert_eq!(host.actions(conn)[0]["serverSeq"], seen + 4);
 }
 
+/// A state that is too large for a snapshot prevents no replay. A replay must fit, too.
+#[test]
+fn a_large_channel_is_kept_if_the_missed_actions_are_few() {
+    let wire = crate::limits::WireLimits { message_bytes: 8_192, ..crate::limits::wire() };
+    let limits = HostLimits { wire, ..HostLimits::default() };
+    let (mut host, busy) = Host::with(limits).having_chat("busy", &[]);
+    let watcher = host.second("watcher", &[]);
+    let long = title(&"x".repeat(2_000));
+    for n in 0..3 {
+        host.dispatch(busy, n, "s", long.clone());
+    }
+    host.pull(watcher);
+    host.close(watcher);
+    let seen = host.core.seq();
+    host.dispatch(busy, 3, "s", title("short"));
+    let (conn, answer) = host.reconnect("watcher", seen, &["s", "c"]);
+    assert_eq!(
+        (&answer["result"]["type"], &answer["result"]["missing"]),
+        (&json!("replay"), &json!([]))
+    );
+    host.close(conn);
+    let seen = host.core.seq();
+    for n in 4..7 {
+        host.dispatch(busy, n, "s", long.clone());
+    }
+    let (_, answer) = host.reconnect("watcher", seen, &["s", "c"]);
+    assert_eq!(answer["result"]["type"], "snapshot");
+}
+
 #[test]
 fn only_actions_of_named_channels_are_replayed() {
     let (mut host, busy, seen) = away();
