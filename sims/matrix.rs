@@ -41,8 +41,18 @@ const TOOLCALL: &[BySweep] = &[
 
 #[rustfmt::skip]
 const SSE: &[BySweep] = &[
+    ("restart-forgets-the-start", "scenarios/sse/a-start-across-a-restart.toml"),
+    ("stuck-stream-stays", "scenarios/sse/a-stuck-reader-is-replaced.toml"),
+    ("no-write-deadline", "scenarios/sse/a-stuck-reader-is-closed.toml"),
+    ("loser-ends-cleanly", "scenarios/sse/the-loser-of-a-takeover.toml"),
+    ("loss-ends-hold", "scenarios/sse/a-command-waits-for-a-client-that-is-away.toml"),
+    ("buffers-count-as-read", "scenarios/sse/a-cut-with-full-buffers.toml"),
+    ("logs-skip-the-rest", "scenarios/sse/a-background-command.toml"),
+    ("end-of-stream-is-success", "scenarios/sse/a-stream-that-ends-early.toml"),
     ("holes-ignored", "scenarios/sse/holes-are-noticed.toml"),
     ("duplicates-delivered", "scenarios/sse/a-repeated-event-is-dropped.toml"),
+    ("run-not-checked", "scenarios/sse/a-restarted-server-has-another-run.toml"),
+    ("budget-refilled-by-connecting", "scenarios/sse/a-server-that-only-answers.toml"),
 ];
 
 #[rustfmt::skip]

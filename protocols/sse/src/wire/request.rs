@@ -197,6 +197,14 @@ mod tests {
     }
 
     #[test]
+    fn a_start_counts_as_large_as_its_texts_are() {
+        let request = parse(r#"{"command":"ls -l","cwd":"/w","envs":{"A":"bcd"}}"#).unwrap();
+        assert_eq!(request.size(), 5 + 2 + 4);
+        let request = parse(r#"{"argv":["ls","-la"]}"#).unwrap();
+        assert_eq!(request.size(), 5);
+    }
+
+    #[test]
     fn a_request_of_execd_is_understood() {
         let request = parse(
             r#"{"command":"ls","cwd":"/w","background":true,"timeout":30,"uid":1,"gid":2,"envs":{"A":"b"},"new":1}"#,
