@@ -10,11 +10,12 @@ use reknit_sse::server::{Server, ServerConfig};
 use tokio::task::JoinHandle;
 
 /// The secret that a client must know.
-pub(crate) const TOKEN: &str = "secret";
+pub const TOKEN: &str = "secret";
 
 /// A server behind a proxy.
 pub struct Stage {
     proxy: Proxy,
+    direct: SocketAddr,
     serving: JoinHandle<()>,
 }
 
@@ -28,12 +29,17 @@ impl Stage {
         let config = ServerConfig { access_token: Some(TOKEN.into()), ..ServerConfig::default() };
         let serving = tokio::spawn(Server::new(&env, config, limits).serve(listener));
         let proxy = Proxy::start(any, direct, Script { rules }).await.expect("a free port");
-        Self { proxy, serving }
+        Self { proxy, direct, serving }
     }
 
     /// Returns the address of the proxy.
     pub fn address(&self) -> String {
         self.proxy.address().to_string()
+    }
+
+    /// Returns the address of the server behind the proxy.
+    pub fn direct(&self) -> SocketAddr {
+        self.direct
     }
 
     /// Returns how many connections the proxy broke.
