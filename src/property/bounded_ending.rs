@@ -13,10 +13,10 @@
 //! - a call: from the time of the call, plus its own wait (the field `wait` of its operation, a
 //!   duration);
 //! - a bound call, or a stream that a bound call opened: 1 s after the client's end of its
-//!   connection is over. While the connection lives, the call may stay open, as a lease does, unless
-//!   its user limits the wait for the outside world ([`outside_wait`](super::Guarantees::outside_wait)):
-//!   it is then due like an ordinary call with that wait. If
-//!   there was no connection at the time of the call, the call has no bound if a connection comes
+//!   connection is over. While the connection lives, the call may stay open, as a lease does. A
+//!   call whose user limits the wait for the outside world
+//!   ([`outside_wait`](super::Guarantees::outside_wait)) is also due like an ordinary call with that
+//!   wait; a stream that it opened is not. If there was no connection at the time of the call, the call has no bound if a connection comes
 //!   later, and the bound of an ordinary call if none does.
 //!
 //! If the network between a server and the outside world was faulty, a stream from the outside

@@ -210,6 +210,9 @@ impl Marks {
     }
 
     fn forward(&mut self, mut bytes: Bytes, steps: &mut Vec<Step>) {
+        if bytes.is_empty() {
+            return;
+        }
         // From here on, a text that was found is a number of bytes.
         let found = self.texts.extract_if(.., |text| match text.end_in(&bytes) {
             Some(end) => {

@@ -57,12 +57,13 @@ pub enum Moment {
         /// The number of bytes, counted from the start of the connection.
         count: u64,
     },
-    /// When the proxy has forwarded this text for the first time. The text may be cut anywhere
-    /// into pieces: TCP has no messages.
+    /// When the proxy has forwarded this text for the first time on a connection. The text may arrive
+    /// in pieces. It is compared with the bytes on the wire: a WebSocket client masks its messages, and
+    /// a compressed message does not contain its text.
     Text {
         /// The end that receives the text.
         toward: End,
-        /// The text. An empty one comes with the first byte.
+        /// The text. An empty one is found before the first byte.
         text: String,
     },
     /// At a WebSocket message. Control frames do not count.

@@ -1,17 +1,18 @@
 //! What the server accepted takes effect: a process reads accepted input, and a signal ends it.
 //!
 //! Both count from the answer that the user received, so they need no network. A process that ends
-//! earlier, for any reason, is no violation. Neither is anything during a fault of the server's host
-//! or of its processes.
+//! earlier, for any reason, is no violation. A fault of a host or of its processes excuses what is
+//! due while it lasts. A closed pipe or a death excuses the rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::served::UserOperation;
-use crate::history::{Answer, Call, EventKind, Time};
+use crate::history::{Answer, Call, EventKind, Nature, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::schedule::Fault;
 use crate::subjects::judging::{has_puppet, is_of_the_network, judged};
 use crate::world::process::{Input, PIPE, Setup, TABLE};
 
@@ -44,10 +45,12 @@ struct Truth<'a> {
     effects: BTreeSet<Call>,
     /// The real end of each process.
     ends: BTreeMap<&'a str, Time>,
-    /// The bytes that each process read and printed.
+    /// The bytes that each process read or printed.
     bytes: BTreeMap<&'a str, usize>,
     /// The faults of hosts and processes: when each began, and when its effect ended.
     faults: BTreeMap<usize, (Time, Time)>,
+    /// The faults whose effect lasts for the rest of the run.
+    lasting: BTreeSet<usize>,
 }
 
 /// A call on a process, and its answer.
@@ -101,14 +104,14 @@ impl<'a> Truth<'a> {
                 EventKind::Produced { stream, bytes } => {
                     *truth.bytes.entry(cx.guarantees.whole(stream)).or_default() += bytes.len();
                 }
-                EventKind::FaultBegan { fault, what, .. } if !is_of_the_network(what) => {
+                EventKind::FaultBegan { fault, what, nature, .. }
+                    if !is_of_the_network(what) && *nature != Nature::Harmless =>
+                {
                     truth.faults.insert(*fault, (event.at, NEVER));
+                    truth.lasting.extend(is_lasting(what).then_some(*fault));
                 }
-                EventKind::FaultEnded { fault } => {
-                    // A closed pipe stays closed, and the calls of a host that died are lost.
-                    if let Some((began, over)) = truth.faults.get_mut(fault)
-                        && *began < event.at
-                    {
+                EventKind::FaultEnded { fault } if !truth.lasting.contains(fault) => {
+                    if let Some((_, over)) = truth.faults.get_mut(fault) {
                         *over = event.at;
                     }
                 }
@@ -126,6 +129,12 @@ impl<'a> Truth<'a> {
         (is_calm && due < until && self.ends.get(call.process).is_none_or(|end| *end > due))
             .then_some(due)
     }
+}
+
+/// Returns whether the effect of a fault outlasts it: a closed pipe stays closed, and a host that died
+/// has lost its processes.
+fn is_lasting(fault: &Fault) -> bool {
+    matches!(fault, Fault::ClosePipe { .. } | Fault::Crash { .. } | Fault::PowerLoss { .. })
 }
 
 fn setup(cx: &CheckContext<'_>, asked: &UserOperation<'_>) -> Setup {

@@ -1,7 +1,7 @@
 //! `client_recovers`: a client that lost its connection has one again, or has failed permanently.
 //!
-//! The time counts from the loss, and again from each fault and each start of a host: it is the bound
-//! of all other recoveries, detection and one attempt included.
+//! The time counts from the loss, and again from each fault and each start of a host. The limit is
+//! twice the detection time, the recovery time, one attempt and 1 s.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,14 +38,24 @@ pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
         })
     };
     for event in judged(cx) {
+        let was_calm = network_fault.in_force == 0;
         network_fault.pass(event);
-        if network_fault.in_force > 0 || network_fault.last == Some(event.at) {
-            // While a fault lasts, and until its last packet has arrived, the time does not count.
+        let is_disturbed = network_fault.in_force > 0
+            || network_fault.last == Some(event.at)
+            || matches!(event.what, EventKind::Started);
+        if is_disturbed {
+            // While a fault lasts, and until its last packet has arrived, the time does not count. What
+            // was late before stays late.
             let calm = network_fault.settled.unwrap_or_default().max(event.at);
-            without.values_mut().for_each(|state| state.1 = calm);
+            without.retain(|host, (since, before)| {
+                let late = late(host, *since, *before, event.at).filter(|_| was_calm);
+                *before = calm;
+                let is_late = late.is_some();
+                found.extend(late);
+                !is_late
+            });
         }
         match &event.what {
-            EventKind::Started => without.values_mut().for_each(|state| state.1 = event.at),
             EventKind::Milestone {
                 name: "exec.client.lost" | "exec.client.recovering", ..
             } => {
@@ -108,5 +118,15 @@ mod tests {
         let back = |ms| milestone(faulty(), ms, "exec.client.connected", &[]);
         assert!(violations(&back(10_000 + ALLOWANCE), client_recovers).is_empty());
         assert_eq!(violations(&back(10_001 + ALLOWANCE), client_recovers).len(), 1);
+    }
+
+    #[test]
+    fn a_later_fault_excuses_no_client_that_was_late_before() {
+        let lost = || milestone(started(), 2_000, "exec.client.lost", &[]);
+        let faulty = lost().kills(100_000, 101_000).end(200_000);
+        assert_eq!(violations(&faulty, client_recovers).len(), 1);
+        // A fault that lasts longer than the limit excuses it.
+        let long = milestone(lost().kills(3_000, 150_000), 151_000, "exec.client.connected", &[]);
+        assert!(violations(&long, client_recovers).is_empty());
     }
 }

@@ -1,8 +1,8 @@
 //! `refusals_are_true`: a call is refused only if its process or file is not there, or a limit binds.
 //!
 //! The property compares refusals with the outside world: the real ends of processes, the real
-//! changes of files, and the limits of the run. `ids_are_own` judges the refusal of a taken id, and
-//! `processes_fail_truly` judges the failure of a whole
+//! changes of files, and the limits of the run. After the death of a host, it judges no refusal.
+//! `ids_are_own` judges the refusal of a taken id, and `processes_fail_truly` the failure of a whole
 //! process because of a gap.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +11,7 @@ use super::served::UserOperation;
 use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
+use crate::schedule::{Fault, Pipe};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
@@ -26,7 +27,8 @@ kinds! {
     FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
 }
 
-/// The bytes of all requests of a user in a random run, at most.
+/// More bytes than the requests of a user have in a random run. A lower limit of waiting bytes excuses
+/// a refusal for lack of room.
 const ALL_REQUESTS: usize = 4 << 20;
 
 /// The facts that a refusal is compared with.
@@ -43,6 +45,8 @@ struct Truth<'a> {
     started: BTreeMap<&'a str, usize>,
     /// The first write to each file, if it was not removed since.
     written: BTreeMap<&'a str, Time>,
+    /// Whether a fault closed the input of processes.
+    input_is_closed: bool,
     /// Whether a host died.
     died: bool,
 }
@@ -88,6 +92,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                             written.map(|written| violation(&FILE_IS_THERE, fields! { written })),
                         );
                     }
+                    "write" if truth.input_is_closed => {}
                     _ => {
                         let process = truth.targets.get(call).copied();
                         let lives = |process: &&str| {
@@ -140,6 +145,11 @@ impl<'a> Truth<'a> {
                     *self.started.entry(start.host).or_default() += 1;
                 }
             }
+            EventKind::FaultBegan { what, .. }
+                if matches!(&**what, Fault::ClosePipe { pipe: Pipe::Stdin, .. }) =>
+            {
+                self.input_is_closed = true;
+            }
             EventKind::Died { .. } => self.died = true,
             _ => {}
         }
@@ -153,6 +163,9 @@ impl<'a> Truth<'a> {
         refusal: &ExecFailure,
     ) -> bool {
         let Failure::Refused { message, .. } = &refusal.0 else { return false };
+        if message.starts_with("file is too large") {
+            return asked.verb() == "read-file";
+        }
         let calls = || self.asked.values().filter(|other| other.host == asked.host);
         match message.strip_prefix("too many ") {
             Some("processes") => {
@@ -177,7 +190,8 @@ impl<'a> Truth<'a> {
         is_declared && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
     }
 
-    /// Returns when a file was first written, if it still exists and nobody asked to remove it.
+    /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
+    /// remove it.
     fn file(&self, read: &UserOperation<'_>) -> Option<Time> {
         let file = |asked: &UserOperation<'a>| asked.operation.fields.get("file")?.as_str();
         let name = read.operation.fields.get("file")?.as_str()?;
