@@ -64,6 +64,7 @@ mod refusals;
 mod repair;
 mod served;
 mod shares;
+mod targets;
 #[cfg(test)]
 mod tests;
 

@@ -39,15 +39,15 @@ pub struct SseClientScript {
     execd: Rarely<()>,
     /// Whether the user waits for the start before it reads.
     waits_for_start: Rarely<()>,
-    /// What the user follows.
+    /// The stream that the user follows.
     follows: Follows,
-    /// What the server does in the end.
+    /// The last action of the server.
     end: End,
     /// The steps, in order.
     steps: Steps<Step>,
 }
 
-/// What the user follows.
+/// The stream that the user follows.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Follows {
     /// A command that it starts; in the background, if `true`.
@@ -77,7 +77,7 @@ enum Step {
     Asks(u8),
 }
 
-/// What the server does in the end.
+/// The last action of the server.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum End {
     Gone,

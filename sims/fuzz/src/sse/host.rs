@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// What the server has received and sent.
+/// The requests and events that the server has received and sent.
 #[derive(Default)]
 pub struct Ledger {
     /// The requests for streams.

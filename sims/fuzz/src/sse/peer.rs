@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::answers::Answers;
 use crate::script::Writes;
 
-/// What the client has received.
+/// The answers that the client has received.
 struct Received {
     answers: Answers,
     /// When bytes came last.

@@ -242,9 +242,9 @@ struct WellBehavedClient {
     client: Client,
     id: CommandId,
     door: Door,
-    /// What its command prints.
+    /// The pipe into which its command prints.
     typed: Option<DuplexStream>,
-    /// What it receives, and the position after it.
+    /// The items that it receives, each with the position after it.
     items: mpsc::UnboundedReceiver<(Result<Option<Item>, Failure>, u64)>,
     heard: u64,
     follower: JoinSet<()>,

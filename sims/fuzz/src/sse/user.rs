@@ -14,7 +14,7 @@ use super::event::ID;
 use super::host::Ledger;
 use crate::stage::must;
 
-/// What the user has.
+/// The items that the user has.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// The position after the last item.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::served::UserOperation;
+use super::targets::Targets;
 use crate::history::{Answer, Call, EventKind, Nature, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -35,13 +36,9 @@ const INTERRUPT: u8 = 2;
 /// The facts that a call and its answer are compared with.
 #[derive(Default)]
 struct Truth<'a> {
-    asked: BTreeMap<Call, UserOperation<'a>>,
-    /// The newest process that each user can name, by host and name: its record.
-    newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    targets: Targets<'a>,
     /// The answered calls on a process.
     answered: Vec<AnsweredCall<'a>>,
-    /// The record of the process of each open call.
-    targets: BTreeMap<Call, &'a str>,
     effects: BTreeSet<Call>,
     /// The real end of each process.
     ends: BTreeMap<&'a str, Time>,
@@ -67,25 +64,11 @@ impl<'a> Truth<'a> {
     fn of(cx: &CheckContext<'a>) -> Self {
         let mut truth = Self::default();
         for event in judged(cx) {
+            truth.targets.pass(cx, event);
             match &event.what {
-                EventKind::Asked { .. } => {
-                    let Some((call, asked)) = UserOperation::of(event) else { continue };
-                    let named = asked.process().map(|process| (asked.host, process));
-                    if let Some(record) = named.and_then(|named| truth.newest.get(&named)) {
-                        truth.targets.insert(call, record);
-                    }
-                    truth.asked.insert(call, asked);
-                }
-                EventKind::Opened { stream, call } => {
-                    if let Some(start) = truth.asked.get(call)
-                        && let Some(process) = start.process()
-                    {
-                        truth.newest.insert((start.host, process), cx.guarantees.whole(stream));
-                    }
-                }
                 EventKind::Answered { call, answer } => {
-                    if let Some(process) = truth.targets.remove(call)
-                        && let Some(asked) = truth.asked.get(call).copied()
+                    if let Some(process) = truth.targets.of(*call)
+                        && let Some(asked) = truth.targets.asked.get(call).copied()
                     {
                         let at = event.at;
                         truth.answered.push(AnsweredCall {

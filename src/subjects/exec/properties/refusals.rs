@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::served::UserOperation;
+use super::targets::Targets;
 use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
@@ -34,11 +35,7 @@ const ALL_REQUESTS: usize = 4 << 20;
 /// The facts that a refusal is compared with.
 #[derive(Default)]
 struct Truth<'a> {
-    asked: BTreeMap<Call, UserOperation<'a>>,
-    /// The newest process that each user can name, by host and name: its record.
-    newest: BTreeMap<(&'a str, &'a str), &'a str>,
-    /// The record of the process of each call.
-    targets: BTreeMap<Call, &'a str>,
+    targets: Targets<'a>,
     /// The processes that really ended.
     ended: BTreeSet<&'a str>,
     /// The number of processes that each host started.
@@ -72,7 +69,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         match &event.what {
             EventKind::Answered { call, answer: answer @ Answer::Refused(_) } if !truth.died => {
                 let Some(refusal) = answer.refusal::<ExecFailure>() else { continue };
-                let Some(asked) = truth.asked.get(call) else { continue };
+                let Some(asked) = truth.targets.asked.get(call) else { continue };
                 let violation = |kind, data: ViolationFields| {
                     let data = data.with("answer", Some(answer));
                     Violation::new("refusals_are_true", *call, event.at, kind, data)
@@ -94,7 +91,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     }
                     "write" if truth.input_is_closed => {}
                     _ => {
-                        let process = truth.targets.get(call).copied();
+                        let process = truth.targets.of(*call);
                         let lives = |process: &&str| {
                             !truth.ended.contains(process)
                                 && !failed.contains(process)
@@ -117,31 +114,19 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 impl<'a> Truth<'a> {
     fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
+        self.targets.pass(cx, event);
         match &event.what {
-            EventKind::Asked { .. } => {
-                let Some((call, asked)) = UserOperation::of(event) else { return };
-                let named = asked.process().map(|process| (asked.host, process));
-                if let Some(record) = named.and_then(|named| self.newest.get(&named)) {
-                    self.targets.insert(call, record);
-                }
-                self.asked.insert(call, asked);
-            }
-            EventKind::Opened { stream, call } => {
-                if let Some(start) = self.asked.get(call)
-                    && let Some(process) = start.process()
-                {
-                    self.newest.insert((start.host, process), cx.guarantees.whole(stream));
-                }
-            }
             EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0)),
             EventKind::Effect { call, target } if target.starts_with(TARGET) => {
-                match self.asked.get(call).map(UserOperation::verb) {
+                match self.targets.asked.get(call).map(UserOperation::verb) {
                     Some("write-file") => drop(self.written.entry(target).or_insert(event.at)),
                     _ => drop(self.written.remove(&**target)),
                 }
             }
             EventKind::Effect { call, .. } => {
-                if let Some(start) = self.asked.get(call).filter(|asked| asked.verb() == "start") {
+                if let Some(start) =
+                    self.targets.asked.get(call).filter(|asked| asked.verb() == "start")
+                {
                     *self.started.entry(start.host).or_default() += 1;
                 }
             }
@@ -166,7 +151,7 @@ impl<'a> Truth<'a> {
         if message.starts_with("file is too large") {
             return asked.verb() == "read-file";
         }
-        let calls = || self.asked.values().filter(|other| other.host == asked.host);
+        let calls = || self.targets.asked.values().filter(|other| other.host == asked.host);
         match message.strip_prefix("too many ") {
             Some("processes") => {
                 self.started.get(asked.host).is_some_and(|started| *started >= limits.processes)
@@ -186,7 +171,7 @@ impl<'a> Truth<'a> {
         let is_declared =
             start.process().is_some_and(|process| cx.plan.entry::<Setup>(TABLE, process).is_some());
         let ends = |asked: &UserOperation<'_>| matches!(asked.verb(), "terminate" | "start");
-        let mut others = self.asked.values().filter(|other| !std::ptr::eq(*other, start));
+        let mut others = self.targets.asked.values().filter(|other| !std::ptr::eq(*other, start));
         is_declared && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
     }
 
@@ -195,7 +180,8 @@ impl<'a> Truth<'a> {
     fn file(&self, read: &UserOperation<'_>) -> Option<Time> {
         let file = |asked: &UserOperation<'a>| asked.operation.fields.get("file")?.as_str();
         let name = read.operation.fields.get("file")?.as_str()?;
-        let mut removals = self.asked.values().filter(|asked| asked.verb() == "remove-file");
+        let mut removals =
+            self.targets.asked.values().filter(|asked| asked.verb() == "remove-file");
         if removals.any(|removal| file(removal) == Some(name)) {
             return None;
         }
@@ -203,11 +189,9 @@ impl<'a> Truth<'a> {
     }
 
     /// Returns whether a newer process may have the name of the process of a call.
-    fn has_successor(&self, call: Call, asked: &UserOperation<'_>) -> bool {
-        let record = self.targets.get(&call);
-        let newest = asked.process().and_then(|process| self.newest.get(&(asked.host, process)));
-        let mut newer = self.asked.range(call..).map(|(_, newer)| newer);
-        newest != record
+    fn has_successor(&self, call: Call, asked: &UserOperation<'a>) -> bool {
+        let mut newer = self.targets.asked.range(call..).map(|(_, newer)| newer);
+        self.targets.newest(asked) != self.targets.of(call)
             || newer.any(|newer| newer.verb() == "start" && newer.is_about_the_process_of(asked))
     }
 }
