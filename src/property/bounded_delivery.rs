@@ -14,16 +14,17 @@ use std::time::Duration;
 
 use crate::history::Time;
 
+use super::Phrase;
 use super::bounded_ending::heard_from;
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{NEVER, through};
+use super::path::{MARGIN, NEVER, Path, through};
 use super::view::View;
 use super::violation::{fields, kinds};
 
 kinds! {
     pub(super) KINDS;
-    LATE = "late": "{subject:}item {item} arrived late: it was produced at {produced}, so {bound} was the bound {moment}";
+    LATE = "late": "{subject:}item {item} arrived late: it was produced at {produced}, so {bound} was the bound: {terms} {moment}";
 }
 
 /// Checks for items that arrived too late.
@@ -54,10 +55,11 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
             continue;
         }
         // It takes long to sum these up.
-        let bound =
-            bound + facts.paused_before(view, due, item.index) + answers(facts, view, item.at);
+        let extra = facts.paused_before(view, due, item.index) + answers(facts, view, item.at);
+        let bound = bound + extra;
         if item.at > bound {
-            let data = fields! { item: number + 1, produced: produced.at, bound };
+            let terms = terms(facts, view.path, bound, extra);
+            let data = fields! { item: number + 1, produced: produced.at, bound, terms };
             let data = data.with("generation", view.generation_before(item.index));
             broken.push(view.stream, item.at, &LATE, data);
             return;
@@ -67,13 +69,24 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 
 fn bound(facts: &Facts<'_>, path: usize, due: Time) -> Time {
     let (path, guarantees) = (facts.path(path), facts.guarantees());
-    if path.faulty().is_empty() {
-        due + path.recovery_window(guarantees, Time::ZERO, NEVER)
-            + guarantees.takeover
-            + Duration::from_secs(1)
+    if is_calm(path) {
+        due + path.recovery_window(guarantees, Time::ZERO, NEVER) + guarantees.takeover + MARGIN
     } else {
         path.bound(guarantees, due, Duration::ZERO)
     }
+}
+
+fn terms(facts: &Facts<'_>, path: usize, bound: Time, extra: Duration) -> Phrase {
+    let (path, guarantees) = (facts.path(path), facts.guarantees());
+    if is_calm(path) {
+        path.calm_terms(guarantees, bound, guarantees.takeover + extra)
+    } else {
+        path.terms(guarantees, bound, extra)
+    }
+}
+
+fn is_calm(path: &Path<'_>) -> bool {
+    path.faulty().is_empty()
 }
 
 /// Returns how long the answers to the calls of a user take to arrive: they use the same link.
@@ -104,7 +117,7 @@ mod tests {
         assert_eq!(
             one_item().delivered("s1", 2_001 + CALM, "a").violations("bounded_delivery"),
             [
-                "s1: item 1 arrived late: it was produced at 2.000 s, so 4.120 s was the bound (at 4.121 s)"
+                "s1: item 1 arrived late: it was produced at 2.000 s, so 4.120 s was the bound: 2.000 s + 1s + 1120ms catch-up (at 4.121 s)"
             ]
         );
     }
@@ -149,7 +162,7 @@ mod tests {
         assert_eq!(
             late.violations("bounded_delivery"),
             [
-                "s1: item 2 arrived late: it was produced at 0.600 s, so 12.640 s was the bound (generation 1, at 12.641 s)"
+                "s1: item 2 arrived late: it was produced at 0.600 s, so 12.640 s was the bound: 0.600 s + 1s + 1120ms catch-up + 9920ms waits and pauses (generation 1, at 12.641 s)"
             ]
         );
     }

@@ -35,17 +35,17 @@ use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{NEVER, Path, through};
+use super::path::{MARGIN, NEVER, Path, through};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
 
 kinds! {
     pub(super) KINDS;
-    STREAM_LATE = "stream-late": "{subject:}after item {items}, it ended late: {why}, so {bound} was the bound {moment}";
-    STREAM_OPEN = "stream-open": "{subject:}after item {items}, it never ended: {why}, so {bound} was the bound {moment}";
-    CALL_LATE = "call-late": "{subject:}it ended late: {why}, so {bound} was the bound {moment}";
-    CALL_OPEN = "call-open": "{subject:}it never ended: {why}, so {bound} was the bound {moment}";
+    STREAM_LATE = "stream-late": "{subject:}after item {items}, it ended late: {why}, so {bound} was the bound: {terms} {moment}";
+    STREAM_OPEN = "stream-open": "{subject:}after item {items}, it never ended: {why}, so {bound} was the bound: {terms} {moment}";
+    CALL_LATE = "call-late": "{subject:}it ended late: {why}, so {bound} was the bound: {terms} {moment}";
+    CALL_OPEN = "call-open": "{subject:}it never ended: {why}, so {bound} was the bound: {terms} {moment}";
 }
 
 // Parts of these sentences: why something was due.
@@ -58,8 +58,10 @@ kinds! {
     OVER = "over": "its connection was over at {since}";
 }
 
-/// The tolerance for "at once".
-const AT_ONCE: Duration = Duration::from_secs(1);
+// The terms of a bound that is no bound of a path.
+kinds! {
+    AT_ONCE = "at-once": "{margin} after that, or after the last hold of its host";
+}
 
 /// Checks for views and calls that ended too late, or never.
 pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
@@ -75,6 +77,8 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
 #[derive(Clone, Copy)]
 struct Due {
     bound: Time,
+    /// The part of the bound that is the user's own: waits and pauses.
+    wait: Duration,
     why: Why,
 }
 
@@ -128,7 +132,10 @@ fn check_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
     {
         let index = ending.map_or(usize::MAX, |(index, _)| index);
         let kind = if how == Late::Ended { &STREAM_LATE } else { &STREAM_OPEN };
-        let data = fields! { items: view.fit.items, why: Phrase::from(due.why), bound: due.bound };
+        let terms = terms(facts, view.path, due);
+        let data = fields! {
+            items: view.fit.items, why: Phrase::from(due.why), bound: due.bound, terms
+        };
         broken.push(view.stream, at, kind, data.with("generation", view.generation_before(index)));
     }
 }
@@ -141,7 +148,16 @@ fn check_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
     let ended = call.endings.first().map(|(_, at, _)| *at);
     if let Some((at, how)) = late(facts, due, ended, |at| call.is_abandoned(at)) {
         let kind = if how == Late::Ended { &CALL_LATE } else { &CALL_OPEN };
-        broken.push(call, at, kind, fields! { why: Phrase::from(due.why), bound: due.bound });
+        let terms = terms(facts, call.path, due);
+        let data = fields! { why: Phrase::from(due.why), bound: due.bound, terms };
+        broken.push(call, at, kind, data);
+    }
+}
+
+fn terms(facts: &Facts<'_>, path: usize, due: Due) -> Phrase {
+    match due.why {
+        Why::Over(_) => Phrase::new(&AT_ONCE, fields! { margin: MARGIN }),
+        _ => facts.path(path).terms(facts.guarantees(), due.bound, due.wait),
     }
 }
 
@@ -174,16 +190,22 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
     let path = facts.path(view.path);
     let looked = facts.looked(view).unwrap_or(opened);
     let heard = looked.max(heard_from(facts, view, opened));
-    let bound = |due: Time| path.bound(facts.guarantees(), due.max(heard), Duration::ZERO);
-    let ended = facts.over(view).map(|at| Due { bound: bound(at), why: Why::Ended(at) });
+    let due = |at: Time, why| {
+        let bound = path.bound(facts.guarantees(), at.max(heard), Duration::ZERO);
+        Due { bound, wait: Duration::ZERO, why }
+    };
+    let ended = facts.over(view).map(|at| due(at, Why::Ended(at)));
     let died = died_with_its_host(facts, view, opened).filter(|_| ended.is_none());
-    let died = died.map(|at| Due { bound: bound(at), why: Why::Died(at) });
-    let severed = path
-        .severed_bound(facts.guarantees(), looked)
-        .map(|bound| Due { bound, why: Why::Severed });
-    let owed = next_item(facts, view).map(|at| Due { bound: bound(at), why: Why::Owed(at) });
+    let died = died.map(|at| due(at, Why::Died(at)));
+    let severed = path.severed_bound(facts.guarantees(), looked).map(|bound| Due {
+        bound,
+        wait: Duration::ZERO,
+        why: Why::Severed,
+    });
+    let owed = next_item(facts, view).map(|at| due(at, Why::Owed(at)));
     let lost = facts.bound(view).map(|call| {
-        bound_call_due(facts, call, opened, Due { bound: NEVER, why: Why::Asked(opened) })
+        let never = Due { bound: NEVER, wait: Duration::ZERO, why: Why::Asked(opened) };
+        bound_call_due(facts, call, opened, never)
     });
     let dues =
         [ended, died, severed, owed, lost].into_iter().flatten().filter(|due| due.bound < NEVER);
@@ -191,7 +213,10 @@ fn view_due(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Option<Due> {
         Why::Ended(_) | Why::Died(_) | Why::Owed(_) => facts.paused(view, why.since(heard)),
         Why::Severed | Why::Asked(_) | Why::Over(_) => facts.paused(view, why.since(looked)),
     };
-    let dues = dues.map(|due| Due { bound: due.bound + paused(due.why), ..due });
+    let dues = dues.map(|due| {
+        let wait = paused(due.why);
+        Due { bound: due.bound + wait, wait, ..due }
+    });
     dues.min_by_key(|due| due.bound)
 }
 
@@ -236,11 +261,13 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
     let wait = patience(facts, call);
-    let asked =
-        Due { bound: path.bound(facts.guarantees(), call.at, wait), why: Why::Asked(call.at) };
-    let severed = path
-        .severed_bound(facts.guarantees(), call.at)
-        .map(|bound| Due { bound: bound + wait, why: Why::Severed });
+    let bound = |wait| path.bound(facts.guarantees(), call.at, wait);
+    let asked = Due { bound: bound(wait), wait, why: Why::Asked(call.at) };
+    let severed = path.severed_bound(facts.guarantees(), call.at).map(|bound| Due {
+        bound: bound + wait,
+        wait,
+        why: Why::Severed,
+    });
     match call.class {
         Class::Durable => severed.filter(|due| due.bound < asked.bound).unwrap_or(asked),
         Class::InFlight => asked,
@@ -252,8 +279,9 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
                 return due;
             }
             // A user that limits its wait for the outside world gets an answer from the server.
-            let bound = path.bound(facts.guarantees(), call.at, wait + outside);
-            if bound < due.bound { Due { bound, ..asked } } else { due }
+            let wait = wait + outside;
+            let limited = Due { bound: bound(wait), wait, ..asked };
+            if limited.bound < due.bound { limited } else { due }
         }
     }
 }
@@ -307,6 +335,7 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
     match open.clone().rfind(|(_, installed)| *installed <= seen) {
         Some((conn, _)) => conn.over.0.map_or(never, |over| Due {
             bound: at_once(facts, call.host, over),
+            wait: Duration::ZERO,
             why: Why::Over(over),
         }),
         None if open.next().is_some() => never,
@@ -330,10 +359,10 @@ pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) 
 /// Returns the time by which a host must notice an event: at once, but not while a task of the host
 /// is held.
 fn at_once(facts: &Facts<'_>, host: &str, happened: Time) -> Time {
-    facts.holds_on(host).fold(happened + AT_ONCE, |bound, hold| {
+    facts.holds_on(host).fold(happened + MARGIN, |bound, hold| {
         match hold.began <= bound && hold.ended >= happened {
             true if hold.ended == NEVER => NEVER,
-            true => bound.max(hold.ended + AT_ONCE),
+            true => bound.max(hold.ended + MARGIN),
             false => bound,
         }
     })

@@ -16,9 +16,11 @@ use crate::schedule::{Fault, Plan};
 use super::Guarantees;
 
 mod interval;
+mod terms;
 
 use interval::FaultInterval;
 pub use interval::{conns_of, span_on};
+pub use terms::MARGIN;
 
 /// A time after every run: the end of an interval that never ended.
 pub const NEVER: Time = Time(u64::MAX);
@@ -223,7 +225,7 @@ impl<'a> Path<'a> {
         guarantees.detection
             + guarantees.recovery
             + guarantees.attempt
-            + Duration::from_secs(1)
+            + MARGIN
             + self.recovery_window(guarantees, Time::ZERO, NEVER)
     }
 

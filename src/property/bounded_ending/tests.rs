@@ -37,7 +37,7 @@ fn an_ended_stream_ends_for_its_user_until_the_bound_and_not_later() {
     late_by(
         &ended(),
         10_000 + BOUND,
-        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 58.120 s was the bound (generation 1, at 58.121 s)",
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 58.120 s was the bound: 10.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 58.121 s)",
     );
 }
 
@@ -47,7 +47,7 @@ fn a_last_byte_after_the_end_counts() {
     late_by(
         &scripted,
         12_000 + BOUND,
-        "s1: after item 2, it ended late: its producer had ended at 12.000 s, so 60.120 s was the bound (generation 1, at 60.121 s)",
+        "s1: after item 2, it ended late: its producer had ended at 12.000 s, so 60.120 s was the bound: 12.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 60.121 s)",
     );
 }
 
@@ -61,7 +61,7 @@ fn a_stream_opened_after_the_end_counts_from_its_opening() {
     late_by(
         &scripted,
         20_000 + BOUND,
-        "s1: after item 1, it ended late: its producer had ended at 1.000 s, so 68.120 s was the bound (generation 1, at 68.121 s)",
+        "s1: after item 1, it ended late: its producer had ended at 1.000 s, so 68.120 s was the bound: 20.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 68.121 s)",
     );
 }
 
@@ -84,7 +84,7 @@ fn a_fault_that_kills_counts_from_its_start() {
     late_by(
         &ended().kills(30_000, 31_000),
         30_000 + BOUND,
-        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound (generation 1, at 78.121 s)",
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound: 30.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 78.121 s)",
     );
 }
 
@@ -93,7 +93,7 @@ fn a_fault_that_slows_counts_from_its_end() {
     late_by(
         &ended().slows(30_000, 40_000),
         40_000 + BOUND,
-        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 88.120 s was the bound (generation 1, at 88.121 s)",
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 88.120 s was the bound: 40.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 88.121 s)",
     );
 }
 
@@ -126,7 +126,7 @@ fn permanent_latency_extends_the_bound_but_does_not_remove_it() {
     late_by(
         &ended().delayed(5_000, None, 100),
         10_000 + BOUND + 600,
-        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 58.720 s was the bound (generation 1, at 58.721 s)",
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 58.720 s was the bound: 10.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1720ms catch-up (generation 1, at 58.721 s)",
     );
 }
 
@@ -141,7 +141,7 @@ fn an_open_stream_is_late_only_if_its_bound_lies_before_the_horizon() {
     assert_eq!(
         ended().horizon(10_001 + BOUND).violations("bounded_ending"),
         [
-            "s1: after item 1, it never ended: its producer had ended at 10.000 s, so 58.120 s was the bound (generation 1, at 58.120 s)"
+            "s1: after item 1, it never ended: its producer had ended at 10.000 s, so 58.120 s was the bound: 10.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 58.120 s)"
         ]
     );
 }
@@ -174,7 +174,7 @@ fn a_stream_that_delivers_nothing_more_is_hung() {
     assert_eq!(
         scripted.clone().end(600_000).violations("bounded_ending"),
         [
-            "s1: after item 1, it never ended: its next item had been produced at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
+            "s1: after item 1, it never ended: its next item had been produced at 2.000 s, so 50.120 s was the bound: 2.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 50.120 s)"
         ]
     );
     scripted.clone().horizon(2_000 + BOUND).holds("bounded_ending");
@@ -192,7 +192,7 @@ fn more_data_extends_the_bound() {
     late_by(
         &scripted.ended("s1", 10_000, "total 1"),
         10_000 + BOUND + 32 * 40,
-        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 59.400 s was the bound (generation 1, at 59.401 s)",
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 59.400 s was the bound: 10.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 2400ms catch-up (generation 1, at 59.401 s)",
     );
 }
 
@@ -238,7 +238,7 @@ fn a_cut_after_counts_from_when_an_end_learned_of_it() {
     late_by(
         &scripted,
         30_000 + BOUND,
-        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound (generation 1, at 78.121 s)",
+        "s1: after item 1, it ended late: its producer had ended at 10.000 s, so 78.120 s was the bound: 30.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 78.121 s)",
     );
 }
 
@@ -254,7 +254,7 @@ fn a_stream_whose_producer_died_with_its_host_must_fail() {
     assert_eq!(
         scripted.clone().end(600_000).violations("bounded_ending"),
         [
-            "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound (generation 1, at 50.120 s)"
+            "s1: after item 1, it never ended: its producer had died with its host at 2.000 s, so 50.120 s was the bound: 2.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 50.120 s)"
         ]
     );
     scripted
@@ -287,7 +287,7 @@ fn a_stream_on_a_severed_path_must_fail_despite_a_live_producer() {
     assert_eq!(
         scripted.clone().violations("bounded_ending"),
         [
-            "s1: after item 1, it never ended: no more data could arrive, so 50.120 s was the bound (generation 1, at 50.120 s)"
+            "s1: after item 1, it never ended: no more data could arrive, so 50.120 s was the bound: 2.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (generation 1, at 50.120 s)"
         ]
     );
     scripted.failed_stream("s1", 2_000 + BOUND, "deadline").holds("bounded_ending");
@@ -330,13 +330,13 @@ fn no_call_waits_forever() {
         assert_eq!(
             scripted.clone().failed(7, 1_001 + BOUND, "lost").violations("bounded_ending"),
             [
-                "call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.121 s)"
+                "call 7 (add): it ended late: it had been asked for at 1.000 s, so 49.120 s was the bound: 1.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (at 49.121 s)"
             ]
         );
         assert_eq!(
             scripted.end(600_000).violations("bounded_ending"),
             [
-                "call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound (at 49.120 s)"
+                "call 7 (add): it never ended: it had been asked for at 1.000 s, so 49.120 s was the bound: 1.000 s + 16s detection + 25s recovery + 5s attempt + 1s + 1120ms catch-up (at 49.120 s)"
             ]
         );
     }
@@ -506,7 +506,7 @@ fn a_bound_call_dies_at_once_with_its_connection() {
     assert_eq!(
         scripted.failed(7, 10_001, "lost").violations("bounded_ending"),
         [
-            "call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
+            "call 7 (lease): it ended late: its connection was over at 9.000 s, so 10.000 s was the bound: 1s after that, or after the last hold of its host (at 10.001 s)"
         ]
     );
     // The client's task is held when the connection ends, so the client notices nothing until the
@@ -546,7 +546,7 @@ fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
     assert_eq!(
         scripted.failed_stream("h1", 10_001, "lost").violations("bounded_ending"),
         [
-            "h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound (at 10.001 s)"
+            "h1: after item 0, it ended late: its connection was over at 9.000 s, so 10.000 s was the bound: 1s after that, or after the last hold of its host (at 10.001 s)"
         ]
     );
     // While the connection lives, the stream may be open.
