@@ -31,7 +31,7 @@ pub use crate::schedule::{MilestoneDoc, PointDoc};
 pub use disk::Disk;
 #[cfg(feature = "websocket")]
 pub use dissect::WebSocket;
-pub use dissect::{Dissector, Label, LineMessages, Message};
+pub use dissect::{Dissector, Label, LengthFormat, LengthPrefixed, LineMessages, Message};
 pub use dyn_subject::DynSubject;
 pub use nothing::Nothing;
 pub use operations::{BoxedStrategy, Operations, any_of};

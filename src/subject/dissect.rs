@@ -1,12 +1,15 @@
 //! Dissectors find where the messages of one direction of a connection end, and label them.
 //!
-//! reknit ships [`LineMessages`], and `WebSocket` behind the feature `websocket`.
+//! reknit ships [`LineMessages`] and [`LengthPrefixed`], and `WebSocket` behind the feature `websocket`.
 
+mod length_prefixed;
 #[cfg(feature = "websocket")]
 mod websocket;
 
 #[cfg(feature = "websocket")]
 pub use websocket::WebSocket;
+
+pub use length_prefixed::{LengthFormat, LengthPrefixed};
 
 /// Reads the bytes of one direction of a connection.
 pub trait Dissector: Send {
@@ -55,10 +58,12 @@ impl From<String> for Label {
 }
 
 /// A dissector for messages that are lines of text. The label of a message is the line itself,
-/// shortened.
+/// shortened. A line that is no text has its length as label: `4096 bytes`.
 #[derive(Debug, Default)]
 pub struct LineMessages {
     read: u64,
+    /// The position at which the current line begins.
+    begin: u64,
     line: Vec<u8>,
 }
 
@@ -71,8 +76,10 @@ impl Dissector for LineMessages {
         for &byte in bytes {
             self.read += 1;
             if byte == b'\n' {
-                let label = Label::Made { begin: std::mem::take(&mut self.line), by: of_line };
+                let line = std::mem::take(&mut self.line);
+                let label = text_or_length(line, self.read - self.begin);
                 messages.push(Message { end: self.read, label });
+                self.begin = self.read;
             } else if self.line.len() < LABEL {
                 self.line.push(byte);
             }
@@ -81,13 +88,48 @@ impl Dissector for LineMessages {
     }
 }
 
-fn of_line(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).trim_end().to_owned()
+/// Returns the first bytes of a message as its label if they are text, and else the `length` of the
+/// message in bytes.
+fn text_or_length(begin: Vec<u8>, length: u64) -> Label {
+    if is_text(&begin) {
+        Label::Made { begin, by: |text| String::from_utf8_lossy(text).trim_end().to_owned() }
+    } else {
+        Label::Known(format!("{length} bytes"))
+    }
+}
+
+/// Returns whether bytes are the beginning of a text: UTF-8, which may end within a character, without
+/// control characters except white space.
+fn is_text(begin: &[u8]) -> bool {
+    let valid = match std::str::from_utf8(begin) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&begin[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !valid.chars().any(|char| char.is_control() && !char.is_whitespace())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_no_text_has_its_length_as_label() {
+        let label = |line: &[u8]| {
+            let found = LineMessages::default().feed(line).pop();
+            found.map(|message| message.label.text()).unwrap()
+        };
+        assert_eq!(label(b"\0\x01\x02\n"), "4 bytes");
+        assert_eq!(label(b"\xff\xfe text\n"), "8 bytes");
+        let long = [vec![0; 4000], b"\n".to_vec()].concat();
+        assert_eq!(label(&long), "4001 bytes");
+        assert_eq!(label("\t\u{e4} text\r\n".as_bytes()), "\t\u{e4} text");
+        // The label ends within a character of two bytes.
+        let cut = format!("{}\u{e4}\n", "a".repeat(LABEL - 1));
+        assert!(label(cut.as_bytes()).starts_with("aaa"));
+    }
 
     #[test]
     fn a_line_may_come_in_pieces() {
