@@ -2,7 +2,8 @@
 //! module runs them to see which still fail.
 //!
 //! A smaller plan counts as failing only if it violates the same property, and the same stream if
-//! the property concerns one stream. It may violate other properties too. The expectations of the
+//! the property concerns one stream. A stream whose name contains the number of its call gets
+//! another name when earlier steps are left out, so numbers in names are not compared. It may violate other properties too. The expectations of the
 //! file apply to smaller runs only if the original failure is an unmet expectation. A plan that
 //! cannot be written to a file is never run, so the result can always be saved.
 //!
@@ -14,12 +15,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-use crate::history::{EventKind, History};
+use crate::history::{EventKind, History, Stream};
 use crate::property::{SAME_DIGEST, Violation};
 use crate::scenario::expect::EXPECT;
 use crate::scenario::{Expect, ScenarioFile};
-use crate::schedule::Plan;
-use crate::schedule::shrink::{Fits, RunObservations, Shrinker};
+use crate::schedule::draw;
+use crate::schedule::shrink::{Fits, Ranges, RunObservations, Shrinker};
+use crate::schedule::{Plan, Profile};
 use crate::subject::DynSubject;
 use crate::world::{Options, RunError};
 
@@ -138,7 +140,9 @@ pub fn shrink(
         &target,
         &budget.pool,
     )?;
-    let mut shrinker = Shrinker::new(plan, seen(&judged.history), fits(&subject));
+    let drawn = draw::samples(&Profile::default_for(&*subject), &*subject);
+    let ranges = Ranges::of(&drawn, &plan);
+    let mut shrinker = Shrinker::new(plan, seen(&judged.history), fits(&subject, ranges));
     let mut runs = 0;
     let (propose, proposed) = channel();
     let mut propose = shrinker.propose().filter(|_| budget.runs > 0).cloned().map(|plan| {
@@ -237,13 +241,24 @@ impl Target {
         broken.iter().any(|broken| self.is(broken))
     }
 
-    /// Returns whether a violation has the same property and the same stream as the target. All
-    /// unmet expectations share one property name, so they must also concern the same thing and
+    /// Returns whether a violation has the same property and the same stream as the target, whatever
+    /// the numbers in the name of the stream. All unmet expectations share one property name, so they must also concern the same thing and
     /// fail in the same way.
     fn is(&self, broken: &Violation) -> bool {
-        let same =
-            broken.property == self.broken.property && broken.stream() == self.broken.stream();
+        let same = broken.property == self.broken.property
+            && is_like(broken.stream(), self.broken.stream());
         same && (!self.is_expected() || broken.is_like(&self.broken))
+    }
+}
+
+/// Returns whether two streams have the same name, whatever the numbers in it.
+fn is_like(one: Option<&Stream>, other: Option<&Stream>) -> bool {
+    fn words(stream: &Stream) -> impl Iterator<Item = &str> {
+        stream.0.split(|char: char| char.is_ascii_digit()).filter(|word| !word.is_empty())
+    }
+    match (one, other) {
+        (Some(one), Some(other)) => words(one).eq(words(other)),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
@@ -261,10 +276,13 @@ fn seen(history: &History) -> RunObservations {
     seen
 }
 
-/// Accepts a plan only if a scenario file can express it.
-fn fits(subject: &Arc<dyn DynSubject>) -> Fits {
+/// Accepts a plan only if a scenario file can express it and its operations are in the range of
+/// those in the plans of the default profile.
+fn fits(subject: &Arc<dyn DynSubject>, ranges: Ranges) -> Fits {
     let subject = subject.clone();
-    Arc::new(move |plan| written(plan, &subject).is_ok_and(|read| read == *plan))
+    Arc::new(move |plan| {
+        ranges.contain(plan) && written(plan, &subject).is_ok_and(|read| read == *plan)
+    })
 }
 
 /// Returns the plan after it is written to a file and read back.

@@ -9,7 +9,7 @@
 //! triggered at milestones and points. No fault is active in the healed tail. A run uses only a few
 //! kinds of faults and a few verbs, so that rare combinations occur more often.
 //!
-//! - [`plan`]: one plan. [`strategy`](strategy()): plans for `proptest!`.
+//! - [`plan`]: one plan. [`samples`]: operations alone. [`strategy`](strategy()): plans for `proptest!`.
 //!
 //! This module does not read profiles from files, run plans, or [shrink](super::shrink) them.
 
@@ -34,9 +34,22 @@ mod tests;
 
 pub use strategy::{PlanTree, Plans, strategy};
 
+/// How many plans show the operations that a profile draws.
+const SAMPLES: u64 = 32;
+
 /// The version of the generator. It is part of every printed seed, because another version may draw
 /// a different plan from the same seed.
 pub const GENERATOR: u32 = 8;
+
+/// Draws operations that show the range of values in the plans of a profile.
+pub fn samples(profile: &Profile, subject: &dyn Repertoire) -> Vec<Operation> {
+    let steps = (0..SAMPLES).flat_map(|seed| plan(profile, subject, seed).steps);
+    let operations = steps.filter_map(|step| match step.action {
+        Action::Operation(operation) => Some(operation),
+        Action::Fault(_) => None,
+    });
+    operations.collect()
+}
 
 /// Draws the plan for this seed.
 pub fn plan(profile: &Profile, subject: &dyn Repertoire, seed: u64) -> Plan {

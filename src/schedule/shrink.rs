@@ -13,6 +13,7 @@
 //!
 //! - [`measure`]: the order of plans by size. [`RunObservations`]: the times of events in the
 //!   failing run, so that a trigger can replace a time, or a time a trigger.
+//! - [`Ranges`]: the values that a subject draws, which a [check](Fits) of the caller can demand.
 //! - `steps`, `stage` (with `hosts`), `when`, `faults`, `values`: the passes. `plainer`: the
 //!   numbers that they try.
 //!
@@ -30,6 +31,7 @@ mod faults;
 mod hosts;
 pub mod measure;
 mod plainer;
+mod range;
 mod stage;
 mod steps;
 #[cfg(test)]
@@ -40,6 +42,7 @@ mod when;
 use edit::Edit;
 pub use edit::RunObservations;
 pub use measure::Measure;
+pub use range::Ranges;
 
 /// A pass: a kind of change, with the changes that remove most first.
 #[derive(Clone, Copy)]

@@ -180,3 +180,11 @@ fn the_main_violation_is_of_a_property_and_of_its_shortest_stream_name() {
     assert_eq!(main_problem(&all), Some(&all[2]));
     assert_eq!((main_problem(&all[..1]), main_problem(&[])), (Some(&all[0]), None));
 }
+
+#[test]
+fn numbers_in_the_names_of_streams_are_not_compared() {
+    let like = |one: &str, other: &str| is_like(Some(&one.into()), Some(&other.into()));
+    assert!(like("read-12", "read-3") && like("call 7 of s1", "call 10 of s2") && like("7", "12"));
+    assert!(!like("read-1", "write-1") && !like("s1", "p1"));
+    assert!(is_like(None, None) && !is_like(Some(&"s1".into()), None));
+}

@@ -7,13 +7,16 @@ use std::sync::Arc;
 use proptest::strategy::{NewTree, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use super::plan;
-use crate::schedule::shrink::{Fits, RunObservations, Shrinker};
-use crate::schedule::{Action, Fault, Plan, Profile, Repertoire, Step, TriggerMark, When};
+use super::{plan, samples};
+use crate::schedule::shrink::{Fits, Ranges, RunObservations, Shrinker};
+use crate::schedule::{
+    Action, Fault, Operation, Plan, Profile, Repertoire, Step, TriggerMark, When,
+};
 
 /// Returns a proptest strategy for plans of a profile.
 pub fn strategy(profile: &Profile, subject: &Arc<dyn Repertoire>) -> Plans {
-    Plans { profile: Arc::new(profile.clone()), subject: subject.clone() }
+    let drawn = samples(profile, &**subject).into();
+    Plans { profile: Arc::new(profile.clone()), subject: subject.clone(), drawn }
 }
 
 /// See [`strategy`].
@@ -21,6 +24,8 @@ pub fn strategy(profile: &Profile, subject: &Arc<dyn Repertoire>) -> Plans {
 pub struct Plans {
     profile: Arc<Profile>,
     subject: Arc<dyn Repertoire>,
+    /// Operations that show the range of values in the plans of the profile.
+    drawn: Arc<[Operation]>,
 }
 
 impl fmt::Debug for Plans {
@@ -35,7 +40,8 @@ impl Strategy for Plans {
 
     fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
         let seed = proptest::num::u64::ANY.new_tree(runner)?.current();
-        Ok(PlanTree::new(plan(&self.profile, &*self.subject, seed), &self.subject))
+        let plan = plan(&self.profile, &*self.subject, seed);
+        Ok(PlanTree::new(plan, &self.subject, &self.drawn))
     }
 }
 
@@ -45,18 +51,19 @@ impl Strategy for Plans {
 pub struct PlanTree(Shrinker);
 
 impl PlanTree {
-    /// The tree for this plan of a subject.
-    pub fn new(plan: Plan, subject: &Arc<dyn Repertoire>) -> Self {
-        let fits = fits(&plan, subject);
+    /// The tree for this plan of a subject. `drawn` are operations that show the range of values.
+    pub fn new(plan: Plan, subject: &Arc<dyn Repertoire>, drawn: &[Operation]) -> Self {
+        let fits = fits(&plan, subject, drawn);
         Self(Shrinker::new(plan, RunObservations::default(), fits))
     }
 }
 
-/// Returns a check for shrunk plans: the subject must accept every operation, and every hold must
-/// be at a point. Entries of the subject's own tables may be removed but not changed, because the
+/// Returns a check for shrunk plans: the subject must accept every operation, its values must be in
+/// the range of those drawn, and every hold must be at a point. Entries of the subject's own tables may be removed but not changed, because the
 /// subject cannot check them here.
-fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
+fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>, drawn: &[Operation]) -> Fits {
     let (setup, subject) = (plan.setup.clone(), subject.clone());
+    let ranges = Ranges::of(drawn, plan);
     Arc::new(move |plan| {
         let checked = |step: &Step| match &step.action {
             Action::Operation(operation) => subject.accepts(operation),
@@ -70,7 +77,7 @@ fn fits(plan: &Plan, subject: &Arc<dyn Repertoire>) -> Fits {
             };
             entries.as_object().is_some_and(|entries| entries.iter().all(same))
         };
-        plan.steps.iter().all(checked) && plan.setup.iter().all(as_drawn)
+        plan.steps.iter().all(checked) && ranges.contain(plan) && plan.setup.iter().all(as_drawn)
     })
 }
 

@@ -457,7 +457,7 @@ fn shrinking_keeps_the_steps_that_are_needed_and_no_others() {
     let plan = draw(&many, 5);
     let needed = [plan.steps[3].clone(), plan.steps[11].clone()];
     let fails = |plan: &Plan| needed.iter().all(|step| plan.steps.contains(step));
-    let mut tree = PlanTree::new(plan, &relay());
+    let mut tree = PlanTree::new(plan, &relay(), &samples(&profile(), &*relay()));
     let (mut tried, mut more) = (0, tree.simplify());
     while more {
         tried += 1;
@@ -469,7 +469,7 @@ fn shrinking_keeps_the_steps_that_are_needed_and_no_others() {
 
 #[test]
 fn a_plan_without_steps_shrinks_quickly_to_the_simplest_plan() {
-    let mut tree = PlanTree::new(Plan::new("relay"), &relay());
+    let mut tree = PlanTree::new(Plan::new("relay"), &relay(), &[]);
     let tries = (1..100).find(|_| !tree.simplify());
     assert!(tries.is_some() && !tree.complicate());
     assert!(
