@@ -10,7 +10,7 @@ use crate::hunt::seed::DEFAULT;
 use crate::report::matrix::{MatrixRow, MatrixView, html};
 use crate::report::{json, phrases};
 use crate::schedule::Plan;
-use crate::subject::{DefectDoc, DynSubject};
+use crate::subject::DynSubject;
 
 use super::args::{Changes, Defects, Format};
 use super::outputs::OutputFile;
@@ -43,14 +43,14 @@ pub fn defects(
     page.print(&if is_text { format!("{}\n", head.trim_end()) } else { String::new() })?;
     page.progress.begin(Some(wanted.len() as u64));
     let mut rows: Vec<MatrixRow<'_>> = Vec::new();
-    for (n, DefectDoc { name: defect, doc, .. }) in wanted.iter().enumerate() {
-        page.progress.at(n as u64, (*defect).to_owned());
+    for (n, defect) in wanted.into_iter().enumerate() {
+        page.progress.at(n as u64, defect.name.to_owned());
         let kill = kill(&target, defect, args.runs, &checks, &pool)?;
         let swept = match plans.is_empty() {
             true => None,
             false => Some(kill_by_sweep(subject, &plans, defect, &checks, &pool)?),
         };
-        let row = MatrixRow { kill, swept, doc };
+        let row = MatrixRow { kill, swept, doc: defect.doc };
         page.print(&match args.format {
             Format::Text => format!("{}\n", line(&row, wide).trim_end()),
             Format::Json => json::kill(subject.name(), &row.kill, row.swept).text(),
