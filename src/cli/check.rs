@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::report::phrases;
-use crate::scenario;
+use crate::scenario::{self, Undeclared, undeclared};
 use crate::subject::DynSubject;
 
 use super::files;
 use super::page::{Page, UserError};
 
 /// Reads scenario files and looks up every name in them, without running anything. Stops at the
-/// first mistake.
+/// first mistake. A name in an operation that no table declares gets a note.
 pub fn check(
     named: &[PathBuf],
     subjects: &[Arc<dyn DynSubject>],
@@ -19,7 +19,15 @@ pub fn check(
 ) -> Result<bool, UserError> {
     let found = files::find(named)?;
     for found in &found {
-        files::load(&found.path, subjects, page)?;
+        let scenario = files::load(&found.path, subjects, page)?;
+        let subject = files::subject(&scenario, subjects)?;
+        for Undeclared { line, table, name } in undeclared(&scenario, &**subject) {
+            let line = line.map_or(String::new(), |line| format!(":{line}"));
+            let file = scenario.path.display();
+            page.print(&format!(
+                "{file}{line}: note: no [{table}.{name}] declares `{name}`, so it does not exist in the run\n"
+            ))?;
+        }
     }
     page.print(&format!("{}: no mistake\n", phrases::count(found.len() as u64, "scenario file")))?;
     Ok(true)

@@ -30,6 +30,7 @@ pub mod schema;
 pub mod starter;
 #[cfg(test)]
 mod tests;
+mod undeclared;
 mod verbs;
 mod vocabulary;
 mod write;
@@ -44,6 +45,7 @@ pub use parse::limits::{find_profile, read_limit};
 pub use reference::reference;
 pub use schema::schema;
 pub use starter::starter;
+pub use undeclared::{Undeclared, undeclared};
 pub use vocabulary::FORMAT;
 
 impl ScenarioFile {
