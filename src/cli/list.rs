@@ -12,8 +12,8 @@ use crate::schedule::words::{FaultWord, Fidelity, Need, WORDS};
 use crate::subject::DynSubject;
 
 use super::args::ListKind;
-use super::files;
 use super::page::{Page, UserError};
+use super::{files, ledger};
 
 /// A name and its documentation, one string per paragraph.
 struct Entry {
@@ -144,11 +144,14 @@ fn entries(what: ListKind, subject: &Arc<dyn DynSubject>) -> Vec<Entry> {
                 .map(|it| Entry::new(it.name, [it.doc.into(), made_of(it)]))
                 .collect()
         }
-        ListKind::Rules => subject
-            .rules()
-            .iter()
-            .map(|it| Entry::new(it.id, [it.doc.into(), it.source.into()]))
-            .collect(),
+        ListKind::Rules => {
+            let scenarios = ledger::scenarios(subject);
+            let row = |rule: &crate::subject::Rule| {
+                let links = ledger::links(rule, &scenarios);
+                Entry::new(rule.id, [rule.doc.into(), rule.source.into()].into_iter().chain(links))
+            };
+            subject.rules().iter().map(row).collect()
+        }
         ListKind::Properties => property::list(subject.properties())
             .map(|(name, doc)| Entry::new(name, [doc.into()]))
             .collect(),

@@ -39,6 +39,7 @@ mod findings;
 mod hunt;
 mod interrupt;
 mod keep;
+mod ledger;
 mod list;
 mod outputs;
 mod page;

@@ -129,6 +129,10 @@ pub const POINTS: &[PointDoc] = &[
 /// The defects that can be turned on.
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
+    defect("EndedForgottenAtOnce", "ended-forgotten-at-once", &["justified_failure", "gap_free"],
+        "the server forgets a stream as soon as it has ended", "logs that are dropped when their producer ends"),
+    defect("MalformedLineSkipped", "malformed-line-skipped", &["expect"],
+        "the server ignores an invalid line and reads on", "parsers that resynchronize"),
     defect("ResumesOneTooLate", "resumes-one-too-late", &["gap_free"],
         "the client resumes one number too late and skips a number", "cursors that one side treats as inclusive and the other as exclusive"),
     defect("ResumesOneTooEarly", "resumes-one-too-early", &["gap_free"],

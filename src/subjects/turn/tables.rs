@@ -59,6 +59,7 @@ pub const POINTS: &[PointDoc] = &[
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
     // The verdict of a turn.
+    defect("FailureExitsWithZero", "failure-exits-with-zero", &["status_is_the_verdict"], "a command whose turn failed exits with status 0", "facts, rule 10"),
     defect("IgnoresTheEndOfTheServer", "ignores-the-end-of-the-server", &["no_livelock"], "a turn whose app-server ends gets no verdict", "the plugin 1.0.5; facts, 1"),
     defect("FailsAtEveryEndOfTheServer", "fails-at-every-end-of-the-server", &["failure_is_true"], "a turn whose app-server ends after the final answer fails", "the first version of #243; facts, 4"),
     defect("WaitsAfterAnError", "waits-after-an-error", &["ending_is_prompt"], "an error that the app-server does not retry is only remembered", "issue 698; facts, 6"),
@@ -105,6 +106,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("IdleClientsAreKept", "idle-clients-are-kept", &["no_residue"], "the connection of a client that vanished without a word and without work is kept for ever", "derived from facts, 39"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
+    defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
     defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),
     defect("AnyAccountIsMine", "any-account-is-mine", &["account_is_own"], "a client uses the broker of another account", "issue 369; facts, 21"),
     // The client.

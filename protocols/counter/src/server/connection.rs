@@ -140,7 +140,11 @@ impl Attached {
             biased;
             () = self.wake.notified() => self.pull(),
             received = self.link.next() => match received? {
-                LinkEvent::Line(line) => self.on_request(line.parse().map_err(|_| LinkError::Malformed)?).await,
+                LinkEvent::Line(line) => match line.parse() {
+                    Ok(request) => self.on_request(request).await,
+                    Err(_) if defect!(MalformedLineSkipped) => Ok(()),
+                    Err(_) => Err(LinkError::Malformed.into()),
+                },
                 LinkEvent::Room => self.pull(),
             },
             () = until(lease), if lease.is_some() => self.lease_over(lease),

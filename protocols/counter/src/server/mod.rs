@@ -211,7 +211,11 @@ impl Shared {
         let mut next: Option<Instant> = None;
         let mut then = |due: Instant| next = Some(next.map_or(due, |other| other.min(due)));
         self.sessions().retain(|_, session| {
-            let (forgotten, due) = session.forget_ended(now, self.limits.closed_retention);
+            let retention = match defect!(EndedForgottenAtOnce) {
+                true => Duration::ZERO,
+                false => self.limits.closed_retention,
+            };
+            let (forgotten, due) = session.forget_ended(now, retention);
             if forgotten > 0 {
                 milestone!("counter.server.forgotten", streams = forgotten as u64);
             }

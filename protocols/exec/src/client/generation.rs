@@ -202,6 +202,7 @@ impl Task {
                             self.count(&message);
                             self.report(Report::Message(message)).await;
                         }
+                        Err(_) if defect!(MalformedSkipped) => {}
                         Err(_) => return CloseReason::Malformed,
                     },
                     Err(LinkError::Silent) if defect!(OldGenerationAccepted) || defect!(RepliesMatchAcrossGenerations) => {

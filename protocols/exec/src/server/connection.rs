@@ -263,7 +263,9 @@ impl ConnectionTask {
     }
 
     pub(super) async fn handle_backlog(&mut self) -> Result<(), ConnectionError> {
+        let polls = if defect!(ManyPollsBlockRequests) { 256 } else { usize::MAX };
         while !self.is_blocked()
+            && self.waiting.len() < polls
             && self.link.has_room()
             && let Some(frame) = self.backlog.pop_front()
         {
@@ -283,8 +285,13 @@ impl ConnectionTask {
                 return self.request(id, &method, params.as_deref()).await;
             }
             Ok(Message::Notification { method, .. }) => return self.notified(&method),
+            Ok(Message::Response { .. } | Message::Error { .. })
+                if defect!(UnexpectedResponseIgnored) => {}
             Ok(Message::Response { .. } | Message::Error { .. }) => {
                 return Err(ConnectionError::Broke("an unexpected response"));
+            }
+            Err(_) if defect!(MalformedEndsConnection) => {
+                return Err(ConnectionError::Broke("an invalid message"));
             }
             Err(malformed) => self.malformed(&malformed.to_string()),
         }
@@ -325,8 +332,10 @@ impl ConnectionTask {
             }
             HandshakeStage::Fresh(_) => Err(RequestError::NotInitialized),
             _ if method == method::INITIALIZE => Err(RequestError::InitializedTwice),
-            HandshakeStage::Attached(_) => Err(RequestError::NotReady),
-            HandshakeStage::Ready(kept) => {
+            HandshakeStage::Attached(_) if !defect!(ServesBeforeInitialized) => {
+                Err(RequestError::NotReady)
+            }
+            HandshakeStage::Attached(kept) | HandshakeStage::Ready(kept) => {
                 let kept = kept.clone();
                 let asked = self.handle_request(&kept, &id, method, params);
                 self.emulate_defects(&kept, method, params, asked).await?
@@ -336,6 +345,7 @@ impl ConnectionTask {
             Ok(RequestOutcome::Answered(text)) => self.link.send_text(text),
             Ok(RequestOutcome::Waits(waiting)) => self.waiting.push((id, waiting)),
             Ok(RequestOutcome::Started) => {}
+            Err(RequestError::UnknownMethod(_)) if defect!(UnknownMethodUnanswered) => {}
             Err(refusal) => self.link.send_text(refusal.answer(id)),
         }
         Ok(())

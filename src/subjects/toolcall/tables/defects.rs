@@ -17,6 +17,8 @@ pub const VARIANTS: &[VariantDoc] = &[
 /// The defects.
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
+    defect("DeadlinesByWallClock", "deadlines-by-wall-clock", &["returning_keeps", "no_live_client_failed"],
+        "the host compares its deadlines with the wall clock", "facts, 26"),
     // -- presence
     defect("OnePointer", "one-pointer", &["no_live_client_failed", "returning_keeps", "owner_can_run"],
         "when the newest connection of a client closes, the host treats the client as absent", "facts, 1"),

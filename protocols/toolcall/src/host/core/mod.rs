@@ -94,6 +94,14 @@ pub struct HostCore {
     changes: watch::Sender<u64>,
     /// Signals that an effect is available, or that a timeout moved earlier.
     changed: Arc<Notify>,
+    seeded: SeededState,
+}
+
+/// State that only seeded bugs use.
+#[derive(Default)]
+struct SeededState {
+    /// Both clocks, when the host began to compare them.
+    began: Option<(Instant, SystemTime)>,
 }
 
 /// A turn in progress.
@@ -128,6 +136,7 @@ impl HostCore {
             serial: 0,
             changes: watch::Sender::new(0),
             changed: Arc::default(),
+            seeded: SeededState::default(),
         }
     }
 
@@ -216,10 +225,18 @@ impl HostCore {
     /// Handles every timeout that has passed. Each input calls this first, so that a timeout takes
     /// effect at its time, and not when a timer fires.
     pub fn catch_up(&mut self, now: Instant) {
+        let now = if defect!(DeadlinesByWallClock) { self.by_wall_clock(now) } else { now };
         self.give_up_restores(now);
         self.give_up_handshakes(now);
         self.expire_host_requests(now);
         self.end_leases(now);
+    }
+
+    /// For a defect: returns the time that the wall clock shows.
+    fn by_wall_clock(&mut self, now: Instant) -> Instant {
+        let wall = self.clock.now();
+        let (began, then) = *self.seeded.began.get_or_insert((now, wall));
+        began + wall.duration_since(then).unwrap_or_default()
     }
 
     /// Returns the current time stamp.
