@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 
 #[path = "docs/runs.rs"]
 mod runs;
+#[path = "docs/variants.rs"]
+mod variants;
 #[path = "docs/wild.rs"]
 mod wild;
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::notes::{Became, By, CallEnd, OfCall};
+use super::notes::{Became, By, CallEnd, OfCall, OfChannel};
 use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
 use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
@@ -69,6 +69,7 @@ impl host::Agent for ScriptedAgent {
         if let Ok(call) = turn.text.parse() {
             player.begins(Call(call), &turn.chat);
         }
+        OfChannel::TurnBegan(turn.id.clone()).note(&player.record, &turn.chat);
         let ends = Ends { record: player.record.clone(), stream: stream.clone() };
         let speaker = match player.count(&turn.id) {
             1 => turn.id.clone(),

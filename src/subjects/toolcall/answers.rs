@@ -88,6 +88,30 @@ pub(super) fn refusal(failure: Failure) -> Result<Answer, Data> {
     }
 }
 
+/// The reason of a refusal, as far as a property distinguishes reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason<'a> {
+    /// The channel does not exist.
+    NoChannel,
+    /// Too many requests or actions of the client wait.
+    Full,
+    /// The user unsubscribed before the answer arrived.
+    Unsubscribed,
+    /// The reason is this text.
+    Text(&'a str),
+}
+
+/// Returns the reason of a refusal that comes from the client or the host.
+pub(super) fn reason(why: &Data) -> Option<Reason<'_>> {
+    match why.downcast_ref().map(|ToolcallFailure(failure)| failure) {
+        Some(Failure::Gone) => Some(Reason::NoChannel),
+        Some(Failure::Full) => Some(Reason::Full),
+        Some(Failure::Unsubscribed) => Some(Reason::Unsubscribed),
+        _ if words(why).is_empty() => None,
+        _ => Some(Reason::Text(words(why))),
+    }
+}
+
 /// The text of a refusal. The protocol has no other form for the reason.
 fn words(why: &Data) -> &str {
     let rejected = why.downcast_ref::<Rejected>().map(|rejected| &rejected.0);

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::sleep;
 
+use super::notes::OfChannel;
 use super::setup::{self, CHANNEL, ChannelSetup, SESSION};
 use crate::net::BoxFuture;
 use crate::schedule::Plan;
-use crate::subject::Disk;
+use crate::subject::{Disk, Recorder};
 use reknit_toolcall::host::{Archive, Stored};
 use reknit_toolcall::state::{chat, session};
 use reknit_toolcall::wire::SnapshotState;
@@ -26,14 +27,22 @@ pub const PROVIDER: &str = "agent";
 /// The session, its chats, and their saved states.
 pub(super) struct DiskArchive {
     plan: Arc<Plan>,
+    record: Recorder,
     disk: Disk,
     /// The number of restores of each channel.
     restored: Mutex<BTreeMap<String, u64>>,
 }
 
 impl DiskArchive {
-    pub(super) fn new(plan: Arc<Plan>, disk: Disk) -> Self {
-        Self { plan, disk, restored: Mutex::default() }
+    pub(super) fn new(plan: Arc<Plan>, record: Recorder, disk: Disk) -> Self {
+        Self { plan, record, disk, restored: Mutex::default() }
+    }
+
+    fn contains(&self, channel: &str) -> bool {
+        match self.disk.read(channel) {
+            Some(kept) => kept != FORGOTTEN,
+            None => is_there_at_first(&self.plan, channel),
+        }
     }
 }
 
@@ -55,12 +64,18 @@ impl Archive for DiskArchive {
     }
 
     fn save(&self, channel: &str, stored: Stored) {
+        if !self.contains(channel) {
+            OfChannel::Stored.note(&self.record, channel);
+        }
         let kept =
             serde_json::to_string(&(stored.session, stored.state)).expect("a state is plain data");
         self.disk.write(channel, kept);
     }
 
     fn forget(&self, channel: &str) {
+        if self.contains(channel) {
+            OfChannel::Deleted.note(&self.record, channel);
+        }
         self.disk.write(channel, FORGOTTEN);
     }
 }
@@ -79,6 +94,11 @@ pub(super) fn kept(disk: &Disk, channel: &str) -> Option<SnapshotState> {
     read(&disk.read(channel)?).map(|stored| stored.state)
 }
 
+/// Returns whether a channel exists at the start.
+fn is_there_at_first(plan: &Plan, channel: &str) -> bool {
+    channel == SESSION || setup::chats(plan).iter().any(|chat| chat == channel)
+}
+
 /// The initial state: one session, with empty chats.
 fn at_first(plan: &Plan, channel: &str) -> Option<Stored> {
     let chats = setup::chats(plan);
@@ -88,27 +108,61 @@ fn at_first(plan: &Plan, channel: &str) -> Option<Stored> {
         state.chats = chats.iter().map(|name| session::summary(&empty(name))).collect();
         return Some(Stored { session: None, state: SnapshotState::Session(Box::new(state)) });
     }
-    let is_there = chats.iter().any(|name| name == channel);
     let state = || SnapshotState::Chat(Box::new(empty(channel)));
-    is_there.then(|| Stored { session: Some(SESSION.to_owned()), state: state() })
+    is_there_at_first(plan, channel)
+        .then(|| Stored { session: Some(SESSION.to_owned()), state: state() })
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::history::EventKind;
+    use crate::schedule::Host;
+    use crate::subject::{Gauges, Journal};
+
     use super::*;
+
+    /// A journal that keeps the notes about channels.
+    #[derive(Default)]
+    struct Notes(Mutex<Vec<String>>);
+
+    impl Journal for Notes {
+        fn write(&self, _: &Host, what: EventKind) {
+            if let EventKind::Observed { stream, saw } = what {
+                self.0.lock().unwrap().push(format!("{stream}: {saw}"));
+            }
+        }
+
+        fn gauges(&self, _: &Host, _: Gauges) {}
+    }
+
+    fn archive(disk: &Disk, notes: &Arc<Notes>) -> DiskArchive {
+        let record = Recorder::new("server".into(), notes.clone());
+        DiskArchive::new(Arc::new(Plan::new("toolcall")), record, disk.clone())
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_saved_channel_is_loaded_unchanged() {
-        let disk = Disk::default();
-        let archive = DiskArchive::new(Arc::new(Plan::new("toolcall")), disk.clone());
+        let (disk, notes) = (Disk::default(), Arc::default());
+        let before = archive(&disk, &notes);
         for channel in ["s1", "c1"] {
-            let first = archive.load(channel.to_owned()).await.unwrap();
-            archive.save(channel, first.clone());
-            let again = DiskArchive::new(Arc::new(Plan::new("toolcall")), disk.clone());
-            assert_eq!(again.load(channel.to_owned()).await, Some(first));
+            let first = before.load(channel.to_owned()).await.unwrap();
+            before.save(channel, first.clone());
+            assert_eq!(archive(&disk, &notes).load(channel.to_owned()).await, Some(first));
         }
-        assert_eq!(archive.load("c9".to_owned()).await, None);
+        assert_eq!(before.load("c9".to_owned()).await, None);
+        before.forget("c1");
+        assert_eq!(before.load("c1".to_owned()).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_storage_notes_when_a_channel_begins_and_ceases_to_exist() {
+        let (disk, notes) = (Disk::default(), Arc::default());
+        let archive = archive(&disk, &notes);
+        let chat = archive.load("c1".to_owned()).await.unwrap();
+        archive.save("c1", chat.clone());
+        archive.save("n7", chat);
         archive.forget("c1");
-        assert_eq!(archive.load("c1".to_owned()).await, None);
+        archive.forget("c1");
+        assert_eq!(*notes.0.lock().unwrap(), ["n7: stored", "c1: deleted from the storage"]);
     }
 }

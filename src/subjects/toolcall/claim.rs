@@ -30,6 +30,9 @@ pub enum Claim {
     AStateItLacks,
 }
 
+/// The claims, as an operation names them, of a client that the host knows.
+pub(super) const OF_A_KNOWN_CLIENT: [&str; 2] = ["the-future", "a-state-it-lacks"];
+
 /// The maximum duration of a claim.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -133,6 +133,7 @@ impl Subject for Toolcall {
             )),
             archive: std::sync::Arc::new(archive::DiskArchive::new(
                 host.plan.clone(),
+                host.record.clone(),
                 host.disk.clone(),
             )),
             limits: limits::host_limits(&host.limits),

@@ -71,6 +71,8 @@ pub enum Became {
     Works(ToolWork),
     /// An observer sees this status.
     Is(Status),
+    /// The user's reply to the request for consent was accepted, or refused for this reason.
+    Replies(Result<(), String>),
 }
 
 /// The work of a tool for a call.
@@ -160,6 +162,8 @@ impl fmt::Display for Became {
             Self::Hears(Err(why)) => write!(f, "receives no answer: {why}"),
             Self::Works(work) => work.fmt(f),
             Self::Is(status) => write!(f, "is {status}"),
+            Self::Replies(Ok(())) => f.write_str("has a reply"),
+            Self::Replies(Err(why)) => write!(f, "refuses the reply: {why}"),
         }
     }
 }
@@ -229,6 +233,12 @@ pub enum OfChannel {
     ContainsChat(String),
     /// Whether the user's client is active in the session; recorded when it changes.
     Joined(bool),
+    /// The host's storage contains the channel from now on.
+    Stored,
+    /// The host's storage does not contain the channel any more.
+    Deleted,
+    /// The agent of a turn in this chat begins.
+    TurnBegan(String),
 }
 
 impl fmt::Display for OfChannel {
@@ -246,6 +256,9 @@ impl fmt::Display for OfChannel {
             Self::ContainsChat(chat) => write!(f, "contains chat {chat}"),
             Self::Joined(true) => f.write_str("joined"),
             Self::Joined(false) => f.write_str("left"),
+            Self::Stored => f.write_str("stored"),
+            Self::Deleted => f.write_str("deleted from the storage"),
+            Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
         }
     }
 }

@@ -21,6 +21,10 @@
 //! | `requests_settle` | G10 | the questions of agents, and the restores of channels |
 //! | `authority` | G11 | the outcomes of forgeries |
 //! | `claims_are_checked` | G5 | the outcomes of false claims |
+//! | `tools_begin_once` | G4 | the begins of tools |
+//! | `forgotten_in_time` | | the ends of a client's connections, and the answers to its next handshake |
+//! | `refusals_are_true` | | the answers of users, the host's storage, the agents' turns, and the limits |
+//! | `live_is_not_missing` | G5 | the channels that a window counts as removed, and the host's storage |
 //! | `client_comes_back` | | connections of clients, and the fault intervals |
 //! | `healthy_is_kept` | | the same |
 
@@ -30,8 +34,11 @@ use crate::subjects::judging::story_properties;
 
 mod actions;
 mod calls;
+mod existence;
 mod line;
+mod memory;
 mod presence;
+mod refusals;
 mod replicas;
 mod story;
 #[cfg(test)]
@@ -52,6 +59,8 @@ story_properties! {
         "a call ends once, with the same result for its agent and all subscribers, and nothing follows its end";
     "no_work_for_what_is_over" as calls::no_work_for_what_is_over, calls::NO_WORK_FOR_WHAT_IS_OVER:
         "a window runs tools only for calls that it owns, only after they are permitted, and not after it knows that they ended";
+    "tools_begin_once" as calls::tools_begin_once, calls::TOOLS_BEGIN_ONCE:
+        "a tool begins once for its call, however often its window reconnects";
     "results_count" as calls::results_count, calls::RESULTS_COUNT:
         "a call whose tool ended is over as soon as its window could report the result";
     "owner_can_run" as calls::owner_can_run, calls::OWNER_CAN_RUN:
@@ -76,6 +85,12 @@ story_properties! {
         "a client with a false claim gets no replay onto a state that it does not have";
     "requests_settle" as line::requests_settle, line::REQUESTS_SETTLE:
         "a request to a window ends with its connection or at its deadline; a restore ends at its deadline";
+    "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
+        "the host refuses a request, an action, a reply or a returning client only for a reason that is true, or because a limit is reached";
+    "live_is_not_missing" as existence::live_is_not_missing, existence::LIVE_IS_NOT_MISSING:
+        "a window counts a channel as removed only if the channel was deleted, or cannot be restored in time";
+    "forgotten_in_time" as memory::forgotten_in_time, memory::FORGOTTEN_IN_TIME:
+        "the host remembers an absent client for its retention, not shorter and not longer";
     "client_comes_back" as line::client_comes_back, line::CLIENT_COMES_BACK:
         "after a period without faults, a window is connected again and has the same permissions as before";
     "healthy_is_kept" as line::healthy_is_kept, line::HEALTHY_IS_KEPT:

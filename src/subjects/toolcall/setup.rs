@@ -227,6 +227,11 @@ impl ChannelSetup {
     pub fn restore(&self, before: u64) -> Duration {
         self.restores_again.filter(|_| before > 0).unwrap_or(self.restores).0
     }
+
+    /// The duration of the slowest restore.
+    pub fn slowest_restore(&self) -> Duration {
+        self.restore(0).max(self.restore(1))
+    }
 }
 
 /// The tables, with their schemas.

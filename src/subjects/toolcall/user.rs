@@ -16,12 +16,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answers::{self, Did};
+use super::notes::{Became, By, OfCall};
 use super::observer::{Observer, WaitingCall};
 use super::operations::ToolcallOperation;
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
 use super::{archive, claim, limits, second, tables, tools};
-use crate::history::{Answer, Call, Data};
+use crate::history::{Answer, Call, Data, Stream};
 use crate::net::Endpoint;
 use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
@@ -179,7 +180,7 @@ async fn observe_changes(host: HostContext, client: Arc<Client>, observer: Arc<O
         }
         for call in waits.into_iter().filter(|call| call.owner == client.id()) {
             let setup: ToolSetup = host.plan.entry(setup::TOOL, &call.tool).unwrap_or_default();
-            thinking.spawn(give_consent(client.clone(), call, setup));
+            thinking.spawn(give_consent(host.record.clone(), client.clone(), call, setup));
         }
         tokio::select! {
             biased;
@@ -193,14 +194,21 @@ async fn observe_changes(host: HostContext, client: Arc<Client>, observer: Arc<O
     }
 }
 
-async fn give_consent(client: Arc<Client>, call: WaitingCall, setup: ToolSetup) {
+/// Replies to a call that needs consent. A reply that fails for another reason than a refusal has no
+/// effect that the user can know.
+async fn give_consent(record: Recorder, client: Arc<Client>, call: WaitingCall, setup: ToolSetup) {
     sleep(setup.thinks.0).await;
-    if setup.user != Consent::Ignores {
-        // A reply that arrives too late has no effect.
-        let _ = client
-            .confirm(&call.chat, &call.turn, &call.call, setup.user == Consent::Approves)
-            .await;
+    if setup.user == Consent::Ignores {
+        return;
     }
+    let approves = setup.user == Consent::Approves;
+    let reply = match client.confirm(&call.chat, &call.turn, &call.call, approves).await {
+        Ok(()) => Ok(()),
+        Err(Failure::Rejected(why)) => Err(why),
+        Err(_) => return,
+    };
+    OfCall { by: By::User, call: call.call, what: Became::Replies(reply) }
+        .note(&record, &Stream::from(call.turn.as_str()));
 }
 
 impl WindowUser {

@@ -21,6 +21,12 @@ pub struct Counts {
     pub turns: u64,
     /// Requests to clients without an answer.
     pub questions: u64,
+    /// Outcomes of actions, kept to answer repetitions.
+    pub outcomes: u64,
+    /// Restores in progress.
+    pub restores: u64,
+    /// Outcomes of calls whose chats are gone.
+    pub left: u64,
     /// Actions in the log.
     pub actions: u64,
     /// Actions that the log has dropped but that are kept for a connection, counted once per

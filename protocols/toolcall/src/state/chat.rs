@@ -6,12 +6,12 @@ use reknit_seams::defect;
 
 use super::call;
 use super::outcome::ActionOutcome;
-use crate::wire::StateAction;
 use crate::wire::ahp::actions::{ChatTurnStartedAction, ChatUsageAction};
 use crate::wire::ahp::state::{
     ActiveTurn, ChatState, ResponsePart, SessionStatus, ToolCallResponsePart, ToolCallState, Turn,
     TurnState,
 };
+use crate::wire::{SnapshotState, StateAction};
 
 /// The status bits that describe the activity; the other bits are flags that the user sets.
 const ACTIVITY: u32 = (1 << 5) - 1;
@@ -59,6 +59,17 @@ pub fn find_call<'c>(chat: &'c ChatState, turn: &str, id: &str) -> Option<&'c To
         ResponsePart::ToolCall(part) if call::id(&part.tool_call) == id => Some(&part.tool_call),
         _ => None,
     })
+}
+
+/// The defect `RestoredCallsReopen`: the state of a chat in which every ended call streams again.
+pub(crate) fn reopened(state: SnapshotState) -> SnapshotState {
+    let SnapshotState::Chat(mut chat) = state else { return state };
+    for part in chat.turns.iter_mut().flat_map(|turn| &mut turn.response_parts) {
+        if let ResponsePart::ToolCall(part) = part {
+            part.tool_call = call::reopened(&part.tool_call);
+        }
+    }
+    SnapshotState::Chat(chat)
 }
 
 /// Whether the chat has an active or ended turn with this id.

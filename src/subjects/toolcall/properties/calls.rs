@@ -30,6 +30,11 @@ kinds! {
 }
 
 kinds! {
+    pub(super) TOOLS_BEGIN_ONCE;
+    AGAIN = "again": "{subject:}the tool of {call} began again on {host}, although it began at {first} {moment}";
+}
+
+kinds! {
     pub(super) RESULTS_COUNT;
     TOOL_ENDED = "tool-ended": "{subject:}{call} had not ended by {at}, although its tool ended on {host} at {ended}";
 }
@@ -46,7 +51,8 @@ kinds! {
     CLIENT = "client": "{client}";
 }
 
-/// G4: a call has the same end for its agent and all users, and does not change afterwards.
+/// G4: a call has the same end for its agent and all users, and does not change afterwards, even if
+/// the host restarts.
 pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for call in &story.calls {
@@ -58,15 +64,10 @@ pub(super) fn one_outcome(story: &Story<'_>) -> Vec<Violation> {
                     &TWO_ENDS,
                     fields! { call: call.id, what: what.to_string(), host, how: how.to_string(), when },
                 ),
-                (false, _)
-                    if ended.contains_key(host)
-                        && !story.deaths.iter().any(|death| death <= at) =>
-                {
-                    (
-                        &NOT_OVER,
-                        fields! { call: call.id, what: what.to_string(), host, over: ended[host] },
-                    )
-                }
+                (false, _) if ended.contains_key(host) => (
+                    &NOT_OVER,
+                    fields! { call: call.id, what: what.to_string(), host, over: ended[host] },
+                ),
                 (true, _) => {
                     first.get_or_insert((*at, *what));
                     ended.insert(host, *at);
@@ -142,6 +143,19 @@ fn begins_wrongly(story: &Story<'_>, call: &CallStory<'_>, at: Time, host: &str)
 fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
     let mut ends = call.users.iter().filter(|(_, by, what)| *by == host && what.is_end());
     ends.find(|(when, ..)| *when < at).map(|(when, ..)| Phrase::new(&KNEW, fields! { when }))
+}
+
+/// A tool begins once for its call, however often its window reconnects. A turn that a restarted host
+/// begins again has other calls.
+pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
+    let again = story.calls.iter().filter_map(|call| match call.begins[..] {
+        [(first, _), (at, host), ..] => {
+            let data = fields! { call: call.id, host, first };
+            Some(Violation::new("tools_begin_once", call.turn, at, &AGAIN, data))
+        }
+        _ => None,
+    });
+    again.collect()
 }
 
 /// The result of a tool counts: its call ends soon after.
@@ -247,7 +261,8 @@ fn ready_window<'s>(story: &'s Story<'_>, call: &CallStory<'_>, at: Time) -> Opt
     found.map(|attached| attached.client)
 }
 
-fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
+/// Returns whether the window of a host offers the tool of a call.
+pub(super) fn offers(story: &Story<'_>, host: &str, call: &CallStory<'_>) -> bool {
     let tools = setup::tools_of(story.cx.plan, host);
     // The host refuses a client that offers more tools than its limit.
     tools.len() <= story.host_limits.tools

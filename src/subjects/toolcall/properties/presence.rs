@@ -3,16 +3,19 @@
 
 use std::time::Duration;
 
+use super::calls::offers;
 use super::story::{CallStory, FailedCall, HostConnection, MS, Story, text, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::notes::{CallEnd, ToolWork};
 use crate::subjects::toolcall::setup::{SESSION, STRANGER};
 
 kinds! {
     pub(super) NO_LIVE_CLIENT_FAILED;
     UNKNOWN = "unknown": "{subject:}the host failed it, although it does not know that the owner is absent {moment}";
+    WITHOUT_CAUSE = "without-cause": "{subject:}{call} failed ({why}), although its owner {owner} was connected and subscribed to {chat}, and its tool had not ended {moment}";
     CONNECTED = "connected": "{subject:}the host failed it, although its owner {owner} was connected and subscribed to {chat} {moment}";
 }
 
@@ -23,6 +26,7 @@ kinds! {
 
 kinds! {
     pub(super) RETURNING_KEEPS;
+    RELEASED = "released": "{subject:}the host failed it as its owner {owner} returned and named {chat} {moment}";
     FAILED_SOON = "failed-soon": "{subject:}the host failed it at {at}, although its owner {owner} was absent only since {away}";
     LOST_ITS_PLACE = "lost-its-place": "{subject:}it lost its place in the session at {at}, although {why}";
 }
@@ -62,7 +66,32 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
         };
         found.push(Violation::new("no_live_client_failed", failed.call, at, kind, data));
     }
+    found.extend(story.calls.iter().filter_map(|call| failed_without_cause(story, call)));
     found
+}
+
+/// Detects that a call failed for its agent, by whatever path, although its owner was there to run it
+/// all the time. A puppet reports any result.
+fn failed_without_cause(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
+    let (at, CallEnd::Failed(why)) = call.over? else { return None };
+    let CallStory { id, owner, chat, turn, began, .. } = call;
+    let host = window(owner);
+    let tool_ended =
+        call.tools.iter().any(|(when, _, what)| *what == ToolWork::Ends && *when <= at);
+    let is_announced = story.failed.iter().any(|failed| failed.call == *id && failed.at == at);
+    let is_puppet = story.cx.plan.puppets.keys().any(|puppet| puppet.as_str() == host);
+    if owner.is_empty() || tool_ended || is_announced || is_puppet {
+        return None;
+    }
+    let is_there = || {
+        [at.before(MS), at].iter().all(|at| story.has_main_connection(owner, *at))
+            && [chat, SESSION].iter().all(|channel| story.watches(host, channel, *began, at))
+            && offers(story, host, call)
+    };
+    (*owner == STRANGER || is_there()).then(|| {
+        let data = fields! { call: *id, why, owner: *owner, chat: *chat };
+        Violation::new("no_live_client_failed", *turn, at, &WITHOUT_CAUSE, data)
+    })
 }
 
 /// Returns whether the owner of a failed call had a connection that counts. A second connection may
@@ -122,6 +151,14 @@ fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
 /// passed.
 pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
+    for failed in story.failed.iter().filter(|failed| !failed.away) {
+        let FailedCall { at, chat, owner, .. } = *failed;
+        let mut named = [chat, SESSION].into_iter();
+        if named.all(|channel| story.returned_with(owner, channel, at)) {
+            let data = fields! { owner, chat };
+            found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED, data));
+        }
+    }
     for failed in story.failed.iter().filter(|failed| failed.away) {
         if let Some(away) = too_short(story, failed.owner, failed.at) {
             let data = fields! { owner: failed.owner, away };
@@ -140,7 +177,8 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         };
         let client = text(fields, "client");
         let is_connected = story.lives_with(client, SESSION, event.at.before(MS))
-            && story.lives_with(client, SESSION, event.at);
+            && story.lives_with(client, SESSION, event.at)
+            || returns_in_time(story, client, event.at);
         let is_wanted = story.is_newest(client, event.at)
             && story.watches(window(client), SESSION, event.at, event.at);
         let is_kept = is_wanted && !story.is_released_over(client, SESSION, event.at);
@@ -158,6 +196,14 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         ));
     }
     found
+}
+
+/// Returns whether a client returned to the session at a moment, and the grace period of its absence
+/// had not passed.
+fn returns_in_time(story: &Story<'_>, client: &str, at: Time) -> bool {
+    let mut before = story.of_client(client, at.before(MS));
+    story.returned_with(client, SESSION, at)
+        && before.any(|attached| attached.over + story.host_limits.grace > at)
 }
 
 /// The time from which a client was absent, if the grace period has not passed.

@@ -8,20 +8,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::existence::Existence;
 use crate::history::{Call, ConnIndex, Connection, Event, EventKind, Nature, Scope, Stream, Time};
 use crate::property::CheckContext;
 use crate::property::path::{NEVER, conns_of};
 use crate::schedule::{Fault, MilestoneValue, Operation};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
-use crate::subjects::toolcall::limits::{LIMITS, host_limits};
+use crate::subjects::toolcall::limits::{LIMITS, client_limits, host_limits};
 use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
-use reknit_toolcall::limits::HostLimits;
+use reknit_toolcall::limits::{ClientLimits, HostLimits};
 
 /// The facts of a run.
 pub(super) struct Story<'a> {
     pub(super) cx: &'a CheckContext<'a>,
     pub(super) host_limits: HostLimits,
+    pub(super) client_limits: ClientLimits,
     /// The end of the checked part of the run.
     pub(super) until: Time,
     pub(super) attached: Vec<HostConnection<'a>>,
@@ -44,6 +46,8 @@ pub(super) struct Story<'a> {
     windows: BTreeMap<&'a str, usize>,
     /// The clients that the host forgot, with the times.
     pub(super) forgotten: Vec<(&'a str, Time)>,
+    /// The channels and turns that really exist.
+    pub(super) existence: Existence<'a>,
 }
 
 /// A connection that the host accepted.
@@ -116,10 +120,14 @@ pub(super) struct CallStory<'a> {
     pub(super) left: Time,
     /// The work of its tool by host, from notes of the tool and milestones of the client.
     pub(super) tools: Vec<(Time, &'a str, ToolWork)>,
+    /// The begins of its tool by host, from notes of the tool.
+    pub(super) begins: Vec<(Time, &'a str)>,
     /// The statuses that users saw.
     pub(super) users: Vec<(Time, &'a str, Status)>,
     /// The statuses that second connections received, change by change.
     pub(super) seconds: Vec<(Time, &'a str, Status)>,
+    /// The replies of users to its request for consent: accepted, or refused for a reason.
+    pub(super) replies: Vec<(Time, &'a Result<(), String>)>,
 }
 
 /// A call that the host failed because its owner was absent.
@@ -193,6 +201,7 @@ impl<'a> Story<'a> {
         let mut story = Self {
             cx,
             host_limits: host_limits(&limits),
+            client_limits: client_limits(&limits),
             until: Time::from(cx.plan.horizon),
             attached: Vec::new(),
             arriving: Vec::new(),
@@ -205,6 +214,7 @@ impl<'a> Story<'a> {
             deaths: Vec::new(),
             windows: BTreeMap::new(),
             forgotten: Vec::new(),
+            existence: Existence::of(cx),
         };
         let mut owners = BTreeMap::new();
         for event in judged(cx) {
@@ -419,8 +429,10 @@ impl<'a> Story<'a> {
                 over: None,
                 left,
                 tools,
+                begins: Vec::new(),
                 users,
                 seconds,
+                replies: Vec::new(),
             };
             return self.calls.push(call);
         }
@@ -435,9 +447,13 @@ impl<'a> Story<'a> {
                 call.left = call.left.min(at);
             }
             (By::Agent, Became::Ready) => call.ready = Some(at),
-            (By::Tool, Became::Works(work)) => call.tools.push((at, host, *work)),
+            (By::Tool, Became::Works(work)) => {
+                call.tools.push((at, host, *work));
+                call.begins.extend((*work == ToolWork::Begins).then_some((at, host)));
+            }
             (By::Second, Became::Is(status)) => call.seconds.push((at, host, *status)),
             (By::User, Became::Is(status)) => call.users.push((at, host, *status)),
+            (By::User, Became::Replies(reply)) => call.replies.push((at, reply)),
             _ => {}
         }
     }
@@ -501,6 +517,27 @@ impl<'a> Story<'a> {
         by: Time,
     ) -> impl Iterator<Item = &'s HostConnection<'a>> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
+    }
+
+    /// Returns whether a client returned at a moment and named a channel: its user watched the channel
+    /// since before the window opened the connection.
+    pub(super) fn returned_with(&self, client: &str, channel: &str, at: Time) -> bool {
+        let mut own = self.of_client(client, at).filter(|attached| !attached.is_second());
+        own.any(|attached| {
+            let opened = self.cx.history.conns.get(attached.conn).map_or(at, |conn| conn.opened);
+            attached.at == at
+                && attached.is_live(at)
+                && self.watches(window(client), channel, opened.before(MS), at)
+        })
+    }
+
+    /// The time at which the host received the handshake of a connection that it accepted.
+    pub(super) fn handshake_began(&self, attached: &HostConnection<'_>) -> Time {
+        let attempt = self
+            .arriving
+            .iter()
+            .rfind(|attempt| attempt.conn == attached.conn && attempt.from <= attached.at);
+        attempt.map_or(attached.at, |attempt| attempt.from)
     }
 
     /// Returns whether a client has a connection at a moment that is over at neither end and that

@@ -21,6 +21,8 @@ use super::presence::{
 use super::replicas::{replay_is_used, replicas_converge};
 use super::story::Story;
 
+mod memory;
+mod refusals;
 mod waits;
 
 /// The default grace period.

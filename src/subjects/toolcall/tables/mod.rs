@@ -22,6 +22,10 @@ pub const RESOURCES: &[Gauge<Counts>] = &[
     ("turns", |counts| counts.turns),
     ("questions", |counts| counts.questions),
     ("owed", |counts| counts.owed),
+    ("chats", |counts| counts.chats),
+    ("outcomes", |counts| counts.outcomes),
+    ("restores", |counts| counts.restores),
+    ("left", |counts| counts.left),
 ];
 
 /// The resource counts of a client.

@@ -53,6 +53,7 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.held", "requests and actions without a connection wait for a connection", "facts, B.5"),
     rule("toolcall.requests", "a request in flight at a cut fails at once; its outcome at the host is unknown", "facts, B.5"),
     rule("toolcall.questions", "a request to a client fails when its connection ends, or after 30 s", "facts, 38"),
+    rule("toolcall.refusal", "the host refuses a request, an action or a returning client only for a reason that is true, or because a limit is reached", "facts, B.1"),
     // -- peers that say anything
     rule("toolcall.hostile-client", "the host answers invalid or misplaced messages with an error, and closes a connection after an invalid notification or too much data; other clients are not affected", "facts, B.1"),
     rule("toolcall.hostile-host", "a client that receives an invalid message closes the connection, stays within its limits, and reconnects", "facts, B.5"),

@@ -120,6 +120,8 @@ impl ClientCore {
         milestone!("toolcall.client.initialized", generation = self.generation);
         let epoch = epoch_of(result.meta.as_ref()).unwrap_or_default().to_owned();
         self.epoch = Some(epoch);
+        // The host names its calls anew, perhaps like earlier ones.
+        self.forget_calls();
         self.seen = u64::try_from(result.server_seq).unwrap_or(0);
         self.reset_to_snapshots(result.snapshots, asked);
         self.tokens_are_owed = true;
@@ -267,6 +269,9 @@ impl ClientCore {
         milestone!("toolcall.client.lost", generation, pause = pause.as_millis() as u64);
         let pause = if defect!(AttemptsRunOut) && self.attempts > 10 { EVER } else { pause };
         self.line = Line::Waiting { until: now + pause };
+        if defect!(ToolsRestart) {
+            self.forget_calls();
+        }
         if defect!(HeldActionsForgotten) {
             self.held.retain(|held| matches!(held, Held::Request(_)));
         }

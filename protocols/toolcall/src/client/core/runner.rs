@@ -7,6 +7,7 @@
 //! the call has failed. When the host ends a call, the client stops it and does not send its
 //! result.
 
+use reknit_resume::SeenIds;
 use reknit_seams::{defect, milestone};
 
 use super::phase::Line;
@@ -57,6 +58,12 @@ impl ClientCore {
                 self.push_effect(ClientEffect::Stop(key));
             }
         }
+    }
+
+    /// Stops all calls, and forgets that they ever started.
+    pub(super) fn forget_calls(&mut self) {
+        self.stop_calls(|_| true);
+        self.begun = SeenIds::new(self.limits.begun_calls);
     }
 
     /// Returns this client's calls that are not over, and whether they run.

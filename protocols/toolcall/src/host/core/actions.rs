@@ -213,6 +213,11 @@ impl HostCore {
         match action {
             StateAction::ChatTurnStarted(started) => self.may_start(client, started),
             StateAction::ChatTurnCancelled(_) | StateAction::SessionTitleChanged(_) => Ok(()),
+            StateAction::ChatToolCallConfirmed(_)
+                if defect!(ReplyOnlyOverNewest) && !self.is_newest(conn, client) =>
+            {
+                Err("the reply came over an older connection")
+            }
             StateAction::ChatToolCallConfirmed(_) | StateAction::ChatToolCallResultConfirmed(_) => {
                 Ok(())
             }
@@ -233,6 +238,11 @@ impl HostCore {
             StateAction::Unknown(_) => Err("not supported here"),
             _ => Err(NOT_FOR_CLIENTS),
         }
+    }
+
+    /// The defect `ReplyOnlyOverNewest`: whether a connection is the newest one of its client.
+    fn is_newest(&self, conn: ConnId, client: &str) -> bool {
+        self.clients.get(client).and_then(|client| client.presence.newest()) == Some(conn)
     }
 
     fn may_start(&self, client: &str, started: &ChatTurnStartedAction) -> Result<(), &'static str> {

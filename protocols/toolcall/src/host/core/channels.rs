@@ -77,7 +77,12 @@ impl HostCore {
             && known.state.is_none()
         {
             let chats = chats_in(&stored.state);
-            *known = Channel { made: known.made, ..Channel::of(stored.state, stored.session) };
+            let state = if defect!(RestoredCallsReopen) {
+                chat::reopened(stored.state)
+            } else {
+                stored.state
+            };
+            *known = Channel { made: known.made, ..Channel::of(state, stored.session) };
             milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
         }
@@ -143,7 +148,7 @@ impl HostCore {
 
     /// Evicts a chat from memory if no client holds it and no work is in progress in it.
     pub(super) fn evict_if_unused(&mut self, channel: &str) {
-        if self.is_held(channel) || self.causes.contains_key(channel) {
+        if self.is_held(channel) || self.causes.contains_key(channel) || defect!(ChatsStayLoaded) {
             return;
         }
         self.evict(channel);

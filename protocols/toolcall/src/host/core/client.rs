@@ -95,11 +95,20 @@ impl ClientRecord {
         if let Some((until, _)) = self.stale {
             return Some(until);
         }
-        if defect!(EveryFrameStamps) && !self.unheld.is_empty() {
+        if defect!(EveryFrameStamps) && !self.is_connected() && !self.unheld.is_empty() {
             return Some(self.heard + limits.grace);
         }
         match self.presence.lease() {
-            Some(lease) if self.unheld.is_empty() => Some(lease.since() + limits.client_retention),
+            Some(lease) if self.unheld.is_empty() => {
+                let since = if defect!(RetentionSinceReturn) {
+                    self.here_since
+                } else if defect!(RetentionAfterGrace) {
+                    lease.until()
+                } else {
+                    lease.since()
+                };
+                Some(since + limits.client_retention)
+            }
             Some(lease) => Some(lease.until()),
             None => {
                 self.unheld.values().min().map(|since| (*since).max(self.here_since) + limits.grace)
@@ -115,7 +124,7 @@ impl ClientRecord {
         if let Some((_, channels)) = &self.stale {
             return channels.clone();
         }
-        let away = !self.is_connected() || defect!(EveryFrameStamps);
+        let away = !self.is_connected();
         let over = |since: Instant| away || since.max(self.here_since) + limits.grace <= now;
         self.unheld
             .iter()

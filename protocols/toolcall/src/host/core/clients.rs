@@ -100,11 +100,15 @@ impl HostCore {
         self.abort_handshake(name, conn, now);
         let Some(client) = self.clients.get_mut(name) else { return };
         let newest = client.presence.newest();
+        client.heard = now;
+        let empties_pointer = (defect!(OnePointer) || defect!(EveryFrameStamps))
+            && newest == Some(conn)
+            || defect!(AnyCloseDetaches);
         match client.presence.detach(conn, now, grace) {
             Left::Unknown => {}
             Left::Others(()) => {
                 milestone!("toolcall.host.transport-lost", client = name, conn = conn.0);
-                if defect!(OnePointer) && newest == Some(conn) {
+                if empties_pointer {
                     // The single field is empty, so a reader believes that the client has no
                     // connection.
                     let others = client.presence.connections().collect::<Vec<_>>();
@@ -170,7 +174,7 @@ impl HostCore {
     fn is_served(&self, name: &str, channel: &str) -> bool {
         let Some(client) = self.clients.get(name) else { return true }; // it is somebody else's: nothing is known of it
         let here = client.is_connected() || !client.arriving.is_empty();
-        here && self.holds(name, channel) && !defect!(EveryFrameStamps)
+        here && self.holds(name, channel)
     }
 
     /// Records the channels that are no longer held, and drops those that are held again or on

@@ -93,7 +93,11 @@ impl HostCore {
         params: ReconnectParams,
         now: Instant,
     ) {
-        let epoch = self.clients.get(&params.client_id).map(|client| self.epoch_of(client));
+        let known = self
+            .clients
+            .get(&params.client_id)
+            .filter(|client| !client.is_connected() || !defect!(ConnectedIsUnknown));
+        let epoch = known.map(|client| self.epoch_of(client));
         let is_another =
             epoch_of(params.meta.as_ref()).is_some_and(|claimed| Some(claimed) != epoch.as_deref());
         if epoch.is_none() || is_another && !defect!(EpochIgnored) {
@@ -146,22 +150,18 @@ impl HostCore {
             known.arriving.insert(conn);
         }
         let until = now + self.limits.handshake_deadline;
+        let mut missing = BTreeSet::new();
+        if defect!(UnloadedIsMissing) && kind.seen().is_some() {
+            missing
+                .extend(channels.iter().filter(|channel| self.state(channel).is_none()).cloned());
+        }
         let waiting = channels
             .iter()
-            .filter(|channel| !self.load(channel, now))
+            .filter(|channel| !missing.contains(*channel) && !self.load(channel, now))
             .cloned()
             .collect::<BTreeSet<_>>();
         let early = if defect!(SnapshotReadEarly) { self.snapshots(&channels) } else { Vec::new() };
-        let handshake = Handshake {
-            id,
-            client,
-            kind,
-            channels,
-            waiting,
-            missing: BTreeSet::new(),
-            until,
-            early,
-        };
+        let handshake = Handshake { id, client, kind, channels, waiting, missing, until, early };
         milestone!("toolcall.host.arriving", conn = conn.0, client = handshake.client.as_str());
         let done = handshake.waiting.is_empty();
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -332,7 +332,7 @@ impl HostCore {
     fn release_unnamed(&mut self, client: &str, now: Instant) {
         let depends = self.causes.iter().filter(|(_, clients)| clients.contains(client));
         let unnamed = depends
-            .filter(|(channel, _)| !self.holds(client, channel))
+            .filter(|(channel, _)| !self.holds(client, channel) || defect!(ReturnReleases))
             .map(|(channel, _)| channel.clone());
         let unnamed = unnamed.collect::<Vec<_>>();
         if !unnamed.is_empty() && !defect!(ReleaseWaits) {

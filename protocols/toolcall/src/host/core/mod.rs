@@ -174,6 +174,11 @@ impl HostCore {
             waits: count(self.waits.len()),
             turns: count(self.turns.len()),
             questions: count(self.host_requests.len()),
+            outcomes: count(self.clients.values().map(|client| client.outcomes.len()).sum()),
+            restores: count(
+                self.channels.values().filter(|channel| channel.restoring.is_some()).count(),
+            ),
+            left: count(self.left.len()),
             actions: count(self.log.len()),
             owed: count(self.transports.values().map(|transport| transport.kept.len()).sum()),
         }
@@ -261,6 +266,14 @@ impl HostCore {
         now: Instant,
     ) -> Result<(), &'static str> {
         self.catch_up(now);
+        if defect!(SlowStreamFails)
+            && let StateAction::ChatToolCallReady(ready) = &action
+            && self.duration(channel, now) > self.limits.grace
+        {
+            let (turn, id) = (ready.turn_id.clone(), ready.tool_call_id.clone());
+            let call = CallId { chat: channel.to_owned(), turn, id };
+            self.fail(&call, "the call took too long", now);
+        }
         self.apply(channel, action, None, now).map(drop)
     }
 

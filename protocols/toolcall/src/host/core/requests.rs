@@ -337,7 +337,11 @@ impl HostCore {
 
     fn dispose_chat(&mut self, params: DisposeChatParams, now: Instant) -> Answered {
         let chat = params.channel;
-        let Some(session) = self.channels.get(&chat).and_then(|known| known.session.clone()) else {
+        let known = self
+            .channels
+            .get(&chat)
+            .filter(|known| known.state.is_some() || !defect!(UnloadedNotDisposed));
+        let Some(session) = known.and_then(|known| known.session.clone()) else {
             return refused(code::NOT_FOUND, "there is no such chat");
         };
         let lists =

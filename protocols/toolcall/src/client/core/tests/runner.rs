@@ -151,3 +151,13 @@ fn closing_the_client_stops_everything() {
     test.carry_out();
     assert_eq!(test.calls, ["run call {}", "stop call"]);
 }
+
+#[test]
+fn a_restarted_host_may_give_a_call_the_name_of_an_earlier_one() {
+    let mut test = back_to(&running("call", "window"));
+    test.reconnects();
+    test.refuse("reconnect", -32008);
+    let again = chat(3, turn_with(&running("call", "window")));
+    test.answer_initialize(3, json!([session(3, "new life"), again]));
+    assert_eq!(test.calls, ["run call {}", "stop call", "run call {}"]);
+}

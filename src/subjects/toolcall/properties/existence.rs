@@ -1,0 +1,175 @@
+//! The channels that really exist during a run, the turns that are really in progress, and
+//! `live_is_not_missing`.
+//!
+//! The host's storage and its agents note both. They belong to the outside world, so a host that
+//! reports something else does not change this record.
+
+use std::collections::BTreeMap;
+
+use super::story::Story;
+use crate::history::{EventKind, Time};
+use crate::property::path::NEVER;
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::setup::{self, CHANNEL, ChannelSetup, SESSION};
+use reknit_toolcall::limits::ClientLimits;
+
+kinds! {
+    pub(super) LIVE_IS_NOT_MISSING;
+    MISSING = "missing": "{subject:}the window of {host} counts it as removed, although it exists since {since} {moment}";
+}
+
+/// An interval in which something exists.
+#[derive(Clone, Copy)]
+struct Span {
+    from: Time,
+    to: Time,
+}
+
+/// A turn in progress.
+struct TurnSpan<'a> {
+    chat: &'a str,
+    name: &'a str,
+    span: Span,
+}
+
+/// The channels and turns that really exist.
+pub(super) struct Existence<'a> {
+    channels: BTreeMap<String, Vec<Span>>,
+    turns: Vec<TurnSpan<'a>>,
+}
+
+impl<'a> Existence<'a> {
+    /// Collects the notes of a run.
+    pub(super) fn of(cx: &CheckContext<'a>) -> Self {
+        let at_first = Span { from: Time::ZERO, to: NEVER };
+        let channels = setup::chats(cx.plan).into_iter().chain([SESSION.to_owned()]);
+        let channels = channels.map(|channel| (channel, vec![at_first])).collect();
+        let mut existence = Self { channels, turns: Vec::new() };
+        for event in judged(cx) {
+            let at = event.at;
+            match &event.what {
+                EventKind::Observed { stream, saw } => match saw.downcast_ref() {
+                    Some(OfChannel::Stored) => {
+                        let spans = existence.channels.entry(stream.0.to_string()).or_default();
+                        spans.push(Span { from: at, to: NEVER });
+                    }
+                    Some(OfChannel::Deleted) => {
+                        let spans = existence.channels.get_mut(&*stream.0).into_iter().flatten();
+                        spans.filter(|span| span.to == NEVER).for_each(|span| span.to = at);
+                    }
+                    Some(OfChannel::TurnBegan(name)) => existence.turns.push(TurnSpan {
+                        chat: &stream.0,
+                        name,
+                        span: Span { from: at, to: NEVER },
+                    }),
+                    _ => {}
+                },
+                EventKind::Ended { stream, .. } => existence.end_turns(at, Some(&stream.0)),
+                EventKind::Died { .. } if cx.servers.contains(&host(event)) => {
+                    existence.end_turns(at, None);
+                }
+                _ => {}
+            }
+        }
+        existence
+    }
+
+    /// Ends the open turn of this name, or all of them.
+    fn end_turns(&mut self, at: Time, name: Option<&str>) {
+        let is_it = |turn: &TurnSpan<'_>| name.is_none_or(|name| turn.name == name);
+        let open = self.turns.iter_mut().filter(|turn| turn.span.to == NEVER && is_it(turn));
+        open.for_each(|turn| turn.span.to = at);
+    }
+
+    fn spans(&self, channel: &str) -> impl Iterator<Item = &Span> {
+        self.channels.get(channel).into_iter().flatten()
+    }
+
+    /// Returns since when a channel existed, if it existed in the whole interval.
+    pub(super) fn throughout(&self, channel: &str, from: Time, to: Time) -> Option<Time> {
+        let mut whole = self.spans(channel).filter(|span| span.from <= from && span.to > to);
+        whole.next().map(|span| span.from)
+    }
+
+    /// Returns whether a channel existed at any time of an interval.
+    pub(super) fn at_all(&self, channel: &str, from: Time, to: Time) -> bool {
+        self.spans(channel).any(|span| span.from <= to && span.to >= from)
+    }
+
+    /// Returns when a channel was created in an interval, if it exists until the end of the interval.
+    pub(super) fn created_in(&self, channel: &str, from: Time, to: Time) -> Option<Time> {
+        let mut new = self.spans(channel).filter(|span| span.from >= from && span.to > to);
+        new.next().map(|span| span.from)
+    }
+
+    /// Returns whether a channel was deleted in an interval.
+    pub(super) fn deleted_in(&self, channel: &str, from: Time, to: Time) -> bool {
+        self.spans(channel).any(|span| span.to >= from && span.to <= to)
+    }
+
+    /// Returns whether a turn was in progress in a chat at any time of an interval.
+    pub(super) fn turn_in(&self, chat: &str, from: Time, to: Time) -> bool {
+        self.turns_of(chat).any(|turn| turn.span.from <= to && turn.span.to >= from)
+    }
+
+    /// Returns whether one turn was in progress in a chat in the whole interval.
+    pub(super) fn turn_throughout(&self, chat: &str, from: Time, to: Time) -> bool {
+        self.turns_of(chat).any(|turn| turn.span.from <= from && turn.span.to > to)
+    }
+
+    /// Returns the names of the turns that began in a chat by a time.
+    pub(super) fn turns_by(&self, chat: &str, by: Time) -> impl Iterator<Item = &'a str> {
+        self.turns_of(chat).filter(move |turn| turn.span.from <= by).map(|turn| turn.name)
+    }
+
+    fn turns_of(&self, chat: &str) -> impl Iterator<Item = &TurnSpan<'a>> {
+        self.turns.iter().filter(move |turn| turn.chat == chat)
+    }
+}
+
+/// A channel that a window counts as removed was deleted, cannot be restored in time, or is too
+/// large.
+pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) || story.drops_large_channels() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let EventKind::Observed { stream, saw } = &event.what else { continue };
+        let (at, host, channel) = (event.at, host(event), &*stream.0);
+        let is_of_host = story.cx.servers.contains(&host);
+        if saw.downcast_ref() != Some(&OfChannel::Removed) || is_of_host {
+            continue;
+        }
+        let mut looks = story.watch_spans.iter();
+        let received = looks
+            .find(|look| look.host == host && look.channel == channel && look.to == at)
+            .map_or(at, |look| look.from);
+        let since = story.existence.throughout(channel, received, at);
+        if let Some(since) = since.filter(|_| !story.restores_slowly(channel)) {
+            let data = fields! { host, since };
+            found.push(Violation::new("live_is_not_missing", channel, at, &MISSING, data));
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+impl Story<'_> {
+    /// Returns whether a restore of a channel may take longer than the host waits for it.
+    pub(super) fn restores_slowly(&self, channel: &str) -> bool {
+        let setup = self.cx.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
+        setup.slowest_restore() >= self.host_limits.restore_deadline
+    }
+
+    /// Returns whether a limit below its default may make an end drop a channel that is too large
+    /// for one message, or for the client.
+    pub(super) fn drops_large_channels(&self) -> bool {
+        let (host, default) = (&self.host_limits, super::story::defaults());
+        host.wire.message_bytes < default.wire.message_bytes
+            || self.client_limits.channel_bytes < ClientLimits::default().channel_bytes
+    }
+}

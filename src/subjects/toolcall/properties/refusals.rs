@@ -1,0 +1,427 @@
+//! `refusals_are_true`: a refusal gives a reason that is true, or a limit is reached.
+//!
+//! The property compares refusals with the outside world: the channels in the host's storage, the
+//! turns of the agents, the requests of users, and the limits of the run. A refusal whose call the
+//! host may have received before it died is not judged. `client_comes_back` judges the refusal of a
+//! client without a token, `authority` and `claims_are_checked` judge what must be refused.
+
+use std::collections::BTreeMap;
+
+use super::story::{CallStory, MS, Story, UserOperation, text, window};
+use crate::history::{Answer, Call, EventKind, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Phrase, Violation, ViolationFields};
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::records;
+use crate::subjects::toolcall::answers::{Reason, reason, wants_a_token};
+use crate::subjects::toolcall::claim::OF_A_KNOWN_CLIENT;
+use crate::subjects::toolcall::notes::Status;
+use crate::subjects::toolcall::setup::{self, SESSION};
+use reknit_toolcall::wire::code::NOT_FOUND;
+
+kinds! {
+    pub(super) REFUSALS_ARE_TRUE;
+    REFUSED = "refused": "{subject:}it was refused ({answer}), although {truth} {moment}";
+    REPLY = "reply": "{subject:}the reply of a user was refused ({why}), although {call} waited for it {moment}";
+    RETURN = "return": "{subject:}the host did not know the client, although it accepted the client at {since} {moment}";
+}
+
+// Parts of these messages: what is true instead.
+kinds! {
+    IS_THERE = "is-there": "{channel} existed since {since}";
+    NOT_THERE = "not-there": "no session existed";
+    NO_TURN = "no-turn": "no turn was in progress in {chat}";
+    A_TURN = "a-turn": "a turn was in progress in {chat}";
+    NEW_TURN = "new-turn": "no turn of that name had begun";
+    NO_LIMIT = "no-limit": "no limit was reached";
+    STILL_WANTED = "still-wanted": "its user did not unsubscribe";
+    KNOWN = "known": "the host knew the client";
+}
+
+/// More requests and actions than a client makes by itself: tokens, joins, results and replies.
+const OWN_REQUESTS: usize = 64;
+
+/// See the module.
+pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) {
+        return Vec::new();
+    }
+    let outcomes = outcomes(story);
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let EventKind::Answered { call, answer: answer @ Answer::Refused(why) } = &event.what
+        else {
+            continue;
+        };
+        let (Some(asked), Some(why)) = (story.asked.get(call), reason(why)) else { continue };
+        let refusal = Refusal { story, outcomes: &outcomes, call: *call, asked, why, at: event.at };
+        let truth = if wants_a_token(answer) { None } else { refusal.contradiction() };
+        found.extend(truth.map(|truth| {
+            let data = fields! { answer, truth };
+            Violation::new("refusals_are_true", *call, event.at, &REFUSED, data)
+        }));
+    }
+    found.extend(story.calls.iter().filter_map(|call| refused_reply(story, call)));
+    found.extend(refused_returns(story));
+    found.truncate(5);
+    found
+}
+
+/// The outcome of a call.
+#[derive(Clone, Copy)]
+struct Outcome {
+    at: Time,
+    failed: bool,
+}
+
+fn outcomes(story: &Story<'_>) -> BTreeMap<Call, Outcome> {
+    let outcomes = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Answered { call, .. } => Some((*call, Outcome { at: event.at, failed: false })),
+        EventKind::Failed { call, .. } => Some((*call, Outcome { at: event.at, failed: true })),
+        _ => None,
+    });
+    outcomes.collect()
+}
+
+/// A refusal that a user received.
+struct Refusal<'s, 'a> {
+    story: &'s Story<'a>,
+    outcomes: &'s BTreeMap<Call, Outcome>,
+    call: Call,
+    asked: &'s UserOperation<'a>,
+    why: Reason<'a>,
+    at: Time,
+}
+
+impl Refusal<'_, '_> {
+    /// Returns the fact that contradicts the refusal, if there is one.
+    fn contradiction(&self) -> Option<Phrase> {
+        let may_be_forgotten =
+            self.story.deaths.iter().any(|death| (self.asked.at..=self.at).contains(death));
+        if may_be_forgotten {
+            return None;
+        }
+        match self.why {
+            Reason::Full => self.has_room().then(no_limit),
+            Reason::Unsubscribed => (!self.is_cancelled() && !self.story.drops_large_channels())
+                .then(|| Phrase::new(&STILL_WANTED, ViolationFields::default())),
+            Reason::NoChannel | Reason::Text(_) => match self.asked.verb() {
+                "watch" | "watch-twice" => self.watch(),
+                "rename" => self.action(SESSION),
+                "start-turn" => self.start_turn(),
+                "cancel-turn" => self.cancel_turn(),
+                "new-chat" => self.request(SESSION).filter(|_| self.has_room_for_a_chat()),
+                "dispose-chat" => {
+                    self.request(SESSION)?;
+                    self.request(self.asked.field("chat")?)
+                }
+                "dispose-session" => self.request(SESSION),
+                "new-session" => self.new_session(),
+                "claim" => self.claim(),
+                _ => None,
+            },
+        }
+    }
+
+    fn text(&self) -> &str {
+        match self.why {
+            Reason::Text(text) => text,
+            _ => "",
+        }
+    }
+
+    /// Returns the outcome of another operation, if the operation was in progress together with this
+    /// one.
+    fn overlaps(&self, call: Call, other: &UserOperation<'_>) -> Option<Option<Outcome>> {
+        let outcome = self.outcomes.get(&call).copied();
+        let overlaps = call != self.call
+            && other.host == self.asked.host
+            && other.at <= self.at
+            && outcome.is_none_or(|outcome| outcome.at >= self.asked.at);
+        overlaps.then_some(outcome)
+    }
+
+    /// Returns whether something else cancels the subscription of this operation: its user
+    /// unsubscribes, or an older subscription to the channel fails, perhaps the one with which the
+    /// window began.
+    fn is_cancelled(&self) -> bool {
+        let Refusal { story, asked, at, .. } = self;
+        let channel = self.channel();
+        let cancels = |call: Call, other: &UserOperation<'_>| {
+            let Some(outcome) = self.overlaps(call, other) else { return false };
+            let subscribes = other.field("chat").unwrap_or(SESSION) == channel;
+            match other.verb() {
+                "unwatch" => {
+                    other.field("channel").is_some_and(|it| it == channel || it == SESSION)
+                }
+                "watch-twice" => subscribes,
+                "watch" | "new-session" => {
+                    subscribes && outcome.is_some_and(|outcome| outcome.failed)
+                }
+                "reload" => true,
+                _ => false,
+            }
+        };
+        let may_be_late = at.since(Time::ZERO) >= story.client_limits.request_deadline
+            && !story.is_calm(asked.host, Time::ZERO, *at);
+        may_be_late || story.asked.iter().any(|(call, other)| cancels(*call, other))
+    }
+
+    /// The channel that the operation subscribes to.
+    fn channel(&self) -> &str {
+        self.asked.field("chat").unwrap_or(SESSION)
+    }
+
+    fn is_there(&self, channel: &str, from: Time) -> Option<Phrase> {
+        let since = self.story.existence.throughout(channel, from, self.at)?;
+        Some(Phrase::new(&IS_THERE, fields! { channel, since }))
+    }
+
+    /// A subscription. A subscription to the session also joins it.
+    fn watch(&self) -> Option<Phrase> {
+        let channel = self.channel();
+        let can_be_there = !self.story.restores_slowly(channel)
+            && !self.story.drops_large_channels()
+            && self.has_subscriptions()
+            && (channel != SESSION || self.can_join());
+        self.is_there(channel, self.asked.at.before(MS)).filter(|_| can_be_there)
+    }
+
+    /// An action on a channel that its user watched until after the refusal.
+    fn action(&self, channel: &str) -> Option<Phrase> {
+        let Refusal { story, asked, at, .. } = self;
+        let look = story.watch_spans.iter().find(|look| {
+            let is_it = look.host == asked.host && look.channel == channel;
+            is_it && look.from < asked.at && look.to > *at
+        })?;
+        let can_be_there = !story.restores_slowly(channel) && !self.is_full();
+        self.is_there(channel, look.from).filter(|_| can_be_there)
+    }
+
+    fn start_turn(&self) -> Option<Phrase> {
+        let turn = self.asked.field("turn")?;
+        let chat = setup::turn(self.story.cx.plan, turn).chat;
+        let existence = &self.story.existence;
+        let mut begun = existence.turns_by(&chat, self.at);
+        match self.text() {
+            "another turn is in progress" => {
+                let is_busy = existence.turn_in(&chat, self.sees_since(), self.at)
+                    || self.has_pending_start(&chat);
+                (!is_busy).then(|| Phrase::new(&NO_TURN, fields! { chat: chat.as_str() }))
+            }
+            "a turn with that id already exists" => {
+                let is_new = !begun.any(|name| records::declared(name) == turn);
+                is_new.then(|| Phrase::new(&NEW_TURN, ViolationFields::default()))
+            }
+            "the channel is full" => {
+                (begun.count() < self.story.host_limits.turns && !self.is_full()).then(no_limit)
+            }
+            _ => self.action(&chat),
+        }
+    }
+
+    fn cancel_turn(&self) -> Option<Phrase> {
+        let chat = self.asked.field("chat")?;
+        if self.text() != "the turn is not in progress" {
+            return self.action(chat);
+        }
+        let (from, to) = (self.sees_since(), self.at + self.story.moment());
+        let goes_on = from > Time::ZERO && self.story.existence.turn_throughout(chat, from, to);
+        goes_on.then(|| Phrase::new(&A_TURN, fields! { chat }))
+    }
+
+    /// A request about a channel whose session is in the memory of the host.
+    fn request(&self, channel: &str) -> Option<Phrase> {
+        let can_be_there =
+            !self.is_full() && !self.story.restores_slowly(SESSION) && self.is_loaded();
+        self.is_there(channel, self.asked.at.before(MS)).filter(|_| can_be_there)
+    }
+
+    /// The creation of the session, and the subscription to it.
+    fn new_session(&self) -> Option<Phrase> {
+        let Refusal { story, asked, at, .. } = self;
+        let verb = |asked: &&UserOperation<'_>| asked.verb() == "new-session";
+        match self.text() {
+            "a session with that name already exists" => {
+                let exists = story.existence.at_all(SESSION, asked.at, *at);
+                (!exists).then(|| Phrase::new(&NOT_THERE, ViolationFields::default()))
+            }
+            "there are too many sessions" => {
+                let requests = story.asked.values().filter(verb).count();
+                (requests + 1 < story.host_limits.sessions).then(no_limit)
+            }
+            _ => {
+                let since = story.existence.created_in(SESSION, asked.at, *at)?;
+                let may_be_gone = story.existence.deleted_in(SESSION, asked.at, *at)
+                    || story.restores_slowly(SESSION);
+                (!may_be_gone && self.can_join() && self.has_subscriptions())
+                    .then(|| Phrase::new(&IS_THERE, fields! { channel: SESSION, since }))
+            }
+        }
+    }
+
+    /// A returning client that the host accepted a moment ago.
+    fn claim(&self) -> Option<Phrase> {
+        let limits = &self.story.host_limits;
+        let is_kept = self.at.since(self.asked.at) < limits.client_retention;
+        let clients = self.story.attached.len() + self.story.asked.len();
+        (self.asked.field("what").is_some_and(|what| OF_A_KNOWN_CLIENT.contains(&what))
+            && is_kept
+            && clients < limits.clients)
+            .then(|| Phrase::new(&KNOWN, ViolationFields::default()))
+    }
+
+    /// The time since which the user can have seen the state of a chat: a moment ago if no fault
+    /// ever touched the window.
+    fn sees_since(&self) -> Time {
+        let Refusal { story, asked, at, .. } = self;
+        let before = asked.at.before(story.moment() * 2);
+        let mut own = story
+            .attached
+            .iter()
+            .filter(|attached| window(attached.client) == asked.host && !attached.is_second());
+        let is_current = own.any(|attached| attached.at < before && attached.is_live(asked.at));
+        match is_current && story.is_calm(asked.host, Time::ZERO, *at) {
+            true => before,
+            false => Time::ZERO,
+        }
+    }
+
+    /// Returns whether an earlier start of a turn in this chat had no outcome when the user asked.
+    /// The window shows such a turn as if it were in progress.
+    fn has_pending_start(&self, chat: &str) -> bool {
+        let Refusal { story, outcomes, call, asked, .. } = self;
+        let plan = story.cx.plan;
+        let is_first = setup::first_turn(plan).is_some_and(|(name, first)| {
+            let began = story.existence.turns_by(chat, asked.at);
+            first.chat == chat && began.filter(|begun| *begun == name).count() == 0
+        });
+        let earlier = story.asked.range(..*call).filter(|(_, other)| {
+            other.host == asked.host
+                && other.verb() == "start-turn"
+                && setup::turn(plan, other.field("turn").unwrap_or_default()).chat == chat
+        });
+        let is_pending =
+            |call: &Call| outcomes.get(call).is_none_or(|outcome| outcome.at >= asked.at);
+        is_first || earlier.map(|(call, _)| call).any(is_pending)
+    }
+
+    /// Returns whether the session is in the memory of the host: it was created in this incarnation of
+    /// the host, or a window that watches it was accepted.
+    fn is_loaded(&self) -> bool {
+        let Refusal { story, asked, .. } = self;
+        let died = story.deaths.iter().filter(|death| **death <= asked.at).max();
+        // Data that a host sent before it died may arrive a moment later.
+        let since = died.map_or(Time::ZERO, |death| *death + story.moment());
+        let was_created = || story.existence.created_in(SESSION, since + MS, asked.at).is_some();
+        let was_received = || {
+            let mut looks = story.watch_spans.iter().filter(|look| look.channel == SESSION);
+            looks.any(|look| look.from > since && look.from < asked.at)
+        };
+        let was_named = || {
+            let mut accepted = story.attached.iter().filter(|attached| {
+                attached.at > since && attached.at < asked.at && !attached.is_second()
+            });
+            accepted.any(|attached| {
+                let before = attached.at.before(story.moment());
+                story.watches(window(attached.client), SESSION, before, attached.at)
+            })
+        };
+        was_created() || was_received() || was_named()
+    }
+
+    fn can_join(&self) -> bool {
+        let Refusal { story, asked, .. } = self;
+        let tools = setup::tools_of(story.cx.plan, asked.host).len();
+        tools <= story.host_limits.tools
+            && story.attached.len() < story.host_limits.active_clients
+            && !self.is_full()
+            && !self.is_cancelled()
+    }
+
+    fn has_room_for_a_chat(&self) -> bool {
+        let story = self.story;
+        let new = story.asked.values().filter(|asked| asked.verb() == "new-chat").count();
+        setup::chats(story.cx.plan).len() + new < story.host_limits.chats
+    }
+
+    /// Returns whether no limit of subscriptions is reached, even if every channel is watched.
+    fn has_subscriptions(&self) -> bool {
+        let channels = setup::chats(self.story.cx.plan).len() + 2;
+        channels < self.story.host_limits.subscriptions.min(self.story.client_limits.subscriptions)
+    }
+
+    /// Returns whether a channel may be full, because the limits of its size are below their
+    /// defaults.
+    fn is_full(&self) -> bool {
+        let (limits, defaults) = (&self.story.host_limits, super::story::defaults());
+        limits.channel_bytes < defaults.channel_bytes || limits.parts < defaults.parts
+    }
+
+    /// Returns whether the client cannot have reached a limit of what waits.
+    fn has_room(&self) -> bool {
+        let Refusal { story, asked, .. } = self;
+        let own = story.asked.values().filter(|other| other.host == asked.host).count();
+        let waiting = own + story.calls.len() + OWN_REQUESTS;
+        let limits = &story.client_limits;
+        self.has_subscriptions() && waiting < limits.held.min(limits.unconfirmed)
+    }
+}
+
+fn no_limit() -> Phrase {
+    Phrase::new(&NO_LIMIT, ViolationFields::default())
+}
+
+/// Detects that the only reply to a call was refused although the call waited for it. A call that ran
+/// before has an earlier reply. A host that keeps few outcomes, or forgot a client, refuses a
+/// repeated reply.
+fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
+    let [(at, Err(why))] = &call.replies[..] else { return None };
+    let ran = call.users.iter().any(|(_, _, what)| *what == Status::Running);
+    let waits = call.ready.is_some_and(|ready| ready < *at) && call.left > *at && !ran;
+    let remembers = story.forgotten.is_empty()
+        && story.host_limits.outcomes >= super::story::defaults().outcomes;
+    let data = fields! { call: call.id, why };
+    (waits && remembers).then(|| Violation::new("refusals_are_true", call.turn, *at, &REPLY, data))
+}
+
+/// Detects that the host does not know a returning client that it accepted and did not forget. Its
+/// last own `initialize` counts.
+fn refused_returns(story: &Story<'_>) -> Vec<Violation> {
+    let mut initialized: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let EventKind::Milestone { name, fields } = &event.what else { continue };
+        let (at, host) = (event.at, host(event));
+        match *name {
+            "toolcall.client.initialized" => drop(initialized.insert(host, at)),
+            "toolcall.client.refused" if text(fields, "code") == NOT_FOUND.to_string() => {
+                let accepted = initialized.get(host).and_then(|known| {
+                    let own = story.attached.iter().filter(|attached| {
+                        window(attached.client) == host
+                            && attached.at <= *known
+                            && !attached.is_second()
+                    });
+                    own.max_by_key(|attached| attached.at)
+                });
+                let Some(accepted) = accepted else { continue };
+                let since = accepted.at;
+                let forgot =
+                    story.forgotten.iter().filter(|(client, _)| *client == accepted.client);
+                let mut ends = forgot.map(|(_, at)| *at).chain(story.deaths.iter().copied());
+                if !ends.any(|end| end >= since && end <= at) {
+                    let data = fields! { since };
+                    found.push(Violation::new(
+                        "refusals_are_true",
+                        accepted.client,
+                        at,
+                        &RETURN,
+                        data,
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}

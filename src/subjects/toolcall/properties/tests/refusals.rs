@@ -1,0 +1,166 @@
+//! Tests of `refusals_are_true` and `live_is_not_missing`.
+
+use super::super::existence::live_is_not_missing;
+use super::super::refusals::refusals_are_true;
+use super::*;
+use crate::history::Coded;
+use crate::subjects::toolcall::answers::ToolcallFailure;
+use reknit_toolcall::client::Failure;
+
+fn gone() -> Answer {
+    Answer::refused(Data::of(ToolcallFailure(Failure::Gone)))
+}
+
+fn note(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: OfChannel) -> ScriptedRun {
+    let saw = Data::of(what);
+    scripted.entry(ms, Some(host), EventKind::Observed { stream: about.into(), saw })
+}
+
+fn stored(scripted: ScriptedRun, ms: u64, channel: &str, is_there: bool) -> ScriptedRun {
+    let what = if is_there { OfChannel::Stored } else { OfChannel::Deleted };
+    note(scripted, ms, "server", channel, what)
+}
+
+fn begins(scripted: ScriptedRun, ms: u64, turn: &str) -> ScriptedRun {
+    note(scripted, ms, "server", "c1", OfChannel::TurnBegan(turn.to_owned()))
+}
+
+fn asks(scripted: ScriptedRun, verb: &str, fields: &str) -> ScriptedRun {
+    scripted.asked_as(2, 5_000, Class::InFlight, verb, fields)
+}
+
+fn violations(scripted: &ScriptedRun) -> Vec<String> {
+    super::violations(scripted, refusals_are_true)
+}
+
+#[test]
+fn a_request_about_a_channel_that_exists_is_not_refused() {
+    let dispose = || asks(here_until(None), "dispose-chat", r#"{"chat":"c1"}"#);
+    assert_eq!(
+        violations(&dispose().answered(2, 5_100, gone())),
+        [
+            "call 2: it was refused (refused: there is no such channel), although c1 existed since 0.000 s (at 5.100 s)"
+        ]
+    );
+    for (channel, deleted) in [("c1", 5_050), ("s1", 5_050), ("c1", 4_000)] {
+        let deleted = stored(dispose(), deleted, channel, false);
+        assert!(violations(&deleted.answered(2, 5_100, gone())).is_empty());
+    }
+    let died = dispose().died("server", 5_050);
+    assert!(violations(&died.answered(2, 5_100, gone())).is_empty());
+    let unknown = asks(history(), "dispose-chat", r#"{"chat":"c1"}"#);
+    assert!(violations(&unknown.answered(2, 5_100, gone())).is_empty(), "the host loads on demand");
+}
+
+#[test]
+fn a_subscription_to_a_channel_that_exists_is_not_refused() {
+    let watch = |chat: &str| asks(here_until(None), "watch", &format!(r#"{{"chat":"{chat}"}}"#));
+    assert_eq!(violations(&watch("c1").answered(2, 5_100, gone())).len(), 1);
+    assert_eq!(violations(&watch("s1").answered(2, 5_100, gone())).len(), 1);
+    assert!(violations(&watch("nowhere").answered(2, 5_100, gone())).is_empty());
+    let unsubscribed = || Answer::refused(Data::of(ToolcallFailure(Failure::Unsubscribed)));
+    assert_eq!(violations(&watch("c1").answered(2, 5_100, unsubscribed())).len(), 1);
+    let unwatched =
+        watch("c1").asked_as(3, 5_050, Class::InFlight, "unwatch", r#"{"channel":"c1"}"#);
+    assert!(violations(&unwatched.answered(2, 5_100, unsubscribed())).is_empty());
+}
+
+#[test]
+fn an_action_on_a_watched_channel_is_not_refused() {
+    let rename = || asks(here_until(None), "rename", "{}").answered(2, 5_100, rejected("no"));
+    assert_eq!(violations(&rename()).len(), 1);
+    assert!(violations(&stored(rename(), 5_000, "s1", false)).is_empty());
+    let unwatched = saw(rename(), 5_100, "client", "s1", "unsubscribed");
+    assert!(violations(&unwatched).is_empty());
+}
+
+#[test]
+fn a_turn_is_refused_only_beside_another_one() {
+    let start = || asks(here_until(None), "start-turn", r#"{"turn":"t2"}"#);
+    let busy = || rejected("another turn is in progress");
+    let first = || begins(start(), 1_000, "t1");
+    let over = first().ended("t1", 2_000, "over");
+    assert_eq!(
+        violations(&over.answered(2, 5_100, busy())),
+        [
+            "call 2: it was refused (refused: another turn is in progress), although no turn was in progress in c1 (at 5.100 s)"
+        ]
+    );
+    assert!(violations(&first().answered(2, 5_100, busy())).is_empty());
+    assert!(violations(&start().answered(2, 5_100, busy())).is_empty(), "the first turn waits");
+    let known = || rejected("a turn with that id already exists");
+    assert_eq!(violations(&first().answered(2, 5_100, known())).len(), 1);
+    let again = begins(first(), 5_050, "t2");
+    assert!(violations(&again.answered(2, 5_100, known())).is_empty());
+    let cancel = asks(here_until(None), "cancel-turn", r#"{"chat":"c1"}"#);
+    let idle = || rejected("the turn is not in progress");
+    assert!(violations(&cancel.clone().answered(2, 5_100, idle())).is_empty());
+    assert_eq!(violations(&begins(cancel, 1_000, "t1").answered(2, 5_100, idle())).len(), 1);
+}
+
+#[test]
+fn a_session_exists_only_if_the_storage_has_it() {
+    let create = || stored(asks(here_until(None), "new-session", "{}"), 4_000, "s1", false);
+    let exists = || {
+        let message = "a session with that name already exists".to_owned();
+        Answer::refused(Data::of(Coded { code: -32003, message }))
+    };
+    assert_eq!(violations(&create().answered(2, 5_100, exists())).len(), 1);
+    let other = stored(create(), 5_050, "s1", true);
+    assert!(violations(&other.answered(2, 5_100, exists())).is_empty());
+}
+
+#[test]
+fn a_returning_client_that_the_host_accepted_is_known() {
+    let back = || {
+        let run = here_until(None).conn(2, 5_000, None);
+        let run = milestone(run, 40, "client", "toolcall.client.initialized", &[]);
+        milestone(run, 5_100, "client", "toolcall.client.refused", &[("code", "-32008")])
+    };
+    assert_eq!(
+        violations(&back()),
+        [
+            "client: the host did not know the client, although it accepted the client at 0.020 s (at 5.100 s)"
+        ]
+    );
+    assert!(violations(&back().died("server", 3_000)).is_empty());
+    let forgotten =
+        milestone(back(), 5_000, "server", "toolcall.host.forgotten", &[("client", "client")]);
+    assert!(violations(&forgotten).is_empty());
+}
+
+#[test]
+fn the_only_reply_to_a_waiting_call_counts() {
+    let waits = || {
+        let ready = saw(
+            calls(here_until(None), 1_000, "call-1", "client"),
+            1_100,
+            "server",
+            "t1",
+            "agent: call-1 is ready",
+        );
+        let what = Became::Replies(Err("no".to_owned()));
+        let saw = Data::of(OfCall { by: By::User, call: "call-1".to_owned(), what });
+        ready.entry(2_000, Some("client"), EventKind::Observed { stream: "t1".into(), saw })
+    };
+    assert_eq!(
+        violations(&waits()),
+        ["t1: the reply of a user was refused (no), although call-1 waited for it (at 2.000 s)"]
+    );
+    assert!(violations(&waits().ended("t1", 1_900, "over")).is_empty());
+}
+
+#[test]
+fn a_channel_that_exists_is_not_missing() {
+    let removed = || saw(here_until(None), 5_000, "client", "c1", "removed");
+    let violations = |scripted| super::violations(&scripted, live_is_not_missing);
+    assert_eq!(
+        violations(removed()),
+        [
+            "c1: the window of client counts it as removed, although it exists since 0.000 s (at 5.000 s)"
+        ]
+    );
+    assert!(violations(stored(removed(), 4_000, "c1", false)).is_empty());
+    let again = stored(stored(removed(), 4_000, "c1", false), 4_500, "c1", true);
+    assert!(violations(again).is_empty(), "the window knew the older one");
+}
