@@ -342,11 +342,12 @@ pub enum EventKind {
         /// The point.
         name: &'static str,
     },
-    /// A resource count of the subject rose above its previous maximum in this run.
+    /// A resource count of the subject rose above its previous maximum in this run, or, if it is a
+    /// level, changed.
     Gauge {
         /// The name of the counter.
         name: &'static str,
-        /// The new maximum.
+        /// The new value.
         value: u64,
     },
 

@@ -1,7 +1,8 @@
 //! `bounded_memory`: retained bytes and queue lengths stay within the subject's bounds at all
 //! times.
 //!
-//! The world records a gauge in the history whenever the gauge reaches a new maximum in the run.
+//! The world records a gauge in the history whenever the gauge reaches a new maximum in the run, and
+//! a level whenever it changes.
 //! This property compares each gauge that has a [guaranteed](super::Guarantees::memory) bound with
 //! that bound, separately for each host.
 

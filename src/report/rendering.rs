@@ -448,7 +448,7 @@ impl<'a> StoryRenderer<'a> {
                 (Tone::Quiet, format!("{verb} point {name}{}", phrases::fields(fields)))
             }
             EventKind::Released { name } => (Tone::Quiet, format!("continues at point {name}")),
-            EventKind::Gauge { name, value } => (Tone::Quiet, format!("{name} rose to {value}")),
+            EventKind::Gauge { name, value } => (Tone::Quiet, format!("{name}: {value}")),
             EventKind::ResourceCounts { baseline, counts } => {
                 let when =
                     if *baseline { "before the first connection" } else { "at the end of the run" };

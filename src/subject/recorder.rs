@@ -24,6 +24,9 @@ pub type Gauge<C> = (&'static str, fn(&C) -> u64);
 pub struct Gauges {
     /// The names.
     pub names: Vec<&'static str>,
+    /// How many of the counters, from the first one on, are levels: the history records each change
+    /// of a level. Of the others it records each new maximum.
+    pub levels: usize,
     /// Writes the current counts, in the same order as the names.
     pub count: ResourceCounter,
 }
@@ -149,7 +152,8 @@ impl Recorder {
     /// not keep the counted resources alive.
     pub fn gauge(&self, name: &'static str, count: impl Fn() -> u64 + Send + 'static) {
         let count = move |slots: &mut [u64]| slots.fill(count());
-        self.journal.gauges(&self.host, Gauges { names: vec![name], count: Box::new(count) });
+        let gauges = Gauges { names: vec![name], levels: 0, count: Box::new(count) };
+        self.journal.gauges(&self.host, gauges);
     }
 
     /// Registers a table of resource counters, each with a name and a function that reads it.
@@ -159,13 +163,26 @@ impl Recorder {
         table: &'static [Gauge<C>],
         resources: impl Fn() -> Option<C> + Send + 'static,
     ) {
+        self.resources(&[], table, resources);
+    }
+
+    /// As [`gauges`](Self::gauges), with a second table of levels. The history records each change of
+    /// a level, so use levels for what is opened and ended, and gauges for what changes all the time.
+    pub fn resources<C: 'static>(
+        &self,
+        levels: &'static [Gauge<C>],
+        gauges: &'static [Gauge<C>],
+        resources: impl Fn() -> Option<C> + Send + 'static,
+    ) {
+        let rows = move || levels.iter().chain(gauges);
         let count = move |slots: &mut [u64]| {
             let resources = resources();
-            for (slot, (_, count)) in slots.iter_mut().zip(table) {
+            for (slot, (_, count)) in slots.iter_mut().zip(rows()) {
                 *slot = resources.as_ref().map_or(0, count);
             }
         };
-        let names = table.iter().map(|(name, _)| *name).collect();
-        self.journal.gauges(&self.host, Gauges { names, count: Box::new(count) });
+        let names = rows().map(|(name, _)| *name).collect();
+        let gauges = Gauges { names, levels: levels.len(), count: Box::new(count) };
+        self.journal.gauges(&self.host, gauges);
     }
 }

@@ -18,9 +18,9 @@ use super::state::World;
 pub(super) struct Counters {
     host: HostIx,
     gauges: Gauges,
-    /// The last value and the highest value of each counter.
+    /// The last value of each counter, and the last one that the history has.
     counts: Vec<u64>,
-    highest: Vec<u64>,
+    noted: Vec<u64>,
     /// The number of polls of the host's tasks at the last call. Only polls can change the counts.
     /// 0 if polls are not counted.
     polls: u64,
@@ -32,7 +32,7 @@ impl Counters {
     /// Creates the counters of a host that is up.
     pub fn new(host: HostIx, gauges: Gauges) -> Self {
         let none = vec![0; gauges.names.len()];
-        Self { host, gauges, counts: none.clone(), highest: none, polls: 0, alive: true }
+        Self { host, gauges, counts: none.clone(), noted: none, polls: 0, alive: true }
     }
 
     /// Disables the counters if this is their host, because it dies.
@@ -56,17 +56,15 @@ impl Counters {
         self.gauges.names.iter().copied().zip(self.counts.iter().copied())
     }
 
-    /// Records the values that exceed all earlier ones.
-    fn note_highest(&mut self) {
-        for ((name, value), highest) in
-            self.gauges.names.iter().zip(&self.counts).zip(&mut self.highest)
-        {
-            if value > highest {
-                *highest = *value;
-                local::note_of_world(
-                    self.host,
-                    Noted::Entry(EventKind::Gauge { name, value: *value }),
-                );
+    /// Records the levels that have changed, and the other values that exceed all earlier ones.
+    fn note_changes(&mut self) {
+        let levels = self.gauges.levels;
+        for (row, (name, value)) in self.gauges.names.iter().zip(&self.counts).enumerate() {
+            let noted = &mut self.noted[row];
+            if *value > *noted || row < levels && *value != *noted {
+                *noted = *value;
+                let gauge = EventKind::Gauge { name, value: *value };
+                local::note_of_world(self.host, Noted::Entry(gauge));
             }
         }
     }
@@ -83,8 +81,8 @@ fn sample(mut each: impl FnMut(&mut Counters)) {
     });
 }
 
-/// Samples the counters at the end of a turn: records each new highest value of the run. Records
-/// all resources of the hosts that had their first turn.
+/// Samples the counters at the end of a turn: records each change of a level, and each new highest
+/// value of the run. Records all resources of the hosts that had their first turn.
 pub(super) fn sample_all() {
     sample(|counters| {
         let polls = local::polls_of(counters.host);
@@ -92,7 +90,7 @@ pub(super) fn sample_all() {
             return;
         }
         counters.sample();
-        counters.note_highest();
+        counters.note_changes();
     });
     let first = local::with(World::first_turns);
     if !first.is_empty() {
