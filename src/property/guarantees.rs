@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use crate::history::Stream;
+use crate::history::{Data, Stream};
 use crate::schedule::{Operation, Plan};
 
 /// The guarantees of a protocol under given limits. All durations are virtual time.
@@ -69,6 +69,11 @@ pub struct Guarantees {
     /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_delivery`,
     /// `bounded_ending`, `justified_failure`, `isolation` and `stale_generation_inert`.
     pub round_trips: u32,
+    /// Whether a reason of a failure can be that a connection was lost. Calls in flight and bound
+    /// calls may fail with their connection for such a reason only. Default: any.
+    ///
+    /// Read by `justified_failure`.
+    pub is_loss: fn(&Data) -> bool,
     /// The longest pause between two attempts to connect. Default: zero.
     ///
     /// Read, as a part of [`recovery_window`](Self::recovery_window), by `bounded_delivery`,
@@ -158,6 +163,7 @@ impl Guarantees {
             call_wait: Duration::ZERO,
             outside_wait: |_, operation| operation.wait(),
             round_trips: 2,
+            is_loss: |_| true,
             back_off: Duration::ZERO,
             session: Self::FOREVER,
             retention: Retention::ALL,

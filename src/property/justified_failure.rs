@@ -34,7 +34,8 @@
 //!
 //! Calls in flight, bound calls, and the streams that bound calls open may fail in one more case: a
 //! fault was in force on their path between the call and the failure, or at most detection plus `A`
-//! before the call. Their connection died.
+//! before the call. Their connection died. The subject says [for which
+//! reasons](super::Guarantees::is_loss) they can fail so.
 
 use std::time::Duration;
 
@@ -214,7 +215,9 @@ impl FailureSite<'_> {
         };
         let before = facts.guarantees().detection
             + path.recovery_window(facts.guarantees(), Time::ZERO, self.at);
-        call.class != Class::Durable && path.is_touched(call.at.before(before), self.at)
+        call.class != Class::Durable
+            && (facts.guarantees().is_loss)(self.reason)
+            && path.is_touched(call.at.before(before), self.at)
     }
 
     /// Returns when its user began to look.

@@ -59,6 +59,7 @@ fn guarantees() -> Guarantees {
         call_wait: Duration::ZERO,
         outside_wait: |_, operation| operation.wait(),
         round_trips: 3,
+        is_loss: |_| true,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
         retention: Retention { items: Some(10), bytes: Some(100), ..Retention::ALL },
