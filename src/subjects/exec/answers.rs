@@ -97,6 +97,8 @@ pub(super) enum WrongAnswer {
     NothingNew { after: u64 },
     /// The answer contained an event that is not newer than the one before it.
     Backward { event: u64, after: u64 },
+    /// The answer contained an event with other bytes than the first time.
+    Changed { event: u64 },
 }
 
 impl fmt::Display for WrongAnswer {
@@ -110,6 +112,9 @@ impl fmt::Display for WrongAnswer {
             }
             Self::Backward { event, after } => {
                 write!(f, "wrong: event {event} after event {after}")
+            }
+            Self::Changed { event } => {
+                write!(f, "wrong: event {event} has other bytes than the first time")
             }
         }
     }
@@ -161,6 +166,26 @@ impl ExecFailure {
     /// Returns whether a process failed because some of its events are missing.
     pub(super) fn is_gap(reason: &Data) -> bool {
         matches!(reason.downcast_ref(), Some(Self(Failure::Gap { .. })))
+    }
+
+    /// Returns whether the client as a whole has failed.
+    pub(super) fn is_of_the_client(reason: &Data) -> bool {
+        use Failure::{
+            Closed, HandshakeMalformed, HandshakeRefused, RecoveryDeadline, SessionLost,
+            WrongSession,
+        };
+        let failure = reason.downcast_ref::<Self>().map(|reason| &reason.0);
+        matches!(
+            failure,
+            Some(
+                RecoveryDeadline
+                    | SessionLost(_)
+                    | WrongSession
+                    | HandshakeRefused { .. }
+                    | HandshakeMalformed
+                    | Closed
+            )
+        )
     }
 
     /// Returns whether the answer reports that the process id is taken. The server has no separate

@@ -6,6 +6,7 @@ use tokio::time::sleep;
 
 use super::answers::{ExecFailure, ExecObservation};
 use super::operations::ReadingPace;
+use super::seen::Seen;
 use crate::history::{Data, Ending, ProcessOutcome, Stream};
 use crate::subject::Recorder;
 use reknit_exec::client::{Event, Failure, Process};
@@ -19,6 +20,8 @@ pub(super) const PARTS: &[&str] = &["/stdout", "/stderr", "/pty"];
 pub(super) struct Parts {
     whole: Stream,
     output: Vec<(OutputStream, Stream)>,
+    /// The output that the user has received.
+    pub(super) seen: Seen,
 }
 
 impl Parts {
@@ -26,7 +29,11 @@ impl Parts {
         let streams: &[OutputStream] =
             if tty { &[OutputStream::Pty] } else { &[OutputStream::Stdout, OutputStream::Stderr] };
         let part = |stream: &OutputStream| (*stream, part(name, *stream));
-        Self { whole: Stream::from(name), output: streams.iter().map(part).collect() }
+        Self {
+            whole: Stream::from(name),
+            output: streams.iter().map(part).collect(),
+            seen: Seen::default(),
+        }
     }
 
     /// The process itself: it has an outcome, but no bytes.
@@ -84,8 +91,9 @@ pub(super) async fn follow(
             last = seq;
         }
         match event {
-            Event::Output { stream, bytes, via, .. } => {
+            Event::Output { seq, stream, bytes, via } => {
                 unpaused += bytes.len() as u64;
+                parts.seen.put(seq, stream, &bytes);
                 record.delivered(&part(&parts.whole.0, stream), bytes, Some(via.generation));
                 if let Some(pace) = manner.reads.filter(|pace| unpaused >= pace.every.0) {
                     unpaused = 0;

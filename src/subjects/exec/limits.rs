@@ -52,13 +52,13 @@ pub const LIMITS: &[Limit] = &[
     limit("server.connections", Count(4096), Count(8), "the maximum number of connections; above it, a new connection takes the place of one that is not initialized yet"),
     limit("server.sessions", Count(2048), Count(8), "the maximum number of sessions; above it, a new session takes the place of a detached one of a host that has more than its share"),
     limit("server.peer-sessions", Count(1024), Count(4), "the maximum number of sessions of one client host"),
-    limit("server.processes", Count(1024), Count(8), "the maximum number of processes of one session, including closed processes that are still readable"),
+    limit("server.processes", Count(1024), Count(1), "the maximum number of processes of one session, including closed processes that are still readable"),
     limit("server.waiting-requests", Count(4096), Count(1), "the maximum number of requests of a connection that wait for something; the server refuses further ones that have to wait"),
     limit("server.waiting-bytes", Bytes(32 << 20), Bytes(1), "the maximum number of bytes in these requests, if they are more than one"),
     limit("server.http-requests", Count(128), Count(1), "the maximum number of HTTP requests of a connection that are in progress at a time; further ones wait"),
     limit("server.http-body-bytes", Bytes(8 << 20), Bytes(1), "the maximum number of bytes of an HTTP response that is not streamed"),
     limit("server.file-handles", Count(128), Count(1), "the maximum number of open files of one connection"),
-    limit("server.file-bytes", Bytes(11 << 20), Bytes(8192), "the maximum number of bytes of a file that is read in one response; the minimum holds the largest file of random schedules"),
+    limit("server.file-bytes", Bytes(11 << 20), Bytes(1), "the maximum number of bytes of a file that is read in one response"),
     limit("server.directory-entries", Count(50_000), Count(1), "the maximum number of entries of a directory that is listed in one response"),
 ];
 

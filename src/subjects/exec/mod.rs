@@ -2,7 +2,7 @@
 //!
 //! - [`operations`]: the operations of a user. `[process.NAME]` declares the real behaviour of the
 //!   processes ([`world::process`](crate::world::process)).
-//! - `user`: the user of a client, which records the outcomes; `follow`, `reading`, `sum`: the
+//! - `user`: the user of a client, which records the outcomes; `follow`, `reading`, `seen`, `sum`: the
 //!   events and the output of a process that the user receives.
 //! - `answers`: the answers to the user, as values.
 //! - `web`: the HTTP server behind the exec server, on a separate host; `body`: the bodies that a
@@ -43,12 +43,14 @@ mod network_fault;
 pub mod operations;
 mod properties;
 mod reading;
+mod seen;
 mod sum;
 pub mod tables;
 mod transfer_time;
 mod user;
 pub mod web;
 
+use answers::ExecFailure;
 use operations::ExecOperation;
 
 /// The exec-server protocol.
@@ -130,7 +132,8 @@ impl Subject for Exec {
         env.files = Arc::new(files::Recorded::new(env.files, host.record.clone()));
         let server = Server::new(&env, limits::server_limits(&host.limits));
         let resources = server.resources();
-        host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
+        let counts = move || Some(resources.counts());
+        host.record.resources(tables::LEVELS, tables::RESOURCES, counts);
         server.serve(listener).await;
     }
 
@@ -153,6 +156,7 @@ impl Subject for Exec {
             call_wait: client.call_wait,
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more
+            is_loss: |reason| !ExecFailure::is_of_the_client(reason),
             // If an attempt loses its packets, up to half of its duration can pass in silence
             // before it is given up, because TCP's retransmission pauses double.
             back_off: client.back_off_max + client.connect_timeout / 2,
@@ -168,17 +172,7 @@ impl Subject for Exec {
             answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },
-            memory: vec![
-                ("retained-bytes", server.retained_bytes.max(CHUNK) as u64),
-                ("retained-chunks", server.retained_chunks as u64),
-                ("waiting-input", (server.stdin_bytes + server.wire.message_bytes) as u64),
-                ("sessions", server.sessions as u64),
-                ("held-back-events", client.reorder_events as u64),
-                ("held-back-bytes", client.reorder_bytes as u64),
-                // The log, the answer to a read, and the exit, the close or a failure.
-                ("kept-events", (client.log_events + server.retained_chunks + 3) as u64),
-                ("kept-bytes", (client.log_bytes + server.retained_bytes + 2 * CHUNK) as u64),
-            ],
+            memory: memory(&client, &server),
             settle: detection
                 + server.detached_lifetime
                 + server.closed_retention
@@ -206,6 +200,34 @@ fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
         piece: Some(KEPT),
         bytes: Some(server.retained_bytes as u64),
     }
+}
+
+/// The calls of a client that its user may have given up before their answer, beyond the limit.
+const GIVEN_UP: usize = 16;
+
+/// The bounds of all counts that have one.
+fn memory(client: &ClientLimits, server: &ServerLimits) -> Vec<(&'static str, u64)> {
+    // Without flow control, the log has room for one more answer to a read.
+    let is_controlled = server.flow_window(client.flow_window()).is_some();
+    let (events, bytes) =
+        if is_controlled { (0, 0) } else { (server.retained_chunks, server.retained_bytes) };
+    [
+        ("retained-bytes", server.retained_bytes.max(CHUNK)),
+        ("retained-chunks", server.retained_chunks),
+        ("waiting-input", server.stdin_bytes),
+        ("write-ids", server.write_ids),
+        // Each stream may add one more chunk, and then come the exit and the close.
+        ("unsent-events", server.outbound_queue + 3),
+        ("sessions", server.sessions),
+        ("calls", client.calls + GIVEN_UP),
+        ("held-back-events", client.reorder_events),
+        ("held-back-bytes", client.reorder_bytes),
+        // The log, the answer to a read, and the exit, the close or a failure.
+        ("kept-events", client.log_events + events + 3),
+        ("kept-bytes", client.log_bytes + bytes + 2 * CHUNK),
+    ]
+    .map(|(name, bound)| (name, bound as u64))
+    .to_vec()
 }
 
 /// What a slow user can rely on without flow control. The client reads on from the server as soon as

@@ -2,8 +2,8 @@
 //!
 //! | property | evidence |
 //! |---|---|
-//! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit has the number that the server gave it |
-//! | `reads_are_true` | the totals of a page-wise read, and the real output of the process |
+//! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit follows the real end of the process and has the number that the server gave it |
+//! | `reads_are_true` | the totals of a page-wise read, the real output of the process, and the events that its user has received before |
 //! | `no_orphan` | the effect of a start, its outcome for the user, and the real end of the started process |
 //! | `lost_by_its_own_end` | the ends of connections, and the milestone of a connection that the client gave up |
 //! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
@@ -36,6 +36,9 @@
 //! | `signals_take_effect` | the answers to terminates and interrupts, and the real end of each process |
 //! | `refusals_are_true` | the refusals, the real ends of processes, the changes of files, and the limits |
 //! | `client_recovers` | the connections of a client, the milestones of its recovery, and the fault intervals |
+//! | `counts_are_true` | the resource counts of client and server, and what is open by the network, the users and the outside world |
+//! | `lost_calls_were_sent` | the reasons of failed calls, and the ends of their client's connections |
+//! | `attempts_pause` | the connections that a client opened, and the ends of those without an answer |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,9 +58,12 @@ use reknit_exec::client::Failure;
 
 mod accepted;
 mod catch_up;
+mod counts;
 mod files;
 mod generations;
 mod http;
+mod lost;
+mod pauses;
 mod prompt;
 mod recovery;
 mod refusals;
@@ -71,12 +77,14 @@ mod tests;
 kinds! {
     IN_SEQUENCE;
     OUT_OF_PLACE = "out-of-place": "{subject:}{saw} {moment}";
+    STILL_RAN = "still-ran": "{subject:}{saw}, but the process still ran {moment}";
 }
 
 kinds! {
     READS_ARE_TRUE;
     READ_NOTHING = "nothing-new": "{subject:}a long-poll read after event {after} was answered at once, with nothing new {moment}";
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
+    READ_CHANGED = "changed": "{subject:}event {event} has other bytes than the first time {moment}";
     READ_OTHER = "other": "{subject:}it read {stream} {read}, but the process printed {stream} {really} {moment}";
 }
 
@@ -105,7 +113,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "reads_are_true",
-        doc: "paged reads of a process, up to its close, return exactly what it printed",
+        doc: "paged reads of a process, up to its close, return exactly what it printed, and each read returns an event as the first one did",
         kinds: READS_ARE_TRUE,
         check: reads_are_true,
     },
@@ -302,6 +310,24 @@ pub(super) const OWN: &[Property] = &[
         check: recovery::client_recovers,
     },
     Property {
+        name: "counts_are_true",
+        doc: "client and server count what is open: closed processes, sessions, bodies, calls, requests and files are forgotten in time, and not earlier",
+        kinds: counts::COUNTS_ARE_TRUE,
+        check: counts::counts_are_true,
+    },
+    Property {
+        name: "lost_calls_were_sent",
+        doc: "a call fails because of a lost connection only if a connection ended that could have carried it",
+        kinds: lost::LOST_CALLS_WERE_SENT,
+        check: lost::lost_calls_were_sent,
+    },
+    Property {
+        name: "attempts_pause",
+        doc: "the pauses between attempts to connect that get no answer double, up to their limit",
+        kinds: pauses::ATTEMPTS_PAUSE,
+        check: pauses::attempts_pause,
+    },
+    Property {
         name: "sessions_are_shared",
         doc: "the server refuses a session for lack of room only to a host that has its share of the sessions",
         kinds: shares::SESSIONS_ARE_SHARED,
@@ -309,10 +335,11 @@ pub(super) const OWN: &[Property] = &[
     },
 ];
 
-/// Every recorded observation is a violation, except an exit with the number that the server gave
-/// it.
+/// Every recorded observation is a violation, except an exit that follows the real end of the
+/// process, with the number that the server gave it.
 fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut exits: BTreeSet<(String, u64)> = BTreeSet::new();
+    let mut ended: BTreeSet<&Stream> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
@@ -327,16 +354,17 @@ fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
                 let in_place = place.is_some_and(|seq| {
                     exits.contains(&(records::declared(&stream.0).to_owned(), seq))
                 });
-                if !(in_place || place.is_some() && has_puppet(cx)) {
-                    found.push(Violation::new(
-                        "in_sequence",
-                        stream,
-                        event.at,
-                        &OUT_OF_PLACE,
-                        fields! { saw },
-                    ));
-                }
+                let kind = match place {
+                    Some(_) if has_puppet(cx) => None,
+                    Some(_) if in_place && ended.contains(stream) => None,
+                    Some(_) if in_place => Some(&STILL_RAN),
+                    _ => Some(&OUT_OF_PLACE),
+                };
+                let of_kind =
+                    |kind| Violation::new("in_sequence", stream, event.at, kind, fields! { saw });
+                found.extend(kind.map(of_kind));
             }
+            EventKind::Ended { stream, .. } => drop(ended.insert(stream)),
             _ => {}
         }
     }
@@ -368,6 +396,9 @@ fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     }
                     (Some(WrongAnswer::Backward { event, after }), _) => {
                         Some((&READ_BACKWARD, fields! { event: *event, after: *after }))
+                    }
+                    (Some(WrongAnswer::Changed { event }), _) => {
+                        Some((&READ_CHANGED, fields! { event: *event }))
                     }
                     (None, Some(totals)) => untrue(totals, &truth),
                     (None, None) => None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::answers::{Read, StreamTotals, WrongAnswer};
-use super::follow::part;
+use super::follow::{Parts, part};
 use super::sum::Sum;
 use crate::history::{Answer, Stream};
 use reknit_exec::client::{Failure, Process};
@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// totals by stream.
 pub(super) async fn all(
     process: Process,
-    name: Stream,
+    parts: Parts,
     page: u64,
     wait: Duration,
 ) -> Result<Answer, Failure> {
@@ -30,6 +30,9 @@ pub(super) async fn all(
         let left = until.saturating_duration_since(Instant::now());
         let (asked, may_wait) = (Instant::now(), left.min(WAIT));
         let answer = process.read(last, Some(page), may_wait).await?;
+        if let Some(wrong) = parts.seen.changed(&answer) {
+            return Ok(wrong.into());
+        }
         if Read::of(None, &answer).says_nothing_new(last) && asked.elapsed() < may_wait {
             return Ok(WrongAnswer::NothingNew { after: last }.into());
         }
@@ -46,7 +49,7 @@ pub(super) async fn all(
             // case, the exit is one of the skipped events.
             let exit_before = answer.next_seq <= chunk + 2;
             return Ok(match skipped.saturating_sub(u64::from(exit_before)) {
-                0 => totals(&name, &read).into(),
+                0 => totals(parts.whole(), &read).into(),
                 gone => Answer::refused(format!("{gone} chunks are no longer retained")),
             });
         }

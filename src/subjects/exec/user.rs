@@ -52,7 +52,7 @@ struct Newest {
     /// The number of these starts that have an outcome.
     settled: u64,
     held: Option<StartedProcess>,
-    /// Earlier processes of the same name. A task that follows one of them continues.
+    /// Earlier processes of the same name whose events are not over: a task follows them.
     older: Vec<StartedProcess>,
 }
 
@@ -61,7 +61,15 @@ struct StartedProcess {
     process: Process,
     parts: Parts,
     /// Follows the events of the process until dropped.
-    _following: JoinSet<()>,
+    following: JoinSet<()>,
+}
+
+impl StartedProcess {
+    /// Returns the process if a task still follows it. Otherwise drops its handle.
+    fn followed(mut self) -> Option<Self> {
+        while self.following.try_join_next().is_some() {}
+        (!self.following.is_empty()).then_some(self)
+    }
 }
 
 impl Started {
@@ -76,11 +84,11 @@ impl Started {
             .is_some_and(|newest| newest.held.is_none() && newest.settled < newest.times)
     }
 
-    /// The newest handle, with the name of its record.
-    fn handle(&self, process: &str) -> Option<(Process, Stream)> {
+    /// The newest handle, with the names of its records.
+    fn handle(&self, process: &str) -> Option<(Process, Parts)> {
         let all = self.all();
         let held = all.get(process)?.held.as_ref()?;
-        Some((held.process.clone(), held.parts.whole().clone()))
+        Some((held.process.clone(), held.parts.clone()))
     }
 }
 
@@ -88,9 +96,8 @@ impl ExecUser {
     pub(super) fn new(host: HostContext, client: Client) -> Self {
         let client = Arc::new(client);
         let counted = Arc::downgrade(&client);
-        host.record.gauges(tables::CLIENT_RESOURCES, move || {
-            counted.upgrade().map(|client| client.resources())
-        });
+        let resources = move || counted.upgrade().map(|client| client.resources());
+        host.record.resources(tables::CLIENT_LEVELS, tables::CLIENT_RESOURCES, resources);
         Self {
             host,
             client,
@@ -141,7 +148,7 @@ impl ExecUser {
                 self.start(call, process, tty, manner, patience);
             }
             ExecOperation::Read { process, after, max_bytes, wait } => {
-                self.with(call, &process, move |process, _| async move {
+                self.with(call, &process, move |process, parts| async move {
                     let (event, told) = match after {
                         After::Event(event) => (event, None),
                         After::LastReceived(_) => {
@@ -150,12 +157,15 @@ impl ExecUser {
                         }
                     };
                     let read = process.read(event, max_bytes.map(|size| size.0), wait.0).await;
-                    read.map(|read| Read::of(told, &read).into())
+                    read.map(|read| match parts.seen.changed(&read) {
+                        Some(wrong) => wrong.into(),
+                        None => Read::of(told, &read).into(),
+                    })
                 })
             }
             ExecOperation::ReadAll { process, page, wait } => {
-                self.with(call, &process, move |process, record| {
-                    reading::all(process, record, page.0, wait.0)
+                self.with(call, &process, move |process, parts| {
+                    reading::all(process, parts, page.0, wait.0)
                 });
             }
             ExecOperation::Write { process, bytes, patience } => {
@@ -169,10 +179,13 @@ impl ExecUser {
                 });
             }
             ExecOperation::Pipeline { process, requests } => {
-                self.with(call, &process, move |process, _| async move {
+                self.with(call, &process, move |process, parts| async move {
                     let read = |_| process.read(0, Some(1), Duration::ZERO);
                     let answers = try_join_all((0..requests).map(read)).await?;
-                    Ok(format!("{} answers", answers.len()).into())
+                    Ok(match answers.iter().find_map(|read| parts.seen.changed(read)) {
+                        Some(wrong) => wrong.into(),
+                        None => format!("{} answers", answers.len()).into(),
+                    })
                 })
             }
             ExecOperation::Interrupt { process } => {
@@ -252,14 +265,14 @@ impl ExecUser {
     }
 
     /// Runs `act` with the newest handle of a process.
-    fn with<F>(&mut self, call: Call, process: &str, act: impl FnOnce(Process, Stream) -> F)
+    fn with<F>(&mut self, call: Call, process: &str, act: impl FnOnce(Process, Parts) -> F)
     where
         F: Future<Output = Result<Answer, Failure>> + Send + 'static,
     {
         let record = self.host.record.clone();
         match self.started.handle(process) {
-            Some((process, name)) => {
-                let acting = act(process, name);
+            Some((process, parts)) => {
+                let acting = act(process, parts);
                 self.busy.spawn(async move { report(&record, call, acting.await) });
             }
             None => record.refused(call, "the process was not started"),
@@ -295,10 +308,11 @@ impl ExecUser {
                     let mut following = JoinSet::new();
                     let (events, copy) = (handle.clone(), parts.clone());
                     following.spawn(follow::follow(events, copy, record, manner));
-                    let held = StartedProcess { process: handle, parts, _following: following };
+                    let held = StartedProcess { process: handle, parts, following };
                     let mut all = started.all();
                     let newest = all.entry(process).or_default();
-                    newest.older.extend(newest.held.replace(held));
+                    let older = newest.held.replace(held).into_iter();
+                    newest.older.extend(older.filter_map(StartedProcess::followed));
                 }
                 Ok(Err(failure)) => report(&record, call, Err(failure)),
             }

@@ -43,7 +43,8 @@ impl CommandChannel {
         let mut random = [0; 16];
         entropy.fill(&mut random);
         let prefix = format!("{:032x}", u128::from_le_bytes(random));
-        let permits = Semaphore::new(limits.calls.clamp(1, Semaphore::MAX_PERMITS));
+        let calls = if defect!(CallsUnbounded) { usize::MAX } else { limits.calls };
+        let permits = Semaphore::new(calls.clamp(1, Semaphore::MAX_PERMITS));
         let [writes, serials, http, files] = [0; 4].map(AtomicU64::new);
         let shared = Shared { permits, prefix, writes, serials, http, files };
         Self { commands, limits, shared: Arc::new(shared) }

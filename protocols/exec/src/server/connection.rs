@@ -437,7 +437,7 @@ impl ConnectionTask {
                 return Ok(true);
             }
             if let Some((process, event)) = pulled {
-                if event.what == EntryKind::Closed {
+                if event.what == EntryKind::Closed && !defect!(CloseStartsNoTimer) {
                     kept.changed(); // the retention of the process starts now
                 }
                 self.link.send_text(notification(&process, event));

@@ -126,6 +126,10 @@ impl ProcessTask {
                 None | Some(Room::Gone) => return,
                 Some(Room::Yes) => {}
                 Some(Room::NotYet(until)) => {
+                    point!("exec.process.room.looked").await;
+                    if defect!(RoomLostWakeUp) {
+                        wake.mark_unchanged();
+                    }
                     tokio::select! {
                         biased;
                         _ = wake.changed() => {}
@@ -175,6 +179,10 @@ impl ProcessTask {
                 return;
             }
             let Some(bytes) = self.with(|session, run| session.next_input(run)).flatten() else {
+                point!("exec.process.input.looked").await;
+                if defect!(InputLostWakeUp) {
+                    wake.mark_unchanged();
+                }
                 if wake.changed().await.is_err() {
                     return;
                 }
@@ -212,6 +220,10 @@ impl ProcessTask {
             }
             if self.with(|session, run| session.over(run)).unwrap_or(true) {
                 return;
+            }
+            point!("exec.process.signal.looked").await;
+            if defect!(SignalLostWakeUp) {
+                wake.mark_unchanged();
             }
             tokio::select! {
                 biased;

@@ -36,8 +36,13 @@ pub struct Counts {
     pub most_retained_bytes: u64,
     /// Retained chunks of output: the maximum over all processes.
     pub most_retained_chunks: u64,
-    /// Bytes that wait for a standard input: the maximum over all processes.
+    /// Bytes that wait for a standard input, if they are of more than one write: the maximum over all
+    /// processes.
     pub most_waiting_input: u64,
+    /// Remembered ids of writes: the maximum over all processes.
+    pub most_write_ids: u64,
+    /// Events that wait to be sent: the maximum over all processes.
+    pub most_unsent_events: u64,
 }
 
 impl ServerResources {
@@ -61,6 +66,7 @@ impl ServerResources {
             counts.sessions += 1;
             counts.detached += u64::from(session.attached_by().is_none());
             session.processes().for_each(|(_, process)| counts.add(process));
+            counts.most_unsent_events = counts.most_unsent_events.max(session.most_unsent());
         }
         counts
     }
@@ -74,6 +80,7 @@ impl Counts {
         self.starting += u64::from(process.stage == ProcessStage::Starting);
         most(&mut self.most_retained_bytes, process.log.bytes());
         most(&mut self.most_retained_chunks, process.log.chunks());
-        most(&mut self.most_waiting_input, process.stdin.waiting());
+        most(&mut self.most_waiting_input, process.stdin.queued());
+        most(&mut self.most_write_ids, process.stdin.ids().len());
     }
 }

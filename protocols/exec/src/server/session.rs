@@ -301,6 +301,15 @@ impl Session {
         }
     }
 
+    /// Returns how many events of a process wait to be sent: the maximum over all processes.
+    pub(super) fn most_unsent(&self) -> u64 {
+        let cursors = self.attachment.owed().into_iter().flat_map(|owed| &owed.cursors);
+        let unsent = cursors.filter_map(|(id, cursor)| {
+            Some(self.processes.get(id)?.log.next().saturating_sub(*cursor))
+        });
+        unsent.max().unwrap_or_default()
+    }
+
     /// Returns the processes of the session.
     pub(super) fn processes(&self) -> impl Iterator<Item = (&ProcessId, &RetainedProcess)> {
         self.processes.iter()

@@ -46,7 +46,8 @@ impl Stdin {
         if !self.open {
             return Some(WriteStatus::StdinClosed);
         }
-        if !self.queue.is_empty() && self.bytes + bytes.len() > self.most {
+        let is_full = !self.queue.is_empty() && self.bytes + bytes.len() > self.most;
+        if is_full && !defect!(StdinUnbounded) {
             return None;
         }
         if id.is_some() && !is_repeated && !self.ids.has_room() {
@@ -116,8 +117,14 @@ impl Stdin {
     }
 
     /// Returns how many bytes wait.
+    #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns how many bytes wait, or 0 if they are of one write, which may have any length.
+    pub(super) fn queued(&self) -> usize {
+        if self.queue.len() > 1 { self.bytes } else { 0 }
     }
 }
 

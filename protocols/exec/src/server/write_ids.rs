@@ -45,7 +45,7 @@ impl WriteIds {
 
     /// Whether there is room for a new id.
     pub(super) fn has_room(&self) -> bool {
-        self.answers.len() < self.most || defect!(WriteIdsForgotten)
+        self.answers.len() < self.most || defect!(WriteIdsForgotten) || defect!(WriteIdsUnbounded)
     }
 
     /// Remembers an id with its newest answer.
@@ -74,7 +74,6 @@ impl WriteIds {
     }
 
     /// Returns the number of ids.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.answers.len()
     }

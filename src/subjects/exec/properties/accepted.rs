@@ -1,8 +1,8 @@
 //! What the server accepted takes effect: a process reads accepted input, and a signal ends it.
 //!
 //! Both count from the answer that the user received, so they need no network. A process that ends
-//! earlier, for any reason, is no violation. A fault of a host or of its processes excuses what is
-//! due while it lasts. A closed pipe or a death excuses the rest of the run.
+//! earlier, for any reason, is no violation. What is due during a fault of a host or of its processes
+//! is due after it. A closed pipe or a death excuses the rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -106,11 +106,15 @@ impl<'a> Truth<'a> {
 
     /// Returns the time by which an answered call must have taken effect, if nothing excuses it.
     fn due(&self, call: &AnsweredCall<'_>, until: Time) -> Option<Time> {
-        let due = call.at + SOON;
-        let mut faults = self.faults.values();
-        let is_calm = !faults.any(|(began, over)| *began <= due && *over >= call.at);
-        (is_calm && due < until && self.ends.get(call.process).is_none_or(|end| *end > due))
-            .then_some(due)
+        let faults = self.faults.values().filter(|(_, over)| *over >= call.at);
+        let due =
+            faults.fold(
+                call.at + SOON,
+                |due, (began, over)| {
+                    if *began <= due { due.max(*over + SOON) } else { due }
+                },
+            );
+        (due < until && self.ends.get(call.process).is_none_or(|end| *end > due)).then_some(due)
     }
 }
 
@@ -195,7 +199,9 @@ mod tests {
             ["call 2: the line was accepted at 2.100 s, but p1 had not read it by 3.100 s"]
         );
         assert!(violations(&ended(accepted(), 3_000), input_arrives).is_empty());
-        assert!(violations(&stopped(accepted()), input_arrives).is_empty());
+        let read = |ms| stopped(accepted()).effect(2, ms, "p1/stdin");
+        assert!(violations(&read(6_000), input_arrives).is_empty());
+        assert_eq!(violations(&stopped(accepted()), input_arrives).len(), 1);
         let refused = call("write").answered(2, 2_100, Answer::refused("closed"));
         assert!(violations(&refused, input_arrives).is_empty());
     }
@@ -211,7 +217,9 @@ mod tests {
                 late,
                 ["call 2: the call was answered at 2.100 s (sent), but p1 still ran at 3.100 s"]
             );
-            assert!(violations(&stopped(answered(verb)), signals_take_effect).is_empty());
+            let stopped = || stopped(answered(verb));
+            assert!(violations(&ended(stopped(), 6_000), signals_take_effect).is_empty());
+            assert_eq!(violations(&stopped(), signals_take_effect).len(), 1);
         }
         assert!(violations(&answered("read"), signals_take_effect).is_empty());
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::history::{Call, ConnIndex, Connection, Data, Ending, Event, EventKind, Stream, Time};
+use super::lost::may_be_lost;
+use crate::history::{Call, Connection, Data, Ending, Event, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation, ViolationFields, ViolationKind};
 use crate::schedule::{Fault, Host};
@@ -87,31 +88,13 @@ fn untrue(
     reason: &Data,
 ) -> Option<&'static ViolationKind> {
     let is = |failure: Failure| ExecFailure::is(reason, &failure);
-    let own = cx
-        .history
-        .conns
-        .iter()
-        .filter(|conn| conn.client.as_str() == asked.host && conn.generation.is_some());
-    let noticed =
-        judged(cx).filter(|event| host(event) == asked.host).filter_map(|event| lost(cx, event));
-    let mut overs = own.filter_map(|conn| conn.over.0).chain(noticed);
     if is(Failure::BodyGap) {
         Some(&NOTHING_MISSING)
-    } else if is(Failure::ConnectionLost) && !overs.any(|over| (asked.at..=at).contains(&over)) {
+    } else if is(Failure::ConnectionLost) && !may_be_lost(cx, asked.host, asked.at, at) {
         Some(&NOTHING_LOST)
     } else {
         None
     }
-}
-
-/// The time at which a client noticed the end of its connection, if the connection was really over.
-fn lost(cx: &CheckContext<'_>, event: &Event) -> Option<Time> {
-    let EventKind::Milestone { name: "exec.client.lost", fields } = &event.what else {
-        return None;
-    };
-    let ConnIndex(conn) = ConnIndex::from_fields(fields)?;
-    let over = cx.history.conns.get(conn)?.over.0?;
-    (over <= event.at).then_some(event.at)
 }
 
 /// The time within which a server must end the work for a connection that is over.

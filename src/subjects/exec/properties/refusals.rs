@@ -38,8 +38,6 @@ struct Truth<'a> {
     targets: Targets<'a>,
     /// The processes that really ended.
     ended: BTreeSet<&'a str>,
-    /// The number of processes that each host started.
-    started: BTreeMap<&'a str, usize>,
     /// The first write to each file, if it was not removed since.
     written: BTreeMap<&'a str, Time>,
     /// Whether a fault closed the input of processes.
@@ -123,13 +121,6 @@ impl<'a> Truth<'a> {
                     _ => drop(self.written.remove(&**target)),
                 }
             }
-            EventKind::Effect { call, .. } => {
-                if let Some(start) =
-                    self.targets.asked.get(call).filter(|asked| asked.verb() == "start")
-                {
-                    *self.started.entry(start.host).or_default() += 1;
-                }
-            }
             EventKind::FaultBegan { what, .. }
                 if matches!(&**what, Fault::ClosePipe { pipe: Pipe::Stdin, .. }) =>
             {
@@ -153,8 +144,9 @@ impl<'a> Truth<'a> {
         }
         let calls = || self.targets.asked.values().filter(|other| other.host == asked.host);
         match message.strip_prefix("too many ") {
+            // A start counts from its request on, whatever its outcome is.
             Some("processes") => {
-                self.started.get(asked.host).is_some_and(|started| *started >= limits.processes)
+                calls().filter(|call| call.verb() == "start").count() > limits.processes
             }
             Some(_) => {
                 let most = limits.waiting_requests.min(limits.file_handles);

@@ -20,7 +20,7 @@ use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFields};
 use crate::schedule::units::read_size;
-use crate::schedule::{MilestoneValue, Operation};
+use crate::schedule::{Fault, MilestoneValue, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use crate::subjects::exec::limits::{LIMITS, server_limits};
 use crate::subjects::exec::network_fault::{NetworkFault, weight};
@@ -342,12 +342,20 @@ pub(super) fn ids_are_own(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
+/// Whether the server had an installed connection of a client at any time after `from` and before
+/// `to`.
+fn was_connected(cx: &CheckContext<'_>, client: &str, from: Time, to: Time) -> bool {
+    let installed = cx.history.conns.iter().filter(|conn| conn.generation.is_some());
+    let mut own = installed.filter(|conn| conn.client.as_str() == client);
+    own.any(|conn| conn.opened < to && conn.over.1.is_none_or(|over| over > from))
+}
+
 pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
     let mut starts: BTreeMap<&str, Call> = BTreeMap::new();
     let mut unwanted: Vec<Call> = Vec::new();
     let mut refused: Vec<Call> = Vec::new();
-    let mut ended: Vec<(&str, &str)> = Vec::new();
+    let lifetime = server_limits(&cx.plan.limits.over(LIMITS)).detached_lifetime;
     // Collected in advance, because a user that begins to follow its process late records the
     // failure later.
     let failed: Vec<&str> = (cx.history.events.iter())
@@ -371,18 +379,12 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Answered { call, answer: Answer::Refused(_) | Answer::GivenUp } => {
                 unwanted.push(*call)
             }
-            // The client ends a process that it has failed, even if its user has not followed it
-            // yet.
-            EventKind::Milestone {
-                name: "exec.client.start-ambiguous" | "exec.client.process-failed",
-                fields,
-            } => {
-                ended.extend(
-                    MilestoneValue::text(fields, "process").map(|process| (host(event), process)),
-                );
-            }
-            // The processes end with their server or session.
-            EventKind::Died { .. } | EventKind::Milestone { name: "exec.server.expired", .. } => {
+            // The processes end with their server. A client that was started again has another
+            // session.
+            EventKind::Died { .. } => return Vec::new(),
+            EventKind::FaultBegan { what, .. }
+                if matches!(**what, Fault::KillChildren { .. } | Fault::ClosePipe { .. }) =>
+            {
                 return Vec::new();
             }
             EventKind::Ended { stream, outcome }
@@ -409,11 +411,12 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                 };
                 let is_unwanted = unwanted
                     .iter()
-                    .any(|other| other == call || asked.get(other).is_some_and(of_its_name))
-                    || start
-                        .process()
-                        .is_some_and(|process| ended.contains(&(start.host, process)));
-                if !is_asked_for && !is_reported && !is_unwanted && !failed.contains(&&*stream.0) {
+                    .any(|other| other == call || asked.get(other).is_some_and(of_its_name));
+                // The processes end with their session.
+                let is_expired =
+                    !was_connected(cx, start.host, event.at.before(lifetime), event.at);
+                let is_excused = is_asked_for || is_reported || is_unwanted || is_expired;
+                if !is_excused && !failed.contains(&&*stream.0) {
                     return vec![Violation::new(
                         "ends_as_it_wants",
                         stream,

@@ -330,6 +330,7 @@ fn an_id_is_taken_only_for_a_user_that_started_it() {
 
 #[test]
 fn a_process_is_killed_by_its_user_only() {
+    let started = || super::tests::started().conn(1, 0, None);
     assert!(
         violations(&started().ended("p1", 3_000, ProcessOutcome::Exit(0)), ends_as_it_wants)
             .is_empty()
@@ -361,14 +362,16 @@ fn a_process_is_killed_by_its_user_only() {
             .is_empty()
     );
     assert_eq!(violations(&killed(started_again), ends_as_it_wants).len(), 1);
-    let ambiguous = |process| {
-        milestone(started(), 2_000, "exec.client.start-ambiguous", &[("process", process)])
+}
+
+#[test]
+fn a_process_ends_with_its_session() {
+    let killed = |over| {
+        let connected = super::tests::started().conn(1, 0, Some(over));
+        connected.ended("p1", 100_000, ProcessOutcome::Signal(9))
     };
-    assert!(
-        violations(&killed(ambiguous("p1")), ends_as_it_wants).is_empty(),
-        "its user is not told yet"
-    );
-    assert_eq!(violations(&killed(ambiguous("p2")), ends_as_it_wants).len(), 1);
+    assert!(violations(&killed(20_000), ends_as_it_wants).is_empty());
+    assert_eq!(violations(&killed(20_001), ends_as_it_wants).len(), 1);
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.learned-session", "the client always resumes its first session; a response with a different session is a permanent error", RECOVERING),
     rule("exec.still-attached-is-retried", "if the server still has the old connection attached, the client retries until the server detached it", RECOVERING),
     rule("exec.consumer-before-handshake", "the client processes notifications during the handshake, so a busy process does not block the response (queue of 128)", RECOVERING),
-    rule("exec.catch-up-before-install", "the client catches up on every process by `process/read` before it installs the new connection", RECOVERING),
+    rule("exec.catch-up-before-install", "the client catches up on every process by `process/read` before it installs the new connection; a process whose log is full, or whose read is not answered within 10 s although another one is, catches up afterwards, so that it delays no other", RECOVERING),
     // -- Failed
     rule("exec.recovery-deadline", "a recovery ends after exactly 45 s in total; 25 s in the profile `seed`", FAILED),
     rule("exec.permanent-error", "a permanent error ends the recovery at once", FAILED),

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use reknit_resume::Recovery;
 use reknit_seams::{defect, milestone};
@@ -49,10 +50,14 @@ impl Core {
             recovery
         };
         let pause = self.back_off.next(self.entropy.below(u64::MAX));
-        let pause = if defect!(NoBackOff) { std::time::Duration::from_millis(1) } else { pause };
+        let pause = match pause {
+            _ if defect!(NoBackOff) => Duration::from_millis(1),
+            pause if defect!(PausesStayShort) => pause.min(self.limits.back_off_min),
+            pause => pause,
+        };
         let is_idle = self.processes.is_empty() && self.calls.len() == 0;
         if is_idle && defect!(IdleClientStaysAway) {
-            let recovery = Recovery::begin(now, std::time::Duration::from_secs(86_400));
+            let recovery = Recovery::begin(now, Duration::from_secs(86_400));
             let until = recovery.deadline();
             self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
             return;

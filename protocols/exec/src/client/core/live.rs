@@ -39,11 +39,20 @@ impl Core {
             self.processes
                 .insert(key.id.clone(), ProcessState::new(key, log.clone(), self.bounds()));
         }
+        let may_wait = matches!(call.kind, RetryPolicy::Read | RetryPolicy::Start);
+        if defect!(RecoveringFailsCalls) && self.installed > 0 && !may_wait && !self.is_connected()
+        {
+            return call.end(Err(Failure::ConnectionLost));
+        }
         self.sweep();
         self.calls.put(call);
-        if matches!(self.phase, Phase::Connected { .. }) {
+        if self.is_connected() {
             self.flush(now);
         }
+    }
+
+    fn is_connected(&self) -> bool {
+        matches!(self.phase, Phase::Connected { .. })
     }
 
     /// Removes abandoned calls once the tables are full. Otherwise callers that stop waiting would
@@ -118,7 +127,9 @@ impl Core {
     /// stops following it.
     pub(super) fn release(&mut self, key: &Key, now: Instant) {
         self.forget_handle(key);
-        if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial) {
+        let is_its =
+            |process: &ProcessState| process.serial == key.serial || defect!(OlderReleaseEndsNewer);
+        if self.processes.get(&key.id).is_some_and(is_its) {
             self.processes.remove(&key.id);
             self.release_flow(key.id.clone());
             self.caught_up(Some(&key.id), now);
@@ -272,7 +283,9 @@ impl Core {
             }
             _ => {
                 milestone!("exec.client.ended", process = &**id);
-                self.endings.settle(id);
+                if !defect!(EndingKept) {
+                    self.endings.settle(id);
+                }
             }
         }
     }
@@ -354,7 +367,9 @@ impl Core {
 
     /// Stops following a process whose events are complete.
     pub(super) fn process_over(&mut self, id: &str, now: Instant) {
-        self.processes.remove(id);
+        if !defect!(ClosedProcessFollowed) {
+            self.processes.remove(id);
+        }
         self.caught_up(Some(id), now);
     }
 

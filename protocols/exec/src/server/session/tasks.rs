@@ -26,7 +26,10 @@ pub(in super::super) enum Room {
 impl Session {
     /// Returns the process, if it still is the same run.
     fn of(&mut self, run: &Run) -> Option<&mut RetainedProcess> {
-        self.processes.get_mut(&run.id).filter(|process| process.start == run.start)
+        let is_its = |process: &&mut RetainedProcess| {
+            process.start == run.start || defect!(OlderRunTakenForNewer)
+        };
+        self.processes.get_mut(&run.id).filter(is_its)
     }
 
     /// Records a successful launch; returns the receiver that wakes the task of the process.
@@ -73,6 +76,7 @@ impl Session {
                 let unsent = next - owed.cursors.get(&run.id).copied().unwrap_or(next);
                 let most = self.limits.outbound_queue as u64;
                 let queued = if paused { unsent > most / 2 } else { unsent >= most };
+                let queued = queued && !defect!(OutboundUnbounded);
                 let goes = process.log.would_evict(if paused {
                     CHUNK.max(self.limits.retained_bytes / 2)
                 } else {

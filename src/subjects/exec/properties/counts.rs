@@ -1,0 +1,354 @@
+//! `counts_are_true`: client and server count what is open, while they run.
+//!
+//! The counts are levels: the history has each change. The property compares them, four times a
+//! second, with what may be open and what certainly is: by the outside world, the network and the
+//! users. So it finds what is never forgotten, which the end of a client would hide, and what is
+//! forgotten too early.
+//!
+//! A count is compared only if no fault is in force. The counts of a server are compared until a
+//! server dies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::generations::LITTLE;
+use crate::history::{EventKind, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::judging::{host, judged};
+
+mod ledger;
+
+use ledger::{CallLife, Ledger, MOMENT, Outcome};
+
+kinds! {
+    pub(super) COUNTS_ARE_TRUE;
+    MORE = "more": "{subject:}`{counter}` is {value}, but at most {most} can be open {moment}";
+    FEWER = "fewer": "{subject:}`{counter}` is {value}, but at least {least} must be open {moment}";
+}
+
+/// How often the counts are compared.
+const PERIOD: u64 = 250;
+
+/// The durations that decide how long something is counted.
+struct Spans {
+    /// The longest time that a client waits for an answer, besides the wait of the call.
+    call_wait: Duration,
+    /// The processes of a session, and the open files of a connection.
+    processes: u64,
+    file_handles: u64,
+    /// How long the server keeps a detached session, and a closed process.
+    lifetime: Duration,
+    retention: Duration,
+    /// How long after its retention the server may keep a process because its connection is in doubt.
+    doubt: Duration,
+    /// The time for a request and its answer, on an idle link.
+    round_trip: Duration,
+}
+
+impl Spans {
+    fn of(cx: &CheckContext<'_>) -> Self {
+        let limits = cx.plan.limits.over(LIMITS);
+        let server = server_limits(&limits);
+        let round_trip = cx.plan.latency.1 * 4;
+        Self {
+            call_wait: client_limits(&limits).call_wait,
+            processes: server.processes as u64,
+            file_handles: server.file_handles as u64,
+            lifetime: server.detached_lifetime,
+            retention: server.closed_retention,
+            doubt: server.wire.ping_interval + round_trip,
+            round_trip,
+        }
+    }
+}
+
+/// What a count is compared with.
+struct Scene<'s, 'a> {
+    ledger: &'s Ledger<'a>,
+    spans: &'s Spans,
+    /// The host of the counter.
+    host: &'s str,
+    now: Time,
+}
+
+/// The least and the greatest possible count. `None`: any.
+type Bounds = (u64, Option<u64>);
+
+/// A counter: its name, and its bounds.
+struct Counter {
+    name: &'static str,
+    bounds: for<'s, 'a> fn(&Scene<'s, 'a>) -> Bounds,
+}
+
+const fn counter(name: &'static str, bounds: fn(&Scene<'_, '_>) -> Bounds) -> Counter {
+    Counter { name, bounds }
+}
+
+const OF_CLIENTS: &[Counter] = &[
+    counter("calls", calls),
+    counter("followed-processes", followed_processes),
+    counter("endings", endings),
+    counter("bodies", bodies),
+];
+
+const OF_SERVERS: &[Counter] = &[
+    counter("sessions", sessions),
+    counter("connections", connections),
+    counter("known-processes", known_processes),
+    counter("http-requests", http_requests),
+    counter("file-requests", file_requests),
+    counter("file-handles", file_handles),
+];
+
+/// See the module.
+pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if !cx.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let spans = Spans::of(cx);
+    let mut ledger = Ledger::default();
+    let mut levels: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    let mut wrong: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let (mut found, mut period) = (Vec::new(), 0);
+    // At the horizon the world closes the clients.
+    let until = Time::from(cx.plan.horizon).min(cx.history.end);
+    for event in judged(cx).take_while(|event| event.at < until) {
+        if event.at.0 / PERIOD > period {
+            period = event.at.0 / PERIOD;
+            found.extend(compare(cx, &spans, &ledger, &levels, event.at, &mut wrong));
+        }
+        ledger.pass(cx, event);
+        match &event.what {
+            EventKind::Gauge { name, value } => drop(levels.insert((host(event), *name), *value)),
+            EventKind::Died { .. } => levels.retain(|(on, _), _| *on != host(event)),
+            _ => {}
+        }
+    }
+    found.extend(compare(cx, &spans, &ledger, &levels, until, &mut wrong));
+    found.truncate(5);
+    found
+}
+
+/// Compares all counts at a moment. Returns the violations of those that were right so far.
+fn compare<'a>(
+    cx: &CheckContext<'_>,
+    spans: &Spans,
+    ledger: &Ledger<'a>,
+    levels: &BTreeMap<(&'a str, &'a str), u64>,
+    now: Time,
+    wrong: &mut BTreeSet<(&'a str, &'a str)>,
+) -> Vec<Violation> {
+    let mut found = Vec::new();
+    if ledger.network_fault.in_force > 0 {
+        return found;
+    }
+    for (&(host, name), &value) in levels {
+        let is_server = cx.servers.contains(&host);
+        if is_server && ledger.server_died {
+            continue;
+        }
+        let table = if is_server { OF_SERVERS } else { OF_CLIENTS };
+        let Some(counter) = table.iter().find(|counter| counter.name == name) else { continue };
+        let (least, most) = (counter.bounds)(&Scene { ledger, spans, host, now });
+        let violation = |kind, data| Violation::new("counts_are_true", host, now, kind, data);
+        let more = most
+            .filter(|most| value > *most)
+            .map(|most| violation(&MORE, fields! { counter: name, value, most }));
+        let fewer =
+            (value < least).then(|| violation(&FEWER, fields! { counter: name, value, least }));
+        found.extend(more.or(fewer).filter(|_| wrong.insert((host, name))));
+    }
+    found
+}
+
+impl<'s, 'a> Scene<'s, 'a> {
+    /// The calls of all clients, or of this one.
+    fn calls(&self) -> impl Iterator<Item = &'s CallLife<'a>> {
+        self.ledger.calls.values()
+    }
+
+    fn own(&self) -> impl Iterator<Item = &'s CallLife<'a>> {
+        self.calls().filter(|call| call.host == self.host)
+    }
+
+    /// Whether something may be counted that was over at this time, if it is over.
+    fn may_be(&self, over: Option<Time>) -> bool {
+        over.is_none_or(|over| self.ledger.lingers(over, self.now))
+    }
+
+    /// Whether something may be counted that is kept for a while after this time.
+    fn may_be_kept(&self, over: Time, kept: Duration) -> bool {
+        let settled = self.ledger.network_fault.settled.unwrap_or_default();
+        self.may_be(Some(over.max(settled) + kept))
+    }
+
+    /// Whether a client may still have the call, although its user has given it up.
+    fn may_expire(&self, call: &CallLife<'_>) -> bool {
+        call.is_given_up()
+            && call
+                .outcome
+                .is_some_and(|(at, _)| self.may_be(Some(at + self.spans.call_wait + call.wait)))
+    }
+
+    /// Whether a host has been connected for a moment.
+    fn is_attached(&self, host: &str) -> bool {
+        self.ledger.attached(host).is_some_and(|since| since + MOMENT <= self.now)
+    }
+
+    /// Whether a server may still work for a call: until its user has the result, or, if it gets
+    /// none, until the connection is over.
+    fn may_be_served(&self, call: &CallLife<'_>) -> bool {
+        let Some(over) = call.over() else { return true };
+        let has_result = match (call.ended, call.outcome) {
+            (Some((_, completed)), _) if call.opened.is_some() => completed,
+            (_, Some((_, outcome))) => matches!(outcome, Outcome::Answered | Outcome::Refused),
+            _ => false,
+        };
+        self.may_be(Some(over)) || !has_result && self.ledger.has_conn_of(call.host, over, self.now)
+    }
+}
+
+fn count<'s, 'a: 's>(
+    calls: impl Iterator<Item = &'s CallLife<'a>>,
+    counts: impl Fn(&CallLife<'a>) -> bool,
+) -> u64 {
+    calls.filter(|call| counts(call)).count() as u64
+}
+
+fn at_most(most: u64) -> Bounds {
+    (0, Some(most))
+}
+
+// -- the client -----------------------------------------------------------------------------------
+
+fn calls(scene: &Scene<'_, '_>) -> Bounds {
+    let open = scene.own().filter(|call| scene.may_be(call.settled()) || scene.may_expire(call));
+    at_most(open.map(|call| call.requests).sum())
+}
+
+fn followed_processes(scene: &Scene<'_, '_>) -> Bounds {
+    let starts = || scene.own().filter(|call| call.verb == "start");
+    // An open call on a process is a handle, too.
+    let is_used = |start: &CallLife<'_>| {
+        let mut others = scene.own().filter(|call| call.process == start.process);
+        others.any(|call| scene.may_be(call.settled()) || scene.may_expire(call))
+    };
+    let most = count(starts(), |call| {
+        scene.may_be(call.over())
+            || scene.may_expire(call)
+            || call.dropped.is_some() && is_used(call)
+    });
+    let is_certain = |call: &CallLife<'_>| {
+        call.is_followed() && call.opened.is_some_and(|opened| opened + MOMENT <= scene.now)
+    };
+    let least = if scene.is_attached(scene.host) { count(starts(), is_certain) } else { 0 };
+    (least, Some(most))
+}
+
+/// A client terminates what it does not follow, once it is connected. A slow user learns late that a
+/// process has failed.
+fn endings(scene: &Scene<'_, '_>) -> Bounds {
+    let Some(attached) = scene.ledger.attached(scene.host) else { return (0, None) };
+    if scene.ledger.network_fault.printed > LITTLE {
+        return (0, None);
+    }
+    let failed = |call: &CallLife<'_>| {
+        let outcome = call
+            .outcome
+            .filter(|(_, outcome)| matches!(outcome, Outcome::Failed | Outcome::GivenUp));
+        let ended = call.ended.filter(|(_, completed)| !completed);
+        let at = outcome.map(|(at, _)| at).into_iter().chain(ended.map(|(at, _)| at)).max();
+        call.is_slow && call.ended.is_none()
+            || at.is_some_and(|at| scene.may_be(Some(at.max(attached) + scene.spans.round_trip)))
+    };
+    at_most(count(scene.own().filter(|call| call.verb == "start"), failed))
+}
+
+fn bodies(scene: &Scene<'_, '_>) -> Bounds {
+    let streams = scene.own().filter(|call| call.verb == "http-stream");
+    at_most(count(streams, |call| scene.may_be(call.over())))
+}
+
+// -- the server -----------------------------------------------------------------------------------
+
+/// A client has one session: that of its installed connections. Another connection may have another
+/// session if its client did not learn the name.
+fn sessions(scene: &Scene<'_, '_>) -> Bounds {
+    let lifetime = scene.spans.lifetime;
+    let may_have = scene.ledger.conns.iter().filter(|life| {
+        life.is_up && life.over.1.is_none_or(|over| scene.may_be_kept(over, lifetime))
+    });
+    let (mut named, mut unnamed) = (BTreeSet::new(), 0);
+    for life in may_have {
+        match life.installed {
+            Some(_) => drop(named.insert((life.host, life.incarnation))),
+            None => unnamed += 1,
+        }
+    }
+    let hosts: BTreeSet<&str> = scene.ledger.conns.iter().map(|life| life.host).collect();
+    let least = hosts.iter().filter(|host| scene.is_attached(host)).count();
+    (least as u64, Some(named.len() as u64 + unnamed))
+}
+
+fn connections(scene: &Scene<'_, '_>) -> Bounds {
+    let conns = || scene.ledger.conns.iter();
+    // A connection that is closed gracefully takes a moment more.
+    let may_be = conns().filter(|life| {
+        life.is_up && life.over.1.is_none_or(|over| scene.may_be(Some(over + MOMENT)))
+    });
+    let is_certain = |installed: Option<Time>| {
+        installed.is_some_and(|installed| installed + MOMENT <= scene.now)
+    };
+    let open = conns().filter(|life| life.over == (None, None) && is_certain(life.installed));
+    (open.count() as u64, Some(may_be.count() as u64))
+}
+
+/// A process is known while it runs, and for the retention after its end. Each session has so many.
+fn known_processes(scene: &Scene<'_, '_>) -> Bounds {
+    let starts = || scene.calls().filter(|call| call.verb == "start");
+    let (retention, doubt) = (scene.spans.retention, scene.spans.doubt);
+    let may_be_known = |call: &CallLife<'_>| match (call.outcome, call.ended) {
+        (Some((at, Outcome::Refused)), _) => scene.may_be(Some(at)),
+        (_, Some((at, true))) => scene.ledger.attached(call.host).is_none_or(|since| {
+            call.is_orphan || scene.may_be_kept(at.max(since), retention + doubt)
+        }),
+        _ => true,
+    };
+    let is_certain = |call: &CallLife<'_>| match (call.launched, call.exited) {
+        (Some(launched), None) => launched + MOMENT <= scene.now,
+        (Some(_), Some(exited)) => {
+            call.opened.is_some()
+                && !call.is_orphan
+                && exited + retention > scene.now
+                && scene.is_attached(call.host)
+        }
+        (None, _) => false,
+    };
+    let most = sessions(scene).1.map(|sessions| sessions.saturating_mul(scene.spans.processes));
+    (count(starts(), is_certain), most.map(|most| most.min(count(starts(), may_be_known))))
+}
+
+fn http_requests(scene: &Scene<'_, '_>) -> Bounds {
+    let requests = scene.calls().filter(|call| call.verb.starts_with("http"));
+    at_most(count(requests, |call| scene.may_be_served(call)))
+}
+
+fn file_requests(scene: &Scene<'_, '_>) -> Bounds {
+    let requests =
+        scene.calls().filter(|call| call.verb.ends_with("-file") || call.verb == "read-blocks");
+    at_most(count(requests, |call| scene.may_be_served(call)))
+}
+
+/// A user that reads a file in blocks closes it, unless it was refused a block.
+fn file_handles(scene: &Scene<'_, '_>) -> Bounds {
+    let handles = scene.calls().filter(|call| call.verb == "read-blocks");
+    let is_left = |call: &CallLife<'_>| {
+        let refused = call.outcome.filter(|(_, outcome)| *outcome == Outcome::Refused);
+        refused.is_some_and(|(at, _)| scene.ledger.has_conn_of(call.host, at, scene.now))
+    };
+    let open = count(handles, |call| scene.may_be_served(call) || is_left(call));
+    let most = connections(scene).1.map(|conns| conns.saturating_mul(scene.spans.file_handles));
+    (0, most.map(|most| most.min(open)))
+}
