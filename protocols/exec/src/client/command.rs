@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::body::BodySender;
 use super::log::Log;
+use super::missing_watch::WatchSender;
 use crate::wire::process::{ReadParams, StartParams};
 use crate::wire::{DirectoryForm, read};
 
@@ -34,13 +35,6 @@ pub(super) enum Command {
     Progress(Key),
     /// The reader of the HTTP body with this number was dropped.
     Forget(u64),
-    /// Registers a watch for files, before its request.
-    Watch {
-        /// Its number.
-        number: u64,
-        /// Completed when the server reports a change; dropped with the connection.
-        changed: oneshot::Sender<()>,
-    },
     /// Closes the client.
     Close {
         /// Completed when the client is closed.
@@ -65,6 +59,8 @@ pub(super) enum RetryPolicy {
     Start,
     /// The call opens a body: the call and the body fail.
     Body(BodySender),
+    /// The call begins a watch: the call fails, and the watch ends.
+    Watch(WatchSender),
     /// The call fails.
     Other,
 }

@@ -8,10 +8,10 @@ use reknit_seams::defect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
-use super::command::{Command, RetryPolicy};
+use super::command::RetryPolicy;
 use super::line::CommandChannel;
+use super::missing_watch::{MissingWatch, missing_watch};
 use super::{Client, Failure};
 use crate::wire::files::{
     CanonicalizeResult, CloseParams, CopyParams, CreateDirectoryParams, DirectoryEntry, Done,
@@ -207,9 +207,7 @@ impl RemoteFiles {
         present: Option<&Path>,
     ) -> Result<Option<MissingWatch>, Failure> {
         let watch_id = self.line.watch_number();
-        let (changed, changes) = oneshot::channel();
-        let watch = Command::Watch { number: watch_id, changed };
-        self.line.commands.send(watch).map_err(|_| Failure::Closed)?;
+        let (sender, watch) = missing_watch(watch_id);
         let params = WatchMissingParams {
             watch_id,
             missing: missing.iter().map(FilePath::new).collect(),
@@ -217,9 +215,9 @@ impl RemoteFiles {
         };
         let result: WatchMissingResult = self
             .line
-            .call(RetryPolicy::Other, method::WATCH_MISSING, &params, None, Duration::ZERO)
+            .call(RetryPolicy::Watch(sender), method::WATCH_MISSING, &params, None, Duration::ZERO)
             .await?;
-        Ok(result.watching.then_some(MissingWatch(changes)))
+        Ok(result.watching.then_some(watch))
     }
 }
 
@@ -269,18 +267,5 @@ impl RemoteFile {
         let params = CloseParams { handle_id: self.id.clone() };
         let Done {} = self.call(method::CLOSE, &params).await?;
         Ok(())
-    }
-}
-
-/// A watch for files to appear.
-pub struct MissingWatch(oneshot::Receiver<()>);
-
-impl MissingWatch {
-    /// Waits until one of the missing paths appeared, or the present one disappeared.
-    ///
-    /// # Errors
-    /// [`Failure::ConnectionLost`] if the connection died before.
-    pub async fn changed(self) -> Result<(), Failure> {
-        self.0.await.map_err(|_| Failure::ConnectionLost)
     }
 }

@@ -356,7 +356,10 @@ impl Core {
             let again = match call.kind {
                 RetryPolicy::Read => true,
                 RetryPolicy::Write => self.limits.retry_writes,
-                RetryPolicy::Start | RetryPolicy::Body(_) | RetryPolicy::Other => false,
+                RetryPolicy::Start
+                | RetryPolicy::Body(_)
+                | RetryPolicy::Watch(_)
+                | RetryPolicy::Other => false,
             };
             if again || defect!(MutationsReplayed) && call.kind != RetryPolicy::Start {
                 milestone!("exec.client.repeated", method = call.method);

@@ -16,6 +16,7 @@ use crate::client::Failure;
 use crate::client::command::{Call, Key, RetryPolicy};
 use crate::client::generation::CloseReason;
 use crate::client::log::Via;
+use crate::client::missing_watch::WatchSender;
 use crate::wire::files::MissingChanged;
 use crate::wire::http::BodyDelta;
 use crate::wire::process::{Closed, Exited, Output, TerminateParams};
@@ -97,13 +98,22 @@ impl Core {
         if let Some(connection) = self.connection() {
             let (generation, conn) = (connection.generation.number, connection.conn);
             milestone!("exec.client.sent", generation, conn, method = call.method);
-            let feed =
-                if let RetryPolicy::Body(feed) = &call.kind { Some(feed.clone()) } else { None };
+            let kind = call.kind.clone();
             call.write_directory_as(connection.directories);
             let message = connection.call(ticket, call);
-            feed.into_iter().for_each(|feed| self.bodies.put(feed));
+            match kind {
+                RetryPolicy::Body(feed) => self.bodies.put(feed),
+                RetryPolicy::Watch(watch) => self.watch(watch),
+                _ => {}
+            }
             self.send(message);
         }
+    }
+
+    /// Registers a watch for the current connection, and forgets those that users have dropped.
+    fn watch(&mut self, watch: WatchSender) {
+        self.watches.retain(|_, watch| !watch.is_dropped());
+        self.watches.insert(watch.number, watch);
     }
 
     /// Forgets a process that has no handle any more, or never had one.
@@ -313,9 +323,8 @@ impl Core {
             method::HTTP_BODY => self.body_reported(read(params)?, now),
             method::MISSING_CHANGED => {
                 let MissingChanged { watch_id } = read(params)?;
-                if let Some(changed) = self.watches.remove(&watch_id) {
-                    // The caller may have dropped the watch.
-                    let _ = changed.send(());
+                if let Some(watch) = self.watches.remove(&watch_id) {
+                    watch.report();
                 }
             }
             // Later servers send other notifications.

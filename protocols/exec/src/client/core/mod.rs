@@ -21,7 +21,7 @@ use std::time::Duration;
 use reknit_resume::{BackOff, Bounds, Recovery};
 use reknit_seams::env::Entropy;
 use reknit_seams::{defect, milestone};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::bodies::Bodies;
@@ -36,6 +36,7 @@ use super::Failure;
 use super::command::{Call, Command};
 use super::generation::{CloseReason, Generation, Report};
 use super::log::Log;
+use super::missing_watch::WatchSender;
 use super::state::{ClientResources, State};
 use crate::limits::ClientLimits;
 use crate::wire::Message;
@@ -89,7 +90,7 @@ pub(super) struct Core {
     pages: Pages,
     bodies: Bodies,
     /// The watches for files of the current connection.
-    watches: BTreeMap<u64, oneshot::Sender<()>>,
+    watches: BTreeMap<u64, WatchSender>,
     effects: VecDeque<Effect>,
     leaked: Leaked,
 }
@@ -205,10 +206,6 @@ impl Core {
             Command::Progress(key) => self.progress(&key),
             Command::Forget(_) if defect!(DroppedBodyKept) => {}
             Command::Forget(body) => self.bodies.forget(body),
-            Command::Watch { number, changed } => {
-                self.watches.retain(|_, watch| !watch.is_closed());
-                self.watches.insert(number, changed);
-            }
             Command::Close { done } => {
                 self.fail(Failure::Closed);
                 return Some(done);

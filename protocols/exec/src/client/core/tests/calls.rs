@@ -2,6 +2,7 @@
 //! callers.
 
 use super::*;
+use crate::client::missing_watch::missing_watch;
 
 #[tokio::test(start_paused = true)]
 async fn calls_wait_for_a_connection_and_are_sent_in_order() {
@@ -222,4 +223,34 @@ async fn an_invalid_notification_ends_the_connection_and_the_client_recovers() {
         &json!({ "processId": "p1", "seq": -1 }),
     ));
     assert_eq!((test.state(), test.opened), (State::Recovering, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_waits_for_a_connection_and_ends_with_it() {
+    let mut test = CoreTest::connected();
+    test.cut();
+    let (sender, watch) = missing_watch(7);
+    let mut answer = test.request(RetryPolicy::Watch(sender), "fs/watchMissing", None);
+    // A failed attempt ends no watch that waits for a connection.
+    test.open();
+    test.cut();
+    test.advance(millis(100));
+    test.complete_handshake();
+    let (id, _) = test.expect_request("fs/watchMissing");
+    test.reply(id, &json!({ "watching": true }));
+    assert!(matches!(ended(&mut answer), Some(Ok(_))));
+    let changed = tokio::spawn(watch.changed());
+    tokio::task::yield_now().await;
+    assert!(!changed.is_finished());
+    test.cut();
+    assert_eq!(changed.await.unwrap(), Err(Failure::ConnectionLost));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_reports_a_change_also_before_its_answer() {
+    let mut test = CoreTest::connected();
+    let (sender, watch) = missing_watch(7);
+    drop(test.request(RetryPolicy::Watch(sender), "fs/watchMissing", None));
+    test.on_report(CoreTest::notification("fs/missingChanged", &json!({ "watchId": 7 })));
+    assert_eq!(watch.changed().await, Ok(()));
 }
