@@ -20,7 +20,7 @@ impl Drawing<'_> {
         plan: &Plan,
         moments: &[Numbered<Duration>],
     ) -> Vec<Numbered<Step>> {
-        let kinds = self.kinds();
+        let kinds = self.kinds(plan);
         let (openers, servers) = ends(self.subject, plan);
         let count = self.profile.faults.count.draw(&mut self.rng("faults", &[]));
         let one = |before: &mut Option<When>, n| {
@@ -52,11 +52,11 @@ impl Drawing<'_> {
     }
 
     /// Draws the few kinds of this run by weight, each at most once. Without points there are no
-    /// holds, and without programs no faults of child processes.
-    fn kinds(&self) -> Vec<DrawableFault> {
+    /// holds, and without programs or scripted processes no faults of child processes.
+    fn kinds(&self, plan: &Plan) -> Vec<DrawableFault> {
         let faults = &self.profile.faults;
         let holds = self.subject.points().iter().any(|doc| self.reachable(doc.defect));
-        let children = self.subject.launches_programs();
+        let children = self.subject.launches_programs() || plan.entries(PROCESSES).next().is_some();
         let weights = faults.weights.iter().map(|(kind, shape)| (*kind, shape.weight));
         let has_effect = |kind: DrawableFault| {
             (holds || kind != DrawableFault::Hold) && (children || !kind.is_for_children())
@@ -328,6 +328,9 @@ impl One<'_> {
         if below(2, &mut rng) == 0 { by } else { -by }
     }
 }
+
+/// The key of the table of scripted processes: `process`, as in `[process.p1]`.
+const PROCESSES: &str = "process";
 
 /// One in this many faults with a fixed time is at a random time, independent of the operations.
 const ANY_TIME: u64 = 4;
