@@ -106,7 +106,7 @@ impl BrokerCore {
         }
         // The app-server handles requests in order, so the oldest start comes first.
         let (token, expected) = self.turns.iter_mut().find(|(_, owned)| owned.expects(thread))?;
-        expected.id = Some(root.unwrap_or(turn).to_owned());
+        expected.learn(root.unwrap_or(turn).to_owned());
         expected.running.entry((thread.to_owned(), root.unwrap_or(turn).to_owned())).or_default();
         Some(*token)
     }

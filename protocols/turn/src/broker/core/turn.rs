@@ -42,6 +42,8 @@ pub(super) struct OwnedTurn {
     pub ended: BTreeSet<TurnKey>,
     /// When the broker gives it up.
     pub until: Option<Instant>,
+    /// How long its client may own it.
+    most: Instant,
 }
 
 /// The interrupts of one running turn.
@@ -74,6 +76,7 @@ impl OwnedTurn {
             running: BTreeMap::new(),
             ended: BTreeSet::new(),
             until: Some(until),
+            most: until,
         }
     }
 
@@ -103,6 +106,15 @@ impl OwnedTurn {
     /// Whether an unknown turn on this thread must be this one.
     pub fn expects(&self, thread: &str) -> bool {
         self.id.is_none() && self.is_live() && self.thread == thread
+    }
+
+    /// Learns the id from the first report of a turn on its thread. A turn that had no id until now may
+    /// run as long as any other.
+    pub fn learn(&mut self, id: String) {
+        self.id = Some(id);
+        if !self.ends && self.until.is_some() {
+            self.until = Some(self.most);
+        }
     }
 
     /// Handles the answer to the start request: `id` is the turn's id, if the answer contains one.

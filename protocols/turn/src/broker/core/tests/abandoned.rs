@@ -251,3 +251,17 @@ fn a_turn_that_starts_after_it_was_given_up_holds_its_thread_only_for_a_while() 
     bench.wait(S);
     bench.take("turn/start");
 }
+
+/// The answer to its start may contain no id. The first report of the turn then has it.
+#[test]
+fn a_turn_that_is_named_after_its_answer_may_run_as_long_as_any_other() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.answer("turn/start", json!({ "turn": { "status": "inProgress" } }));
+    bench.wait(S);
+    bench.turn_started("t", "u");
+    bench.wait(limits().turn - 2 * S);
+    assert_eq!(bench.interrupted(), [""; 0]);
+    bench.wait(S);
+    assert_eq!(bench.interrupted(), ["u"]);
+}
