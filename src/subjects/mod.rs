@@ -30,6 +30,8 @@ pub use toolcall::Toolcall;
 #[cfg(feature = "turn")]
 pub use turn::Turn;
 
+#[cfg(any(feature = "sse", feature = "turn"))]
+mod census;
 #[cfg(any(feature = "exec", feature = "sse", feature = "toolcall", feature = "turn"))]
 mod judging;
 #[cfg(any(feature = "exec", feature = "toolcall"))]

@@ -71,6 +71,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
         record: process.host.record.clone(),
         out,
         exits,
+        is_initialized: false,
         names: 0,
         threads: BTreeMap::new(),
         running: BTreeMap::new(),
@@ -136,6 +137,7 @@ struct AppServer {
     record: Recorder,
     out: mpsc::UnboundedSender<Vec<u8>>,
     exits: mpsc::UnboundedSender<Exit>,
+    is_initialized: bool,
     /// The number of threads and turns so far.
     names: u64,
     /// The commands that named their threads, by thread.
@@ -173,7 +175,12 @@ impl AppServer {
         let (params, id) = (&request["params"], id.clone());
         match method {
             method::INITIALIZE if self.setup.initialize == Initialize::Silent => {}
+            method::INITIALIZE if self.is_initialized => {
+                let error = json!({ "code": -32600, "message": "already initialized" });
+                self.send(&json!({ "id": id, "error": error }));
+            }
             method::INITIALIZE => {
+                self.is_initialized = true;
                 self.record.observed(&self.stream, AppServerNote::Initialized);
                 self.send(&json!({ "id": id, "result": { "userAgent": "world" } }))
             }

@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use super::census::counted;
 use crate::history::Stream;
 use crate::net::Endpoint;
 use crate::property::{CheckContext, Guarantees, Property, Violation, WorkBounds};
@@ -46,7 +47,7 @@ mod user;
 pub mod variants;
 pub mod workspace;
 
-use notes::BrokerExited;
+use notes::{BrokerCounted, BrokerExited};
 use operations::TurnOperation;
 use setup::{BROKER, PORT};
 
@@ -199,5 +200,9 @@ async fn serve_once(host: &HostContext) -> u8 {
         }
     };
     let info = ClientInfo { name: "broker".into(), title: None, version: "1".into() };
-    Broker::new(limits, &InitializeParams::new(info)).serve(upstream, listener).await.status()
+    let broker = Broker::new(limits, &InitializeParams::new(info));
+    let handle = broker.handle();
+    let serving = broker.serve(upstream, listener);
+    let counts = (move || handle.counts(), BrokerCounted::data as fn(_) -> _);
+    counted(&host.record, Stream::from(BROKER), counts, serving).await.status()
 }

@@ -3,9 +3,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::history::{Call, Data, Stream};
+use reknit_turn::broker::BrokerCounts;
 
 /// The name of a turn in a scenario, and the operation that started it. The text of a request contains
 /// it: `[turn t1 call 7]`.
@@ -121,6 +122,30 @@ impl fmt::Display for BrokerNote {
 impl From<BrokerNote> for Data {
     fn from(note: BrokerNote) -> Self {
         Data::of(note)
+    }
+}
+
+/// What a broker holds, whenever that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerCounted(pub BrokerCounts);
+
+impl fmt::Display for BrokerCounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BrokerCounts { clients, requests, turns, .. } = self.0;
+        write!(f, "the broker has {clients} clients, {requests} requests, {turns} turns")
+    }
+}
+
+impl Serialize for BrokerCounted {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl BrokerCounted {
+    /// Returns counts as data.
+    pub fn data(counts: BrokerCounts) -> Data {
+        Data::of(Self(counts))
     }
 }
 

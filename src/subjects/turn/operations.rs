@@ -1,5 +1,7 @@
 //! The operations of a client's user, as plain data.
 
+use std::time::Duration;
+
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use proptest::sample::select;
 use schemars::JsonSchema;
@@ -33,6 +35,9 @@ pub enum TurnOperation {
         /// The session of the job.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
+        /// Whether it continues the thread of this user's last task that is over, if there is one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        resume: bool,
     },
     /// Runs a review to its verdict, in the same way.
     #[serde(rename_all = "kebab-case")]
@@ -153,19 +158,28 @@ impl Operations for TurnOperation {
         let account = prop_oneof![2 => Just(None), 1 => select(vec!["a", "b"]).prop_map(Some)];
         let session = select(vec!["s1".to_owned(), "s2".to_owned()]).boxed();
         let background = prop_oneof![3 => Just(None), 1 => session.clone().prop_map(Some)];
-        let task = |((turn, route), account, session): ((_, _), Option<&str>, Option<String>)| {
+        let resume = prop_oneof![3 => Just(false), 1 => Just(true)];
+        let task = |((turn, route), account, session, resume): (
+            (_, _),
+            Option<&str>,
+            Option<String>,
+            bool,
+        )| {
             // Only a broker of the client's machine is chosen by its account.
             let account = account.filter(|_| route == RouteSetup::Workspace).map(str::to_owned);
-            Self::Task { turn, route, account, background: session.is_some(), session }
+            let background = session.is_some();
+            Self::Task { turn, route, account, background, session, resume: resume && !background }
         };
+        let wait = select(vec![1, 4, 15]).prop_map(|s| WrittenDuration(Duration::from_secs(s)));
         prop_oneof![
-            9 => (run.clone(), account, background).prop_map(task),
+            9 => (run.clone(), account, background, resume).prop_map(task),
             3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
             1 => turn.clone().prop_map(|turn| Self::Interrupt { turn }),
             1 => session.prop_map(|session| Self::EndSession { session }),
-            1 => turn.prop_map(|turn| Self::DamageRecord { turn }),
+            1 => turn.clone().prop_map(|turn| Self::DamageRecord { turn }),
+            1 => (turn, wait).prop_map(|(turn, wait)| Self::AwaitJob { turn, wait }),
             1 => Just(Self::KillBroker {}),
             1 => Just(Self::Shutdown {}),
         ]
@@ -191,6 +205,7 @@ mod tests {
             json!({ "task": { "turn": "t1", "route": "workspace", "account": "a" } }),
             json!({ "kill-broker": {} }),
             json!({ "task": { "turn": "t1", "route": "direct", "background": true, "session": "s1" } }),
+            json!({ "task": { "turn": "t1", "route": "broker", "resume": true } }),
             json!({ "jobs": {} }),
             json!({ "await-job": { "turn": "t1", "wait": "5s" } }),
             json!({ "end-session": { "session": "s1" } }),
@@ -208,6 +223,7 @@ mod tests {
             account: None,
             background: false,
             session: None,
+            resume: false,
         };
         assert_eq!(short, task);
         for (route, name) in ROUTES {

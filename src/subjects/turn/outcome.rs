@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::history::Data;
+use reknit_turn::client::ClientError;
 
 /// The outcome of a command, as its user saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,5 +44,27 @@ impl fmt::Display for CommandOutcome {
 impl From<CommandOutcome> for Data {
     fn from(outcome: CommandOutcome) -> Self {
         Data::of(outcome)
+    }
+}
+
+/// Why a command got no turn, as its user saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenRefusal(pub ClientError);
+
+impl fmt::Display for SeenRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for SeenRefusal {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl From<SeenRefusal> for Data {
+    fn from(refusal: SeenRefusal) -> Self {
+        Data::of(refusal)
     }
 }

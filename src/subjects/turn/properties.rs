@@ -17,11 +17,24 @@
 //! | `one_broker_serves` | when the brokers of a client's machine began and ended to serve |
 //! | `account_is_own` | the account of a command, and that of the app-server that it asked |
 //! | `fallback_is_taken` | a command that was refused, and whether the broker was ever ready |
+//! | `fallback_is_needed` | where a turn ran, and whether the broker was ready and idle |
+//! | `refusals_are_true` | a command that got no turn, and what was in its way |
+//! | `interrupts_have_a_cause` | an interrupt that the app-server got, and what users asked before |
+//! | `report_counts` | what the app-server reported first, and the verdict of the user |
+//! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
+//! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
+//! | `broker_lets_go` | what a broker holds, and the clients that are connected to it |
 //!
 //! The properties of jobs are in [`jobs::properties`](super::jobs).
 
 use std::time::Duration;
 
+mod interrupts;
+mod refusals;
+pub(super) mod shared;
+mod works;
+
+use self::shared::{ends, is_busy, is_in_use, news, seen};
 use super::jobs::properties as jobs;
 use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
@@ -31,9 +44,7 @@ use super::story::{Run, Story};
 use crate::history::{Answer, Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
-use crate::schedule::Limits;
 use crate::subjects::judging::story_properties;
-use reknit_turn::wire::code;
 
 kinds! {
     SUCCESS_IS_TRUE;
@@ -146,6 +157,22 @@ story_properties! {
         "a command asks only an app-server of its own account";
     "fallback_is_taken" as fallback_is_taken, FALLBACK_IS_TAKEN:
         "a command that may run without the broker does so if the broker is busy, or its app-server is never ready";
+    "fallback_is_needed" as refusals::fallback_is_needed, refusals::FALLBACK_IS_NEEDED:
+        "a command leaves a broker only if it is busy or not ready, and starts the broker of its machine if there is none";
+    "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
+        "a command that gets no turn was refused, cancelled, or found no server";
+    "interrupts_have_a_cause" as interrupts::interrupts_have_a_cause, interrupts::INTERRUPTS_HAVE_A_CAUSE:
+        "a turn is interrupted only if a user asked for its end, its client is gone, or a deadline has passed";
+    "report_counts" as interrupts::report_counts, interrupts::REPORT_COUNTS:
+        "the verdict of a turn is what the app-server reports, unless something else ended the turn before";
+    "cancel_is_prompt" as interrupts::cancel_is_prompt, interrupts::CANCEL_IS_PROMPT:
+        "a command that its user cancelled ends in the time that its client has for that";
+    "one_client_works" as works::one_client_works, works::ONE_CLIENT_WORKS:
+        "one client of a broker works at a time";
+    "threads_are_free" as works::threads_are_free, works::THREADS_ARE_FREE:
+        "a turn starts on a thread only after the turn before it has ended there";
+    "broker_lets_go" as works::broker_lets_go, works::BROKER_LETS_GO:
+        "a broker holds nothing of clients that are gone, once their turns have had the time to end";
     "end_absorbs" as jobs::end_absorbs, jobs::END_ABSORBS:
         "a job that is over never changes";
     "dead_is_over" as jobs::dead_is_over, jobs::DEAD_IS_OVER:
@@ -160,21 +187,12 @@ story_properties! {
         "the cancel of a job interrupts its turn, and lets its worker end by itself";
     "ended_job_stops" as jobs::ended_job_stops, jobs::ENDED_JOB_STOPS:
         "the turn of a job that was cancelled, or whose worker was killed, does not run on";
+    "job_waits_are_true" as jobs::job_waits_are_true, jobs::JOB_WAITS_ARE_TRUE:
+        "a user who waits for a job sees it when it is over, or when the wait is";
+    "old_jobs_are_pruned" as jobs::old_jobs_are_pruned, jobs::OLD_JOBS_ARE_PRUNED:
+        "no more jobs that are over keep their records than the limit says";
     "no_stranger_is_signalled" as jobs::no_stranger_is_signalled, jobs::NO_STRANGER_IS_SIGNALLED:
         "a command that ends a job sends signals only to its worker";
-}
-
-/// The time that news needs from the app-server to a user, at most, if nothing is in the way.
-pub(super) fn news(cx: &CheckContext<'_>) -> Duration {
-    cx.plan.latency.1 * 2 + Duration::from_millis(10)
-}
-
-fn seen(verdict: &SeenVerdict) -> String {
-    match verdict {
-        SeenVerdict::Completed => "completed".to_owned(),
-        SeenVerdict::Failed(reason) => format!("failed ({reason})"),
-        SeenVerdict::Interrupted => "was interrupted".to_owned(),
-    }
 }
 
 fn success_is_true(story: &Story<'_>) -> Vec<Violation> {
@@ -319,36 +337,13 @@ fn busy_is_true(story: &Story<'_>) -> Vec<Violation> {
         {
             return violation(&ADMITTED, fields! { admitted });
         }
-        let others = story.runs.iter().filter(|other| other.call != run.call);
-        let (since, until) = (run.asked, at);
-        // A command owns the broker from its first request, not only while its turn runs.
-        let runs = |other: &Run<'_>| {
-            let answered = other.answer.map(|(at, _)| at);
-            // The broker does not know that the app-server has left a turn without a report, so the
-            // turn lasts for it until its client is gone. After a fault, that also holds for a turn that
-            // did not end, and the report may be on its way until the user has an answer.
-            let is_calm = story.is_calm_until(at);
-            let ended = match other.gone() {
-                _ if other.left().is_some() => story.broker_learned(other),
-                None if !is_calm => story.broker_learned(other),
-                Some(gone) if !is_calm => answered.map(|answered| answered.max(gone)),
-                gone => gone.or(answered),
-            };
-            other.asked <= until && ended.is_none_or(|ended| ended + news(cx) >= since)
-        };
-        let is_idle =
-            !others.into_iter().any(runs) && !story.works_on_a_job(since, until, news(cx));
+        let is_idle = !is_in_use(story, run, run.asked, at);
         is_idle.then(|| violation(&IDLE, fields! {})).flatten()
     });
     let interrupts = story.refused_interrupts.iter().filter(|(_, _, why)| is_busy(why));
     let interrupts = interrupts
         .map(|(call, at, _)| Violation::new("busy_is_true", *call, *at, &INTERRUPT, fields! {}));
     wrong.chain(interrupts).collect()
-}
-
-/// Whether the reason of a refusal is that the broker is busy.
-fn is_busy(why: &str) -> bool {
-    why.contains(&code::BUSY.to_string())
 }
 
 fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
@@ -455,12 +450,6 @@ fn done(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
     Some((run.gone()?, ends))
 }
 
-/// The time that a connection needs to end, at most.
-fn ends(set: &Limits) -> Duration {
-    let connection = limits::connection(set);
-    connection.close + connection.terminate + limits::broker(set).linger
-}
-
 /// Whether the client infers the end of a turn without a report.
 fn infers(setup: &TurnSetup) -> bool {
     setup.answer == AgentAnswer::Final && !setup.late_work && setup.open == Open::None
@@ -563,7 +552,9 @@ fn fallback_is_taken(story: &Story<'_>) -> Vec<Violation> {
         let violation =
             |kind| Some(Violation::new("fallback_is_taken", run.call, at, kind, fields! {}));
         // A client that has a thread at the broker stays there.
-        let is_free = run.thread().is_none() && run.operation.verb == "task";
+        let resumes = run.operation.fields.get("resume").and_then(|is| is.as_bool());
+        let is_free =
+            run.thread().is_none() && run.operation.verb == "task" && resumes != Some(true);
         match was_ready {
             false => violation(&NOT_READY),
             true if is_free && is_busy(&why.to_string()) => violation(&BUSY),

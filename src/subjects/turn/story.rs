@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::jobs::starts;
 use super::jobs::story::Jobs;
-use super::notes::{AppServerNote, BrokerExited, BrokerNote, Reported, TurnNote};
+use super::notes::{AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Reported, TurnNote};
 use super::outcome::CommandOutcome;
 use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
@@ -112,19 +112,52 @@ impl<'a> Run<'a> {
         self.when(|note| *note == TurnNote::Interrupted)
     }
 
+    /// Returns when the turn started, and its id and its thread.
+    pub fn started(&self) -> Option<(Time, &'a str, &'a str)> {
+        started(&self.notes)
+    }
+
     /// Returns when the app-server had nothing more to do with the turn.
     pub fn gone(&self) -> Option<Time> {
         self.when(|note| *note == TurnNote::Gone)
     }
 }
 
-/// A connection of a client to the broker.
-struct BrokerConnection<'a> {
-    host: &'a str,
-    opened: Time,
-    /// When the broker's end was over.
-    over: Option<Time>,
+/// Returns when a turn started, and its id and its thread.
+pub(super) fn started<'a>(notes: &[(Time, &'a TurnNote)]) -> Option<(Time, &'a str, &'a str)> {
+    notes.iter().find_map(|(at, note)| match note {
+        TurnNote::Started { turn, thread } => Some((*at, turn.as_str(), thread.as_str())),
+        _ => None,
+    })
 }
+
+/// A connection of a client to a broker.
+pub(super) struct BrokerConnection<'a> {
+    pub host: &'a str,
+    /// The host of the broker.
+    pub server: &'a str,
+    pub opened: Time,
+    /// When the broker's end was over.
+    pub over: Option<Time>,
+}
+
+/// What the broker with a host of its own held at one moment.
+pub(super) struct Counted<'a> {
+    pub at: Time,
+    pub counts: &'a BrokerCounted,
+}
+
+/// Something that may delay or end what runs: a fault, the death of a host, or of a broker.
+struct Disturbance<'a> {
+    began: Time,
+    /// When it was over, if it was.
+    ended: Option<Time>,
+    /// The hosts that it stops or kills; none if it affects connections only.
+    hosts: Vec<&'a str>,
+}
+
+/// What names a disturbance: the number of a fault, or a counter for all others.
+type Disturbing = (bool, usize);
 
 /// The operations so far.
 #[derive(Default)]
@@ -165,9 +198,18 @@ pub(super) struct Story<'a> {
     pub second_brokers: Vec<(Time, &'a str)>,
     /// The interrupts over a second connection that were refused: the call, when, and why.
     pub refused_interrupts: Vec<(Call, Time, String)>,
+    /// When a user interrupted a turn over a second connection: when, on which host, and the turn.
+    pub interrupts: Vec<(Time, &'a str, &'a str)>,
+    /// When brokers ended.
+    pub ended: Vec<Time>,
+    /// When a broker began to serve a client's machine, and the machine.
+    pub served: Vec<(Time, &'a str)>,
+    /// The counts of the broker, in order.
+    pub counted: Vec<Counted<'a>>,
     /// The jobs.
     pub jobs: Jobs<'a>,
-    connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
+    pub connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
+    disturbances: BTreeMap<Disturbing, Disturbance<'a>>,
     /// The holds of a task of the broker: the start, and the end.
     holds: BTreeMap<usize, (Time, Option<Time>)>,
 }
@@ -189,8 +231,13 @@ impl<'a> Story<'a> {
             cancels: Vec::new(),
             second_brokers: Vec::new(),
             refused_interrupts: Vec::new(),
+            interrupts: Vec::new(),
+            ended: Vec::new(),
+            served: Vec::new(),
+            counted: Vec::new(),
             jobs: Jobs::of(cx),
             connections: BTreeMap::new(),
+            disturbances: BTreeMap::new(),
             holds: BTreeMap::new(),
         };
         let mut asked = Asked::default();
@@ -221,6 +268,9 @@ impl<'a> Story<'a> {
                 let run = call.and_then(|call| asked.runs.get_mut(&Call(call)));
                 if let Some(BrokerExited(status)) = saw.downcast_ref() {
                     self.exits.push((event.at, *status));
+                    self.ended.push(event.at);
+                } else if let Some(counts) = saw.downcast_ref() {
+                    self.counted.push(Counted { at: event.at, counts });
                 } else if let Some(note) = saw.downcast_ref() {
                     self.app_server(*note, event);
                 } else if let Some(note) = saw.downcast_ref() {
@@ -234,7 +284,9 @@ impl<'a> Story<'a> {
                 fields,
             } => {
                 let thread = MilestoneValue::text(fields, "thread");
-                if let Some(run) = asked.runs.values_mut().find(|run| run.has_thread(thread)) {
+                // A later command may continue the thread of an earlier one.
+                let mut open = asked.runs.values_mut().filter(|run| run.answer.is_none());
+                if let Some(run) = open.rfind(|run| run.has_thread(thread)) {
                     let is_resolved = *name == "turn.client.decided";
                     *if is_resolved { &mut run.resolved } else { &mut run.decided } =
                         Some(event.at);
@@ -244,8 +296,10 @@ impl<'a> Story<'a> {
                 self.cancels.push((event.at, host(event)));
             }
             EventKind::ConnOpened { conn } => {
-                let connection =
-                    BrokerConnection { host: host(event), opened: event.at, over: None };
+                let Some(known) = self.cx.history.conns.get(conn.0) else { return };
+                let (opened, over) = (event.at, None);
+                let (host, server) = (host(event), known.server.as_str());
+                let connection = BrokerConnection { host, server, opened, over };
                 self.connections.insert(*conn, connection);
             }
             EventKind::ConnOver { conn, side: Side::Server, .. } => {
@@ -260,8 +314,12 @@ impl<'a> Story<'a> {
                 if host(event) == BROKER {
                     self.broker_died = self.broker_died.or(Some(event.at));
                 }
+                self.disturbed(event.at, host(event));
             }
             EventKind::FaultEnded { fault } => {
+                if let Some(disturbance) = self.disturbances.get_mut(&(true, *fault)) {
+                    disturbance.ended = Some(event.at);
+                }
                 if let Some((_, end)) = self.holds.get_mut(fault) {
                     *end = Some(event.at);
                 }
@@ -276,9 +334,15 @@ impl<'a> Story<'a> {
                 if !matches!(**what, Fault::Crash { .. }) {
                     self.first_other_fault = self.first_other_fault.or(Some(event.at));
                 }
+                let hosts = match is_of_the_network(what) {
+                    true => Vec::new(),
+                    false => scope.hosts.iter().map(|host| host.as_str()).collect(),
+                };
                 if !is_of_the_network(what) {
                     self.first_host_fault = self.first_host_fault.or(Some(event.at));
                 }
+                let disturbance = Disturbance { began: event.at, ended: None, hosts };
+                self.disturbances.insert((true, *fault), disturbance);
             }
             _ => {}
         }
@@ -315,12 +379,17 @@ impl<'a> Story<'a> {
                     run.cancelled = run.cancelled.or(Some(at));
                 }
             }
-            "interrupt" => drop(asked.interrupts.insert(call)),
+            "interrupt" => {
+                asked.interrupts.insert(call);
+                let turn = text(operation).unwrap_or_default();
+                self.interrupts.push((at, host(event), turn));
+            }
             // The end of a process for its clients and children, like a fault.
             "kill-broker" => {
                 self.first_fault = self.first_fault.or(Some(at));
                 self.first_other_fault = self.first_other_fault.or(Some(at));
                 self.first_host_fault = self.first_host_fault.or(Some(at));
+                self.disturbed(at, host(event));
             }
             "shutdown" => {
                 self.shutdowns.push(at);
@@ -334,12 +403,16 @@ impl<'a> Story<'a> {
         let serving = asked.brokers.entry(host(event)).or_default();
         match note {
             BrokerNote::Serves => {
+                self.served.push((event.at, host(event)));
                 *serving += 1;
                 if *serving > 1 {
                     self.second_brokers.push((event.at, host(event)));
                 }
             }
-            BrokerNote::Ended => *serving = serving.saturating_sub(1),
+            BrokerNote::Ended => {
+                self.ended.push(event.at);
+                *serving = serving.saturating_sub(1);
+            }
         }
     }
 
@@ -379,10 +452,34 @@ impl<'a> Story<'a> {
         })
     }
 
+    /// Records that a host died, or a broker on it.
+    fn disturbed(&mut self, at: Time, host: &'a str) {
+        let disturbance = Disturbance { began: at, ended: Some(at), hosts: vec![host] };
+        self.disturbances.insert((false, self.disturbances.len()), disturbance);
+    }
+
+    /// Returns whether no fault was in force in this span, and no host died.
+    pub fn is_calm_between(&self, since: Time, until: Time) -> bool {
+        !self.disturbances.values().any(|it| it.touches(since, until))
+    }
+
+    /// Returns whether nothing stopped this host or its processes in this span.
+    pub fn runs_between(&self, on: &str, since: Time, until: Time) -> bool {
+        let mut own = self.disturbances.values().filter(|it| it.hosts.contains(&on));
+        !own.any(|it| it.touches(since, until))
+    }
+
     /// Returns whether no fault began up to a time, and no user ended the broker.
     pub fn is_calm_until(&self, at: Time) -> bool {
         self.first_fault.is_none_or(|fault| fault > at)
             && self.shutdowns.iter().all(|shutdown| *shutdown > at)
+    }
+}
+
+impl Disturbance<'_> {
+    /// Whether it was in force in this span.
+    fn touches(&self, since: Time, until: Time) -> bool {
+        self.began <= until && self.ended.is_none_or(|ended| ended >= since)
     }
 }
 

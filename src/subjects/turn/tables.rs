@@ -79,6 +79,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("AbandonsWithoutAnInterrupt", "abandons-without-an-interrupt", &["abandoned_is_interrupted"], "a turn that failed by a deadline is not interrupted", "the review of pull request 390; facts, 19"),
     defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted", "cancel_interrupts"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
     defect("GivesUpOnARetriedError", "gives-up-on-a-retried-error", &["failure_is_true"], "an error that the app-server retries fails the turn", "derived from facts, 6"),
+    defect("LosesTheReason", "loses-the-reason", &["report_counts"], "the report of a failed turn does not say why it failed", "derived from facts, rule 6"),
     // The threads and turns of one capture.
     defect("AcceptsEveryTurnOfItsThread", "accepts-every-turn-of-its-thread", &["success_is_true"], "the report of an earlier turn on the same thread counts", "facts, P3"),
     defect("AdoptsTheInnerTurn", "adopts-the-inner-turn", &["ending_is_prompt"], "a review takes the id of its inner turn", "codex 0.169.0"),
@@ -104,6 +105,12 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("SharedLineBuffer", "shared-line-buffer", &["abandoned_is_interrupted"], "a line that arrives while a request waits is cut at the wrong place", "facts, 34"),
     defect("WaitsForOpenClients", "waits-for-open-clients", &["exit_is_true"], "the broker ends only when all clients have closed their connections", "facts, 39"),
     defect("IdleClientsAreKept", "idle-clients-are-kept", &["no_residue"], "the connection of a client that vanished without a word and without work is kept for ever", "derived from facts, 39"),
+    defect("ForwardsEachInitialize", "forwards-each-initialize", &["refusals_are_true"], "the broker passes each `initialize` to its app-server, which refuses all but the first", "derived from facts, A.5"),
+    defect("StartsBesideAnAbandonedTurn", "starts-beside-an-abandoned-turn", &["threads_are_free"], "a turn on the thread of an abandoned turn starts before that one has ended", "derived from facts, 20"),
+    defect("BusyEndsWithTheStart", "busy-ends-with-the-start", &["one_client_works"], "the broker admits other clients once the start of a turn is answered", "derived from facts, A.5"),
+    defect("IdleCutsTheBusy", "idle-cuts-the-busy", &["interrupts_have_a_cause"], "the broker closes the connection of a client whose turn is quiet", "derived from facts, 39"),
+    defect("UnnamedTurnsEndSoon", "unnamed-turns-end-soon", &["interrupts_have_a_cause"], "a turn whose start is answered without an id is soon interrupted, although the app-server names it later", "a hunt of reknit"),
+    defect("AbandonedTurnsAreKept", "abandoned-turns-are-kept", &["broker_lets_go"], "the broker never gives up an abandoned turn that does not end", "derived from facts, 20"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
@@ -112,6 +119,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     // The client.
     defect("ListensAfterTheStart", "listens-after-the-start", &["success_is_true"], "notifications that precede the answer to the start are lost", "facts, rule 1"),
     defect("LeavesBeforeTheInterrupt", "leaves-before-the-interrupt", &["abandoned_is_interrupted"], "a client leaves before its interrupt is answered", "facts, 19"),
+    defect("PrefersItsOwnServer", "prefers-its-own-server", &["fallback_is_needed"], "a command starts its own app-server although the broker is ready", "derived from facts, rule 12"),
+    defect("CancelHasNoDeadline", "cancel-has-no-deadline", &["cancel_is_prompt"], "a cancelled command waits for the end of its turn as long as any other", "derived from facts, 19"),
     defect("TakesBusyForAFailure", "takes-busy-for-a-failure", &["fallback_is_taken"], "a command that the broker refuses as busy fails", "facts, rule 12"),
 ];
 

@@ -11,7 +11,7 @@ use super::jobs::{has_jobs, watch::watch};
 use super::limits;
 use super::notes::Tag;
 use super::operations::{RouteSetup, TurnOperation};
-use super::outcome::{CommandOutcome, SeenVerdict};
+use super::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use super::route::{broker, route};
 use super::workspace;
 use crate::history::{Answer, Call};
@@ -28,6 +28,8 @@ pub(super) struct TurnUser {
     host: HostContext,
     /// The runs, by turn.
     runs: BTreeMap<String, Vec<Started>>,
+    /// All tasks, with their threads.
+    tasks: Vec<(AbortHandle, Known<String>)>,
     /// Whether the plan has jobs.
     has_jobs: bool,
     busy: JoinSet<()>,
@@ -41,8 +43,11 @@ struct Started {
     ids: Ids,
 }
 
+/// Something that a client learns.
+type Known<T> = Arc<Mutex<Option<T>>>;
+
 /// The ids of a turn, once its client knows them.
-type Ids = Arc<Mutex<Option<TurnInterruptParams>>>;
+type Ids = Known<TurnInterruptParams>;
 
 impl TurnUser {
     pub(super) fn new(host: HostContext) -> Self {
@@ -51,7 +56,7 @@ impl TurnUser {
         if has_jobs {
             busy.spawn(watch(host.clone()));
         }
-        Self { host, runs: BTreeMap::new(), has_jobs, busy }
+        Self { host, runs: BTreeMap::new(), tasks: Vec::new(), has_jobs, busy }
     }
 
     /// Performs operations as they arrive. At the end, all open commands are killed.
@@ -70,9 +75,13 @@ impl TurnUser {
 
     fn perform(&mut self, call: Call, operation: TurnOperation) {
         match operation {
-            TurnOperation::Task { turn, route, account, background, session } => {
+            TurnOperation::Task { turn, route, account, background, session, resume } => {
                 let tag = Tag { turn, call };
-                let thread = TaskThread::New { prompt: tag.to_string() };
+                let prompt = tag.to_string();
+                let thread = match self.last_thread().filter(|_| resume) {
+                    Some(thread) => TaskThread::Resume { thread, prompt: Some(prompt) },
+                    None => TaskThread::New { prompt },
+                };
                 let command = Command::Task { thread, write: false };
                 if background {
                     let order = Box::new(Order { command, settings: settings() });
@@ -134,6 +143,12 @@ impl TurnUser {
         drop(self.busy.spawn(asks::perform(self.host.clone(), call, ask)));
     }
 
+    /// Returns the thread of the last task that is over.
+    fn last_thread(&self) -> Option<String> {
+        let over = self.tasks.iter().rev().filter(|(task, _)| task.is_finished());
+        over.filter_map(|(_, thread)| locked(thread).clone()).next()
+    }
+
     /// Removes and returns the runs of a turn without a verdict.
     fn open(&mut self, turn: &str) -> Vec<Started> {
         let runs = self.runs.remove(turn).unwrap_or_default();
@@ -142,9 +157,10 @@ impl TurnUser {
 
     fn start(&mut self, tag: Tag, way: (RouteSetup, Option<String>), command: Command) {
         let (cancel, mut cancelled) = watch::channel(false);
-        let (host, ids) = (self.host.clone(), Ids::default());
+        let (host, ids, thread) = (self.host.clone(), Ids::default(), Known::default());
         let Tag { turn, call } = tag;
-        let known = ids.clone();
+        let is_task = matches!(command, Command::Task { .. });
+        let (known, its_thread) = (ids.clone(), thread.clone());
         let task = self.busy.spawn(async move {
             let route = route(&host, way.0, way.1.as_deref());
             let client = Client::new(&host.env, route, limits::client(&host.limits));
@@ -153,18 +169,23 @@ impl TurnUser {
                     std::future::pending::<()>().await;
                 }
             };
-            let news = |news| {
-                if let News::Turn(Progress::Started { thread, turn }) = news {
+            let news = |news| match news {
+                News::Thread(thread) => *locked(&its_thread) = Some(thread),
+                News::Turn(Progress::Started { thread, turn }) => {
                     let ids = TurnInterruptParams { thread_id: thread, turn_id: turn };
                     *locked(&known) = Some(ids);
                 }
+                _ => {}
             };
             let answer = match client.run(command, settings(), cancel, news).await {
                 Ok(report) => answer(&report),
-                Err(why) => Answer::refused(why.to_string()),
+                Err(why) => Answer::refused(SeenRefusal(why)),
             };
             host.record.answered(call, answer);
         });
+        if is_task {
+            self.tasks.push((task.clone(), thread));
+        }
         self.runs.entry(turn).or_default().push(Started { call, cancel, task, ids });
     }
 }
@@ -173,8 +194,8 @@ fn settings() -> Settings {
     Settings { cwd: "/".into(), model: None, effort: None, service: "world".into() }
 }
 
-fn locked(ids: &Ids) -> std::sync::MutexGuard<'_, Option<TurnInterruptParams>> {
-    ids.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(known: &Known<T>) -> std::sync::MutexGuard<'_, Option<T>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(report: &Report) -> Answer {

@@ -1,5 +1,6 @@
 //! The deadlines of one turn.
 
+use reknit_seams::defect;
 use tokio::time::Instant;
 
 use crate::limits::TurnLimits;
@@ -68,7 +69,12 @@ impl Clocks {
 
     /// The user cancelled the turn: from now on, only its end counts.
     pub fn cancel(&mut self, now: Instant) {
-        self.cancelled.get_or_insert(now + self.limits.interrupt);
+        // The bug: a cancelled turn waits for its end as long as any other.
+        let waits = match defect!(CancelHasNoDeadline) {
+            true => self.limits.absolute,
+            false => self.limits.interrupt,
+        };
+        self.cancelled.get_or_insert(now + waits);
         self.inference = None;
     }
 

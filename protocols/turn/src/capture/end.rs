@@ -17,7 +17,8 @@ impl Capture {
         let verdict = match &turn.status {
             TurnStatus::Completed => Verdict::Completed(Evidence::Reported),
             TurnStatus::Failed => {
-                let reason = reason.filter(|reason| !reason.is_empty());
+                // The bug: the reason of the server is lost.
+                let reason = reason.filter(|reason| !reason.is_empty() && !defect!(LosesTheReason));
                 let message = reason.or(self.record.last_error()).unwrap_or("no reason given");
                 Verdict::Failed(Failure::Turn { message: message.to_owned() })
             }

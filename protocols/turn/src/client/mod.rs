@@ -84,6 +84,10 @@ impl Route {
         match self {
             Self::Direct { app_server } => (Server::Own(app_server), None),
             Self::Broker { endpoint } => (Server::Broker(endpoint), None),
+            // The bug: the client starts its own app-server first.
+            Self::BrokerOrDirect { endpoint, app_server } if defect!(PrefersItsOwnServer) => {
+                (Server::Own(app_server), Some(Server::Broker(endpoint)))
+            }
             Self::BrokerOrDirect { endpoint, app_server } => {
                 (Server::Broker(endpoint), Some(Server::Own(app_server)))
             }

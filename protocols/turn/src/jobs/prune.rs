@@ -49,7 +49,9 @@ impl JobStore {
             }
         }
         over.sort();
-        over.truncate(over.len().saturating_sub(self.limits.kept));
+        // The bug: one job more than the limit is kept.
+        let kept = self.limits.kept + usize::from(defect!(KeepsOneJobMore));
+        over.truncate(over.len().saturating_sub(kept));
         for (_, id) in over {
             // The record first: files without a record are leftovers for a later prune.
             for kind in [Kind::Record, Kind::NewRecord, Kind::Log, Kind::Output] {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reknit_seams::defect;
 use tokio::time::{Instant, sleep_until};
 
 use crate::jobs::{Job, JobError, JobId, JobStore};
@@ -18,7 +19,8 @@ pub async fn wait(store: &JobStore, id: &JobId, at_most: Duration) -> Result<Job
     loop {
         let job = store.read(id).await?;
         let now = Instant::now();
-        if !job.is_active() || now >= until {
+        // The bug: the first look decides.
+        if !job.is_active() || now >= until || defect!(WaitEndsAtOnce) {
             return Ok(job);
         }
         sleep_until((now + POLL).min(until)).await;

@@ -10,6 +10,8 @@
 //! | `cancel_interrupts` (P6) | what a cancel did, and what the record named before |
 //! | `ended_job_stops` (P6) | when a user ended a job, and when its turn was over |
 //! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
+//! | `job_waits_are_true` | how long a user waited for a job, and its state then |
+//! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded |
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use super::story::{Job, Jobs, Look};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
-use crate::subjects::turn::properties::news;
+use crate::subjects::turn::properties::shared::news;
 use crate::subjects::turn::setup::{self, Answer};
 use crate::subjects::turn::story::Story;
 use reknit_turn::jobs::StateName;
@@ -68,6 +70,17 @@ kinds! {
 kinds! {
     pub(in super::super) NO_STRANGER_IS_SIGNALLED;
     STRANGER = "stranger": "a command that ended a job sent signal {number} to process {pid}, which works on no job that it ended {moment}";
+}
+
+kinds! {
+    pub(in super::super) JOB_WAITS_ARE_TRUE;
+    TOO_SHORT = "too-short": "{subject:}a user waited {wait} for the job from {since}, but saw it {state} before that time was over {moment}";
+    TOO_LONG = "too-long": "{subject:}a user waited {wait} for the job from {since}, but saw it only later {moment}";
+}
+
+kinds! {
+    pub(in super::super) OLD_JOBS_ARE_PRUNED;
+    KEPT = "kept": "a user saw {count} jobs on {on} that were over when another one was recorded, but at most {kept} are kept {moment}";
 }
 
 /// The longest time from the end of a job to the end of its turn.
@@ -289,4 +302,54 @@ pub(in super::super) fn no_stranger_is_signalled(story: &Story<'_>) -> Vec<Viola
             Violation::new("no_stranger_is_signalled", Call::NONE, at, &STRANGER, data)
         })
         .collect()
+}
+
+/// How long a look at a record may take.
+const LOOKS: Duration = Duration::from_secs(1);
+
+pub(in super::super) fn job_waits_are_true(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    let lock = limits::jobs(&story.cx.plan.limits.over(LIMITS)).lock;
+    let untrue = jobs.jobs.values().filter_map(|job| {
+        let waits = jobs.sights(job).filter_map(|(look, seen)| Some((look, seen, look.wait?)));
+        waits.filter(|(look, ..)| story.runs_between(look.host, look.since, look.at)).find_map(
+            |(look, seen, wait)| {
+                let took = look.at.since(look.since);
+                let (since, waited) = (look.since, Time::from(wait));
+                if took < wait && !seen.state.is_terminal() {
+                    let data = fields! { wait: waited, since, state: seen.state.as_str() };
+                    return Some(violation("job_waits_are_true", job, look.at, &TOO_SHORT, data));
+                }
+                let data = fields! { wait: waited, since };
+                (took > wait + lock * 2 + LOOKS)
+                    .then(|| violation("job_waits_are_true", job, look.at, &TOO_LONG, data))
+            },
+        )
+    });
+    untrue.collect()
+}
+
+pub(in super::super) fn old_jobs_are_pruned(story: &Story<'_>) -> Vec<Violation> {
+    let kept = limits::jobs(&story.cx.plan.limits.over(LIMITS)).kept;
+    let all = story.jobs.looks.iter().filter(|look| look.saw.all);
+    all.filter_map(|look| too_many(story, look, kept)).collect()
+}
+
+/// Judges a look at all jobs of a machine.
+fn too_many(story: &Story<'_>, look: &Look<'_>, kept: usize) -> Option<Violation> {
+    let jobs = &story.jobs;
+    let own = || jobs.jobs.values().filter(|job| job.host == look.host);
+    // Each new job prunes the old ones.
+    let recorded = own().filter(|job| job.accepted.is_some_and(|at| at < look.since));
+    let newest = recorded.map(|job| job.asked).max()?;
+    let was_over = |job: &Job<'_>| {
+        let mut sights = jobs.sights(job);
+        sights.any(|(earlier, seen)| earlier.at < newest && seen.state.is_terminal())
+    };
+    let seen = |job: &&Job<'_>| look.saw.jobs.iter().any(|seen| seen.call == job.call);
+    let count = own().filter(seen).filter(|job| job.damaged.is_none() && was_over(job)).count();
+    let is_judged = story.runs_between(look.host, newest, look.at);
+    let data = fields! { count: count as u64, on: look.host.to_owned(), kept: kept as u64 };
+    (count > kept && is_judged)
+        .then(|| Violation::new("old_jobs_are_pruned", Call::NONE, look.at, &KEPT, data))
 }

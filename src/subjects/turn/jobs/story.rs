@@ -1,14 +1,18 @@
 //! The jobs of a history: what users asked and saw, what the workers did, and how the turns ended.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::notes::{Damaged, JobCancelled, Looks, Saw, SeenJob, Signalled, WorkerBegan};
+use super::watch::stream;
 use super::{has_jobs, starts};
 use crate::history::{Answer, Call, Event, EventKind, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation, When};
+use crate::subject::dyn_subject::read;
 use crate::subjects::judging::host;
 use crate::subjects::turn::notes::{Reported, TurnNote};
+use crate::subjects::turn::operations::TurnOperation;
 
 /// The point after which a cancel may be late: the job is cancelled, and its worker does not know.
 const CANCELLED: &str = "turn.runner.cancelled";
@@ -51,6 +55,8 @@ pub struct Look<'a> {
     pub since: Time,
     pub at: Time,
     pub saw: &'a Saw,
+    /// How long the user waits, if this is a wait for one job.
+    pub wait: Option<Duration>,
 }
 
 /// The jobs of a run.
@@ -65,6 +71,8 @@ pub struct Jobs<'a> {
     pruned: BTreeMap<&'a str, Time>,
     /// When the first fault began that was not the hold of a cancel.
     pub disturbed: Option<Time>,
+    /// How long users wait for jobs, by host and stream of the look.
+    waits: BTreeMap<(&'a str, String), Duration>,
     /// The looks that have begun, by host and stream.
     begun: BTreeMap<(&'a str, &'a str), Time>,
 }
@@ -185,6 +193,11 @@ impl<'a> Jobs<'a> {
             self.jobs.insert(call, job);
             return;
         }
+        if operation.verb == "await-job"
+            && let Ok(TurnOperation::AwaitJob { wait, .. }) = read(operation)
+        {
+            self.waits.insert((on, stream(call).to_string()), wait.0);
+        }
         let named = |name: &str| operation.fields.get(name).and_then(|value| value.as_str());
         let (turn, session) = (named("turn"), named("session"));
         for job in self.jobs.values_mut().filter(|job| job.host == on) {
@@ -208,7 +221,8 @@ impl<'a> Jobs<'a> {
         }
         if let Some(saw) = saw.downcast_ref::<Saw>() {
             if let Some(since) = self.begun.get(&(on, stream)) {
-                self.looks.push(Look { host: on, since: *since, at, saw });
+                let wait = self.waits.get(&(on, stream.to_owned())).copied();
+                self.looks.push(Look { host: on, since: *since, at, saw, wait });
             }
             return;
         }

@@ -170,7 +170,10 @@ impl BrokerCore {
             .map(|(client, _)| *client)
             .collect();
         for client in due {
-            let owns = |turn: &OwnedTurn| turn.client == Some(client) && !turn.is_finished();
+            // The bug: only requests count as work.
+            let owns = |turn: &OwnedTurn| {
+                turn.client == Some(client) && !turn.is_finished() && !defect!(IdleCutsTheBusy)
+            };
             let works = self.waiting(client) > 0 || self.turns.values().any(owns);
             if works || defect!(IdleClientsAreKept) {
                 self.touch(client, now);

@@ -17,6 +17,7 @@ use super::forwarded::{Forwarded, Held, Purpose};
 use super::outside::{BrokerEffect, ClientId, CutReason, Ticket};
 use super::stage::Stage;
 use super::threads::ThreadOwner;
+use super::turn::OwnedTurn;
 use crate::wire::{LONGEST_ID, Scope, ThreadAnswer, code, method};
 
 impl BrokerCore {
@@ -63,7 +64,8 @@ impl BrokerCore {
                     client.early.push(asked);
                 }
             }
-            (Stage::Serving { hello }, method::INITIALIZE) => {
+            // The bug: a client introduces itself to the app-server, which knows the broker already.
+            (Stage::Serving { hello }, method::INITIALIZE) if !defect!(ForwardsEachInitialize) => {
                 let hello = response_text(&asked.id, hello);
                 self.tell(client, hello, now);
             }
@@ -92,7 +94,10 @@ impl BrokerCore {
                 if let Some(client) = self.clients.get_mut(&client) {
                     client.reserved = None;
                 }
-                if self.turns.values().any(|turn| turn.winds_down() && turn.thread == thread) {
+                let is_taken =
+                    self.turns.values().any(|turn| turn.winds_down() && turn.thread == thread);
+                // The bug: a turn does not wait for the end of an abandoned one on its thread.
+                if is_taken && !defect!(StartsBesideAnAbandonedTurn) {
                     self.held.push_back(Held { client, asked, thread });
                 } else {
                     self.start(client, asked, thread, now);
@@ -158,7 +163,10 @@ impl BrokerCore {
         // The bug: one slot for the requests of a client, free after the first answer.
         let asks = if defect!(RequestsAreNotCounted) { self.slot } else { asks };
         let waits = self.held.front().map(|held| held.client);
-        let owns = self.turns.values().filter(|turn| turn.is_live()).find_map(|turn| turn.client);
+        // The bug: a turn is work of its client only until its start is answered.
+        let is_work =
+            |turn: &&OwnedTurn| turn.is_live() && !(turn.answered && defect!(BusyEndsWithTheStart));
+        let owns = self.turns.values().filter(is_work).find_map(|turn| turn.client);
         let reserves = self.clients.iter().find(|(_, client)| client.reserved.is_some());
         asks.or(waits).or(owns).or(reserves.map(|(client, _)| *client))
     }

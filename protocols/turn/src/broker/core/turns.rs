@@ -223,6 +223,11 @@ impl BrokerCore {
                 continue;
             }
             if turn.ends || turn.client.is_none() || turn.running.is_empty() {
+                // The bug: a turn that does not end stays for ever.
+                if defect!(AbandonedTurnsAreKept) {
+                    turn.until = None;
+                    continue;
+                }
                 turn.give_up();
             } else {
                 turn.ends = true;

@@ -1,0 +1,147 @@
+//! Interrupts, cancels and reports: what ends a turn before its time, and how its user learns of its end.
+
+use std::time::Duration;
+
+use super::shared::{ends, news, seen};
+use crate::history::Time;
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::notes::Reported;
+use crate::subjects::turn::outcome::SeenVerdict;
+use crate::subjects::turn::setup::{self, End, Start};
+use crate::subjects::turn::story::{Run, Story};
+
+kinds! {
+    pub(in super::super) INTERRUPTS_HAVE_A_CAUSE;
+    NO_CAUSE = "no-cause": "{subject:}the turn was interrupted, but no user had asked for that, and no deadline was near {moment}";
+}
+
+kinds! {
+    pub(in super::super) REPORT_COUNTS;
+    OTHER_VERDICT = "other-verdict": "{subject:}the app-server reported at {reported} that the turn {how}, but its user saw a turn that {seen} {moment}";
+    OTHER_REASON = "other-reason": "{subject:}the app-server reported at {reported} why the turn failed, but its user saw another reason ({seen}) {moment}";
+}
+
+kinds! {
+    pub(in super::super) CANCEL_IS_PROMPT;
+    LATE = "late": "{subject:}the user cancelled the command at {cancelled}, but it had not ended {moment}";
+}
+
+/// How long before a turn its broker must be undisturbed.
+const BEFORE: Duration = Duration::from_secs(6);
+
+/// What the app-server says if a turn fails.
+const WHY: &str = "the model refused";
+
+pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violation> {
+    let uncaused = story.runs.iter().filter_map(|run| {
+        let at = run.interrupted()?;
+        let is_caused = is_asked_for(story, run, at)
+            || at >= run.asked + deadline(story.cx, run)
+            || has_inferred(story.cx, run, at)
+            || !story.is_calm_between(run.asked.before(BEFORE), at);
+        (!is_caused)
+            .then(|| Violation::new("interrupts_have_a_cause", run.call, at, &NO_CAUSE, fields! {}))
+    });
+    uncaused.collect()
+}
+
+/// Whether a user asked for the end of a turn, or of its broker, before a time.
+fn is_asked_for(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let own = [run.cancelled, run.abandoned].into_iter().flatten();
+    let second = story
+        .interrupts
+        .iter()
+        .filter(|(_, on, turn)| *on == run.host && *turn == run.turn())
+        .map(|(asked, ..)| *asked);
+    own.chain(second).chain(story.shutdowns.iter().copied()).any(|asked| asked <= at)
+}
+
+/// Whether the client may have inferred the end of a turn before a time. Then it leaves, and the broker
+/// interrupts what is left.
+fn has_inferred(cx: &CheckContext<'_>, run: &Run<'_>, at: Time) -> bool {
+    let inference = limits::turn(&cx.plan.limits.over(LIMITS)).inference;
+    run.final_answer().is_some_and(|answered| answered + inference <= at)
+}
+
+/// Returns the shortest time after which a client or the broker gives a turn up.
+fn deadline(cx: &CheckContext<'_>, run: &Run<'_>) -> Duration {
+    let set = cx.plan.limits.over(LIMITS);
+    let (turn, request) = (limits::turn(&set), limits::connection(&set).request);
+    let setup = setup::turn(cx.plan, run.turn());
+    let follows = setup.end == End::Error;
+    let answers_late = setup.start == Start::Silent || setup.answers_after() + news(cx) >= request;
+    [
+        Some(turn.idle),
+        Some(turn.absolute),
+        Some(limits::broker(&set).turn),
+        follows.then_some(turn.follow_up),
+        answers_late.then_some(request),
+    ]
+    .into_iter()
+    .flatten()
+    .min()
+    .unwrap_or_default()
+}
+
+pub(in super::super) fn report_counts(story: &Story<'_>) -> Vec<Violation> {
+    story.runs.iter().filter_map(|run| lost_report(story, run)).collect()
+}
+
+fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let cx = story.cx;
+    let (at, outcome) = run.outcome()?;
+    let (reported, how) = run.reported()?;
+    let arrives = reported + news(cx) * 2;
+    // A broker that is asked to end waits only so long for its turns.
+    let waits = limits::broker(&cx.plan.limits.over(LIMITS)).shutdown;
+    let is_waited_for = |asked: &Time| *asked > arrives || arrives <= *asked + waits;
+    let may_be_first = run.cancelled.is_some()
+        || arrives >= run.asked + deadline(cx, run)
+        || has_inferred(cx, run, arrives)
+        || (run.interrupted().is_some() && how != Reported::Interrupted)
+        || !story.shutdowns.iter().all(is_waited_for)
+        || !story.is_calm_between(run.asked.before(BEFORE), arrives);
+    if may_be_first {
+        return None;
+    }
+    let violation = |kind, data| Some(Violation::new("report_counts", run.call, at, kind, data));
+    let seen = seen(&outcome.verdict);
+    match (how, &outcome.verdict) {
+        (Reported::Completed, SeenVerdict::Completed)
+        | (Reported::Interrupted, SeenVerdict::Interrupted) => None,
+        (Reported::Failed, SeenVerdict::Failed(why)) if why.contains(WHY) => None,
+        (Reported::Failed, SeenVerdict::Failed(_)) => {
+            violation(&OTHER_REASON, fields! { reported, seen })
+        }
+        _ => {
+            let how = match how {
+                Reported::Completed => "completed",
+                Reported::Failed => "failed",
+                Reported::Interrupted => "was interrupted",
+            };
+            violation(&OTHER_VERDICT, fields! { reported, how, seen })
+        }
+    }
+}
+
+pub(in super::super) fn cancel_is_prompt(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    // For the end of the turn, and then for the answer to the interrupt.
+    let waits = limits::turn(&set).interrupt * 2;
+    let allowed = waits + ends(&set) + limits::connection(&set).terminate + news(cx) * 2;
+    let late = story.runs.iter().filter_map(|run| {
+        let cancelled = run.cancelled?;
+        let bound = cancelled + allowed;
+        let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
+        // The deadlines are the client's own, so the network excuses nothing.
+        let runs = story.runs_between(run.host, run.asked, bound);
+        let is_late = !in_time && run.abandoned.is_none() && runs;
+        (is_late && bound < Time::from(cx.plan.horizon)).then(|| {
+            Violation::new("cancel_is_prompt", run.call, bound, &LATE, fields! { cancelled })
+        })
+    });
+    late.collect()
+}

@@ -1,0 +1,127 @@
+//! Commands that got no turn, and commands that moved to an app-server of their own: each had a reason.
+
+use std::time::Duration;
+
+use super::shared::{is_busy, is_in_use, news};
+use crate::history::{Answer, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::schedule::Limits;
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::outcome::SeenRefusal;
+use crate::subjects::turn::setup::{self, BROKER, Initialize, Start};
+use crate::subjects::turn::story::{Run, Story};
+use reknit_turn::client::{ClientError, Place};
+use reknit_turn::command::{NotStarted, Refusal};
+
+kinds! {
+    pub(in super::super) REFUSALS_ARE_TRUE;
+    UNTRUE = "untrue": "{subject:}the command got no turn ({why}), but nothing was in its way {moment}";
+}
+
+kinds! {
+    pub(in super::super) FALLBACK_IS_NEEDED;
+    NOT_NEEDED = "not-needed": "{subject:}the command ran on an app-server of its own, but the broker was ready and idle {moment}";
+    NO_BROKER = "no-broker": "{subject:}the command should find or start a broker on {on}, but none has served there {moment}";
+}
+
+/// How long before a command its broker and its machine must be undisturbed.
+const BEFORE: Duration = Duration::from_secs(6);
+
+/// How long after its end a broker is over, at most.
+const ENDS: Duration = Duration::from_secs(4);
+
+/// How long the machines need at the start of a run.
+const BEGINS: Duration = Duration::from_millis(500);
+
+pub(in super::super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
+    let untrue = story.runs.iter().filter_map(|run| {
+        let (at, Answer::Refused(why)) = run.answer? else { return None };
+        let SeenRefusal(error) = why.downcast_ref()?;
+        let data = fields! { why: why.to_string() };
+        (!is_true(story, run, at, error))
+            .then(|| Violation::new("refusals_are_true", run.call, at, &UNTRUE, data))
+    });
+    untrue.collect()
+}
+
+/// Whether the run explains why a command got no turn.
+fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> bool {
+    let set = story.cx.plan.limits.over(LIMITS);
+    let is_silent =
+        |on: &str| setup::app_server(story.cx.plan, on).initialize == Initialize::Silent;
+    match error {
+        ClientError::Cancelled { .. }
+        | ClientError::NotStarted(NotStarted { refusal: Refusal::Cancelled, .. }) => {
+            run.cancelled.is_some()
+        }
+        // `busy_is_true` judges it.
+        ClientError::NotStarted(why) if is_busy(&why.to_string()) => true,
+        ClientError::NotStarted(_) => starts_badly(story, run, &set) || !is_served(story, run, at),
+        ClientError::NotInitialized { place, .. } | ClientError::NotReady { place, .. } => {
+            let on = if matches!(place, Place::Broker(_)) { BROKER } else { run.host };
+            is_silent(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
+        }
+        ClientError::CannotLaunch { .. }
+        | ClientError::CannotConnect { .. }
+        | ClientError::NoBroker { .. } => !is_served(story, run, at),
+    }
+}
+
+/// Whether the app-server refuses the turn of a command, or does not answer it in time.
+fn starts_badly(story: &Story<'_>, run: &Run<'_>, set: &Limits) -> bool {
+    let setup = setup::turn(story.cx.plan, run.turn());
+    let late = setup.answers_after() + news(story.cx) >= limits::connection(set).request;
+    matches!(setup.start, Start::Refused | Start::Silent) || late
+}
+
+/// Whether other clients may have taken all connections of the broker.
+fn is_full(story: &Story<'_>, run: &Run<'_>, at: Time, set: &Limits) -> bool {
+    let others = story.connections.values().filter(|connection| {
+        let ended = connection.over.is_some_and(|over| over < run.asked);
+        connection.server == BROKER && connection.opened <= at && !ended
+    });
+    others.count() > limits::broker(set).clients
+}
+
+/// Whether nothing was in the way of a command: no fault, and no end of the broker.
+fn is_served(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let since = run.asked.before(BEFORE);
+    let ended = |end: Time| end >= since && end <= at + ENDS;
+    let mut ends = story.ended.iter().chain(&story.shutdowns).copied();
+    run.asked >= Time::ZERO + BEGINS
+        && at + ENDS <= Time::from(story.cx.plan.horizon)
+        && story.is_calm_between(since, at)
+        && !ends.any(ended)
+}
+
+pub(in super::super) fn fallback_is_needed(story: &Story<'_>) -> Vec<Violation> {
+    story.runs.iter().filter_map(|run| needless_fallback(story, run)).collect()
+}
+
+fn needless_fallback(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, turn, _) = run.started()?;
+    let set = story.cx.plan.limits.over(LIMITS);
+    if !is_served(story, run, at) || is_full(story, run, at, &set) {
+        return None;
+    }
+    let violation =
+        |kind, data| Some(Violation::new("fallback_is_needed", run.call, at, kind, data));
+    match run.route() {
+        "broker-or-direct" => {
+            let was_ready = story.initialized.is_some_and(|ready| ready <= run.asked);
+            let is_own = !turn.starts_with("turn-broker-");
+            let is_needless = was_ready && is_own && !is_in_use(story, run, run.asked, at);
+            is_needless.then(|| violation(&NOT_NEEDED, fields! {})).flatten()
+        }
+        "workspace" => {
+            let own = setup::app_server(story.cx.plan, run.host);
+            let mut served = story.served.iter().filter(|(began, _)| *began <= at);
+            let is_missing =
+                own.initialize == Initialize::Answered && !served.any(|(_, on)| *on == run.host);
+            let data = fields! { on: run.host.to_owned() };
+            is_missing.then(|| violation(&NO_BROKER, data)).flatten()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,197 @@
+//! The turns of one app-server beside each other, and what its broker holds of them.
+
+use std::time::Duration;
+
+use super::shared::news;
+use crate::history::{Call, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::census::EVERY;
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::notes::TurnNote;
+use crate::subjects::turn::setup::{self, BROKER, Start};
+use crate::subjects::turn::story::{Counted, Story, started};
+
+kinds! {
+    pub(in super::super) ONE_CLIENT_WORKS;
+    BESIDE = "beside": "{subject:}the app-server started the turn while that of {other} ran, whose client was there {moment}";
+}
+
+kinds! {
+    pub(in super::super) THREADS_ARE_FREE;
+    ON_ITS_THREAD = "on-its-thread": "{subject:}the app-server started the turn on {thread} while a turn of {other} ran there {moment}";
+}
+
+kinds! {
+    pub(in super::super) BROKER_LETS_GO;
+    HELD = "held": "the broker held {count} {what}, but no client was connected since {since} {moment}";
+    GHOSTS = "ghosts": "the broker counted {count} clients, but only {open} were connected since {since} {moment}";
+}
+
+/// A turn that an app-server started, of a command or of a job.
+struct Work<'s> {
+    call: Call,
+    name: &'s str,
+    asked: Time,
+    /// When its user ended it, or its client.
+    stopped: Option<Time>,
+    notes: &'s [(Time, &'s TurnNote)],
+}
+
+impl Work<'_> {
+    fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
+        self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
+    }
+
+    /// Returns when the app-server was done with it.
+    fn over(&self) -> Option<Time> {
+        self.when(|note| matches!(note, TurnNote::Reported(_) | TurnNote::Gone))
+    }
+
+    /// Returns when its client may have left it, at the earliest.
+    fn left(&self, story: &Story<'_>) -> Option<Time> {
+        let set = story.cx.plan.limits.over(LIMITS);
+        let answered = self.when(|note| *note == TurnNote::Answered { is_final: true });
+        let inferred = answered.map(|at| at + limits::turn(&set).inference);
+        let interrupted = self.when(|note| matches!(note, TurnNote::Interrupted | TurnNote::Left));
+        // The broker gives up a start without an answer, and a turn that takes too long.
+        let setup = setup::turn(story.cx.plan, self.name);
+        let request = limits::connection(&set).request;
+        let is_late =
+            setup.start == Start::Silent || setup.answers_after() + news(story.cx) >= request;
+        let patience = if is_late { request } else { limits::broker(&set).turn };
+        let given_up = self.asked + patience;
+        [self.over(), self.stopped, inferred, interrupted, Some(given_up)]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+fn works<'s>(story: &'s Story<'_>) -> Vec<Work<'s>> {
+    let runs = story.runs.iter().map(|run| Work {
+        call: run.call,
+        name: run.turn(),
+        asked: run.asked,
+        stopped: [run.abandoned, run.cancelled].into_iter().flatten().min(),
+        notes: &run.notes,
+    });
+    let jobs = story.jobs.jobs.values().map(|job| Work {
+        call: job.call,
+        name: job.turn(),
+        asked: job.asked,
+        stopped: [job.unwanted(), job.worker_ended()].into_iter().flatten().min(),
+        notes: &job.notes,
+    });
+    runs.chain(jobs).collect()
+}
+
+/// Returns the app-server that gave a turn its id.
+fn app_server(turn: &str) -> &str {
+    turn.rsplit_once('-').map_or(turn, |(app_server, _)| app_server)
+}
+
+/// Returns the turns that an app-server started while another one ran that counts: the later one, when it
+/// started, its thread, and the earlier one.
+fn beside<'s>(
+    story: &Story<'_>,
+    works: &'s [Work<'s>],
+    counts: impl Fn(&Work<'_>, &Work<'_>, Time) -> bool,
+) -> Vec<(&'s Work<'s>, Time, &'s str, &'s Work<'s>)> {
+    let begun: Vec<_> =
+        works.iter().filter_map(|work| Some((work, started(work.notes)?))).collect();
+    let mut found = Vec::new();
+    for (later, (at, turn, thread)) in &begun {
+        let earlier = begun.iter().find(|(earlier, (since, other, _))| {
+            earlier.call != later.call
+                && (since, earlier.call) < (at, later.call)
+                && app_server(other) == app_server(turn)
+                && story.is_calm_between(*since, *at)
+                && counts(earlier, later, *at)
+        });
+        found.extend(earlier.map(|(earlier, _)| (*later, *at, *thread, *earlier)));
+    }
+    found
+}
+
+pub(in super::super) fn one_client_works(story: &Story<'_>) -> Vec<Violation> {
+    let works = works(story);
+    let runs = |earlier: &Work<'_>, _: &Work<'_>, at: Time| {
+        earlier.left(story).is_none_or(|left| left > at)
+            && story.is_calm_between(earlier.asked, at)
+            && story.shutdowns.iter().all(|asked| *asked > at)
+    };
+    let found = beside(story, &works, runs).into_iter().map(|(later, at, _, earlier)| {
+        let data = fields! { other: earlier.call.to_string() };
+        Violation::new("one_client_works", later.call, at, &BESIDE, data)
+    });
+    found.collect()
+}
+
+pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {
+    let works = works(story);
+    let settle = limits::broker(&story.cx.plan.limits.over(LIMITS)).settle;
+    let runs = |earlier: &Work<'_>, later: &Work<'_>, at: Time| {
+        let thread = |work: &Work<'_>| started(work.notes).map(|(_, _, thread)| thread.to_owned());
+        // The broker gives up a turn that does not end.
+        let is_given_up = earlier.stopped.is_some_and(|stopped| stopped + settle <= at);
+        earlier.over().is_none_or(|over| over > at)
+            && earlier.when(|note| *note == TurnNote::Left).is_none()
+            && thread(earlier) == thread(later)
+            && !is_given_up
+    };
+    let found = beside(story, &works, runs).into_iter().map(|(later, at, thread, earlier)| {
+        let data = fields! { thread: thread.to_owned(), other: earlier.call.to_string() };
+        Violation::new("threads_are_free", later.call, at, &ON_ITS_THREAD, data)
+    });
+    found.collect()
+}
+
+/// How long after its end a connection may count for a broker that runs.
+const LEARNS: Duration = Duration::from_secs(2);
+
+pub(in super::super) fn broker_lets_go(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (n, counted) in story.counted.iter().enumerate() {
+        let next = story.counted.get(n + 1);
+        let until = next.map_or(Time::from(story.cx.plan.horizon), |next| next.at);
+        // The last time at which the counts were still the same.
+        let at = until.before(EVERY);
+        if at >= counted.at && story.runs_between(BROKER, Time::ZERO, at) {
+            found.extend(held(story, counted, at));
+        }
+    }
+    found
+}
+
+/// Judges the counts of a broker at a time.
+fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation> {
+    let broker = limits::broker(&story.cx.plan.limits.over(LIMITS));
+    let counts = &counted.counts.0;
+    let open = |since: Time| {
+        let own = story.connections.values().filter(|connection| {
+            let over = connection.over.is_none_or(|over| over >= since);
+            connection.server == BROKER && connection.opened <= at && over
+        });
+        own.count()
+    };
+    let violation = |kind, data| Some(Violation::new("broker_lets_go", Call::NONE, at, kind, data));
+    let since = at.before(LEARNS + broker.linger * 2);
+    if counts.clients > open(since) {
+        let (count, open) = (counts.clients as u64, open(since) as u64);
+        return violation(&GHOSTS, fields! { count, open, since });
+    }
+    // A start without an answer, then the end of its turn, and the answers to the last interrupts.
+    let patience = broker.connection.request * 3 + broker.settle * 2 + LEARNS * 2;
+    let since = at.before(patience);
+    let left = [
+        ("requests", counts.requests),
+        ("interrupts", counts.interrupts),
+        ("turns", counts.turns),
+        ("bytes for clients", counts.outbox_bytes),
+    ];
+    let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
+    let is_alone = since > Time::ZERO && open(since) == 0;
+    let data = fields! { count: count as u64, what, since };
+    is_alone.then(|| violation(&HELD, data)).flatten()
+}
