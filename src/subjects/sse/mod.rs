@@ -2,6 +2,7 @@
 //!
 //! - [`operations`]: the operations of a user. `[process.NAME]` declares what the commands really do
 //!   ([`world::process`](crate::world::process)).
+//! - [`wrong`]: requests that a server must refuse.
 //! - `user`: the user of a client. `follow`: a command as its user follows it. `requests`: single requests
 //!   of a user. `names`: the names of a command, and of the server. `notes`: what else the user sees.
 //! - `properties`, `story`: the specific properties, and the facts that they read.
@@ -14,7 +15,8 @@
 
 use std::time::Duration;
 
-use crate::history::Side;
+use super::census::counted;
+use crate::history::{Side, Stream};
 use crate::property::{
     CheckContext, Guarantees, Property, Retention, SlowUsers, Violation, WorkBounds,
 };
@@ -39,8 +41,10 @@ mod requests;
 mod story;
 pub mod tables;
 mod user;
+pub mod wrong;
 
 use names::{OVERHEAD, PORT, SERVER, TOKEN, server_endpoint};
+use notes::ServerCounted;
 use operations::SseOperation;
 
 /// The subject for [`reknit_sse`].
@@ -111,8 +115,10 @@ impl Subject for Sse {
         };
         let server = Server::new(&host.env, config, limits::server(&host.limits));
         let resources = server.resources();
-        host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
-        server.serve(listener).await;
+        let gauged = resources.clone();
+        host.record.gauges(tables::RESOURCES, move || Some(gauged.counts()));
+        let counts = (move || resources.counts(), ServerCounted::data as fn(_) -> _);
+        counted(&host.record, Stream::from(SERVER), counts, server.serve(listener)).await;
     }
 
     async fn drive(&self, host: HostContext, operations: OperationQueue<SseOperation>) {

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::history::{Call, Content, Data};
 use reknit_sse::client::{Failure, Loss};
+use reknit_sse::server::Counts;
 use reknit_sse::wire::{CommandStatus, Cursor, Ending, Gap, OutputStream};
 
 /// Implements the conversions of types into [`Data`].
@@ -158,6 +159,33 @@ impl fmt::Display for SeenLogs {
             write!(f, ", without {gap}")?;
         }
         f.write_str(if self.whole { ", complete" } else { "" })
+    }
+}
+
+/// What a server holds, whenever that has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServerCounted(pub(super) Counts);
+
+impl ServerCounted {
+    /// Returns counts as data.
+    pub(super) fn data(counts: Counts) -> Data {
+        Data::of(Self(counts))
+    }
+}
+
+impl fmt::Display for ServerCounted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counts { connections, commands, running, .. } = self.0;
+        write!(
+            f,
+            "the server has {connections} connections, {commands} logs, {running} commands run"
+        )
+    }
+}
+
+impl Serialize for ServerCounted {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

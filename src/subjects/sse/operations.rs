@@ -11,6 +11,7 @@ use proptest::sample::select;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::wrong::WrongRequest;
 use crate::history::Class;
 use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
@@ -89,6 +90,15 @@ pub enum SseOperation {
         /// How long the connection stays open.
         wait: WrittenDuration,
     },
+    /// Sends a request that the server must refuse.
+    #[serde(rename_all = "kebab-case")]
+    Wrong {
+        /// The command that the request is about, if it is about one.
+        #[serde(flatten)]
+        command: CommandName,
+        /// The request.
+        request: WrongRequest,
+    },
     /// Creates a shell session, and runs a command in it.
     #[serde(rename_all = "kebab-case")]
     Session {
@@ -164,7 +174,8 @@ impl Operations for SseOperation {
             2 => command.clone().prop_map(Self::Status),
             2 => (command.clone(), wait.clone()).prop_map(|(command, wait)| Self::Logs { command, wait }),
             1 => (command.clone(), cursor).prop_map(|(command, cursor)| Self::Ask { command, cursor: cursor.to_owned() }),
-            1 => (command, wait).prop_map(|(command, wait)| Self::Stick { command, wait }),
+            1 => (command.clone(), wait).prop_map(|(command, wait)| Self::Stick { command, wait }),
+            2 => (command, select(WrongRequest::ALL)).prop_map(|(command, request)| Self::Wrong { command, request }),
         ]
         .boxed()
     }
@@ -192,6 +203,7 @@ mod tests {
             json!({ "logs": { "process": "p1", "wait": "20s" } }),
             json!({ "ask": { "process": "p1", "cursor": "-1" } }),
             json!({ "stick": { "process": "p1", "of": "client", "wait": "5s" } }),
+            json!({ "wrong": { "process": "p1", "request": "no-token" } }),
             json!({ "session": { "process": "p1" } }),
         ] {
             let operation: SseOperation = serde_json::from_value(value.clone()).unwrap();

@@ -17,12 +17,22 @@
 //! | `logs_are_true` | the logs that a user read, and what the process really printed |
 //! | `commands_are_bounded` | how many processes ran at the same time |
 //! | `refusal_is_true` | commands that the server did not have, and their launches and ends |
+//! | `refusals_are_true` | the answers to requests that the server must refuse, and all other refusals |
+//! | `answers_come` | requests without an answer, although nothing was in the way |
+//! | `ends_when_asked` | when a user or a time limit ended a command, and when its process ended |
+//! | `streams_stay` | the connections that a follower lost, although nothing was in the way |
+//! | `pauses_grow` | when the followers of a host began attempts |
+//! | `items_are_lines` | the items that a user received |
+//! | `server_lets_go` | what the server held, and the connections and commands that there were |
 
 use super::story::Story;
 use crate::subjects::judging::story_properties;
 
 mod asked;
+mod followers;
 mod gaps;
+mod held;
+mod refusals;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -59,4 +69,18 @@ story_properties! {
         "the logs of a command are what it printed, in order";
     "refusal_is_true" as asked::refusal_is_true, asked::REFUSAL_IS_TRUE:
         "a server that runs on has each command that it started, and its log for the stated time";
+    "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
+        "the server refuses what it must refuse, for the right reason, and nothing else";
+    "answers_come" as refusals::answers_come, refusals::ANSWERS_COME:
+        "without a fault, each request has an answer";
+    "ends_when_asked" as server::ends_when_asked, server::ENDS_WHEN_ASKED:
+        "a command ends soon after a user has interrupted it, or its time is over";
+    "streams_stay" as followers::streams_stay, followers::STREAMS_STAY:
+        "without a fault, a follower keeps its connection";
+    "pauses_grow" as followers::pauses_grow, followers::PAUSES_GROW:
+        "the attempts of a follower that makes no progress become rare";
+    "items_are_lines" as followers::items_are_lines, followers::ITEMS_ARE_LINES:
+        "an item contains at most one line, and no more bytes than the limit says";
+    "server_lets_go" as held::server_lets_go, held::SERVER_LETS_GO:
+        "a server holds a connection while it is open, and a log while its command runs and for the stated time";
 }

@@ -1,4 +1,4 @@
-//! Single requests of a user, without the product's client.
+//! Single requests of a user: with the product's client, or, for what it cannot do, without it.
 
 use std::time::Duration;
 
@@ -12,13 +12,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::names::{Named, TOKEN, server_endpoint};
-use super::notes::{SeenLogs, SeenRefusal, SeenStatus};
+use super::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure};
+use super::wrong::WrongRequest;
 use crate::history::{Answer, Call, Data, ProcessOutcome};
 use crate::process::KILL;
 use crate::subject::HostContext;
+use reknit_sse::client::{Client, Failure, Refused, RequestError};
 use reknit_sse::wire::{
-    CommandStatus, Cursor, Decoder, Ending, Event, Record, RefusalBody, RunInSession,
-    SessionCreated, header, path,
+    Cursor, Decoder, Ending, Event, Record, RefusalBody, RunInSession, SessionCreated, header, path,
 };
 
 /// How long one request may take.
@@ -43,12 +44,25 @@ struct Open {
 /// Why a request brought no success.
 enum Unanswered {
     Refused(SeenRefusal),
-    Lost(String),
+    Lost(Data),
 }
 
 impl Unanswered {
     fn lost(error: impl ToString) -> Self {
-        Self::Lost(error.to_string())
+        Self::Lost(error.to_string().into())
+    }
+}
+
+impl From<RequestError> for Unanswered {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Lost(loss) => Self::lost(loss),
+            RequestError::Refused(Refused { status, code, .. }) => {
+                Self::Refused(SeenRefusal { status, code })
+            }
+            // `server_keeps_the_protocol` judges it.
+            RequestError::Protocol(what) => Self::Lost(SseFailure(Failure::Protocol(what)).into()),
+        }
     }
 }
 
@@ -66,9 +80,10 @@ async fn open(
     let mut connection = JoinSet::new();
     connection.spawn(async { drop(task.await) });
     let mut request = Request::builder().method(method).uri(path).header("host", "server");
-    request = request.header(header::ACCESS_TOKEN, TOKEN);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
+    let own_token = headers.iter().any(|(name, _)| *name == header::ACCESS_TOKEN);
+    let token = (!own_token).then_some((header::ACCESS_TOKEN, TOKEN));
+    for (name, value) in headers.iter().copied().chain(token) {
+        request = request.header(name, value);
     }
     let request = request.body(Full::new(Bytes::from(body))).map_err(Unanswered::lost)?;
     let response = sender.send_request(request).await.map_err(Unanswered::lost)?;
@@ -107,19 +122,19 @@ async fn answer<T: Into<Answer>>(
     at_most: Duration,
     asked: impl Future<Output = Result<T, Unanswered>>,
 ) {
-    let lost = |why: String| host.record.failed(call, why);
+    let lost = |why: Data| host.record.failed(call, why);
     match timeout(at_most, asked).await {
         Ok(Ok(answer)) => host.record.answered(call, answer),
         Ok(Err(Unanswered::Refused(refusal))) => host.record.refused(call, refusal),
         Ok(Err(Unanswered::Lost(why))) => lost(why),
-        Err(_) => lost("no answer in time".to_owned()),
+        Err(_) => lost(Data::from("no answer in time".to_owned())),
     }
 }
 
-/// Asks a command to end.
-pub(super) async fn interrupt(host: HostContext, call: Call, named: Named) {
+/// Asks a command to end, with the product's client.
+pub(super) async fn interrupt(host: HostContext, call: Call, client: Client, named: Named) {
     let asked = async {
-        open(&host, Method::DELETE, &path::interrupt(&named.id), String::new(), &[]).await?;
+        client.interrupt(&named.id).await?;
         Ok(Answer::queued("interrupted"))
     };
     answer(&host, call, PATIENCE, asked).await;
@@ -139,30 +154,38 @@ pub(super) async fn end(host: HostContext, named: Named) {
     }
 }
 
-async fn status_of(host: &HostContext, named: &Named) -> Result<CommandStatus, Unanswered> {
-    let open = open(host, Method::GET, &path::status(&named.id), String::new(), &[]).await?;
-    serde_json::from_slice(&open.body().await?).map_err(Unanswered::lost)
-}
-
-/// Asks for the state of a command.
-pub(super) async fn status(host: HostContext, call: Call, named: Named) {
-    let asked = async { Ok(Data::from(SeenStatus(status_of(&host, &named).await?))) };
+/// Asks for the state of a command, with the product's client.
+pub(super) async fn status(host: HostContext, call: Call, client: Client, named: Named) {
+    let asked = async { Ok(Data::from(SeenStatus(client.status(&named.id).await?))) };
     answer(&host, call, PATIENCE, asked).await;
 }
 
-/// Reads the logs of a command, page by page, until it has ended or `wait` has passed.
-pub(super) async fn logs(host: HostContext, call: Call, named: Named, wait: Duration) {
+/// Reads the logs of a command with the product's client, page by page, until it has ended or `wait` has
+/// passed.
+pub(super) async fn logs(
+    host: HostContext,
+    call: Call,
+    client: Client,
+    named: Named,
+    wait: Duration,
+) {
     let until = Instant::now() + wait;
     let asked = async {
         let mut seen = SeenLogs { output: String::new(), gap: None, next: 0, whole: false };
+        let mut cursor = Cursor::START;
         loop {
-            if page(&host, &named, &mut seen).await? > 0 {
+            let page = client.logs(&named.id, cursor).await?;
+            seen.output.push_str(&String::from_utf8_lossy(&page.output));
+            seen.gap = seen.gap.take().or(page.gap.map(|gap| gap.to_string()));
+            let moved = page.next.after > cursor.after;
+            (cursor, seen.next) = (page.next, page.next.after);
+            if moved {
                 sleep(PAGE).await;
             } else if seen.whole {
                 return Ok(Data::from(seen));
             } else {
                 // What the command printed before its end is there when its state says so.
-                seen.whole = !status_of(&host, &named).await?.running;
+                seen.whole = !client.status(&named.id).await?.running;
                 if !seen.whole && Instant::now() >= until {
                     return Ok(Data::from(seen));
                 }
@@ -173,17 +196,16 @@ pub(super) async fn logs(host: HostContext, call: Call, named: Named, wait: Dura
     answer(&host, call, wait + PATIENCE, asked).await;
 }
 
-/// Reads one page of logs. Returns by how many events the cursor moved.
-async fn page(host: &HostContext, named: &Named, seen: &mut SeenLogs) -> Result<u64, Unanswered> {
-    let cursor = Cursor { epoch: None, after: seen.next };
-    let path = path::logs(&named.id, cursor);
-    let open = open(host, Method::GET, &path, String::new(), &[]).await?;
-    let next = open.header(header::TAIL_CURSOR).and_then(|next| next.parse().ok());
-    let gap = open.header(header::GAP);
-    seen.output.push_str(&String::from_utf8_lossy(&open.body().await?));
-    seen.gap = seen.gap.take().or(gap);
-    let before = std::mem::replace(&mut seen.next, next.unwrap_or(cursor.after));
-    Ok(seen.next.saturating_sub(before))
+/// Sends a request that the server must refuse.
+pub(super) async fn wrong(host: HostContext, call: Call, named: Named, request: WrongRequest) {
+    let asked = async {
+        let row = request.row();
+        let path = row.path.replace("ID", named.id.as_str());
+        let body = row.body.replace("ID", named.id.as_str());
+        open(&host, row.method(), &path, body, row.headers).await?;
+        Ok(Answer::queued("accepted"))
+    };
+    answer(&host, call, PATIENCE, asked).await;
 }
 
 /// Asks for the stream of a command, and reads the head of the answer.

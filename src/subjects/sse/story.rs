@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::limits::{self, LIMITS};
 use super::names::{Named, PARTS, SERVER};
-use super::notes::SseNote;
+use super::notes::{ServerCounted, SseNote};
 use super::operations::{CommandName, SseOperation};
 use crate::history::{
     Answer, Call, ConnEnd, ConnIndex, Content, Data, Ending, Event, EventKind, ProcessOutcome,
@@ -18,6 +18,7 @@ use crate::subjects::judging::{host, is_of_the_network, judged};
 use crate::subjects::records;
 use crate::world::process::{Setup, TABLE};
 use reknit_sse::limits::{ClientLimits, ServerLimits};
+use reknit_sse::server::Counts;
 
 /// A command, as the world ran it.
 #[derive(Default)]
@@ -61,6 +62,13 @@ pub(super) struct Attached {
     pub replaced: Option<(Time, ConnIndex)>,
 }
 
+/// A connection to the server.
+pub(super) struct Connected {
+    pub opened: Time,
+    /// When the server's end was over.
+    pub over: Option<Time>,
+}
+
 /// The facts of a run.
 pub(super) struct Story<'a> {
     pub cx: &'a CheckContext<'a>,
@@ -88,6 +96,18 @@ pub(super) struct Story<'a> {
     /// The milestones of clients that only a wrong server can cause: when, the host, and the kind.
     pub protocol: Vec<(Time, &'a str, Wrong)>,
     pub server_deaths: Vec<Time>,
+    /// When the server began, each time.
+    pub server_starts: Vec<Time>,
+    /// What the server held, in order.
+    pub counted: Vec<(Time, &'a Counts)>,
+    /// The connections to the server.
+    pub connections: BTreeMap<ConnIndex, Connected>,
+    /// Why followers lost connections: when, on which host, and why.
+    pub losses: Vec<(Time, &'a str, &'a str)>,
+    /// When the users of each host received items.
+    pub deliveries: BTreeMap<&'a str, Vec<Time>>,
+    /// When the followers of each host began attempts.
+    pub attempts: BTreeMap<&'a str, Vec<Time>>,
     /// When the first fault began that can delay the server or its processes.
     pub delayed: Option<Time>,
     pub first_fault: Option<Time>,
@@ -121,6 +141,12 @@ impl<'a> Story<'a> {
             client_over: BTreeMap::new(),
             protocol: Vec::new(),
             server_deaths: Vec::new(),
+            server_starts: Vec::new(),
+            counted: Vec::new(),
+            connections: BTreeMap::new(),
+            losses: Vec::new(),
+            deliveries: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             delayed: None,
             first_fault: None,
         };
@@ -197,7 +223,9 @@ impl<'a> Story<'a> {
                 self.readers.entry(stream.to_string()).or_default().push(reader);
             }
             EventKind::Observed { stream, saw } => {
-                if let Some(SseNote::Asks { call, cursor, knows_run }) = saw.downcast_ref() {
+                if let Some(ServerCounted(counts)) = saw.downcast_ref() {
+                    self.counted.push((at, counts));
+                } else if let Some(SseNote::Asks { call, cursor, knows_run }) = saw.downcast_ref() {
                     if let Some(question) = self.question(*call) {
                         question.sent = Some((cursor, *knows_run));
                     }
@@ -225,9 +253,21 @@ impl<'a> Story<'a> {
                 }
             }
             EventKind::Milestone { name, fields } => self.milestone(name, fields, event),
-            EventKind::ConnOver { conn, side: Side::Server, how: ConnEnd::Closed } => {
-                self.server_closed.entry(*conn).or_insert(at);
+            EventKind::Delivered { .. } => {
+                self.deliveries.entry(host(event)).or_default().push(at);
             }
+            EventKind::ConnOpened { conn } => {
+                self.connections.insert(*conn, Connected { opened: at, over: None });
+            }
+            EventKind::ConnOver { conn, side: Side::Server, how } => {
+                if *how == ConnEnd::Closed {
+                    self.server_closed.entry(*conn).or_insert(at);
+                }
+                if let Some(connected) = self.connections.get_mut(conn) {
+                    connected.over = connected.over.or(Some(at));
+                }
+            }
+            EventKind::Started if host(event) == SERVER => self.server_starts.push(at),
             EventKind::ConnOver { conn, side: Side::Client, .. } => {
                 self.client_over.entry(*conn).or_insert(at);
             }
@@ -283,6 +323,7 @@ impl<'a> Story<'a> {
             | SseOperation::Status(command)
             | SseOperation::Logs { command, .. }
             | SseOperation::Ask { command, .. }
+            | SseOperation::Wrong { command, .. }
             | SseOperation::Stick { command, .. } => {
                 named(on, command, newest(&command.process, 0))
             }
@@ -323,6 +364,14 @@ impl<'a> Story<'a> {
             _ => None,
         };
         self.protocol.extend(wrong.map(|wrong| (at, host(event), wrong)));
+        match name {
+            "sse.client.lost" => {
+                let why = MilestoneValue::text(fields, "why").unwrap_or_default();
+                self.losses.push((at, host(event), why));
+            }
+            "sse.client.attempt" => self.attempts.entry(host(event)).or_default().push(at),
+            _ => {}
+        }
         let Some(conn) = ConnIndex::from_fields(fields) else { return };
         match name {
             "sse.server.attached" => {

@@ -23,6 +23,8 @@ use reknit_sse::wire::{Cursor, RunCommand};
 pub(super) struct SseUser {
     host: HostContext,
     client: Client,
+    /// The client for single requests. Its connections have a label.
+    asks: Client,
     /// The followers, by record.
     followers: BTreeMap<String, Open>,
     busy: JoinSet<()>,
@@ -40,8 +42,10 @@ impl SseUser {
     pub(super) fn new(host: HostContext) -> Self {
         let config = ClientConfig { access_token: Some(TOKEN.to_owned()), dialect: dialect(&host) };
         let limits = limits::client(&host.limits);
+        let asked = server_endpoint().labelled("request");
+        let asks = Client::new(&host.env, asked, config.clone(), limits);
         let client = Client::new(&host.env, server_endpoint(), config, limits);
-        Self { host, client, followers: BTreeMap::new(), busy: JoinSet::new() }
+        Self { host, client, asks, followers: BTreeMap::new(), busy: JoinSet::new() }
     }
 
     /// Performs operations as they arrive. At the end, the user ends its commands, and all followers are
@@ -108,15 +112,15 @@ impl SseUser {
             }
             SseOperation::Interrupt(command) => {
                 let named = self.named(&command);
-                self.busy.spawn(requests::interrupt(host, call, named));
+                self.busy.spawn(requests::interrupt(host, call, self.asks.clone(), named));
             }
             SseOperation::Status(command) => {
                 let named = self.named(&command);
-                self.busy.spawn(requests::status(host, call, named));
+                self.busy.spawn(requests::status(host, call, self.asks.clone(), named));
             }
             SseOperation::Logs { command, wait } => {
                 let named = self.named(&command);
-                self.busy.spawn(requests::logs(host, call, named, wait.0));
+                self.busy.spawn(requests::logs(host, call, self.asks.clone(), named, wait.0));
             }
             SseOperation::Ask { command, cursor } => {
                 let named = self.named(&command);
@@ -131,6 +135,10 @@ impl SseUser {
             SseOperation::Stick { command, wait } => {
                 let named = self.named(&command);
                 self.busy.spawn(requests::stick(host, call, named, wait.0));
+            }
+            SseOperation::Wrong { command, request } => {
+                let named = self.named(&command);
+                self.busy.spawn(requests::wrong(host, call, named, request));
             }
             SseOperation::Session { process } => {
                 self.busy.spawn(requests::session(host, call, process));

@@ -58,6 +58,8 @@
 //! | `ConflictIsFatal` | 409 is a failure, although the other stream may be dead |
 //! | `SilenceIsTolerated` | a dead connection is never given up |
 //! | `StartWithoutId` | a repeated start runs the command again |
+//! | `PausesDoNotGrow` | all pauses between attempts are short |
+//! | `RequestsAreRushed` | a single request has no time for its answer |
 //! | `AttemptsNotNumbered` | a new attempt does not replace the stream of the one before |
 
 use reknit_seams::Env;

@@ -6,6 +6,7 @@
 //! two characters.
 
 use bytes::{Bytes, BytesMut};
+use reknit_seams::defect;
 
 /// The longest encoding of a character.
 const CHARACTER: usize = 4;
@@ -33,7 +34,13 @@ impl Lines {
     /// Returns the next complete line.
     pub(super) fn next(&mut self) -> Option<Bytes> {
         let within = &self.pending[..self.pending.len().min(self.most)];
-        let end = within[self.searched..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let mut unsearched = within[self.searched..].iter();
+        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        // The bug: all lines of a piece are one.
+        let end = match defect!(LinesAreJoined) {
+            true => unsearched.rposition(ends),
+            false => unsearched.position(ends),
+        };
         let length = match end.map(|end| self.searched + end) {
             Some(end) if within[end] == b'\n' => end + 1,
             Some(end) => match within.get(end + 1) {

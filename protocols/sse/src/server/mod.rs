@@ -48,8 +48,13 @@
 //! | – | `GapTooLong` | a gap also covers the oldest event that is there |
 //! | – | `KilledIsSuccess` | the state of a killed command says that it exited with 0 |
 //! | – | `LogsSkipTheRest` | the cursor after a part of the logs is that of their end |
+//! | – | `UsedIdIsAccepted` | a start with a used id finds the command, although it is another request |
+//! | – | `SweepsWithTheLast` | a log is kept until the newest log goes |
+//! | – | `InterruptWakesNobody` | an interrupt takes effect only when the command prints something |
+//! | – | `HeartbeatOnlyOnce` | a stream sends one sign of life, and no more |
+//! | – | `LinesAreJoined` | all lines that arrive together are one event |
 //!
-//! The branch of execd has all of them except B, the last eight, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 13, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

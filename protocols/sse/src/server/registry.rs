@@ -134,7 +134,8 @@ impl Registry {
     ) -> Result<Started, Refusal> {
         if !defect!(StartRunsTwice) {
             match self.commands.get(&id) {
-                Some(known) if known.request == request => {
+                // The bug: the id alone decides.
+                Some(known) if known.request == request || defect!(UsedIdIsAccepted) => {
                     milestone!("sse.command.start-repeated", command = id.as_str());
                     return Ok(Started::Known(known.clone()));
                 }
@@ -214,9 +215,12 @@ impl Registry {
         ended.sort_unstable();
         let (mut count, mut bytes) =
             (ended.len(), ended.iter().map(|(_, _, weight)| weight).sum::<usize>());
+        // The bug: the logs are dropped together, with the newest of them.
+        let newest = ended.last().map(|(at, ..)| *at).filter(|_| defect!(SweepsWithTheLast));
         let mut ended = ended.into_iter();
         loop {
             let (at, id, weight) = ended.next()?;
+            let at = newest.unwrap_or(at);
             let over = at + retention <= now;
             if !over && count <= self.limits.ended_commands && bytes <= self.limits.ended_bytes {
                 return Some(at + retention);

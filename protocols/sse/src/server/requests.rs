@@ -158,7 +158,12 @@ impl Requests {
             Some(running) => running,
             None => Some(self.shared.registry().find(&id)?),
         };
-        if !running.is_some_and(|running| running.change(Command::interrupt)) {
+        // The bug: the task of the process is not woken.
+        let ask = |running: Arc<Running>| match defect!(InterruptWakesNobody) {
+            true => running.command().interrupt(),
+            false => running.change(Command::interrupt),
+        };
+        if !running.is_some_and(ask) {
             return Err(Refusal::NotRunning(id));
         }
         milestone!("sse.command.interrupted", command = id.as_str());
@@ -239,6 +244,7 @@ impl Requests {
             limits,
             changes,
             heartbeat: Instant::now() + limits.heartbeat,
+            has_beaten: false,
             handoff,
         };
         let mut response = answer::stream(stream.into_body());

@@ -38,6 +38,8 @@ pub(super) struct EventStream {
     pub(super) changes: watch::Receiver<()>,
     /// When the next sign of life is due.
     pub(super) heartbeat: Instant,
+    /// Only a defect uses it: whether the stream has sent a sign of life.
+    pub(super) has_beaten: bool,
     pub(super) handoff: Handoff,
 }
 
@@ -108,6 +110,7 @@ impl EventStream {
                     return Some(Err(BodyError::Replaced));
                 },
                 () = sleep_until(self.heartbeat), if self.beats() => {
+                    self.has_beaten = true;
                     let ping = Record::unlogged(milliseconds(&*self.clock), Event::Ping);
                     return Some(Ok(self.encode(&[ping])));
                 }
@@ -117,7 +120,8 @@ impl EventStream {
 
     /// Whether the stream sends signs of life.
     fn beats(&self) -> bool {
-        self.generation == 1 || !defect!(NoHeartbeatAfterResume)
+        let is_silent = self.has_beaten && defect!(HeartbeatOnlyOnce);
+        (self.generation == 1 || !defect!(NoHeartbeatAfterResume)) && !is_silent
     }
 
     fn encode(&mut self, records: &[Record]) -> Bytes {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::history::{Answer, ProcessOutcome, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::subjects::records;
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
@@ -24,6 +25,7 @@ kinds! {
     STILL_RUNS = "still-runs": "{subject:}the server reported that the command runs, but the process had ended at {ended} {moment}";
     NOT_ENDED = "not-ended": "{subject:}the server reported that the command ended, but the process had not {moment}";
     OTHER_ENDING = "other-ending": "{subject:}the server reported the ending {reported}, but the true one is {outcome} {moment}";
+    OTHER_COMMAND = "other-command": "{subject:}the server reported the command `{content}`, but the user started `{started}` {moment}";
     TOO_MANY_EVENTS = "too-many-events": "{subject:}the server reported event {last}, but there were {events} events {moment}";
 }
 
@@ -96,7 +98,10 @@ pub(super) fn cursor_is_checked(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Returns the process that a question is about, if it was launched once, and its server did not die.
-fn process<'s, 'a>(story: &'s Story<'a>, question: &Question<'_>) -> Option<&'s Process<'a>> {
+pub(super) fn process<'s, 'a>(
+    story: &'s Story<'a>,
+    question: &Question<'_>,
+) -> Option<&'s Process<'a>> {
     let process = story.processes.get(question.record.as_str())?;
     let (at, _) = question.answer?;
     let is_one = process.launched.len() == 1 && story.server_lived(Time::ZERO, at);
@@ -120,6 +125,12 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         let events = printed as u64 + 1;
         if status.last > events && !long {
             return violation(&TOO_MANY_EVENTS, fields! { last: status.last, events });
+        }
+        // A server that has forgotten the output may leave the text out.
+        let started = records::declared(&question.record);
+        if !status.content.is_empty() && status.content != started {
+            let content = status.content.clone();
+            return violation(&OTHER_COMMAND, fields! { content, started: started.to_owned() });
         }
         match (&status.ending, process.ended) {
             (None, Some((ended, _))) => {
@@ -187,6 +198,9 @@ pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
     let refused = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
         let Answer::Refused(why) = answer else { return None };
+        if matches!(question.operation, SseOperation::Wrong { .. }) {
+            return None; // `refusals_are_true` judges it
+        }
         let why = match (why.downcast_ref::<SseFailure>(), why.downcast_ref::<SeenRefusal>()) {
             (Some(SseFailure(Failure::NotFound | Failure::AnotherRun)), _) => Gone::Unknown,
             (Some(SseFailure(Failure::Expired)), _) => Gone::Expired,
@@ -238,6 +252,7 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
     match (why, process.ended) {
         // An execd chooses the ids, and no user can guess one.
         (Gone::Unknown, _) if is_execd(&story.cx.plan.defects) => None,
+        (Gone::Unknown, Some((ended, _))) if is_forgotten(story, at, ended) => None,
         (Gone::Unknown, _) => violation(&HAS_IT, fields! { launched }),
         (Gone::Expired, None) => violation(&NOT_OVER, fields! {}),
         (Gone::Expired, Some((ended, _))) => {
@@ -247,8 +262,16 @@ fn untrue(story: &Story<'_>, at: Time, asked: Time, record: &str, why: Gone) -> 
     }
 }
 
+/// Whether the server may remember nothing of a command: it remembers only so many after their logs.
+fn is_forgotten(story: &Story<'_>, at: Time, ended: Time) -> bool {
+    let over = story.processes.values().filter_map(|process| process.ended);
+    let over = over.filter(|(over, _)| *over <= at).count();
+    let has_no_log = at.since(ended) >= story.server.ended_retention || is_crowded(story, at);
+    has_no_log && over > story.server.forgotten_commands
+}
+
 /// Whether the server may have dropped a log for lack of room.
-fn is_crowded(story: &Story<'_>, at: Time) -> bool {
+pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
     let ended = story
         .processes
         .values()

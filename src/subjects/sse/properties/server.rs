@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::history::{Answer, Call, ConnIndex, Data, EventKind, ProcessOutcome, Time};
-use crate::process::KILL;
+use crate::process::{KILL, TERMINATE};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::has_puppet;
@@ -43,6 +43,12 @@ kinds! {
 kinds! {
     pub(super) COMMAND_LIVES_ON;
     KILLED = "killed": "{subject:}signal {signal} ended the process, but no user and no limit had asked for that {moment}";
+}
+
+kinds! {
+    pub(super) ENDS_WHEN_ASKED;
+    INTERRUPTED = "interrupted": "{subject:}the server accepted at {since} to interrupt the command, but its process had not ended {moment}";
+    OVER_TIME = "over-time": "{subject:}the process started at {since}, and its time limit had passed, but it had not ended {moment}";
 }
 
 kinds! {
@@ -220,11 +226,14 @@ pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
     let killed = story.processes.iter().filter_map(|(record, process)| {
         let (at, ProcessOutcome::Signal(signal)) = process.ended? else { return None };
         let limited = story.questions.iter().any(|question| {
-            question.record == *record
-                && matches!(
-                    question.operation,
-                    SseOperation::Run { time_limit: Some(_), .. } | SseOperation::Session { .. }
-                )
+            let is_over = match &question.operation {
+                SseOperation::Run { time_limit: Some(limit), .. } => {
+                    process.launched.iter().any(|launched| *launched + limit.0 <= at)
+                }
+                SseOperation::Session { .. } => true,
+                _ => false,
+            };
+            question.record == *record && is_over
         });
         let own = story.setup(record).exit.0 == ProcessEnd::Signal(signal) && signal == KILL;
         let asked = story.interrupts.get(*record).is_some_and(|asked| *asked <= at);
@@ -238,6 +247,42 @@ pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
         is_unasked.then(|| Violation::new("command_lives_on", *record, at, &KILLED, data))
     });
     killed.collect()
+}
+
+/// How long after its time a process may end.
+const ENDS: Duration = Duration::from_secs(1);
+
+pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
+    let late = story.questions.iter().filter_map(|question| {
+        let process = story.processes.get(question.record.as_str())?;
+        let launched = *process.launched.first()?;
+        let setup = story.setup(&question.record);
+        let obeys = !setup.ignores.contains(&(TERMINATE as u8));
+        let grace = if obeys { Duration::ZERO } else { story.server.interrupt_grace };
+        let (kind, since, bound) = match (&question.operation, question.answer) {
+            (SseOperation::Interrupt(_), Some((asked, Answer::Queued(_)))) => {
+                (&INTERRUPTED, asked, asked + grace + ENDS)
+            }
+            (SseOperation::Run { time_limit: Some(limit), .. }, _) => {
+                (&OVER_TIME, launched, launched + limit.0 + ENDS)
+            }
+            _ => return None,
+        };
+        let in_time = process.ended.is_some_and(|(ended, _)| ended <= bound);
+        let is_judged = process.launched.len() == 1
+            && bound < Time::from(story.cx.plan.horizon)
+            && story.is_prompt(bound);
+        (is_judged && !in_time).then(|| {
+            Violation::new(
+                "ends_when_asked",
+                question.record.as_str(),
+                bound,
+                kind,
+                fields! { since },
+            )
+        })
+    });
+    late.collect()
 }
 
 pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {

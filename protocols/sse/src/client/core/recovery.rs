@@ -42,6 +42,7 @@ impl Core {
         let pause = match loss {
             Loss::Detached(_) => Duration::ZERO,
             _ if defect!(NoPauses) => Duration::ZERO,
+            _ if defect!(PausesDoNotGrow) => self.limits.min_pause / 2,
             _ => self.back_off.next(random).max(at_least),
         };
         self.phase = Phase::Pausing { until: deadline.cap(now, pause), after: Some(loss) };

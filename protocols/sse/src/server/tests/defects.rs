@@ -472,6 +472,72 @@ fn any_number_of_commands_may_run() {
     compare("CommandsUnbounded", story, "SERVICE_UNAVAILABLE", "200");
 }
 
+#[test]
+fn a_used_id_finds_another_command() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let other = r#"{"operation_id":"c","command":"other"}"#;
+        status(world.send("POST /command", &[], other).await).await
+    };
+    compare("UsedIdIsAccepted", story, "OPERATION_ID_IN_USE", "200");
+}
+
+#[test]
+fn a_log_is_kept_until_the_newest_log_goes() {
+    let story = || async {
+        let limits = ServerLimits { ended_retention: 10 * SECOND, ..Default::default() };
+        let world = World::new(limits).await;
+        started(&world).await;
+        let _stream =
+            world.send("POST /command", &[], r#"{"operation_id":"d","command":"d"}"#).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(5 * SECOND).await;
+        world.machine.exits(1, Exit::Code(0)).await;
+        sleep(7 * SECOND).await;
+        status(world.resume(0, None).await).await
+    };
+    compare("SweepsWithTheLast", story, "COMMAND_EXPIRED", "200");
+}
+
+#[test]
+fn an_interrupt_waits_for_output() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.send("DELETE /command?id=c", &[], "").await;
+        sleep(SECOND).await;
+        format!("{:?}", world.machine.signals(0))
+    };
+    compare("InterruptWakesNobody", story, "[15]", "[]");
+}
+
+#[test]
+fn a_stream_shows_life_only_once() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let mut stream = world.resume(0, None).await;
+        let mut alive = true;
+        for _ in 0..3 {
+            alive &= tokio::time::timeout(20 * SECOND, stream.next()).await.is_ok();
+        }
+        alive.to_string()
+    };
+    compare("HeartbeatOnlyOnce", story, "true", "false");
+}
+
+#[test]
+fn lines_that_arrive_together_are_one_event() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.prints(0, "a\nb\n").await;
+        world.last("c").await.to_string()
+    };
+    compare("LinesAreJoined", story, "2", "1");
+}
+
 /// Every bug of the code is in the table, and every row of the table is in the code and here.
 #[test]
 fn the_table_of_bugs_is_complete() {
@@ -481,6 +547,7 @@ fn the_table_of_bugs_is_complete() {
     let code = [
         include_str!("../command.rs"),
         include_str!("../connection.rs"),
+        include_str!("../lines.rs"),
         include_str!("../process.rs"),
         include_str!("../registry.rs"),
         include_str!("../requests.rs"),

@@ -1,0 +1,122 @@
+//! What followers do on their way to the ending: their connections, their attempts, their items.
+
+use std::time::Duration;
+
+use super::refusals::MANY;
+use crate::history::{EventKind, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::judging::{has_puppet, judged};
+use crate::subjects::sse::operations::SseOperation;
+use crate::subjects::sse::story::{Question, Story};
+
+kinds! {
+    pub(super) STREAMS_STAY;
+    LOST = "lost": "{subject:}a follower lost its connection ({why}), but nothing was in its way {moment}";
+}
+
+kinds! {
+    pub(super) PAUSES_GROW;
+    TOO_MANY = "too-many": "{subject:}the followers began {attempts} attempts since {since}, more than {most} {moment}";
+}
+
+kinds! {
+    pub(super) ITEMS_ARE_LINES;
+    LINES = "lines": "{subject:}the user received more than one line as one item {moment}";
+    TOO_LONG = "too-long": "{subject:}the user received {bytes} bytes as one item, more than {most} {moment}";
+}
+
+/// Whether an operation opens a stream that the user follows.
+fn follows(operation: &SseOperation) -> bool {
+    matches!(operation, SseOperation::Run { .. } | SseOperation::Follow { .. })
+}
+
+pub(super) fn streams_stay(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) || story.server.connections < MANY {
+        return Vec::new();
+    }
+    let lost = story.losses.iter().filter_map(|(at, on, why)| {
+        // The server says so, and other properties judge it.
+        let is_told = why.starts_with("refused") || why.starts_with("command ");
+        let is_calm = story.first_fault.is_none_or(|fault| fault > *at);
+        (!is_told && is_calm && reads_alone(story, on)).then(|| {
+            let data = fields! { why: (*why).to_owned() };
+            Violation::new("streams_stay", *on, *at, &LOST, data)
+        })
+    });
+    lost.collect()
+}
+
+/// Whether the users of a host read at once, and no other reader wants their streams.
+fn reads_alone(story: &Story<'_>, on: &str) -> bool {
+    let own = |question: &&Question<'_>| question.host == on && follows(&question.operation);
+    let is_slow = |operation: &SseOperation| match operation {
+        SseOperation::Run { reads, .. } | SseOperation::Follow { reads, .. } => reads.is_some(),
+        _ => false,
+    };
+    story.questions.iter().filter(own).all(|question| {
+        let others = story.questions.iter().filter(|other| {
+            let is_reader =
+                matches!(other.operation, SseOperation::Stick { .. } | SseOperation::Ask { .. })
+                    || other.host != on && follows(&other.operation);
+            is_reader && other.record == question.record
+        });
+        !is_slow(&question.operation) && others.count() == 0
+    })
+}
+
+/// The time in which attempts are counted.
+const WINDOW: Duration = Duration::from_secs(4);
+
+/// The attempts that follow each other quickly after a loss, before the pauses are long.
+const QUICK: u64 = 7;
+
+pub(super) fn pauses_grow(story: &Story<'_>) -> Vec<Violation> {
+    let longest = story.client.max_pause.max(Duration::from_millis(1));
+    // At least half of a pause is fixed.
+    let slow = WINDOW.as_millis() as u64 * 2 / longest.as_millis() as u64;
+    let mut found = Vec::new();
+    for (on, attempts) in &story.attempts {
+        let excess = attempts.iter().enumerate().find_map(|(n, at)| {
+            let since = at.before(WINDOW);
+            let count = within(&attempts[..=n], since, *at);
+            let followers = story.questions.iter().filter(|question| {
+                question.host == *on && follows(&question.operation) && question.asked <= *at
+            });
+            let followers = followers.count() as u64;
+            // Each delivery shortens the pauses again.
+            let delivered = story.deliveries.get(on).map_or(&[][..], Vec::as_slice);
+            let progress = within(delivered, since, *at);
+            let most = (followers + progress) * QUICK + slow * followers;
+            (count > most).then_some((*at, count, since, most))
+        });
+        found.extend(excess.map(|(at, attempts, since, most)| {
+            let data = fields! { attempts, since, most };
+            Violation::new("pauses_grow", *on, at, &TOO_MANY, data)
+        }));
+    }
+    found
+}
+
+/// Returns how many of these times, which ascend, are in a span.
+fn within(times: &[Time], since: Time, until: Time) -> u64 {
+    let before = times.partition_point(|at| *at < since);
+    (times.partition_point(|at| *at <= until) - before) as u64
+}
+
+pub(super) fn items_are_lines(story: &Story<'_>) -> Vec<Violation> {
+    let most = story.server.line_bytes.max(4);
+    let wrong = judged(story.cx).filter_map(|event| {
+        let EventKind::Delivered { stream, bytes, .. } = &event.what else { return None };
+        let violation =
+            |kind, data| Some(Violation::new("items_are_lines", stream, event.at, kind, data));
+        let text = bytes.whole();
+        let line = text.strip_suffix(b"\n").unwrap_or(&text);
+        if line.contains(&b'\n') {
+            return violation(&LINES, fields! {});
+        }
+        let (bytes, most) = (text.len() as u64, most as u64);
+        (bytes > most).then(|| violation(&TOO_LONG, fields! { bytes, most })).flatten()
+    });
+    wrong.collect()
+}

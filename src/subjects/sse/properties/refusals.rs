@@ -1,0 +1,167 @@
+//! Refusals of the server, and answers that never came.
+
+use std::time::Duration;
+
+use super::asked::{is_crowded, process};
+use crate::history::{Answer, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::sse::notes::{SeenRefusal, SseFailure, SseNote};
+use crate::subjects::sse::operations::SseOperation;
+use crate::subjects::sse::story::{Question, Story};
+use crate::subjects::sse::tables::is_execd;
+use crate::subjects::sse::wrong::WrongRequest;
+use reknit_sse::client::Failure;
+
+kinds! {
+    pub(super) REFUSALS_ARE_TRUE;
+    ACCEPTED = "accepted": "{subject:}the server accepted a request that it must refuse as {expected} {moment}";
+    OTHER_REASON = "other-reason": "{subject:}the server refused a request as {seen}, but must refuse it as {expected} {moment}";
+    RUNS = "runs": "{subject:}the server refused to interrupt the command, but its process ran {moment}";
+    WAS_OVER = "was-over": "{subject:}the server accepted to interrupt the command, but its process had ended at {ended} {moment}";
+    IS_BACKGROUND = "is-background": "{subject:}the server refused the logs of a command as one in the foreground, but it runs in the background {moment}";
+    NEW_START = "new-start": "{subject:}the server refused a start that it had not seen before, although it ran on since {asked} {moment}";
+    UNEXPECTED = "unexpected": "{subject:}the server refused the request: {why} {moment}";
+}
+
+kinds! {
+    pub(super) ANSWERS_COME;
+    NO_ANSWER = "no-answer": "{subject:}the request had no answer ({why}), but nothing was in its way since {asked} {moment}";
+}
+
+/// What the server may take to learn of the start or of the end of a process.
+const LEARNS: Duration = Duration::from_secs(1);
+
+pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
+    if is_execd(&story.cx.plan.defects) {
+        return Vec::new();
+    }
+    story.questions.iter().filter_map(|question| untrue(story, question)).collect()
+}
+
+fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
+    let (at, answer) = question.answer?;
+    let violation =
+        |kind, data| Some(Violation::new("refusals_are_true", question.call, at, kind, data));
+    let refusal = answer.refusal::<SeenRefusal>();
+    match &question.operation {
+        SseOperation::Wrong { request, .. } => {
+            let (status, code) = expected(story, question, *request, at)?;
+            let expected = format!("{status} {code}");
+            match refusal {
+                Some(seen) if (seen.status, seen.code.as_str()) == (status, code) => None,
+                Some(seen) => {
+                    violation(&OTHER_REASON, fields! { seen: seen.to_string(), expected })
+                }
+                None if answer.is_refusal() => None,
+                None => violation(&ACCEPTED, fields! { expected }),
+            }
+        }
+        SseOperation::Interrupt(_) => {
+            let process = process(story, question)?;
+            match (refusal, process.ended) {
+                (Some(seen), ended) if seen.code == "NOT_RUNNING" => {
+                    let ran = ended.is_none_or(|(ended, _)| ended > at);
+                    ran.then(|| violation(&RUNS, fields! {})).flatten()
+                }
+                (None, Some((ended, _))) => {
+                    // The server reads the last output before it counts a command as ended.
+                    let known = ended + LEARNS + story.server.hold;
+                    let was_over = known < question.asked && story.is_prompt(at);
+                    was_over.then(|| violation(&WAS_OVER, fields! { ended })).flatten()
+                }
+                _ => None,
+            }
+        }
+        SseOperation::Logs { .. } => {
+            let is_refused = refusal.is_some_and(|seen| seen.code == "INVALID_REQUEST_BODY");
+            let is_background = story.questions.iter().any(|other| {
+                let is_run = matches!(other.operation, SseOperation::Run { background: true, .. });
+                other.record == question.record && is_run
+            });
+            (is_refused && is_background).then(|| violation(&IS_BACKGROUND, fields! {})).flatten()
+        }
+        SseOperation::Run { .. } if is_refused_start(story, question, at, answer) => {
+            let asked = question.asked;
+            let begun = story.server_starts.iter().any(|start| (asked..=at).contains(start));
+            let is_untrue = story.server_lived(asked, at) && !begun;
+            is_untrue.then(|| violation(&NEW_START, fields! { asked })).flatten()
+        }
+        SseOperation::Run { .. } | SseOperation::Follow { .. } => {
+            let failure = answer.refusal::<SseFailure>()?;
+            let Failure::Refused(refused) = &failure.0 else { return None };
+            // The user sends nothing wrong, and other properties judge conflicts.
+            let is_conflict = refused.status == 409 && refused.code != "OPERATION_ID_IN_USE";
+            let is_known = is_conflict || refused.code.starts_with("CURSOR_");
+            let data = fields! { why: refused.to_string() };
+            (!is_known).then(|| violation(&UNEXPECTED, data)).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// Whether a start failed because the server did not know the command.
+fn is_refused_start(story: &Story<'_>, question: &Question<'_>, at: Time, answer: &Answer) -> bool {
+    let is_unknown =
+        |failure: &SseFailure| matches!(failure.0, Failure::NotFound | Failure::AnotherRun);
+    let notes = story.notes.get(&(question.host, question.record.as_str()));
+    let mut failed = notes.into_iter().flatten().filter(|(noted, _)| *noted == at);
+    answer.refusal::<SseFailure>().is_some_and(is_unknown)
+        || *answer == Answer::GivenUp
+            && failed.any(|(_, note)| matches!(note, SseNote::Failed(why) if is_unknown(why)))
+}
+
+/// Returns the refusal of a wrong request, if the run determines it.
+fn expected(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    request: WrongRequest,
+    at: Time,
+) -> Option<(u16, &'static str)> {
+    let row = request.row();
+    if request != WrongRequest::UsedId {
+        return Some(row.refusal);
+    }
+    let process = process(story, question)?;
+    let launched = *process.launched.first()?;
+    let is_kept = process.ended.is_none_or(|(ended, _)| {
+        at.since(ended) + LEARNS < story.server.ended_retention && !is_crowded(story, at)
+    });
+    (launched + LEARNS <= question.asked && is_kept).then_some(row.refusal)
+}
+
+pub(super) fn answers_come(story: &Story<'_>) -> Vec<Violation> {
+    let lost = story.questions.iter().filter_map(|question| {
+        let (at, why) = question.failure?;
+        let asked = question.asked;
+        let is_single = matches!(
+            question.operation,
+            SseOperation::Interrupt(_)
+                | SseOperation::Status(_)
+                | SseOperation::Logs { .. }
+                | SseOperation::Ask { .. }
+                | SseOperation::Wrong { .. }
+        );
+        let is_full = story.server.connections < MANY;
+        let is_calm = story.first_fault.is_none_or(|fault| fault > at);
+        let data = fields! { why: why.to_string(), asked };
+        (is_single && is_calm && !is_full)
+            .then(|| Violation::new("answers_come", question.call, at, &NO_ANSWER, data))
+    });
+    lost.collect()
+}
+
+/// A server with fewer connections may close one that has asked nothing yet.
+pub(super) const MANY: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_request_has_a_refusal() {
+        for request in WrongRequest::ALL {
+            assert!(request.row().refusal.0 >= 400, "{request:?}");
+        }
+    }
+}
