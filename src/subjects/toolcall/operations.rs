@@ -58,6 +58,12 @@ pub enum ToolcallOperation {
         /// The chat.
         chat: String,
     },
+    /// Disposes of a chat and creates it again with the same name, without a pause.
+    #[serde(rename_all = "kebab-case")]
+    RemakeChat {
+        /// The chat.
+        chat: String,
+    },
     /// Disposes of the session with all its chats, for all clients.
     DisposeSession {},
     /// Creates the session again, with the same name and without chats, and takes part in it. The
@@ -92,6 +98,7 @@ impl Operations for ToolcallOperation {
             | Self::Claim { .. }
             | Self::NewChat {}
             | Self::DisposeChat { .. }
+            | Self::RemakeChat { .. }
             | Self::DisposeSession {}
             | Self::NewSession {}
             | Self::OpenSecond {} => Class::InFlight,
@@ -117,6 +124,7 @@ impl Operations for ToolcallOperation {
             2 => channel.prop_map(|channel| Self::Unwatch { channel }),
             2 => Just(Self::NewChat {}),
             1 => chat.clone().prop_map(|chat| Self::DisposeChat { chat }),
+            1 => chat.clone().prop_map(|chat| Self::RemakeChat { chat }),
             1 => Just(Self::DisposeSession {}),
             1 => Just(Self::NewSession {}),
             2 => Just(Self::Reload {}),
@@ -146,6 +154,7 @@ mod tests {
             json!({ "unwatch": { "channel": "s1" } }),
             json!({ "new-chat": {} }),
             json!({ "dispose-chat": { "chat": "c2" } }),
+            json!({ "remake-chat": { "chat": "c2" } }),
             json!({ "dispose-session": {} }),
             json!({ "new-session": {} }),
             json!({ "reload": {} }),

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::join;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -306,6 +307,16 @@ impl WindowUser {
                         .request(method::DISPOSE_CHAT, &params)
                         .await
                         .map(|_| "disposed of".into())
+                });
+            }
+            ToolcallOperation::RemakeChat { chat } => {
+                let params = DisposeChatParams { channel: chat.clone(), meta: None };
+                self.wait(call, async move {
+                    // The second request is sent before the answer to the first one arrives.
+                    let disposal = client.request(method::DISPOSE_CHAT, &params);
+                    let (disposed, made) = join(disposal, client.create_chat(SESSION, &chat)).await;
+                    disposed?;
+                    made.map(|()| format!("made {chat} again").into())
                 });
             }
             ToolcallOperation::DisposeSession {} => {

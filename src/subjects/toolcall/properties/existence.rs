@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::story::Story;
+use super::story::{Story, WatchSpan, window};
 use crate::history::{EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -101,7 +101,8 @@ impl<'a> Existence<'a> {
 
     /// Returns when a channel was created in an interval, if it exists until the end of the interval.
     pub(super) fn created_in(&self, channel: &str, from: Time, to: Time) -> Option<Time> {
-        let mut new = self.spans(channel).filter(|span| span.from >= from && span.to > to);
+        let is_new = |span: &&Span| (from..=to).contains(&span.from) && span.to > to;
+        let mut new = self.spans(channel).filter(is_new);
         new.next().map(|span| span.from)
     }
 
@@ -145,10 +146,8 @@ pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
             continue;
         }
         let mut looks = story.watch_spans.iter();
-        let received = looks
-            .find(|look| look.host == host && look.channel == channel && look.to == at)
-            .map_or(at, |look| look.from);
-        let since = story.existence.throughout(channel, received, at);
+        let look = looks.find(|look| look.host == host && look.channel == channel && look.to == at);
+        let since = look.and_then(|look| story.present_since(look, at));
         if let Some(since) = since.filter(|_| !story.restores_slowly(channel)) {
             let data = fields! { host, since };
             found.push(Violation::new("live_is_not_missing", channel, at, &MISSING, data));
@@ -159,6 +158,19 @@ pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
 }
 
 impl Story<'_> {
+    /// Returns since when a watched channel exists, if its user has the state of the present channel and
+    /// not of an earlier one of the same name: the channel existed from the start of the connection that
+    /// carried the state until `to`.
+    pub(super) fn present_since(&self, look: &WatchSpan<'_>, to: Time) -> Option<Time> {
+        let own = self.attached.iter().filter(|attached| {
+            window(attached.client) == look.host
+                && attached.at <= look.from
+                && !attached.is_second()
+        });
+        let carried = own.map(|attached| attached.at).max().unwrap_or(Time::ZERO);
+        self.existence.throughout(look.channel, carried, to)
+    }
+
     /// Returns whether a restore of a channel may take longer than the host waits for it.
     pub(super) fn restores_slowly(&self, channel: &str) -> bool {
         let setup = self.cx.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();

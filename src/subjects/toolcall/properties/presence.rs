@@ -274,12 +274,14 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
         let mut holders = story.attached.iter().filter(|attached| {
             let live =
                 !attached.is_second() && attached.at < event.at && attached.is_live(event.at);
-            live && story.watches(
-                window(attached.client),
-                channel,
-                event.at.before(story.moment()),
-                event.at,
-            )
+            let before = event.at.before(story.moment());
+            let mut looks = story.watch_spans.iter().filter(|look| {
+                look.host == window(attached.client)
+                    && look.channel == channel
+                    && look.from <= before
+                    && look.to > event.at
+            });
+            live && looks.any(|look| story.present_since(look, event.at).is_some())
         });
         if let Some(holder) = holders.find(|holder| story.is_newest(holder.client, event.at)) {
             let data = fields! { holder: holder.client, host: host(event) };

@@ -111,7 +111,7 @@ impl Refusal<'_, '_> {
                 "start-turn" => self.start_turn(),
                 "cancel-turn" => self.cancel_turn(),
                 "new-chat" => self.request(SESSION).filter(|_| self.has_room_for_a_chat()),
-                "dispose-chat" => {
+                "dispose-chat" | "remake-chat" => {
                     self.request(SESSION)?;
                     self.request(self.asked.field("chat")?)
                 }
@@ -195,7 +195,8 @@ impl Refusal<'_, '_> {
             is_it && look.from < asked.at && look.to > *at
         })?;
         let can_be_there = !story.restores_slowly(channel) && !self.is_full();
-        self.is_there(channel, look.from).filter(|_| can_be_there)
+        let since = story.present_since(look, *at).filter(|_| can_be_there)?;
+        Some(Phrase::new(&IS_THERE, fields! { channel, since }))
     }
 
     fn start_turn(&self) -> Option<Phrase> {

@@ -48,6 +48,13 @@ fn a_request_about_a_channel_that_exists_is_not_refused() {
     }
     let died = dispose().died("server", 5_050);
     assert!(violations(&died.answered(2, 5_100, gone())).is_empty());
+    let later = stored(
+        stored(asks(history(), "dispose-session", "{}"), 6_000, "s1", false),
+        7_000,
+        "s1",
+        true,
+    );
+    assert!(violations(&later.answered(2, 5_100, gone())).is_empty());
     let unknown = asks(history(), "dispose-chat", r#"{"chat":"c1"}"#);
     assert!(violations(&unknown.answered(2, 5_100, gone())).is_empty(), "the host loads on demand");
 }
