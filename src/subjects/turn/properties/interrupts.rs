@@ -71,7 +71,10 @@ fn deadline(cx: &CheckContext<'_>, run: &Run<'_>) -> Duration {
     let (turn, request) = (limits::turn(&set), limits::connection(&set).request);
     let setup = setup::turn(cx.plan, run.turn());
     let follows = setup.end == End::Error;
-    let answers_late = setup.start == Start::Silent || setup.answers_after() + news(cx) >= request;
+    // A broker holds a start back while an abandoned turn on its thread winds down.
+    let held = run.started().map_or(Duration::ZERO, |(at, ..)| at.since(run.asked));
+    let answers_late =
+        setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= request;
     [
         Some(turn.idle),
         Some(turn.absolute),

@@ -57,8 +57,9 @@ impl Work<'_> {
         // The broker gives up a start without an answer, and a turn that takes too long.
         let setup = setup::turn(story.cx.plan, self.name);
         let request = limits::connection(&set).request;
-        let is_late =
-            setup.start == Start::Silent || setup.answers_after() + news(story.cx) >= request;
+        let held = started(self.notes).map_or(Duration::ZERO, |(at, ..)| at.since(self.asked));
+        let is_late = setup.start == Start::Silent
+            || held + setup.answers_after() + news(story.cx) >= request;
         let patience = if is_late { request } else { limits::broker(&set).turn };
         let given_up = self.asked + patience;
         [self.over(), self.stopped, inferred, interrupted, Some(given_up)]
