@@ -358,13 +358,18 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
     let lifetime = server_limits(&cx.plan.limits.over(LIMITS)).detached_lifetime;
     // Collected in advance, because a user that begins to follow its process late records the
     // failure later.
-    let failed: Vec<&str> = (cx.history.events.iter())
-        .filter_map(|event| match &event.what {
-            EventKind::StreamEnded { stream, ending: Ending::Failed { .. } } => {
-                Some(cx.guarantees.whole(stream))
+    let endings = || {
+        cx.history.events.iter().filter_map(|event| match &event.what {
+            EventKind::StreamEnded { stream, ending } => {
+                Some((cx.guarantees.whole(stream), ending))
             }
             _ => None,
         })
+    };
+    let ended: Vec<&str> = endings().map(|(stream, _)| stream).collect();
+    let failed: Vec<&str> = endings()
+        .filter(|(_, ending)| matches!(ending, Ending::Failed { .. }))
+        .map(|(stream, _)| stream)
         .collect();
     for event in judged(cx).filter(|_| cx.plan.puppets.is_empty()) {
         asked.extend(UserOperation::of(event));
@@ -415,7 +420,13 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                 // The processes end with their session.
                 let is_expired =
                     !was_connected(cx, start.host, event.at.before(lifetime), event.at);
-                let is_excused = is_asked_for || is_reported || is_unwanted || is_expired;
+                // The client ends a process with a gap. A user that pauses reads of the gap later,
+                // perhaps after the run.
+                let is_unread = (start.operation.pauses().is_some()
+                    || !start.operation.looks_after().is_zero())
+                    && !ended.contains(&&*stream.0);
+                let is_excused =
+                    is_asked_for || is_reported || is_unwanted || is_expired || is_unread;
                 if !is_excused && !failed.contains(&&*stream.0) {
                     return vec![Violation::new(
                         "ends_as_it_wants",
