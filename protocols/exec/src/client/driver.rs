@@ -80,10 +80,15 @@ impl Driver {
     async fn run_until_closed(&mut self) -> Result<Infallible, Closed> {
         loop {
             self.carry_out().await;
+            self.publish_counts();
             let stepped = self.step().await;
-            *self.resources.lock().expect("nothing panics under the lock") = self.core.resources();
+            self.publish_counts();
             stepped?;
         }
+    }
+
+    fn publish_counts(&self) {
+        *self.resources.lock().expect("nothing panics under the lock") = self.core.resources();
     }
 
     /// Waits for one input and passes it to the core.

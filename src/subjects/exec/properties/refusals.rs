@@ -143,6 +143,10 @@ impl<'a> Truth<'a> {
             return asked.verb() == "read-file";
         }
         let calls = || self.targets.asked.values().filter(|other| other.host == asked.host);
+        if message.ends_with("file handles may be open per connection") {
+            let open = calls().filter(|call| call.verb() == "read-blocks").count();
+            return open > limits.file_handles;
+        }
         match message.strip_prefix("too many ") {
             // A start counts from its request on, whatever its outcome is.
             Some("processes") => {
