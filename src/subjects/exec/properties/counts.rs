@@ -248,7 +248,7 @@ fn followed_processes(scene: &Scene<'_, '_>) -> Bounds {
 }
 
 /// A client terminates what it does not follow, once it is connected. A slow user learns late that a
-/// process has failed.
+/// process has failed. If its user dropped it, only the calls that still wait for it report the failure.
 fn endings(scene: &Scene<'_, '_>) -> Bounds {
     let Some(attached) = scene.ledger.attached(scene.host) else { return (0, None) };
     if scene.ledger.network_fault.printed > LITTLE {
@@ -259,7 +259,13 @@ fn endings(scene: &Scene<'_, '_>) -> Bounds {
             .outcome
             .filter(|(_, outcome)| matches!(outcome, Outcome::Failed | Outcome::GivenUp));
         let ended = call.ended.filter(|(_, completed)| !completed);
-        let at = outcome.map(|(at, _)| at).into_iter().chain(ended.map(|(at, _)| at)).max();
+        let waited = |other: &&CallLife<'_>| {
+            call.dropped.is_some() && other.process == call.process && other.verb != "start"
+        };
+        let refused = scene.own().filter(waited).filter_map(|other| other.outcome);
+        let refused = refused.filter(|(_, outcome)| *outcome == Outcome::Refused);
+        let ends = outcome.map(|(at, _)| at).into_iter().chain(ended.map(|(at, _)| at));
+        let at = ends.chain(refused.map(|(at, _)| at)).max();
         call.is_slow && call.ended.is_none()
             || at.is_some_and(|at| scene.may_be(Some(at.max(attached) + scene.spans.round_trip)))
     };
