@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::story::{Story, text, window};
 use crate::history::{Call, EventKind, Time};
+use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -37,6 +38,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let mut away: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut clients: BTreeMap<&str, &str> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
@@ -46,6 +48,9 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
             EventKind::Died { .. } => drop(away.remove(host(event))),
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
                 away.remove(host(event));
+            }
+            EventKind::Milestone { name: "toolcall.client.opened", fields } => {
+                clients.insert(host(event), text(fields, "client"));
             }
             EventKind::Milestone { name: "toolcall.client.lost", .. } => {
                 away.entry(host(event)).or_insert(event.at);
@@ -64,10 +69,12 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
-    for (client, since) in away {
-        let bound = story.calm_since(client, story.until).max(since) + story.reconnect_bound();
+    for (window, since) in away {
+        let client = clients.get(window).copied().unwrap_or_default();
+        let free = story.calm_since(window, story.until).max(has_room_since(story, client));
+        let bound = free.max(since) + story.reconnect_bound();
         if bound < story.until {
-            let subject = About::Host(client.into());
+            let subject = About::Host(window.into());
             found.push(Violation::new(
                 "client_comes_back",
                 subject,
@@ -78,6 +85,25 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// The time from which the host remembers fewer other clients than it can, so that it accepts this
+/// one.
+fn has_room_since(story: &Story<'_>, client: &str) -> Time {
+    let limits = &story.host_limits;
+    let mut others: BTreeMap<&str, Time> = BTreeMap::new();
+    for attached in story.attached.iter().filter(|attached| attached.client != client) {
+        let kept = limits.client_retention.max(limits.grace);
+        let idle = story.no_handshake(attached.client, story.later(attached.over, kept));
+        let died = story.deaths.iter().copied().filter(|death| *death >= attached.at).min();
+        let forgotten = (idle + story.moment()).min(died.unwrap_or(NEVER));
+        let last = others.entry(attached.client).or_insert(forgotten);
+        *last = forgotten.max(*last);
+    }
+    let mut forgotten: Vec<Time> = others.into_values().collect();
+    forgotten.sort_unstable();
+    let full = forgotten.len().checked_sub(limits.clients);
+    full.and_then(|last| forgotten.get(last).copied()).unwrap_or(Time::ZERO)
 }
 
 /// Returns whether a window had completed its start when its user asked for something: the window
@@ -102,6 +128,11 @@ pub(super) fn healthy_is_kept(story: &Story<'_>) -> Vec<Violation> {
         match &event.what {
             EventKind::Milestone { name: "toolcall.client.connected", .. } => {
                 connected.insert(host(event), event.at);
+            }
+            // The next window of this host begins without a connection.
+            EventKind::Milestone { name: "toolcall.client.closed", .. }
+            | EventKind::Died { .. } => {
+                connected.remove(host(event));
             }
             EventKind::Milestone { name: "toolcall.host.behind", .. } => behind = true,
             EventKind::Milestone { name: "toolcall.client.lost", .. } => {
