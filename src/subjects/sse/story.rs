@@ -63,7 +63,9 @@ pub(super) struct Attached {
 }
 
 /// A connection to the server.
-pub(super) struct Connected {
+pub(super) struct Connected<'a> {
+    /// The host that opened it.
+    pub client: &'a str,
     pub opened: Time,
     /// When the server's end was over.
     pub over: Option<Time>,
@@ -101,7 +103,7 @@ pub(super) struct Story<'a> {
     /// What the server held, in order.
     pub counted: Vec<(Time, &'a Counts)>,
     /// The connections to the server.
-    pub connections: BTreeMap<ConnIndex, Connected>,
+    pub connections: BTreeMap<ConnIndex, Connected<'a>>,
     /// Why followers lost connections: when, on which host, and why.
     pub losses: Vec<(Time, &'a str, &'a str)>,
     /// When the users of each host received items.
@@ -160,6 +162,23 @@ impl<'a> Story<'a> {
     /// Returns the setup of a command's process.
     pub fn setup(&self, record: &str) -> Setup {
         self.cx.plan.entry(TABLE, records::declared(record)).unwrap_or_default()
+    }
+
+    /// Returns the last time at which the output of a process that ended at `ended` may still wait:
+    /// while a host that asked for the command has a connection, and for the hold after that.
+    pub fn waits_until(&self, record: &str, ended: Time) -> Time {
+        let hold = self.server.hold;
+        if hold.is_zero() {
+            return ended;
+        }
+        let asks = |host: &str| {
+            self.questions.iter().any(|question| question.record == record && question.host == host)
+        };
+        let own = self.connections.values().filter(|conn| asks(conn.client));
+        own.fold(ended + hold, |until, conn| match conn.opened <= until {
+            true => until.max(conn.over.unwrap_or(Time::from(self.cx.plan.horizon)) + hold),
+            false => until,
+        })
     }
 
     /// Returns when the users of a host last received output of a command before a time.
@@ -257,7 +276,9 @@ impl<'a> Story<'a> {
                 self.deliveries.entry(host(event)).or_default().push(at);
             }
             EventKind::ConnOpened { conn } => {
-                self.connections.insert(*conn, Connected { opened: at, over: None });
+                let client =
+                    self.cx.history.conns.get(conn.0).map_or("", |conn| conn.client.as_str());
+                self.connections.insert(*conn, Connected { client, opened: at, over: None });
             }
             EventKind::ConnOver { conn, side: Side::Server, how } => {
                 if *how == ConnEnd::Closed {

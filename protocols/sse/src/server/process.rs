@@ -197,7 +197,8 @@ impl ProcessTask {
             exited.send_replace(true);
         }
         let ending = match exit {
-            Ok(_) if timed_out => Ending::TimedOut,
+            // With another outcome, the process ended just before the signal.
+            Ok(Exit::Signal(KILL)) if timed_out => Ending::TimedOut,
             Ok(Exit::Code(code)) => Ending::Exited(code),
             Ok(Exit::Signal(signal)) => Ending::Killed(signal),
             Err(error) => Ending::Lost(error.to_string()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::history::{Answer, ProcessOutcome, Time};
+use crate::process::KILL;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::records;
@@ -135,7 +136,7 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         match (&status.ending, process.ended) {
             (None, Some((ended, _))) => {
                 // The server has read the last output before it counts a command as ended.
-                let learned = ended + LEARNS + story.server.hold;
+                let learned = story.waits_until(&question.record, ended) + LEARNS;
                 let is_late = learned < question.asked && story.is_prompt(at);
                 is_late.then(|| violation(&STILL_RUNS, fields! { ended })).flatten()
             }
@@ -145,7 +146,7 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
                 let is_true = match (reported, outcome) {
                     (Ending::Exited(code), ProcessOutcome::Exit(real)) => *code == real,
                     (Ending::Killed(signal), ProcessOutcome::Signal(real)) => *signal == real,
-                    (Ending::TimedOut, ProcessOutcome::Signal(_)) => true,
+                    (Ending::TimedOut, ProcessOutcome::Signal(real)) => real == KILL,
                     _ => false,
                 };
                 let data =

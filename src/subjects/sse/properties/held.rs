@@ -10,6 +10,7 @@ use crate::subjects::census::EVERY;
 use crate::subjects::sse::names::{OVERHEAD, SERVER};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Story};
+use crate::world::process::{Setup, TABLE};
 use reknit_sse::server::Counts;
 
 kinds! {
@@ -25,9 +26,14 @@ kinds! {
 const LEARNS: Duration = Duration::from_secs(2);
 
 pub(super) fn server_lets_go(story: &Story<'_>) -> Vec<Violation> {
-    // The history does not say when the command of a session was launched.
-    let is_session = |operation: &SseOperation| matches!(operation, SseOperation::Session { .. });
-    if story.questions.iter().any(|question| is_session(&question.operation)) {
+    // The history does not say when the command of a session was launched, or when a command ended
+    // whose process does not exist.
+    let is_unknown = |operation: &SseOperation| match operation {
+        SseOperation::Session { .. } => true,
+        SseOperation::Run { process, .. } => story.cx.plan.entry::<Setup>(TABLE, process).is_none(),
+        _ => false,
+    };
+    if story.questions.iter().any(|question| is_unknown(&question.operation)) {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -54,31 +60,34 @@ fn held(story: &Story<'_>, counts: &Counts, at: Time) -> Option<Violation> {
         let (count, open) = (counts.connections as u64, open as u64);
         return violation(&CONNECTIONS, fields! { count, open, since });
     }
-    let slack = LEARNS + story.server.hold;
-    let runs =
-        |process: &Process<'_>, since: Time| process.ended.is_none_or(|(ended, _)| ended >= since);
-    let launched = |process: &&Process<'_>| process.launched.iter().any(|launch| *launch <= at);
-    let there = || story.processes.values().filter(launched);
-    let running = there().filter(|process| runs(process, at.before(slack))).count();
+    let runs = |record: &str, process: &Process<'_>, since: Time| {
+        process.ended.is_none_or(|(ended, _)| story.waits_until(record, ended) >= since)
+    };
+    let there = || {
+        let launched = |process: &Process<'_>| process.launched.iter().any(|launch| *launch <= at);
+        story.processes.iter().filter(move |(_, process)| launched(process))
+    };
+    let running = there().filter(|(record, process)| runs(record, process, since)).count();
     if counts.running > running {
         let (count, most) = (counts.running as u64, running as u64);
         return violation(&RUNNING, fields! { count, most });
     }
     let retention = story.server.ended_retention;
-    let kept = || there().filter(|process| runs(process, at.before(retention + slack)));
+    let kept =
+        || there().filter(|(record, process)| runs(record, process, since.before(retention)));
     let most = kept().count().min(running + story.server.ended_commands);
     if counts.commands > most {
         let (count, most) = (counts.commands as u64, most as u64);
         let retention = Time::from(retention);
         return violation(&LOGS, fields! { count, most, retention });
     }
-    let bytes: u64 = kept().map(|process| weight(process, story.server.line_bytes)).sum();
+    let bytes: u64 = kept().map(|(_, process)| weight(process, story.server.line_bytes)).sum();
     if counts.log_bytes as u64 > bytes {
         let (count, most) = (counts.log_bytes as u64, bytes);
         return violation(&BYTES, fields! { count, most });
     }
-    let is_due = |process: &&Process<'_>| {
-        let is_kept = process.ended.is_none_or(|(ended, _)| at.since(ended) + slack < retention);
+    let is_due = |(_, process): &(&&str, &Process<'_>)| {
+        let is_kept = process.ended.is_none_or(|(ended, _)| at.since(ended) + LEARNS < retention);
         is_kept && process.launched.iter().all(|launch| *launch + LEARNS <= at)
     };
     let least = there().filter(is_due).count();

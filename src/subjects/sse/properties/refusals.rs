@@ -66,7 +66,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
                 }
                 (None, Some((ended, _))) => {
                     // The server reads the last output before it counts a command as ended.
-                    let known = ended + LEARNS + story.server.hold;
+                    let known = story.waits_until(&question.record, ended) + LEARNS;
                     let was_over = known < question.asked && story.is_prompt(at);
                     was_over.then(|| violation(&WAS_OVER, fields! { ended })).flatten()
                 }

@@ -288,7 +288,9 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
 pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
     let name = "commands_are_bounded";
     let most = story.server.running_commands as u64;
-    let running = running(story);
+    let running = running_until(story, |_, ended| ended);
+    // A process is over before the server has read its last output, and output may wait.
+    let counted = running_until(story, |record, ended| story.waits_until(record, ended));
     // A server that died has left its processes to the next one.
     let lived = |at: Time| story.server_lived(Time::ZERO, at);
     let too_many = running.iter().find(|(at, running)| lived(*at) && *running > most);
@@ -298,10 +300,9 @@ pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
     let refused = story.questions.iter().filter_map(|question| {
         let (at, Answer::Refused(why)) = question.answer? else { return None };
         let is_busy = why.downcast_ref::<SseFailure>()?.is_busy() && story.is_prompt(at);
-        // A process is over before the server has read its last output, and output may wait.
-        let (asked, slack) = (question.asked, Duration::from_secs(1) + story.server.hold);
-        let before = running.iter().rfind(|(since, _)| *since + slack <= asked);
-        let since = running.iter().filter(|(since, _)| *since + slack > asked && *since <= at);
+        let (asked, slack) = (question.asked, Duration::from_secs(1));
+        let before = counted.iter().rfind(|(since, _)| *since + slack <= asked);
+        let since = counted.iter().filter(|(since, _)| *since + slack > asked && *since <= at);
         let ran = before.into_iter().chain(since).map(|(_, running)| *running).max().unwrap_or(0);
         let data = fields! { running: ran, most, asked };
         let is_wrong = is_busy && lived(at) && ran < most;
@@ -310,12 +311,13 @@ pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {
     too_many.into_iter().chain(refused).collect()
 }
 
-/// Returns how many processes ran, from each time at which the number changed.
-fn running(story: &Story<'_>) -> Vec<(Time, u64)> {
+/// Returns how many processes ran, from each time at which the number changed. `until` is the time up
+/// to which a process counts that ended at a time.
+fn running_until(story: &Story<'_>, until: impl Fn(&str, Time) -> Time) -> Vec<(Time, u64)> {
     let mut changes: Vec<(Time, i64)> = Vec::new();
-    for process in story.processes.values() {
+    for (record, process) in &story.processes {
         changes.extend(process.launched.iter().map(|at| (*at, 1)));
-        changes.extend(process.ended.iter().map(|(at, _)| (*at, -1)));
+        changes.extend(process.ended.iter().map(|(at, _)| (until(record, *at), -1)));
     }
     changes.sort_unstable();
     let mut running = 0_i64;

@@ -211,6 +211,15 @@ async fn a_command_that_exceeds_its_time_is_killed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_command_that_ends_before_it_is_killed_keeps_its_outcome() {
+    let world = World::new(ServerLimits::default()).await;
+    let mut answer = world.send("POST /command", &[], r#"{"command":"run","timeout":5000}"#).await;
+    sleep(6 * SECOND).await;
+    world.machine.exits(0, Exit::Signal(13)).await;
+    assert_eq!(answer.read().await, (vec!["1 Killed(13)".to_owned()], End::Clean));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_end_of_the_server_kills_every_process() {
     let world = World::new(ServerLimits::default()).await;
     let _running = world.start().await;
