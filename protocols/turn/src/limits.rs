@@ -91,7 +91,7 @@ impl Default for ConnectionLimits {
 pub struct BrokerLimits {
     /// How many clients may be connected. More wait until one leaves.
     pub clients: usize,
-    /// How many requests of one client may wait for answers.
+    /// How many requests of one client may wait for answers. As many interrupts may wait beside them.
     pub requests: usize,
     /// How many threads the broker remembers, with their owners.
     pub threads: usize,

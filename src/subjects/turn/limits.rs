@@ -27,7 +27,7 @@ pub const LIMITS: &[Limit] = &[
     limit("start.wait", secs(10), millis(10), "how long a client waits for a broker that it or another client of its machine starts"),
     limit("start.poll", millis(50), millis(1), "how long a client waits before it looks for the broker again"),
     limit("broker.clients", Count(256), Count(1), "how many clients may be connected"),
-    limit("broker.requests", Count(64), Count(1), "how many requests of one client may wait for answers"),
+    limit("broker.requests", Count(64), Count(1), "how many requests of one client may wait for answers, and how many interrupts beside them"),
     limit("broker.threads", Count(4096), Count(1), "how many threads the broker remembers"),
     limit("broker.reserve", secs(10), millis(10), "how long a client that has started a thread may take to start a turn on it"),
     limit("broker.turn", secs(1860), millis(100), "how long a client may own one turn"),

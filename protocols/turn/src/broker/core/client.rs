@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::outside::CutReason;
+use crate::wire::method;
 
 /// The bytes that a request takes without its texts, so that requests without content count, too.
 const REQUEST_BYTES: usize = 128;
@@ -23,6 +24,11 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// Whether it interrupts a turn.
+    pub fn is_interrupt(&self) -> bool {
+        self.method == method::TURN_INTERRUPT
+    }
+
     /// Returns the bytes that the request takes until it is answered.
     pub fn weight(&self) -> usize {
         let id = match &self.id {

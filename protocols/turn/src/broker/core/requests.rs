@@ -79,7 +79,7 @@ impl BrokerCore {
             return self.refuse_flood(client, asked.id, now);
         }
         // The bug: an interrupt needs a free slot, too.
-        let passes = asked.method == method::TURN_INTERRUPT && !defect!(InterruptIsBusy);
+        let passes = asked.is_interrupt() && !defect!(InterruptIsBusy);
         if !passes && self.holder().is_some_and(|holder| holder != client) {
             milestone!("turn.broker.busy", conn = client.0);
             let why = "the broker works for another client";
@@ -173,19 +173,29 @@ impl BrokerCore {
 
     /// Returns how many requests of a client wait for answers.
     pub(super) fn waiting(&self, client: ClientId) -> usize {
-        let forwarded = self.forwarded.values().filter(
-            |forwarded| matches!(forwarded, Forwarded::Client { client: Some(other), .. } if *other == client),
-        );
-        let held = self.held.iter().filter(|held| held.client == client);
-        let early = self.clients.get(&client).map_or(0, |client| client.early.len());
-        forwarded.count() + held.count() + early
+        self.waiting_of(client, true) + self.waiting_of(client, false)
+    }
+
+    /// Returns how many interrupts of a client wait for answers, or how many other requests.
+    fn waiting_of(&self, client: ClientId, interrupts: bool) -> usize {
+        let forwarded = self.forwarded.values().filter(|forwarded| match forwarded {
+            Forwarded::Client { client: Some(other), purpose, .. } => {
+                *other == client && (*purpose == Purpose::Interrupt) == interrupts
+            }
+            _ => false,
+        });
+        let held = self.held.iter().filter(|held| held.client == client && !interrupts);
+        let early = self.clients.get(&client).into_iter().flat_map(|client| &client.early);
+        let early = early.filter(|asked| asked.is_interrupt() == interrupts);
+        forwarded.count() + held.count() + early.count()
     }
 
     /// Whether another request fits: in number for its client, and in bytes for all of them, since
-    /// the app-server may read slowly.
+    /// the app-server may read slowly. Interrupts have a number of their own: a client must be able to
+    /// interrupt the turn whose start has no answer yet.
     fn has_room(&self, client: ClientId, asked: &Asked) -> bool {
         let bytes = self.request_bytes();
-        self.waiting(client) < self.limits.requests
+        self.waiting_of(client, asked.is_interrupt()) < self.limits.requests
             && (bytes == 0 || bytes + asked.weight() <= self.limits.connection.line_bytes)
     }
 

@@ -170,6 +170,20 @@ fn too_many_requests_of_one_client_are_refused() {
 }
 
 #[test]
+fn interrupts_of_one_client_have_a_limit_of_their_own() {
+    let mut bench = Bench::new();
+    bench.core.limits.requests = 1;
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    let interrupt = json!({ "threadId": "t", "turnId": "u" });
+    bench.ask(A, "turn/interrupt", interrupt.clone());
+    let id = bench.ask(A, "turn/interrupt", interrupt);
+    assert_eq!(bench.code(A, id), code::SERVER);
+    assert_eq!(bench.interrupted(), ["u"]);
+    let id = bench.ask(A, "account/read", json!({}));
+    assert_eq!(bench.code(A, id), code::SERVER);
+}
+
+#[test]
 fn too_many_bytes_in_flight_are_refused_even_if_their_clients_have_left() {
     let mut bench = Bench::new();
     bench.ask(A, "account/read", json!({ "x": "x".repeat(6000) }));
