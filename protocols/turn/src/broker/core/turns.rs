@@ -97,13 +97,16 @@ impl BrokerCore {
         let settle = now + self.limits.settle;
         let Some(turn) = self.turns.get_mut(&token) else { return };
         let is_inner = turn.thread == key.0 && turn.id.as_ref() != Some(&key.1);
-        if key.1.is_empty() || (turn.over && is_inner) || turn.running.len() >= self.limits.threads
-        {
+        if key.1.is_empty() || (turn.over && is_inner) {
             return;
         }
         if !turn.answered && turn.thread == key.0 {
             // The turn inside of a review names the review.
             turn.reported.get_or_insert_with(|| root.unwrap_or(&key.1).to_owned());
+        }
+        // A turn that is known takes no more room.
+        if turn.running.len() >= self.limits.threads && !turn.running.contains_key(&key) {
+            return;
         }
         let interrupts = turn.running.entry(key).or_default();
         if interrupts.refused {

@@ -188,6 +188,25 @@ fn a_start_without_an_answer_is_answered_with_the_turn_that_was_reported() {
 }
 
 #[test]
+fn a_broker_that_remembers_one_thread_knows_of_a_turn_without_an_answer() {
+    let mut bench = Bench::new();
+    bench.core.limits.threads = 1;
+    let id = bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.turn_started("t", "u");
+    bench.refuse("turn/start", true);
+    assert_eq!(bench.reply(A, id)["result"]["turn"]["id"], json!("u"));
+    assert_eq!(bench.interrupted(), [""; 0], "its client follows it");
+
+    let mut bench = Bench::new();
+    bench.core.limits.threads = 1;
+    let id = bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
+    let inner = json!({ "id": "inner", "rootTurnId": "u", "status": "inProgress" });
+    bench.notify("turn/started", json!({ "threadId": "t", "turn": inner }));
+    bench.refuse("review/start", true);
+    assert_eq!(bench.reply(A, id)["result"]["turn"]["id"], json!("u"));
+}
+
+#[test]
 fn a_review_whose_inner_turn_names_it_is_interrupted_without_an_answer() {
     let mut bench = Bench::new();
     bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "inline" }));
