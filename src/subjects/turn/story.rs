@@ -150,7 +150,9 @@ pub(super) struct Counted<'a> {
 /// Something that may delay or end what runs: a fault, the death of a host, or of a broker.
 struct Disturbance<'a> {
     began: Time,
-    /// When it was over, if it was.
+    /// How much later what was sent in this time arrives.
+    delays: Duration,
+    /// When it was over, if it was, and all that it delayed has arrived.
     ended: Option<Time>,
     /// The hosts that it stops or kills; none if it affects connections only.
     hosts: Vec<&'a str>,
@@ -318,7 +320,7 @@ impl<'a> Story<'a> {
             }
             EventKind::FaultEnded { fault } => {
                 if let Some(disturbance) = self.disturbances.get_mut(&(true, *fault)) {
-                    disturbance.ended = Some(event.at);
+                    disturbance.ended = Some(event.at + disturbance.delays);
                 }
                 if let Some((_, end)) = self.holds.get_mut(fault) {
                     *end = Some(event.at);
@@ -341,7 +343,11 @@ impl<'a> Story<'a> {
                 if !is_of_the_network(what) {
                     self.first_host_fault = self.first_host_fault.or(Some(event.at));
                 }
-                let disturbance = Disturbance { began: event.at, ended: None, hosts };
+                let delays = match **what {
+                    Fault::Delay { by, .. } | Fault::DelayOutput { by, .. } => by,
+                    _ => Duration::ZERO,
+                };
+                let disturbance = Disturbance { began: event.at, delays, ended: None, hosts };
                 self.disturbances.insert((true, *fault), disturbance);
             }
             _ => {}
@@ -454,7 +460,8 @@ impl<'a> Story<'a> {
 
     /// Records that a host died, or a broker on it.
     fn disturbed(&mut self, at: Time, host: &'a str) {
-        let disturbance = Disturbance { began: at, ended: Some(at), hosts: vec![host] };
+        let (delays, ended, hosts) = (Duration::ZERO, Some(at), vec![host]);
+        let disturbance = Disturbance { began: at, delays, ended, hosts };
         self.disturbances.insert((false, self.disturbances.len()), disturbance);
     }
 
