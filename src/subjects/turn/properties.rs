@@ -34,7 +34,7 @@ mod refusals;
 pub(super) mod shared;
 mod works;
 
-use self::shared::{ends, is_busy, is_in_use, news, seen};
+use self::shared::{ends, is_busy, is_in_use, may_forget_subagents, news, seen};
 use super::jobs::properties as jobs;
 use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
@@ -262,7 +262,9 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
                 // The client may interrupt a turn that is silent for so long.
                 let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
                 let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
-                let is_exit = exits && is_quiet && was_left_alone && !was_silent;
+                // The client then does not know that the subagents have ended.
+                let is_known = !may_forget_subagents(story, run, at);
+                let is_exit = exits && is_quiet && was_left_alone && !was_silent && is_known;
                 is_exit.then(|| violation(&ANSWERED, fields! { seen, answered })).flatten()
             }
             _ => None,

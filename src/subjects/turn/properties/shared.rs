@@ -5,8 +5,10 @@ use std::time::Duration;
 use crate::history::Time;
 use crate::property::CheckContext;
 use crate::schedule::Limits;
-use crate::subjects::turn::limits;
+use crate::subjects::turn::jobs::story::Job;
+use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
+use crate::subjects::turn::setup::{self, TurnSetup};
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::wire::code;
 
@@ -50,6 +52,28 @@ pub(super) fn is_in_use(story: &Story<'_>, run: &Run<'_>, since: Time, until: Ti
         other.asked <= until && ended.is_none_or(|ended| ended + news >= since)
     };
     others.into_iter().any(runs) || story.works_on_a_job(since, until, news)
+}
+
+/// Whether the broker may have forgotten a thread of a command's subagents by this time. It remembers only
+/// so many threads. While an abandoned turn winds down, it drops the news of a thread that it does not know.
+pub(super) fn may_forget_subagents(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let plan = story.cx.plan;
+    let most = limits::broker(&plan.limits.over(LIMITS)).threads as u64;
+    let own = setup::turn(plan, run.turn());
+    let runs = story.runs.iter().filter(|other| other.asked <= at && other.call != run.call);
+    let jobs = story.jobs.jobs.values().filter(|job| job.asked <= at);
+    let others: Vec<u64> = runs
+        .map(Run::turn)
+        .chain(jobs.map(Job::turn))
+        .map(|turn| threads(&setup::turn(plan, turn)))
+        .collect();
+    let is_full = threads(&own) + others.iter().sum::<u64>() > most;
+    run.route() != "direct" && own.subagents > 0 && !others.is_empty() && is_full
+}
+
+/// Returns how many threads the broker learns of from a turn.
+fn threads(setup: &TurnSetup) -> u64 {
+    1 + setup.subagents + u64::from(setup.stranger)
 }
 
 /// Whether the reason of a refusal is that the broker is busy.
