@@ -29,7 +29,13 @@ const SSE: &[Alone] = &[
     ("cursor_is_checked", "epoch-ignored", "a-cursor-of-another-run"),
     ("status_is_true", "killed-is-success", "an-interrupted-command"),
     ("logs_are_true", "logs-skip-the-rest", "a-background-command"),
-    ("refusal_is_true", "log-gone-after-a-second", "back-two-seconds-after-the-end"),
+    ("refusal_is_true", "log-gone-after-a-second", "two-followers-after-a-part-of-a-line"),
+    ("refusals_are_true", "used-id-is-accepted", "a-used-id"),
+    ("ends_when_asked", "interrupt-wakes-nobody", "an-interrupt-of-a-quiet-command"),
+    ("streams_stay", "heartbeat-only-once", "a-quiet-command-for-a-minute"),
+    ("pauses_grow", "pauses-do-not-grow", "a-server-that-is-away-for-long"),
+    ("items_are_lines", "lines-are-joined", "many-lines-at-once"),
+    ("server_lets_go", "sweeps-with-the-last", "logs-go-one-by-one"),
 ];
 
 /// Returns the violated properties of a file with a bug, in the order of their first violations.

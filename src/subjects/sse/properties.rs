@@ -18,7 +18,6 @@
 //! | `commands_are_bounded` | how many processes ran at the same time |
 //! | `refusal_is_true` | commands that the server did not have, and their launches and ends |
 //! | `refusals_are_true` | the answers to requests that the server must refuse, and all other refusals |
-//! | `answers_come` | requests without an answer, although nothing was in the way |
 //! | `ends_when_asked` | when a user or a time limit ended a command, and when its process ended |
 //! | `streams_stay` | the connections that a follower lost, although nothing was in the way |
 //! | `pauses_grow` | when the followers of a host began attempts |
@@ -71,8 +70,6 @@ story_properties! {
         "a server that runs on has each command that it started, and its log for the stated time";
     "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
         "the server refuses what it must refuse, for the right reason, and nothing else";
-    "answers_come" as refusals::answers_come, refusals::ANSWERS_COME:
-        "without a fault, each request has an answer";
     "ends_when_asked" as server::ends_when_asked, server::ENDS_WHEN_ASKED:
         "a command ends soon after a user has interrupted it, or its time is over";
     "streams_stay" as followers::streams_stay, followers::STREAMS_STAY:

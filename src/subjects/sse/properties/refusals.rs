@@ -1,4 +1,4 @@
-//! Refusals of the server, and answers that never came.
+//! Refusals of the server.
 
 use std::time::Duration;
 
@@ -22,11 +22,6 @@ kinds! {
     IS_BACKGROUND = "is-background": "{subject:}the server refused the logs of a command as one in the foreground, but it runs in the background {moment}";
     NEW_START = "new-start": "{subject:}the server refused a start that it had not seen before, although it ran on since {asked} {moment}";
     UNEXPECTED = "unexpected": "{subject:}the server refused the request: {why} {moment}";
-}
-
-kinds! {
-    pub(super) ANSWERS_COME;
-    NO_ANSWER = "no-answer": "{subject:}the request had no answer ({why}), but nothing was in its way since {asked} {moment}";
 }
 
 /// What the server may take to learn of the start or of the end of a process.
@@ -128,27 +123,6 @@ fn expected(
         at.since(ended) + LEARNS < story.server.ended_retention && !is_crowded(story, at)
     });
     (launched + LEARNS <= question.asked && is_kept).then_some(row.refusal)
-}
-
-pub(super) fn answers_come(story: &Story<'_>) -> Vec<Violation> {
-    let lost = story.questions.iter().filter_map(|question| {
-        let (at, why) = question.failure?;
-        let asked = question.asked;
-        let is_single = matches!(
-            question.operation,
-            SseOperation::Interrupt(_)
-                | SseOperation::Status(_)
-                | SseOperation::Logs { .. }
-                | SseOperation::Ask { .. }
-                | SseOperation::Wrong { .. }
-        );
-        let is_full = story.server.connections < MANY;
-        let is_calm = story.first_fault.is_none_or(|fault| fault > at);
-        let data = fields! { why: why.to_string(), asked };
-        (is_single && is_calm && !is_full)
-            .then(|| Violation::new("answers_come", question.call, at, &NO_ANSWER, data))
-    });
-    lost.collect()
 }
 
 /// A server with fewer connections may close one that has asked nothing yet.

@@ -55,7 +55,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("BudgetRefilledByConnecting", "budget-refilled-by-connecting", &["bounded_ending"], "a server that accepts and closes is tried for ever", "facts, 3.7"),
     defect("NoPauses", "no-pauses", &["bounded_work"], "the attempts follow each other at once", "facts, 3.7"),
     defect("PausesDoNotGrow", "pauses-do-not-grow", &["pauses_grow"], "all pauses between attempts are short", "derived from facts, 3.7"),
-    defect("RequestsAreRushed", "requests-are-rushed", &["answers_come"], "a single request has no time for its answer", "derived from facts, 3.7"),
+    defect("RequestsAreRushed", "requests-are-rushed", &["justified_failure"], "a single request has no time for its answer", "derived from facts, 3.7"),
     defect("ConflictIsFatal", "conflict-is-fatal", &["conflict_is_true"], "409 is a failure, although the other stream may be dead", "facts, H"),
     defect("SilenceIsTolerated", "silence-is-tolerated", &["bounded_ending"], "a dead connection is never given up", "facts, 3.9"),
     defect("StartWithoutId", "start-without-id", &["at_most_once"], "a repeated start runs the command again", "facts, G"),
