@@ -8,7 +8,7 @@ use crate::subject::tables::defect;
 #[rustfmt::skip]
 pub const DEFECTS: &[DefectDoc] = &[
     // -- the client, from real history
-    defect("FreshSessionAfterCut", "fresh-session-after-cut", &["justified_failure"],
+    defect("FreshSessionAfterCut", "fresh-session-after-cut", &["justified_failure", "counts_are_true"],
         "after a cut, the client requests a new session instead of resuming its own", "facts, 1"),
     defect("StillAttachedIsPermanent", "still-attached-is-permanent", &["justified_failure"],
         "the client treats \"still attached\" as a permanent error", "facts, 3"),
