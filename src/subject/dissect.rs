@@ -67,7 +67,7 @@ pub struct LineMessages {
     line: Vec<u8>,
 }
 
-/// The maximum length of a label that is built from a line, in bytes.
+/// The maximum length of a label that is built from a message, in bytes.
 const LABEL: usize = 60;
 
 impl Dissector for LineMessages {

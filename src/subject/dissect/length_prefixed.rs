@@ -1,6 +1,6 @@
 //! A dissector for messages that begin with their length.
 
-use super::{Dissector, Message, text_or_length};
+use super::{Dissector, LABEL, Message, text_or_length};
 
 /// The form of the length in front of each message: an unsigned integer that counts the bytes behind
 /// it.
@@ -63,9 +63,6 @@ enum State {
     /// The first bytes of a message with this length, of which so many are missing.
     Message { begin: Vec<u8>, length: u64, missing: u64 },
 }
-
-/// The maximum length of a label that is built from a message, in bytes.
-const LABEL: usize = 60;
 
 impl LengthPrefixed {
     /// A dissector for lengths of this form.

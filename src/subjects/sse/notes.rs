@@ -162,7 +162,7 @@ impl fmt::Display for SeenLogs {
     }
 }
 
-/// What a server holds, whenever that has changed.
+/// The counts of a server, after each change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerCounted(pub(super) Counts);
 

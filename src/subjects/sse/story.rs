@@ -100,7 +100,7 @@ pub(super) struct Story<'a> {
     pub server_deaths: Vec<Time>,
     /// When the server began, each time.
     pub server_starts: Vec<Time>,
-    /// What the server held, in order.
+    /// The counts of the server, in order.
     pub counted: Vec<(Time, &'a Counts)>,
     /// The connections to the server.
     pub connections: BTreeMap<ConnIndex, Connected<'a>>,

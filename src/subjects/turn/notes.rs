@@ -125,7 +125,7 @@ impl From<BrokerNote> for Data {
     }
 }
 
-/// What a broker holds, whenever that has changed.
+/// The counts of a broker, after each change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerCounted(pub BrokerCounts);
 

@@ -141,7 +141,7 @@ pub(super) struct BrokerConnection<'a> {
     pub over: Option<Time>,
 }
 
-/// What the broker with a host of its own held at one moment.
+/// The counts of the broker with a host of its own, at one moment.
 pub(super) struct Counted<'a> {
     pub at: Time,
     pub counts: &'a BrokerCounted,

@@ -64,7 +64,7 @@ impl Spans {
     }
 }
 
-/// What a count is compared with.
+/// The facts with which a count is compared.
 struct Scene<'s, 'a> {
     ledger: &'s Ledger<'a>,
     spans: &'s Spans,

@@ -91,8 +91,11 @@ fn held(story: &Story<'_>, counts: &Counts, at: Time) -> Option<Violation> {
         is_kept && process.launched.iter().all(|launch| *launch + LEARNS <= at)
     };
     let least = there().filter(is_due).count();
-    let data = fields! { count: counts.commands as u64, least: least as u64 };
-    (counts.commands < least && !is_crowded(story, at)).then(|| violation(&NO_LOGS, data)).flatten()
+    if counts.commands < least && !is_crowded(story, at) {
+        let (count, least) = (counts.commands as u64, least as u64);
+        return violation(&NO_LOGS, fields! { count, least });
+    }
+    None
 }
 
 /// Returns the weight of the log of a command, at most.

@@ -31,7 +31,7 @@ kinds! {
 /// How long before a turn its broker must be undisturbed.
 const BEFORE: Duration = Duration::from_secs(6);
 
-/// What the app-server says if a turn fails.
+/// The message of the app-server for a failed turn.
 const WHY: &str = "the model refused";
 
 pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violation> {

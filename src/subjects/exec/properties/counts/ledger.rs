@@ -221,8 +221,8 @@ impl<'a> Ledger<'a> {
         open.filter_map(|life| life.installed).max()
     }
 
-    /// Returns whether something that was over at `at` may be counted at `now`. What a fault held up
-    /// ends after it.
+    /// Returns whether something that was over at `at` may be counted at `now`. A fault can delay an
+    /// end until the fault is over.
     pub(super) fn lingers(&self, at: Time, now: Time) -> bool {
         at.max(self.network_fault.settled.unwrap_or_default()) + MOMENT >= now
     }
