@@ -73,6 +73,7 @@ mod shares;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod wanted_ending;
 
 kinds! {
     IN_SEQUENCE;
@@ -192,8 +193,8 @@ pub(super) const OWN: &[Property] = &[
     Property {
         name: "ends_as_it_wants",
         doc: "the server kills a process only if its user terminated it, or after its session ended",
-        kinds: served::ENDS_AS_IT_WANTS,
-        check: served::ends_as_it_wants,
+        kinds: wanted_ending::ENDS_AS_IT_WANTS,
+        check: wanted_ending::ends_as_it_wants,
     },
     Property {
         name: "http_fails_truly",

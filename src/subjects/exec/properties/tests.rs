@@ -9,8 +9,9 @@ use super::generations::{attempts_are_answered, kept_while_healthy};
 use super::http::{credentials_stay, end_with_their_connection, fail_truly, redirects_end};
 use super::prompt::answers_are_prompt;
 use super::repair::{gaps_are_requested, processes_fail_truly, refusals_pass, write_ids_are_own};
-use super::served::{closed_are_kept, ends_as_it_wants, ids_are_own, reads_wait};
+use super::served::{closed_are_kept, ids_are_own, reads_wait};
 use super::shares::{sessions_are_shared, writes_have_a_reader};
+use super::wanted_ending::ends_as_it_wants;
 use crate::history::{Answer, Call, Class, Data, EventKind, Nature, ProcessOutcome};
 use crate::property::scripted::{ScriptedRun, history};
 use crate::property::{CheckContext, Violation};
@@ -362,6 +363,19 @@ fn a_process_is_killed_by_its_user_only() {
             .is_empty()
     );
     assert_eq!(violations(&killed(started_again), ends_as_it_wants).len(), 1);
+}
+
+#[test]
+fn a_held_user_learns_later_that_its_start_failed() {
+    let killed = |hold_ends| {
+        let waits = start(1, 1_000);
+        let started = waits.effect(1, 1_010, "p1").conn(1, 0, None).slows(1_500, hold_ends);
+        started.ended("p1", 3_000, ProcessOutcome::Signal(9))
+    };
+    assert!(violations(&killed(3_001), ends_as_it_wants).is_empty());
+    assert_eq!(violations(&killed(2_999), ends_as_it_wants).len(), 1);
+    let was_answered = killed(4_000).answered(1, 1_200, nothing(1));
+    assert_eq!(violations(&was_answered, ends_as_it_wants).len(), 1);
 }
 
 #[test]

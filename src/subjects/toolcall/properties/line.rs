@@ -71,7 +71,10 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     }
     for (window, since) in away {
         let client = clients.get(window).copied().unwrap_or_default();
-        let free = story.calm_since(window, story.until).max(has_room_since(story, client));
+        let free = story
+            .calm_since(window, story.until)
+            .max(has_room_since(story, client))
+            .max(has_slot_since(story, window));
         let bound = free.max(since) + story.reconnect_bound();
         if bound < story.until {
             let subject = About::Host(window.into());
@@ -104,6 +107,26 @@ fn has_room_since(story: &Story<'_>, client: &str) -> Time {
     forgotten.sort_unstable();
     let full = forgotten.len().checked_sub(limits.clients);
     full.and_then(|last| forgotten.get(last).copied()).unwrap_or(Time::ZERO)
+}
+
+/// The time from which the other windows have fewer connections than the host accepts.
+fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
+    let others = story.cx.history.conns.iter().filter(|conn| conn.client.as_str() != window);
+    let mut changes: Vec<(Time, i64)> = others
+        .flat_map(|conn| [(conn.opened, 1), (conn.over.1.unwrap_or(NEVER), -1)])
+        .filter(|(at, _)| *at < story.until)
+        .collect();
+    changes.sort_unstable();
+    let slots = i64::try_from(story.host_limits.connections).unwrap_or(i64::MAX);
+    let (mut open, mut free) = (0, Time::ZERO);
+    for (at, change) in changes {
+        open += change;
+        free = match open >= slots {
+            true => NEVER,
+            false => free.min(at),
+        };
+    }
+    free
 }
 
 /// Returns whether a window had completed its start when its user asked for something: the window
