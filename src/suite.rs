@@ -6,10 +6,11 @@
 //!
 //! | test | what it checks |
 //! |---|---|
-//! | `counter::short-cut` | every seed of the file holds and meets the file's expectations, and each step has an effect with at least one seed; a canary fails |
+//! | `counter::short-cut` | every seed of the file holds and meets the file's expectations, each step has an effect with at least one seed, and the first run shows what its snapshot shows; a canary fails |
 //! | `counter::short-cut::kills::late-resume` | with this defect switched on, at least one seed fails |
 //! | `counter::short-cut::turmoil` | the same on stock turmoil, if the file asks for it |
 //! | `counter::ledger` | every rule of the subject has a scenario that shows it and that detects a defect, if the subject has defects |
+//! | `counter::snapshots` | if any file has a snapshot: every file has one, and every snapshot has a scenario |
 //! | `counter::reached` | the files together reach every milestone and point of the product |
 //! | `counter::swarm` | random schedules hold: `REKNIT_RUNS` is their number, `REKNIT_SEED` the first seed |
 //! | `counter::same_digest` | runs are deterministic |
@@ -258,7 +259,7 @@ mod tests {
                 file.name
             );
         }
-        for what in ["ledger", "reached", "same_digest", "swarm"] {
+        for what in ["ledger", "reached", "snapshots", "same_digest", "swarm"] {
             assert!(names.contains(&format!("counter::{what}")), "{what}");
         }
     }

@@ -84,6 +84,9 @@ pub struct Run {
     /// List milestones and points that no run reached (always on for folders)
     #[arg(long)]
     pub unreached: bool,
+    /// Write what users saw in each file's first run into its snapshot
+    #[arg(long, conflicts_with_all = ["seed", "defect", "set", "order", "seeds", "engine"])]
+    pub update_snapshots: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -135,7 +135,8 @@ fn failure(ran: &ScenarioRun, args: &Run, page: &Page<'_>) -> String {
     {
         rendered += &format!("  expected violation not detected: {property} held in all runs\n");
     }
-    tally.unmet.iter().for_each(|unmet| rendered += &format!("  {}\n", report::sentence(unmet)));
+    let unmet = tally.unmet.iter().chain(&tally.changed);
+    unmet.for_each(|unmet| rendered += &format!("  {}\n", report::sentence(unmet)));
     if tally.failed.len() > 1 && scenario.expect.breaks.is_none() {
         rendered += &others(&tally.failed[1..]);
     }

@@ -8,7 +8,7 @@ use crate::hunt::{RunTotals, ScenarioVerdict};
 use crate::property::Violation;
 use crate::report::table::Table;
 use crate::report::{TableRow, json};
-use crate::scenario::ScenarioFile;
+use crate::scenario::{ScenarioFile, Snapshot};
 use crate::schedule::words::Fidelity;
 use crate::schedule::{Action, Plan};
 use crate::subject::DynSubject;
@@ -53,7 +53,10 @@ pub fn run(
     for job in jobs {
         let (of, file) = (job.plans.len() as u64, job.found.path.display());
         let doing = if broke == 0 { file.to_string() } else { format!("{broke} broke  {file}") };
-        let done = carry_out(job, args, (before, &doing), page)?;
+        let mut done = carry_out(job, args, (before, &doing), page)?;
+        if args.update_snapshots {
+            update_snapshot(&mut done)?;
+        }
         before += of;
         broke += u64::from(done.row.verdict.is_bad());
         ran.push(done);
@@ -82,6 +85,24 @@ pub fn run(
         ci.summarize(&results::ci_report(&ran, &totals, &stories, args, page), page)?;
     }
     cannot.map_or_else(|| Ok(!ran.iter().any(|ran| ran.row.verdict.is_bad())), Err)
+}
+
+/// Writes the snapshot of a scenario that held.
+fn update_snapshot(done: &mut ScenarioRun) -> Result<(), UserError> {
+    let may_change =
+        matches!(done.row.verdict, ScenarioVerdict::Held | ScenarioVerdict::Changed(_));
+    let Some(snapshot) = done.tally.snapshot.as_ref().filter(|_| may_change) else { return Ok(()) };
+    let path = Snapshot::path(&done.scenario.path);
+    let written = path
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::write(&path, snapshot.to_text()));
+    written.map_err(|error| {
+        UserError(format!("{}: the snapshot cannot be written: {error}", path.display()))
+    })?;
+    done.row.verdict = ScenarioVerdict::Held;
+    done.tally.changed = None;
+    Ok(())
 }
 
 /// Returns the lines of the table for the last scenario. Scenarios that could not be run are shown

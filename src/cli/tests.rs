@@ -381,3 +381,33 @@ fn a_picture_that_cannot_be_written_is_a_mistake() {
     assert!(err.starts_with("reknit: /dev/null/x.html: this file cannot be written: "), "{err}");
     assert!(err.ends_with("; name another one with --html\n"), "{err}");
 }
+
+#[test]
+fn a_run_is_compared_with_its_snapshot() {
+    let folder = std::env::temp_dir().join(format!("reknit-snapshots-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("quiet.toml");
+    let scenario =
+        "format = 1\nsubject = \"mute\"\ntitle = \"Nothing happens\"\nhorizon = \"1s\"\n";
+    std::fs::write(&file, scenario).unwrap();
+    let run = format!("run {}", file.display());
+    let taken = command(&format!("{run} --update-snapshots"));
+    let snapshot = folder.join("snapshots/quiet.txt");
+    let text = std::fs::read_to_string(&snapshot).unwrap();
+    let same = command(&run);
+    std::fs::write(&snapshot, format!("{text}client call 9 mumble: done at 1 s\n")).unwrap();
+    let changed = command(&run);
+    let updated = command(&format!("{run} --update-snapshots"));
+    let again = std::fs::read_to_string(&snapshot).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!((taken.status, same.status, changed.status, updated.status), (0, 0, 1, 0));
+    assert!(changed.out.contains("CHANGED: line "), "{}", changed.out);
+    assert_eq!(again, text);
+}
+
+#[test]
+fn a_snapshot_is_taken_only_of_the_files_own_run() {
+    let done = command("run --update-snapshots --defect talks");
+    assert_eq!((done.status, done.out.as_str()), (2, ""));
+    assert!(done.err.contains("--update-snapshots"), "{}", done.err);
+}

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::history::{Digest, History};
 use crate::property::{Violation, stuck};
-use crate::scenario::{ScenarioFile, expect};
+use crate::scenario::{ScenarioFile, Snapshot, expect};
 use crate::schedule::Plan;
 use crate::subject::DynSubject;
-use crate::world::RunError;
+use crate::world::{Engine, RunError};
 
 use super::examine::{Checks, Examined, examine};
 use super::judge::JudgedRun;
@@ -47,6 +47,10 @@ pub struct ScenarioTally {
     /// The expectations that all runs together did not meet: those of a swarm, and steps of a
     /// schedule that did nothing in any run.
     pub unmet: Vec<Violation>,
+    /// What users saw on the event engine: in the first run of a schedule, in all runs of a swarm.
+    pub snapshot: Option<Snapshot>,
+    /// The first difference to the scenario's snapshot.
+    pub changed: Option<Violation>,
 }
 
 /// A run with a violation.
@@ -94,9 +98,10 @@ pub fn tally(
     pool: &Pool,
     mut progress: impl FnMut(u64),
 ) -> Result<ScenarioTally, HuntError> {
-    let (subject, checks, expect) = (subject.clone(), checks.clone(), expected(scenario));
+    let on_event_engine = checks.engine == Engine::Event;
+    let (tested, checks, expect) = (subject.clone(), checks.clone(), expected(scenario));
     let work = move |plan: Plan| {
-        examine(JudgedRun { subject: &subject, plan: &plan, expect: &expect }, &checks)
+        examine(JudgedRun { subject: &tested, plan: &plan, expect: &expect }, &checks)
     };
     let (mut tally, mut hunt_error) = (ScenarioTally::default(), None);
     let mut over_all = is_swarm(scenario).then(|| expect::SwarmTally::new(&scenario.expect));
@@ -104,12 +109,19 @@ pub fn tally(
     // of them, may leave a step idle.
     let mut idle =
         (over_all.is_none() && plans == scenario.plans()).then(|| expect::Idle::new(scenario));
-    let mut order = plans.clone().into_iter();
+    let shown = match on_event_engine {
+        true => plans_of_snapshot(scenario, subject),
+        false => Vec::new(),
+    };
+    let (mut order, mut taken) = (plans.clone().into_iter(), Vec::new());
     pool.run(plans.into_iter(), work, |result| {
         let plan = order.next().expect("there is a result for each plan");
         if let Ok(Ok(Examined { history, .. })) = &result {
             over_all.iter_mut().for_each(|over_all| over_all.add(history));
             idle.iter_mut().for_each(|idle| idle.add(history));
+            if shown.get(taken.len()).is_some_and(|shown| is_same_run(shown, &plan)) {
+                taken.push((plan.seed, Snapshot::of(history)));
+            }
         }
         hunt_error =
             tally.take(plan.seed, || plan, result.map(|ran| ran.map(RunSummary::from))).err();
@@ -120,7 +132,31 @@ pub fn tally(
         .map(|over_all| over_all.unmet())
         .or(idle.map(|idle| idle.unmet()))
         .unwrap_or_default();
+    let all_taken = !taken.is_empty() && taken.len() == shown.len();
+    let snapshot = all_taken.then(|| match is_swarm(scenario) {
+        true => Snapshot::of_runs(taken),
+        false => taken.swap_remove(0).1,
+    });
+    tally.changed =
+        scenario.snapshot.as_ref().zip(snapshot.as_ref()).and_then(|(a, b)| a.changed(b));
+    tally.snapshot = snapshot;
     hunt_error.map_or(Ok(tally), Err)
+}
+
+/// Returns the plans of the runs that a scenario's snapshot shows: the first one of a schedule, all of
+/// a swarm.
+fn plans_of_snapshot(scenario: &ScenarioFile, subject: &Arc<dyn DynSubject>) -> Vec<Plan> {
+    let mut plans = super::plans::of(scenario, subject);
+    if !is_swarm(scenario) {
+        plans.truncate(1);
+    }
+    plans
+}
+
+/// Returns whether two plans differ at most in their seeded bugs.
+fn is_same_run(one: &Plan, other: &Plan) -> bool {
+    let without = |plan: &Plan| Plan { defects: Vec::new(), ..plan.clone() };
+    without(one) == without(other)
 }
 
 impl ScenarioTally {
@@ -170,6 +206,7 @@ impl ScenarioTally {
     pub fn verdict(&self, breaks: Option<&str>) -> ScenarioVerdict {
         let unmet_by_all =
             self.unmet.first().map(|unmet| ScenarioVerdict::Vacuous(unmet.clone().into()));
+        let changed = self.changed.clone().map(|changed| ScenarioVerdict::Changed(changed.into()));
         match breaks {
             Some(property) if self.broke(property) => {
                 return unmet_by_all
@@ -189,7 +226,7 @@ impl ScenarioTally {
             properties.dedup();
             return ScenarioVerdict::Broke { properties, runs: self.failed.len() as u64 };
         }
-        unmet_by_all.unwrap_or(ScenarioVerdict::Held)
+        unmet_by_all.or(changed).unwrap_or(ScenarioVerdict::Held)
     }
 
     /// Returns the main problem of the runs. `breaks` is the property that a canary must violate.
@@ -202,7 +239,10 @@ impl ScenarioTally {
         match (main, breaks.filter(|property| !self.broke(property))) {
             (_, Some(property)) => MainProblem::DidNotBreak(property),
             (Some(main), None) => MainProblem::Broke(main),
-            (None, None) => self.unmet.first().map_or(MainProblem::Nothing, MainProblem::Unmet),
+            (None, None) => {
+                let unmet = self.unmet.first().or(self.changed.as_ref());
+                unmet.map_or(MainProblem::Nothing, MainProblem::Unmet)
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub enum ScenarioVerdict {
     },
     /// No run had a violation, but the runs together did not meet an expectation.
     Vacuous(Box<Violation>),
+    /// No run had a violation, but users saw something else than in the snapshot.
+    Changed(Box<Violation>),
     /// A canary did not violate this property, which it must violate.
     DidNotBreak(String),
     /// The scenario could not be run, for this reason.
@@ -40,6 +42,7 @@ impl ScenarioVerdict {
             self,
             ScenarioVerdict::Broke { .. }
                 | ScenarioVerdict::Vacuous(_)
+                | ScenarioVerdict::Changed(_)
                 | ScenarioVerdict::DidNotBreak(_)
         )
     }
@@ -52,7 +55,7 @@ pub enum MainProblem<'t> {
     Broke(&'t Violation),
     /// A canary did not violate this property.
     DidNotBreak(&'t str),
-    /// All runs together did not meet this expectation.
+    /// All runs together did not meet this expectation, or the snapshot changed.
     Unmet(&'t Violation),
     /// There is no problem.
     Nothing,

@@ -158,7 +158,7 @@ pub fn main_sentence(tally: &ScenarioTally, breaks: Option<&str>) -> (String, St
             format!("expected violation not detected: {property} held in all runs"),
         ),
         MainProblem::Broke(main) => (main.property.to_owned(), sentence(main)),
-        MainProblem::Unmet(unmet) => (EXPECT.to_owned(), sentence(unmet)),
+        MainProblem::Unmet(unmet) => (unmet.property.to_owned(), sentence(unmet)),
         MainProblem::Nothing => (EXPECT.to_owned(), String::new()),
     }
 }

@@ -130,6 +130,8 @@ pub enum VerdictRecord {
     Broke,
     /// No run failed, but the runs together did not show what the file requires.
     Vacuous,
+    /// No run failed, but users saw something else than in the snapshot.
+    Changed,
     /// The scenario could not be run.
     NotRun,
 }

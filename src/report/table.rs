@@ -40,6 +40,9 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
         ScenarioVerdict::Vacuous(_) => {
             (Tone::Broken, format!("VACUOUS: {}", why(verdict).unwrap_or_default()))
         }
+        ScenarioVerdict::Changed(_) => {
+            (Tone::Broken, format!("CHANGED: {}", why(verdict).unwrap_or_default()))
+        }
         ScenarioVerdict::DidNotBreak(_) => {
             (Tone::Broken, format!("FAILED: {}", why(verdict).unwrap_or_default()))
         }
@@ -50,7 +53,7 @@ fn verdict_cell(verdict: &ScenarioVerdict) -> (Tone, String) {
 /// Returns the explanation of a verdict, without the failures.
 pub fn why(verdict: &ScenarioVerdict) -> Option<String> {
     match verdict {
-        ScenarioVerdict::Vacuous(unmet) => Some(sentence(unmet)),
+        ScenarioVerdict::Vacuous(unmet) | ScenarioVerdict::Changed(unmet) => Some(sentence(unmet)),
         ScenarioVerdict::DidNotBreak(property) => {
             Some(format!("expected violation not detected: {property} held"))
         }

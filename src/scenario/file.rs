@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::expect::Expect;
+use super::snapshot::Snapshot;
 use crate::schedule::{Plan, Profile, TieOrder, draw};
 use crate::subject::DynSubject;
 use crate::world::Engine;
@@ -40,6 +41,8 @@ pub struct ScenarioFile {
     pub body: Body,
     /// The expectations, in addition to the properties.
     pub expect: Expect,
+    /// What users saw in the first run when the snapshot was taken; `None` if there is no snapshot.
+    pub snapshot: Option<Snapshot>,
 }
 
 /// The content that a scenario runs.

@@ -4,6 +4,7 @@
 //! - [`ScenarioFile`]: the data of a file. [`ScenarioFile::load`] and [`ScenarioFile::parse`] read
 //!   it, [`ScenarioFile::to_toml`] writes it.
 //! - [`Expect`]: the expectations, in addition to the properties.
+//! - [`Snapshot`]: what users saw in the first run, to notice changes that no rule covers.
 //! - [`Mistake`]: a mistake in a file, with file, line and column.
 //! - [`keys`]: the keys of a file. Together with the fault table ([`crate::schedule::words`]) and a
 //!   subject's own tables, they define the whole content of a file. [`parse`](ScenarioFile::parse),
@@ -27,6 +28,7 @@ mod parse;
 mod reader;
 pub mod reference;
 pub mod schema;
+pub mod snapshot;
 pub mod starter;
 #[cfg(test)]
 mod tests;
@@ -44,6 +46,7 @@ pub use mistake::Mistake;
 pub use parse::limits::{find_profile, read_limit};
 pub use reference::reference;
 pub use schema::schema;
+pub use snapshot::Snapshot;
 pub use starter::starter;
 pub use undeclared::{Undeclared, undeclared};
 pub use vocabulary::FORMAT;
@@ -61,7 +64,9 @@ impl ScenarioFile {
         }
         let text = std::fs::read_to_string(path)
             .map_err(|error| Mistake::whole(file.as_str(), unreadable(&error)))?;
-        Self::parse(&text, &file, subjects)
+        let snapshot =
+            Snapshot::load(path).map_err(|error| Mistake::whole(file.as_str(), error))?;
+        Ok(Self { snapshot, ..Self::parse(&text, &file, subjects)? })
     }
 
     /// Parses the text of a file. `file` is its name for messages. `subjects` are the subjects that
@@ -102,6 +107,7 @@ impl ScenarioFile {
             both_orders: false,
             body: Body::Schedule(plan),
             expect: Expect::default(),
+            snapshot: None,
         }
     }
 }

@@ -110,6 +110,7 @@ fn scenario(top: &Table<'_>, text: &str, subjects: &[Arc<dyn DynSubject>]) -> Pa
         expect: Expect { may_miss, ..expect::expect(top.get("expect"), &body, &names)? },
         body,
         step_lines,
+        snapshot: None,
     })
 }
 

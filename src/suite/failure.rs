@@ -111,8 +111,9 @@ fn summarize(
 ) -> String {
     let path = scenario.path.display().to_string();
     let file = if path.is_empty() { path } else { path + ": " };
+    let unmet = tally.unmet.iter().chain(&tally.changed);
     let mut rendered: String =
-        tally.unmet.iter().map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
+        unmet.map(|unmet| format!("{file}{}\n", report::sentence(unmet))).collect();
     if let Some(property) = &scenario.expect.breaks {
         if !tally.broke(property) {
             rendered += &format!(

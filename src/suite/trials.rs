@@ -1,9 +1,12 @@
 //! The tests of one suite.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::hunt::{Check, Checks, ScenarioTally, plans};
 use crate::report::phrases;
+use crate::scenario::{ScenarioFile, Snapshot};
 use crate::world::Engine;
 
 use super::failure::{self, TestFailure};
@@ -33,6 +36,7 @@ pub fn of(suite: &Arc<Suite>) -> Vec<TestCase> {
         }
     }
     trials.push(test(suite, of_all("ledger"), ledger));
+    trials.push(test(suite, of_all("snapshots"), snapshots));
     trials.push(test(suite, of_all("reached"), reached));
     trials
 }
@@ -132,6 +136,34 @@ fn ledger(suite: &Suite) -> Tested {
     }
     let what = if has_defects { "no scenario with `kills` covers" } else { "no scenario covers" };
     Err(format!("{what} these rules:\n{}", missing.join("\n")).into())
+}
+
+/// Checks that no file lacks a snapshot if another one has one, and that each snapshot has a
+/// scenario.
+fn snapshots(suite: &Suite) -> Tested {
+    let scenarios: Vec<_> =
+        suite.files.iter().filter_map(|file| file.scenario.as_ref().ok()).collect();
+    let known = scenarios.iter().filter(|it| it.snapshot.is_some()).count();
+    if known == 0 {
+        return Ok("no snapshots".into());
+    }
+    let paths: BTreeSet<PathBuf> = scenarios.iter().map(|it| Snapshot::path(&it.path)).collect();
+    let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+    let files = folders.into_iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    let orphans = files.flatten().map(|file| file.path()).filter(|path| !paths.contains(path));
+    let orphans = orphans.map(|path| format!("{}: it has no scenario; delete it", path.display()));
+    let can_have = |it: &&&ScenarioFile| {
+        it.snapshot.is_none() && it.expect.breaks.is_none() && it.not_on(Engine::Event).is_none()
+    };
+    let missing = scenarios.iter().filter(can_have).map(|it| {
+        let file = it.path.display();
+        format!("{file}: it has no snapshot; `reknit run {file} --update-snapshots` takes one")
+    });
+    let wrong: Vec<_> = orphans.chain(missing).collect();
+    match wrong.is_empty() {
+        true => Ok(phrases::count(known as u64, "snapshot")),
+        false => Err(wrong.join("\n").into()),
+    }
 }
 
 /// Checks that the files together reach every milestone and point of the product. Without files,

@@ -49,6 +49,7 @@ fn verdict(verdict: &hunt::ScenarioVerdict) -> VerdictRecord {
         hunt::ScenarioVerdict::Vacuous(_) | hunt::ScenarioVerdict::DidNotBreak(_) => {
             VerdictRecord::Vacuous
         }
+        hunt::ScenarioVerdict::Changed(_) => VerdictRecord::Changed,
         hunt::ScenarioVerdict::NotRun(_) => VerdictRecord::NotRun,
     }
 }
