@@ -71,6 +71,7 @@ type ByUnitTest = (&'static str, &'static str, &'static str);
 #[rustfmt::skip]
 const TURN_BY_UNIT_TEST: &[ByUnitTest] = &[
     ("request-after-the-end", "protocols/turn/src/upstream/tests.rs", "a_request_after_the_end_fails_at_once"),
+    ("reader-looks-once", "protocols/turn/src/jobs/tests/defects.rs", "reader_looks_once"),
     ("requests-are-not-counted", "protocols/turn/src/broker/core/tests/defects.rs", "requests_are_not_counted"),
 ];
 

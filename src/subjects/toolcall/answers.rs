@@ -15,6 +15,8 @@ pub enum Did {
     Named(String),
     /// A chat with this name exists.
     Made(String),
+    /// This turn began.
+    Began(String),
     /// The host accepted a forgery.
     Forged,
     /// The host believed a false claim: it replayed the missed actions although the claimed state
@@ -27,6 +29,7 @@ impl fmt::Display for Did {
         match self {
             Self::Named(title) => write!(f, "named {title}"),
             Self::Made(chat) => write!(f, "made {chat}"),
+            Self::Began(turn) => write!(f, "began {turn}"),
             Self::Forged => f.write_str("forged"),
             Self::CaughtUp => f.write_str("caught up by a replay"),
         }

@@ -1,7 +1,7 @@
 //! The simulated host's storage for its session and chats: on the host's disk, which survives a
 //! restart of the host. The scenario declares the duration of a restore.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::sleep;
@@ -31,11 +31,24 @@ pub(super) struct DiskArchive {
     disk: Disk,
     /// The number of restores of each channel.
     restored: Mutex<BTreeMap<String, u64>>,
+    /// The turns that were saved, by chat and name.
+    turns: Mutex<BTreeSet<(String, String)>>,
 }
 
 impl DiskArchive {
     pub(super) fn new(plan: Arc<Plan>, record: Recorder, disk: Disk) -> Self {
-        Self { plan, record, disk, restored: Mutex::default() }
+        Self { plan, record, disk, restored: Mutex::default(), turns: Mutex::default() }
+    }
+
+    /// Notes the turns of a saved chat that were not saved before.
+    fn note_turns(&self, channel: &str, state: &SnapshotState) {
+        let SnapshotState::Chat(chat) = state else { return };
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        for turn in &chat.turns {
+            if turns.insert((channel.to_owned(), turn.id.clone())) {
+                OfChannel::TurnStored(turn.id.clone()).note(&self.record, channel);
+            }
+        }
     }
 
     fn contains(&self, channel: &str) -> bool {
@@ -67,6 +80,7 @@ impl Archive for DiskArchive {
         if !self.contains(channel) {
             OfChannel::Stored.note(&self.record, channel);
         }
+        self.note_turns(channel, &stored.state);
         let kept =
             serde_json::to_string(&(stored.session, stored.state)).expect("a state is plain data");
         self.disk.write(channel, kept);

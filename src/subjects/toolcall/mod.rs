@@ -7,7 +7,7 @@
 //!   that the window runs; `second`: an additional connection of the same client; `claim`: a client
 //!   that makes a false claim. `raw`: the connections of `second` and `claim`.
 //! - `notes`: the notes of all of these about calls and channels; `digests`: the digests of a
-//!   channel's state.
+//!   channel's state. `silent`: a connection that says nothing.
 //! - `properties`: the properties beyond the generic ones.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: the
 //!   labels of messages.
@@ -43,6 +43,7 @@ mod raw;
 mod second;
 mod settling;
 pub mod setup;
+mod silent;
 pub mod tables;
 mod tools;
 mod user;

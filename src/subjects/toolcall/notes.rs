@@ -239,6 +239,10 @@ pub enum OfChannel {
     Deleted,
     /// The agent of a turn in this chat begins.
     TurnBegan(String),
+    /// The host's storage contains this turn of the chat from now on.
+    TurnStored(String),
+    /// The session's entry of this chat is not the summary of the chat.
+    EntryDiffers(String),
 }
 
 impl fmt::Display for OfChannel {
@@ -259,6 +263,8 @@ impl fmt::Display for OfChannel {
             Self::Stored => f.write_str("stored"),
             Self::Deleted => f.write_str("deleted from the storage"),
             Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
+            Self::TurnStored(turn) => write!(f, "turn {turn} stored"),
+            Self::EntryDiffers(chat) => write!(f, "the entry of {chat} differs from the chat"),
         }
     }
 }

@@ -30,13 +30,21 @@ pub enum ToolcallOperation {
         /// The chat.
         chat: String,
     },
-    /// Gives the session a new title, which names the host and the call: `client 7`.
-    Rename {},
+    /// Gives the session a new title.
+    #[serde(rename_all = "kebab-case")]
+    Rename {
+        /// The title; default: one that names the host and the call, as `client 7`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
+    },
     /// Starts to watch a chat, or to watch the session and take part in it.
     #[serde(rename_all = "kebab-case")]
     Watch {
         /// The chat, or the session.
         chat: String,
+        /// Whether the window only watches the session, and takes no part in it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        looks_only: bool,
     },
     /// Subscribes to a chat, unsubscribes, and subscribes again, without a pause.
     #[serde(rename_all = "kebab-case")]
@@ -70,7 +78,20 @@ pub enum ToolcallOperation {
     /// host refuses if the session exists.
     NewSession {},
     /// Reloads the window, which continues as a new client.
-    Reload {},
+    #[serde(rename_all = "kebab-case")]
+    Reload {
+        /// Whether the new client has the id of the earlier one.
+        #[serde(default, skip_serializing_if = "is_false")]
+        keeps_id: bool,
+    },
+    /// Sends a token, which replaces the one that the window sent at its start.
+    #[serde(rename_all = "kebab-case")]
+    SendToken {
+        /// The token.
+        token: Token,
+    },
+    /// Opens a connection that says nothing. It answers the pings of the host.
+    OpenSilent {},
     /// Opens a second connection of the same client. It subscribes to the channels that the window
     /// watches, and sends nothing.
     OpenSecond {},
@@ -90,6 +111,22 @@ pub enum ToolcallOperation {
     },
 }
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A token of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Token {
+    /// The one that the host expects.
+    Right,
+    /// Another one.
+    Wrong,
+    /// None: the user logs out.
+    None,
+}
+
 impl Operations for ToolcallOperation {
     fn class(&self) -> Class {
         match self {
@@ -101,6 +138,7 @@ impl Operations for ToolcallOperation {
             | Self::RemakeChat { .. }
             | Self::DisposeSession {}
             | Self::NewSession {}
+            | Self::SendToken { .. }
             | Self::OpenSecond {} => Class::InFlight,
             _ => Class::Durable,
         }
@@ -118,8 +156,10 @@ impl Operations for ToolcallOperation {
         prop_oneof![
             5 => select(turns).prop_map(|turn| Self::StartTurn { turn }),
             1 => chat.clone().prop_map(|chat| Self::CancelTurn { chat }),
-            3 => Just(Self::Rename {}),
-            3 => watched.prop_map(|chat| Self::Watch { chat }),
+            3 => Just(Self::Rename { title: None }),
+            1 => select(vec!["A", "B"]).prop_map(|title| Self::Rename { title: Some(title.to_owned()) }),
+            3 => watched.prop_map(|chat| Self::Watch { chat, looks_only: false }),
+            1 => Just(Self::Watch { chat: SESSION.to_owned(), looks_only: true }),
             2 => chat.clone().prop_map(|chat| Self::WatchTwice { chat }),
             2 => channel.prop_map(|channel| Self::Unwatch { channel }),
             2 => Just(Self::NewChat {}),
@@ -127,7 +167,10 @@ impl Operations for ToolcallOperation {
             1 => chat.clone().prop_map(|chat| Self::RemakeChat { chat }),
             1 => Just(Self::DisposeSession {}),
             1 => Just(Self::NewSession {}),
-            2 => Just(Self::Reload {}),
+            2 => Just(Self::Reload { keeps_id: false }),
+            1 => Just(Self::Reload { keeps_id: true }),
+            1 => select(vec![Token::Right, Token::Wrong, Token::None]).prop_map(|token| Self::SendToken { token }),
+            1 => Just(Self::OpenSilent {}),
             4 => Just(Self::OpenSecond {}),
             3 => Just(Self::CloseSecond {}),
             1 => select(vec![Claim::AnotherLife, Claim::TheFuture, Claim::AStateItLacks]).prop_map(|what| Self::Claim { what }),
@@ -149,7 +192,9 @@ mod tests {
             json!({ "start-turn": { "turn": "t1" } }),
             json!({ "cancel-turn": { "chat": "c1" } }),
             json!({ "rename": {} }),
+            json!({ "rename": { "title": "A" } }),
             json!({ "watch": { "chat": "c2" } }),
+            json!({ "watch": { "chat": "s1", "looks-only": true } }),
             json!({ "watch-twice": { "chat": "c2" } }),
             json!({ "unwatch": { "channel": "s1" } }),
             json!({ "new-chat": {} }),
@@ -158,6 +203,9 @@ mod tests {
             json!({ "dispose-session": {} }),
             json!({ "new-session": {} }),
             json!({ "reload": {} }),
+            json!({ "reload": { "keeps-id": true } }),
+            json!({ "send-token": { "token": "wrong" } }),
+            json!({ "open-silent": {} }),
             json!({ "open-second": {} }),
             json!({ "close-second": {} }),
             json!({ "claim": { "what": "another-life" } }),

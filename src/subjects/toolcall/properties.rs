@@ -24,6 +24,14 @@
 //! | `tools_begin_once` | G4 | the begins of tools |
 //! | `forgotten_in_time` | | the ends of a client's connections, and the answers to its next handshake |
 //! | `refusals_are_true` | | the answers of users, the host's storage, the agents' turns, and the limits |
+//! | `confirmed_is_done` | | the answers of users, the host's storage, the agents' turns, and the titles that users see |
+//! | `ended_is_stored` | | the ends of turns that users see, and the host's storage |
+//! | `entries_are_true` | | the host's states of the session and its chats |
+//! | `unowned_fails` | | the ends of calls without an owner |
+//! | `places_are_wanted` | | the places that users see, and what the users asked for |
+//! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch |
+//! | `pauses_are_right` | | the begins and ends of connections |
+//! | `silent_is_closed` | | the same |
 //! | `live_is_not_missing` | G5 | the channels that a window counts as removed, and the host's storage |
 //! | `client_comes_back` | | connections of clients, and the fault intervals |
 //! | `healthy_is_kept` | | the same |
@@ -33,13 +41,17 @@ use story::Story;
 use crate::subjects::judging::story_properties;
 
 mod actions;
+mod attempts;
 mod calls;
 mod existence;
+mod grants;
 mod line;
 mod memory;
+mod places;
 mod presence;
 mod refusals;
 mod replicas;
+mod storage;
 mod story;
 #[cfg(test)]
 mod tests;
@@ -87,6 +99,22 @@ story_properties! {
         "a request to a window ends with its connection or at its deadline; a restore ends at its deadline";
     "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
         "the host refuses a request, an action, a reply or a returning client only for a reason that is true, or because a limit is reached";
+    "confirmed_is_done" as grants::confirmed_is_done, grants::CONFIRMED_IS_DONE:
+        "what the host confirms to a user has happened";
+    "ended_is_stored" as storage::ended_is_stored, storage::ENDED_IS_STORED:
+        "the storage contains a turn before a user sees its end";
+    "entries_are_true" as storage::entries_are_true, storage::ENTRIES_ARE_TRUE:
+        "after a quiet period, the session lists each chat as the chat is";
+    "unowned_fails" as calls::unowned_fails, calls::UNOWNED_FAILS:
+        "a call that no client can run fails at once";
+    "places_are_wanted" as places::places_are_wanted, places::PLACES_ARE_WANTED:
+        "a window takes part in the session only if its user wants it since the user last unsubscribed";
+    "news_are_wanted" as places::news_are_wanted, places::NEWS_ARE_WANTED:
+        "a window receives no actions of a channel from which its user has unsubscribed";
+    "pauses_are_right" as attempts::pauses_are_right, attempts::PAUSES_ARE_RIGHT:
+        "a client pauses between two attempts as long as its limits say: not at all after a long connection";
+    "silent_is_closed" as attempts::silent_is_closed, attempts::SILENT_IS_CLOSED:
+        "the host closes a connection that says nothing at the deadline of its handshake";
     "live_is_not_missing" as existence::live_is_not_missing, existence::LIVE_IS_NOT_MISSING:
         "a window counts a channel as removed only if the channel was deleted, or cannot be restored in time";
     "forgotten_in_time" as memory::forgotten_in_time, memory::FORGOTTEN_IN_TIME:

@@ -8,11 +8,26 @@ use tokio::time::{Instant, sleep_until};
 use super::archive;
 use super::digests::digest;
 use super::notes::OfChannel;
+use super::setup::SESSION;
 use crate::subject::{Disk, Recorder};
 use reknit_toolcall::host::HostResources;
+use reknit_toolcall::state::session;
+use reknit_toolcall::wire::SnapshotState;
 
 /// The time without changes after which the digest of a state is recorded.
 pub const SETTLES: Duration = Duration::from_millis(200);
+
+/// Notes each chat in memory whose entry in the session is not its summary.
+fn note_entries(resources: &HostResources, record: &Recorder) {
+    let Some(SnapshotState::Session(listed)) = resources.state(SESSION) else { return };
+    for entry in &listed.chats {
+        let Some(SnapshotState::Chat(chat)) = resources.state(&entry.resource) else { continue };
+        let own = session::summary(&chat);
+        if (own.status, &own.modified_at) != (entry.status, &entry.modified_at) {
+            OfChannel::EntryDiffers(entry.resource.clone()).note(record, SESSION);
+        }
+    }
+}
 
 /// Observes the channels of a host until dropped.
 pub(super) async fn observe(
@@ -45,6 +60,7 @@ pub(super) async fn observe(
                         OfChannel::Removed.note(&record, channel);
                     }
                 }
+                note_entries(&resources, &record);
             }
         }
     }

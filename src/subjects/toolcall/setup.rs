@@ -157,6 +157,8 @@ pub struct ToolSetup {
     pub takes: WrittenDuration,
     /// The way in which the tool ends.
     pub ends: ToolEnds,
+    /// The minimum length of its result, in letters.
+    pub letters: u64,
     /// The hosts whose windows offer the tool; default: all.
     pub offered_by: Vec<String>,
     /// The user's reply when the window asks whether the tool may run.
@@ -170,6 +172,7 @@ impl Default for ToolSetup {
         Self {
             takes: ms(2_000),
             ends: ToolEnds::Works,
+            letters: 0,
             offered_by: Vec::new(),
             user: Consent::Approves,
             thinks: ms(500),

@@ -44,7 +44,7 @@ impl Tool for Scripted {
             working.is_done = true;
             working.note(ToolWork::Ends);
             match setup.ends {
-                ToolEnds::Works => client::done("done"),
+                ToolEnds::Works => client::done(&result(setup.letters)),
                 ToolEnds::Fails => client::failed("the tool failed"),
                 // The harness must not count this as a panic of the subject: the tool belongs to
                 // the outside world.
@@ -52,6 +52,11 @@ impl Tool for Scripted {
             }
         })
     }
+}
+
+/// The text of a result with at least this many letters.
+fn result(letters: u64) -> String {
+    format!("done{}", ".".repeat((letters as usize).saturating_sub("done".len())))
 }
 
 /// A running tool, which notes when it is stopped.

@@ -19,10 +19,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::answers::{self, Did};
 use super::notes::{Became, By, OfCall};
 use super::observer::{Observer, WaitingCall};
-use super::operations::ToolcallOperation;
+use super::operations::{Token, ToolcallOperation};
 use super::settling::SETTLES;
 use super::setup::{self, CHAT, Consent, SESSION, ToolSetup};
-use super::{archive, claim, limits, second, tables, tools};
+use super::{archive, claim, limits, second, silent, tables, tools};
 use crate::history::{Answer, Call, Data, Stream};
 use crate::net::Endpoint;
 use crate::subject::{HostContext, OperationQueue, Recorder};
@@ -104,7 +104,8 @@ fn lock(pending: &Mutex<BTreeSet<Call>>) -> MutexGuard<'_, BTreeSet<Call>> {
 }
 
 impl Window {
-    fn open(host: &HostContext, server: &Endpoint) -> Self {
+    /// Opens a window. `id` is the id of its client; default: a new one.
+    fn open(host: &HostContext, server: &Endpoint, id: Option<String>) -> Self {
         let incarnation = host
             .disk
             .read(LIVES)
@@ -113,7 +114,7 @@ impl Window {
             + 1;
         host.disk.write(LIVES, incarnation.to_string());
         let config = ClientConfig {
-            id: Some(records::name_of(host.name.as_str(), incarnation)),
+            id: Some(id.unwrap_or_else(|| records::name_of(host.name.as_str(), incarnation))),
             tools: tools::toolbox(host),
             answers: Arc::new(tools::DelayedAnswers),
             limits: limits::client_limits(&host.limits),
@@ -214,7 +215,7 @@ async fn give_consent(record: Recorder, client: Arc<Client>, call: WaitingCall, 
 
 impl WindowUser {
     pub(super) fn new(host: HostContext, server: Endpoint) -> Self {
-        let window = Window::open(&host, &server);
+        let window = Window::open(&host, &server, None);
         let at_start = setup::first_turn(&host.plan).filter(|_| is_first(&host));
         let begun = at_start.map(|(turn, _)| (turn, 1)).into_iter().collect();
         let user =
@@ -264,8 +265,8 @@ impl WindowUser {
                 }),
                 None => self.host.record.refused(call, "no turn is in progress"),
             },
-            ToolcallOperation::Rename {} => {
-                let title = format!("{} {}", self.host.name, call.0);
+            ToolcallOperation::Rename { title } => {
+                let title = title.unwrap_or_else(|| format!("{} {}", self.host.name, call.0));
                 let renamed = StateAction::SessionTitleChanged(SessionTitleChangedAction {
                     title: title.clone(),
                 });
@@ -273,13 +274,13 @@ impl WindowUser {
                     client.dispatch(SESSION, renamed).await.map(|()| Did::Named(title).into())
                 });
             }
-            ToolcallOperation::Watch { chat } => self.watch(call, chat),
+            ToolcallOperation::Watch { chat, looks_only } => self.watch(call, chat, !looks_only),
             ToolcallOperation::WatchTwice { chat } => {
                 self.window.observer.let_go(&chat, call);
                 // The subscription is sent, but its answer is not awaited.
                 let _ = client.subscribe(&chat).now_or_never();
                 client.unsubscribe(&chat);
-                self.watch(call, chat);
+                self.watch(call, chat, true);
             }
             ToolcallOperation::Unwatch { channel } => {
                 // Chats cannot be watched without the session.
@@ -333,10 +334,23 @@ impl WindowUser {
                 self.wait(call, async move {
                     client.create_session(SESSION).await?;
                     observer.ask(SESSION);
-                    see(&client, &observer, SESSION, call).await
+                    see(&client, &observer, SESSION, true, call).await
                 });
             }
-            ToolcallOperation::Reload {} => self.reload(call),
+            ToolcallOperation::Reload { keeps_id } => self.reload(call, keeps_id),
+            ToolcallOperation::SendToken { token } => {
+                self.wait(call, async move {
+                    client
+                        .authenticate(archive::PROVIDER, text_of(token))
+                        .await
+                        .map(|()| "sent".into())
+                });
+            }
+            ToolcallOperation::OpenSilent {} => {
+                let (host, server) = (self.host.clone(), self.server.clone());
+                self.host.record.queued(call, "opening");
+                self.connected.spawn(silent::run(host, server));
+            }
             ToolcallOperation::OpenSecond {} => {
                 let (close, closed) = oneshot::channel();
                 self.seconds.push(close);
@@ -378,7 +392,7 @@ impl WindowUser {
     }
 
     /// Replaces the window's client by a new one, and discards the state of the previous one.
-    fn reload(&mut self, call: Call) {
+    fn reload(&mut self, call: Call, keeps_id: bool) {
         self.window
             .observer
             .channels()
@@ -386,7 +400,8 @@ impl WindowUser {
             .for_each(|channel| self.window.observer.let_go(channel, call));
         self.window.asked.give_up();
         self.seconds.clear();
-        self.window = Window::open(&self.host, &self.server);
+        let id = keeps_id.then(|| self.window.client.id());
+        self.window = Window::open(&self.host, &self.server, id);
         self.count();
         self.host.record.answered(call, format!("loaded as {}", self.window.client.id()));
     }
@@ -402,14 +417,14 @@ impl WindowUser {
             client
                 .start_turn(&chat, &name, &call.0.to_string())
                 .await
-                .map(|()| format!("began {name}").into())
+                .map(|()| Did::Began(name).into())
         });
     }
 
-    fn watch(&mut self, call: Call, chat: String) {
+    fn watch(&mut self, call: Call, chat: String, joins: bool) {
         let (client, observer) = (self.window.client.clone(), self.window.observer.clone());
         observer.ask(&chat);
-        self.wait(call, async move { see(&client, &observer, &chat, call).await });
+        self.wait(call, async move { see(&client, &observer, &chat, joins, call).await });
     }
 
     /// An action that only the host may send: the start of a tool call.
@@ -428,12 +443,21 @@ impl WindowUser {
     }
 }
 
-/// Subscribes to a channel. If that fails, the user stops watching it. A user that watches the
-/// session also takes part in it.
+fn text_of(token: Token) -> &'static str {
+    match token {
+        Token::Right => super::TOKEN,
+        Token::Wrong => "another",
+        Token::None => "",
+    }
+}
+
+/// Subscribes to a channel. If that fails, the user stops watching it. If it is the session, and
+/// `joins`, the client also takes part in it.
 async fn see(
     client: &Client,
     observer: &Observer,
     channel: &str,
+    joins: bool,
     call: Call,
 ) -> Result<Data, Failure> {
     let known = client.subscribe(channel).await;
@@ -442,7 +466,7 @@ async fn see(
         observer.let_go(channel, call);
     }
     known?;
-    if channel == SESSION {
+    if channel == SESSION && joins {
         client.join(channel).await?;
     }
     Ok(format!("sees {channel}").into())

@@ -12,9 +12,9 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::notes::{AppServerNote, Reported, Tag, TurnNote};
+use super::notes::{AppServerNote, Reported, Tag, ThreadNote, TurnNote};
 use super::setup::{
     self, Answer, AppServerSetup, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
 };
@@ -166,6 +166,23 @@ impl AppServer {
         let _ = self.out.send(line(message)); // the writer may be gone
     }
 
+    /// Sends messages when the time has passed that the requests for a thread take.
+    fn send_after_a_while(&mut self, messages: Vec<Value>) {
+        let (out, takes) = (self.out.clone(), self.setup.threads_take.0);
+        let send = move || {
+            for message in &messages {
+                let _ = out.send(line(message)); // the writer may be gone
+            }
+        };
+        if takes.is_zero() {
+            return send();
+        }
+        self.turns.push(Box::pin(async move {
+            sleep(takes).await;
+            send();
+        }));
+    }
+
     /// Handles a line from the client. A line without a request is skipped.
     fn read(&mut self, line: &str) {
         let Ok(request) = serde_json::from_str::<Value>(line) else { return };
@@ -187,13 +204,17 @@ impl AppServer {
             method::THREAD_START | method::THREAD_RESUME => {
                 let thread = match params["threadId"].as_str() {
                     Some(thread) => thread.to_owned(),
-                    None => self.name("thread"),
+                    None => {
+                        let thread = self.name("thread");
+                        self.record.observed(&self.stream, ThreadNote::Made(thread.clone()));
+                        thread
+                    }
                 };
                 let thread = json!({ "id": thread });
-                self.send(&json!({ "id": id, "result": { "thread": thread } }));
-                self.send(
-                    &json!({ "method": method::THREAD_STARTED, "params": { "thread": thread } }),
-                );
+                self.send_after_a_while(vec![
+                    json!({ "id": id, "result": { "thread": thread } }),
+                    json!({ "method": method::THREAD_STARTED, "params": { "thread": thread } }),
+                ]);
             }
             method::TURN_START => self.start(id, params, false),
             method::REVIEW_START => self.start(id, params, true),
@@ -203,13 +224,16 @@ impl AppServer {
                 if let Some(tag) = params["name"].as_str().and_then(Tag::find) {
                     self.record.observed(&tag.stream(), TurnNote::Thread(thread.to_owned()));
                     self.threads.insert(thread.to_owned(), tag);
+                    self.record.observed(&self.stream, ThreadNote::Settled(thread.to_owned()));
                 }
-                self.send(&json!({ "id": id, "result": {} }));
+                self.send_after_a_while(vec![json!({ "id": id, "result": {} })]);
             }
             method::THREAD_DELETE | method::THREAD_UNSUBSCRIBE => {
                 let thread = params["threadId"].as_str().unwrap_or_default();
                 if let Some(tag) = self.threads.remove(thread) {
                     self.record.observed(&tag.stream(), TurnNote::Removed(thread.to_owned()));
+                } else {
+                    self.record.observed(&self.stream, ThreadNote::Settled(thread.to_owned()));
                 }
                 self.send(&json!({ "id": id, "result": {} }));
             }
@@ -254,6 +278,10 @@ impl AppServer {
         self.running.retain(|_, running| !running.interrupts.is_closed());
         let answered_last = setup.interrupt_answered_last;
         let thread = params["threadId"].as_str().unwrap_or_default().to_owned();
+        if is_review {
+            // The thread of a review has no name.
+            self.record.observed(&self.stream, ThreadNote::Settled(thread.clone()));
+        }
         let running =
             Running { thread: thread.clone(), interrupts, waiting: waiting.clone(), answered_last };
         self.running.insert(turn.clone(), running);
@@ -273,6 +301,7 @@ impl AppServer {
             open: 0,
             is_named: false,
             is_answered: false,
+            sent: Instant::now(),
         };
         self.turns.push(Box::pin(played.play(interrupted)));
     }
@@ -311,6 +340,8 @@ struct Played {
     is_named: bool,
     /// Whether the start request is answered.
     is_answered: bool,
+    /// When the last message left, or the turn started.
+    sent: Instant,
 }
 
 impl Drop for Played {
@@ -358,6 +389,8 @@ impl Played {
                     self.answer_request();
                 }
                 self.note(TurnNote::Interrupted);
+                let silent = u64::try_from(self.sent.elapsed().as_millis()).unwrap_or(u64::MAX);
+                self.note(TurnNote::Silent(silent));
                 self.report("interrupted");
             }
         }
@@ -598,6 +631,13 @@ impl Played {
 
     async fn end_subagents(&mut self, subagents: &mut Vec<Worker>) {
         for worker in std::mem::take(subagents) {
+            // Items of a turn that is not announced belong to no turn.
+            let is_announced = self.setup.subagent != Subagent::Backwards;
+            for n in (1..=self.setup.subagent_work).filter(|_| is_announced) {
+                self.pause().await;
+                let scope = (worker.thread.clone(), worker.turn.clone());
+                self.message(Some(scope), &format!("Step {n}."), Some("commentary"));
+            }
             self.pause().await;
             self.end_subagent(&worker);
         }
@@ -679,6 +719,9 @@ impl Played {
     }
 
     fn flush(&mut self) {
+        if !self.held.is_empty() {
+            self.sent = Instant::now();
+        }
         let _ = self.out.send(std::mem::take(&mut self.held)); // the writer may be gone
     }
 }

@@ -82,6 +82,9 @@ pub enum TurnNote {
     },
     /// A client interrupts the turn.
     Interrupted,
+    /// The app-server had sent nothing about the turn for this long, in milliseconds, when it was
+    /// interrupted.
+    Silent(u64),
     /// The app-server reports the end.
     Reported(Reported),
     /// The turn is over, but the app-server does not report it.
@@ -98,6 +101,31 @@ pub enum AppServerNote {
     Initialized,
     /// It was killed, or its host died.
     Killed,
+}
+
+/// An event of a thread of an app-server, besides those that a turn has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThreadNote {
+    /// The thread exists.
+    Made(String),
+    /// It has a name, is that of a review, or is removed.
+    Settled(String),
+}
+
+impl fmt::Display for ThreadNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made(thread) => write!(f, "the app-server has {thread}"),
+            Self::Settled(thread) => write!(f, "{thread} is in use or removed"),
+        }
+    }
+}
+
+impl From<ThreadNote> for Data {
+    fn from(note: ThreadNote) -> Self {
+        Data::of(note)
+    }
 }
 
 /// An event of the broker of a client's machine, as a process.
@@ -208,6 +236,7 @@ impl fmt::Display for TurnNote {
                 f.write_str("the agent answers without a phase or text")
             }
             Self::Interrupted => f.write_str("the turn is interrupted"),
+            Self::Silent(ms) => write!(f, "the app-server had been silent for {ms} ms"),
             Self::Reported(Reported::Completed) => f.write_str("the app-server reports: completed"),
             Self::Reported(Reported::Failed) => f.write_str("the app-server reports: failed"),
             Self::Reported(Reported::Interrupted) => {

@@ -32,6 +32,9 @@ pub enum TurnOperation {
         /// Whether it runs as a job: in the background, in a worker that outlives the command.
         #[serde(default, skip_serializing_if = "is_false")]
         background: bool,
+        /// Whether the program of the worker cannot be started.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unstartable: bool,
         /// The session of the job.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         session: Option<String>,
@@ -159,20 +162,22 @@ impl Operations for TurnOperation {
         let session = select(vec!["s1".to_owned(), "s2".to_owned()]).boxed();
         let background = prop_oneof![3 => Just(None), 1 => session.clone().prop_map(Some)];
         let resume = prop_oneof![3 => Just(false), 1 => Just(true)];
-        let task = |((turn, route), account, session, resume): (
+        let unstartable = prop_oneof![7 => Just(false), 1 => Just(true)];
+        let task = |((turn, route), account, session, (resume, unstartable)): (
             (_, _),
             Option<&str>,
             Option<String>,
-            bool,
+            (bool, bool),
         )| {
             // Only a broker of the client's machine is chosen by its account.
             let account = account.filter(|_| route == RouteSetup::Workspace).map(str::to_owned);
             let background = session.is_some();
-            Self::Task { turn, route, account, background, session, resume: resume && !background }
+            let (resume, unstartable) = (resume && !background, unstartable && background);
+            Self::Task { turn, route, account, background, unstartable, session, resume }
         };
         let wait = select(vec![1, 4, 15]).prop_map(|s| WrittenDuration(Duration::from_secs(s)));
         prop_oneof![
-            9 => (run.clone(), account, background, resume).prop_map(task),
+            9 => (run.clone(), account, background, (resume, unstartable)).prop_map(task),
             3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
@@ -206,6 +211,7 @@ mod tests {
             json!({ "kill-broker": {} }),
             json!({ "task": { "turn": "t1", "route": "direct", "background": true, "session": "s1" } }),
             json!({ "task": { "turn": "t1", "route": "broker", "resume": true } }),
+            json!({ "task": { "turn": "t1", "route": "direct", "background": true, "unstartable": true } }),
             json!({ "jobs": {} }),
             json!({ "await-job": { "turn": "t1", "wait": "5s" } }),
             json!({ "end-session": { "session": "s1" } }),
@@ -222,6 +228,7 @@ mod tests {
             route,
             account: None,
             background: false,
+            unstartable: false,
             session: None,
             resume: false,
         };

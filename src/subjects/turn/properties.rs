@@ -23,15 +23,17 @@
 //! | `report_counts` | what the app-server reported first, and the verdict of the user |
 //! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
+//! | `start_is_prompt` | when the app-server started a turn, and what else was at work |
 //! | `broker_lets_go` | what a broker holds, and the clients that are connected to it |
 //!
 //! The properties of jobs are in [`jobs::properties`](super::jobs).
 
 use std::time::Duration;
 
-mod interrupts;
+pub(super) mod interrupts;
 mod refusals;
 pub(super) mod shared;
+mod starts;
 mod works;
 
 use self::shared::{ends, is_busy, is_in_use, may_forget_subagents, news, seen};
@@ -39,11 +41,12 @@ use super::jobs::properties as jobs;
 use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
 use super::outcome::SeenVerdict;
-use super::setup::{self, Answer as AgentAnswer, End, Initialize, Open, Start, TurnSetup};
+use super::setup::{self, Answer as AgentAnswer, BROKER, End, Initialize, Open, Start, TurnSetup};
 use super::story::{Run, Story};
 use crate::history::{Answer, Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::schedule::{Action, Step};
 use crate::subjects::judging::story_properties;
 
 kinds! {
@@ -109,6 +112,8 @@ kinds! {
 kinds! {
     NO_THREAD_IS_LEFT;
     LEFT_BEHIND = "left-behind": "{subject:}the command left {thread} behind, and started its turn on {other} {moment}";
+    UNUSED = "unused": "{subject:}the user cancelled the command before its turn, but it left {thread} behind {moment}";
+    UNNAMED = "unnamed": "{thread} has no name since {made}, and no command uses it {moment}";
 }
 
 kinds! {
@@ -169,6 +174,8 @@ story_properties! {
         "a command that its user cancelled ends in the time that its client has for that";
     "one_client_works" as works::one_client_works, works::ONE_CLIENT_WORKS:
         "one client of a broker works at a time";
+    "start_is_prompt" as starts::start_is_prompt, starts::START_IS_PROMPT:
+        "the turn of a command starts soon if no other command is at work";
     "threads_are_free" as works::threads_are_free, works::THREADS_ARE_FREE:
         "a turn starts on a thread only after the turn before it has ended there";
     "broker_lets_go" as works::broker_lets_go, works::BROKER_LETS_GO:
@@ -191,6 +198,10 @@ story_properties! {
         "a user who waits for a job sees it when it is over, or when the wait is";
     "old_jobs_are_pruned" as jobs::old_jobs_are_pruned, jobs::OLD_JOBS_ARE_PRUNED:
         "no more jobs that are over keep their records than the limit says";
+    "log_is_complete" as jobs::log_is_complete, jobs::LOG_IS_COMPLETE:
+        "the log of a completed job has a line for each item of its turn";
+    "job_is_undisturbed" as jobs::job_is_undisturbed, jobs::JOB_IS_UNDISTURBED:
+        "a job that its user leaves alone is not interrupted, and completes if its turn does";
     "no_stranger_is_signalled" as jobs::no_stranger_is_signalled, jobs::NO_STRANGER_IS_SIGNALLED:
         "a command that ends a job sends signals only to its worker";
 }
@@ -518,7 +529,55 @@ fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
         let data = fields! { thread: first.to_owned(), other: other.clone() };
         (!removed).then(|| Violation::new("no_thread_is_left", run.call, at, &LEFT_BEHIND, data))
     });
-    left.collect()
+    let unused = story.runs.iter().filter_map(|run| unused_thread(story, run));
+    left.chain(unused).chain(unnamed_threads(story)).collect()
+}
+
+/// The thread of a new task that its user cancelled before the turn.
+fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, Answer::Refused(_)) = run.answer? else { return None };
+    run.cancelled?;
+    let (_, thread) = run.thread()?;
+    let bound = at + news(story.cx);
+    let may_stay = run.started().is_some()
+        || run.notes.iter().any(|(_, note)| match note {
+            TurnNote::Refused => true,
+            TurnNote::Removed(removed) => removed == thread,
+            _ => false,
+        })
+        || !story.is_calm_until(bound);
+    let data = fields! { thread: thread.to_owned() };
+    (!may_stay).then(|| Violation::new("no_thread_is_left", run.call, at, &UNUSED, data))
+}
+
+/// The longest time for which a command leaves its thread without a name.
+const NAMES: Duration = Duration::from_secs(10);
+
+/// The threads that a command made and neither named nor removed, in a run in which no command and no
+/// broker is killed.
+fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let kills = ["abandon", "kill-broker", "shutdown", "end-session"];
+    let ends = |step: &Step| match &step.action {
+        Action::Operation(operation) => kills.contains(&operation.verb.as_str()),
+        Action::Fault(_) => true,
+    };
+    let is_told = |host: &str| {
+        let takes = setup::app_server(cx.plan, host).threads_take.0;
+        takes + news(cx) < limits::connection(&cx.plan.limits.over(LIMITS)).request
+    };
+    let mut hosts = cx.plan.client_hosts().map(|host| host.as_str().to_owned()).collect::<Vec<_>>();
+    hosts.push(BROKER.to_owned());
+    if cx.plan.steps.iter().any(ends) || !hosts.iter().all(|host| is_told(host)) {
+        return Vec::new();
+    }
+    let unnamed = story.unnamed.iter().filter_map(|(thread, made)| {
+        let bound = *made + NAMES;
+        let data = fields! { thread: (*thread).to_owned(), made: *made };
+        (bound < Time::from(cx.plan.horizon))
+            .then(|| Violation::new("no_thread_is_left", Call::NONE, bound, &UNNAMED, data))
+    });
+    unnamed.collect()
 }
 
 fn one_broker_serves(story: &Story<'_>) -> Vec<Violation> {

@@ -42,6 +42,8 @@ pub struct TurnSetup {
     pub every: WrittenDuration,
     /// The number of subagents. Each works in a separate thread, and ends before the answer.
     pub subagents: u64,
+    /// The number of items that each subagent completes before its end.
+    pub subagent_work: u64,
     /// How the subagents start and end.
     pub subagent: Subagent,
     /// Whether the subagents end after the answer.
@@ -88,6 +90,7 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         work,
         every: WrittenDuration(Duration::from_millis(every_ms)),
         subagents: 0,
+        subagent_work: 0,
         subagent: Subagent::default(),
         outlast: false,
         start: Start::default(),
@@ -113,7 +116,11 @@ impl TurnSetup {
         let pauses = match self.start {
             Start::NotifiedFirst => self.subagents + 1,
             Start::Late => 1,
-            Start::Last => return self.every.0 * 30 + self.rest.0,
+            Start::Last => {
+                let of_subagents = self.subagents.saturating_mul(self.subagent_work);
+                let pauses = u32::try_from(of_subagents).unwrap_or(u32::MAX).saturating_add(30);
+                return self.every.0.saturating_mul(pauses) + self.rest.0;
+            }
             Start::Answered | Start::Unnamed | Start::Refused | Start::Silent => 0,
         };
         self.every.0 * u32::try_from(pauses).unwrap_or(u32::MAX)
@@ -228,6 +235,8 @@ pub struct AppServerSetup {
     pub host: Option<String>,
     /// How it answers `initialize`.
     pub initialize: Initialize,
+    /// How long it takes to answer the requests to start a thread and to name it.
+    pub threads_take: WrittenDuration,
     /// Whether it goes on after the end of its input.
     pub outlives_input: bool,
     /// Whether it ignores SIGTERM.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::jobs::starts;
 use super::jobs::story::Jobs;
-use super::notes::{AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Reported, TurnNote};
+use super::notes::{
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Reported, ThreadNote, TurnNote,
+};
 use super::outcome::CommandOutcome;
 use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
@@ -112,6 +114,11 @@ impl<'a> Run<'a> {
         self.when(|note| *note == TurnNote::Interrupted)
     }
 
+    /// Returns for how long the app-server had sent nothing about the turn when it was interrupted.
+    pub fn silent(&self) -> Option<Duration> {
+        silent(&self.notes)
+    }
+
     /// Returns when the turn started, and its id and its thread.
     pub fn started(&self) -> Option<(Time, &'a str, &'a str)> {
         started(&self.notes)
@@ -127,6 +134,14 @@ impl<'a> Run<'a> {
 pub(super) fn started<'a>(notes: &[(Time, &'a TurnNote)]) -> Option<(Time, &'a str, &'a str)> {
     notes.iter().find_map(|(at, note)| match note {
         TurnNote::Started { turn, thread } => Some((*at, turn.as_str(), thread.as_str())),
+        _ => None,
+    })
+}
+
+/// Returns for how long an app-server had sent nothing about a turn when it was interrupted.
+pub(super) fn silent(notes: &[(Time, &TurnNote)]) -> Option<Duration> {
+    notes.iter().find_map(|(_, note)| match note {
+        TurnNote::Silent(ms) => Some(Duration::from_millis(*ms)),
         _ => None,
     })
 }
@@ -208,6 +223,8 @@ pub(super) struct Story<'a> {
     pub served: Vec<(Time, &'a str)>,
     /// The counts of the broker, in order.
     pub counted: Vec<Counted<'a>>,
+    /// The threads that have no name and are not removed, and when they were made.
+    pub unnamed: BTreeMap<&'a str, Time>,
     /// The jobs.
     pub jobs: Jobs<'a>,
     pub connections: BTreeMap<ConnIndex, BrokerConnection<'a>>,
@@ -237,6 +254,7 @@ impl<'a> Story<'a> {
             ended: Vec::new(),
             served: Vec::new(),
             counted: Vec::new(),
+            unnamed: BTreeMap::new(),
             jobs: Jobs::of(cx),
             connections: BTreeMap::new(),
             disturbances: BTreeMap::new(),
@@ -275,6 +293,10 @@ impl<'a> Story<'a> {
                     self.counted.push(Counted { at: event.at, counts });
                 } else if let Some(note) = saw.downcast_ref() {
                     self.app_server(*note, event);
+                } else if let Some(ThreadNote::Made(thread)) = saw.downcast_ref() {
+                    self.unnamed.insert(thread, event.at);
+                } else if let Some(ThreadNote::Settled(thread)) = saw.downcast_ref() {
+                    self.unnamed.remove(thread.as_str());
                 } else if let Some(note) = saw.downcast_ref() {
                     self.broker(*note, event, asked);
                 } else if let (Some(run), Some(note)) = (run, saw.downcast_ref()) {

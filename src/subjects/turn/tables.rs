@@ -111,6 +111,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("IdleCutsTheBusy", "idle-cuts-the-busy", &["interrupts_have_a_cause"], "the broker closes the connection of a client whose turn is quiet", "derived from facts, 39"),
     defect("UnnamedTurnsEndSoon", "unnamed-turns-end-soon", &["interrupts_have_a_cause"], "a turn whose start is answered without an id is soon interrupted, although the app-server names it later", "a hunt of reknit"),
     defect("AbandonedTurnsAreKept", "abandoned-turns-are-kept", &["broker_lets_go"], "the broker never gives up an abandoned turn that does not end", "derived from facts, 20"),
+    defect("HeldStartOutlivesItsClient", "held-start-outlives-its-client", &["abandoned_is_interrupted"], "a start that waits for the end of an abandoned turn is sent although its client has gone", "derived"),
+    defect("RefusedStartStaysLive", "refused-start-stays-live", &["start_is_prompt"], "a turn whose start the app-server refuses keeps the broker busy", "derived"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
@@ -121,6 +123,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LeavesBeforeTheInterrupt", "leaves-before-the-interrupt", &["abandoned_is_interrupted"], "a client leaves before its interrupt is answered", "facts, 19"),
     defect("PrefersItsOwnServer", "prefers-its-own-server", &["fallback_is_needed"], "a command starts its own app-server although the broker is ready", "derived from facts, rule 12"),
     defect("CancelHasNoDeadline", "cancel-has-no-deadline", &["cancel_is_prompt"], "a cancelled command waits for the end of its turn as long as any other", "derived from facts, 19"),
+    defect("SubagentsAreSilent", "subagents-are-silent", &["interrupts_have_a_cause"], "the news of subagents do not count against the silence of a turn", "derived"),
+    defect("UnnamedThreadIsLeft", "unnamed-thread-is-left", &["no_thread_is_left"], "a command that is cancelled before its thread has a name leaves the thread behind", "derived"),
     defect("TakesBusyForAFailure", "takes-busy-for-a-failure", &["fallback_is_taken"], "a command that the broker refuses as busy fails", "facts, rule 12"),
 ];
 

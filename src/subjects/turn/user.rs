@@ -75,7 +75,15 @@ impl TurnUser {
 
     fn perform(&mut self, call: Call, operation: TurnOperation) {
         match operation {
-            TurnOperation::Task { turn, route, account, background, session, resume } => {
+            TurnOperation::Task {
+                turn,
+                route,
+                account,
+                background,
+                unstartable,
+                session,
+                resume,
+            } => {
                 let tag = Tag { turn, call };
                 let prompt = tag.to_string();
                 let thread = match self.last_thread().filter(|_| resume) {
@@ -85,7 +93,7 @@ impl TurnUser {
                 let command = Command::Task { thread, write: false };
                 if background {
                     let order = Box::new(Order { command, settings: settings() });
-                    self.ask(call, Ask::Launch { tag, order, route, session });
+                    self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
                 } else {
                     self.start(tag, (route, account), command);
                 }

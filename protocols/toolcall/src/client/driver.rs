@@ -254,10 +254,15 @@ impl DriverState {
     fn open(&self) -> BoxFuture<'static, Option<Box<Link>>> {
         let (env, host, limits) = (self.env.clone(), self.host.clone(), self.shared.limits);
         Box::pin(async move {
-            let opening = async {
-                let stream = env.net.connect(&host).await.ok()?;
+            let connecting = env.net.connect(&host);
+            let upgrade = |stream| async {
                 Link::connect(stream, &host.to_string(), limits.wire).await.ok().map(Box::new)
             };
+            if defect!(UpgradeHasNoTimeout) {
+                return upgrade(timeout(limits.connect_timeout, connecting).await.ok()?.ok()?)
+                    .await;
+            }
+            let opening = async { upgrade(connecting.await.ok()?).await };
             timeout(limits.connect_timeout, opening).await.ok().flatten()
         })
     }

@@ -236,6 +236,11 @@ fn count(chat: &mut ChatState, usage: &ChatUsageAction) -> ActionOutcome {
     }
 }
 
+/// Returns the status of a chat without a turn in progress.
+pub fn at_rest(status: u32) -> u32 {
+    status & !ACTIVITY | SessionStatus::Idle.bits()
+}
+
 /// Derives the status from the turns and calls.
 fn refresh(chat: &mut ChatState) {
     let blocked = calls(chat).any(call::awaits_user);

@@ -27,7 +27,9 @@ impl Capture {
         for thread in new {
             self.progress(Progress::Subagent { thread });
         }
-        self.clocks.touch(now);
+        if relation == Relation::Main || !defect!(SubagentsAreSilent) {
+            self.clocks.touch(now);
+        }
         match relation {
             Relation::Main => self.apply_to_main(notification, now),
             _ => self.apply_to_subagent(notification, now),

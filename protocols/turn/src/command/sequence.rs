@@ -271,6 +271,7 @@ impl StartSequence {
             |thread: &String| Some(thread.clone()).filter(|_| self.command.resumed().is_none());
         let thread = match &self.step {
             Step::Thread => None,
+            Step::Name { .. } if defect!(UnnamedThreadIsLeft) => None,
             Step::Name { thread } | Step::Turn { thread } => new(thread),
             Step::NotStarted(why) if why.refusal != Refusal::Cancelled => why.left_behind.clone(),
             Step::Remove { thread, .. } => Some(thread.clone()),

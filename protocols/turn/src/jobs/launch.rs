@@ -37,7 +37,9 @@ impl JobStore {
             }
             Err(error) => {
                 let message = format!("the worker cannot be started: {error}");
-                self.change(&id, |job, now| job.enter(State::Failed { message }, now)).await?;
+                if !defect!(UnstartedJobStaysQueued) {
+                    self.change(&id, |job, now| job.enter(State::Failed { message }, now)).await?;
+                }
                 Err(JobError::Processes(error))
             }
         }

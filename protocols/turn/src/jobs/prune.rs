@@ -41,7 +41,10 @@ impl JobStore {
             recorded.insert(id.clone());
             match self.folder.read(id).await {
                 Ok(job) if job.is_active() && !defect!(PrunesActiveJobs) => {}
-                Ok(job) => over.push((job.ended.unwrap_or(job.created), id.clone())),
+                Ok(job) => {
+                    let ended = job.ended.filter(|_| !defect!(PrunesByCreation));
+                    over.push((ended.unwrap_or(job.created), id.clone()));
+                }
                 Err(JobError::Broken(_)) if defect!(WipesBrokenRecords) => {
                     over.push((0, id.clone()))
                 }

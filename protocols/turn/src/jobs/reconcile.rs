@@ -17,7 +17,8 @@ impl JobStore {
         }
         // The process may have recorded an end after the record was read. Now it is dead, so the
         // record changes no more, except by other readers.
-        let failed = self.change(&job.id, |job, now| match self.lost_its_process(job) {
+        let is_lost = |job: &Job| self.lost_its_process(job) || defect!(ReaderLooksOnce);
+        let failed = self.change(&job.id, |job, now| match is_lost(job) {
             true => job.enter(failure(job), now),
             false => Ok(()),
         });

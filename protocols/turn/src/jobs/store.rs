@@ -145,6 +145,8 @@ impl JobStore {
         self.change(id, |job, _| {
             if let State::Queued { starter } = &mut job.state {
                 *starter = worker.clone();
+            } else if job.is_active() && defect!(AssignsAClaimedJob) {
+                job.state = State::Queued { starter: worker.clone() };
             }
             Ok(())
         })

@@ -71,6 +71,9 @@ impl Recorder {
         loop {
             let Waiting { update, lines, left_out, is_closed } =
                 std::mem::take(&mut *self.waiting());
+            if is_closed && defect!(LastNewsAreLost) {
+                return;
+            }
             // An update without values finds out whether the process is still the worker.
             if update != Update::default() || !lines.is_empty() {
                 match store.update(claim, update).await {

@@ -11,6 +11,11 @@ use crate::subjects::toolcall::notes::{Status, ToolWork};
 use crate::subjects::toolcall::setup;
 
 kinds! {
+    pub(super) UNOWNED_FAILS;
+    WAITS_FOR_NONE = "waits-for-none": "{subject:}{call} had not ended by {at}, although no client could run it";
+}
+
+kinds! {
     pub(super) ONE_OUTCOME;
     TWO_ENDS = "two-ends": "{subject:}{call} is {what} for {host} at {at}, but {how} for others at {when}";
     NOT_OVER = "not-over": "{subject:}{call} is {what} for {host} at {at}, although it ended at {over}";
@@ -146,10 +151,12 @@ fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
 }
 
 /// A tool begins once for its call, however often its window reconnects. A turn that a restarted host
-/// begins again has other calls.
+/// begins again has other calls. A window that is reloaded and keeps its id runs its calls again.
 pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
+    let is_reloaded =
+        |host, from, to| story.begins_of(host).any(|begin| begin >= from && begin <= to);
     let again = story.calls.iter().filter_map(|call| match call.begins[..] {
-        [(first, _), (at, host), ..] => {
+        [(first, _), (at, host), ..] if !is_reloaded(host, first, at) => {
             let data = fields! { call: call.id, host, first };
             Some(Violation::new("tools_begin_once", call.turn, at, &AGAIN, data))
         }
@@ -188,6 +195,22 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// The time that a host may take for an action that is due.
+const AT_ONCE: Duration = Duration::from_millis(100);
+
+/// A call that no client can run fails at once.
+pub(super) fn unowned_fails(story: &Story<'_>) -> Vec<Violation> {
+    let unowned = story.calls.iter().filter(|call| call.owner.is_empty() && call.chosen);
+    let found = unowned.filter_map(|call| {
+        let bound = story.later(call.began, AT_ONCE);
+        (call.left > bound && bound < story.until).then(|| {
+            let data = fields! { call: call.id };
+            Violation::new("unowned_fails", call.turn, bound, &WAITS_FOR_NONE, data)
+        })
+    });
+    found.collect()
 }
 
 /// G7: the host assigns a call to a client that can run it, if there is one.

@@ -111,6 +111,17 @@ impl<'a> Existence<'a> {
         self.spans(channel).any(|span| span.to >= from && span.to <= to)
     }
 
+    /// Returns whether a channel was created in an interval.
+    pub(super) fn begins_in(&self, channel: &str, from: Time, to: Time) -> bool {
+        self.spans(channel).any(|span| span.from >= from && span.from <= to)
+    }
+
+    /// Returns whether a turn began in an interval.
+    pub(super) fn turn_began_in(&self, name: &str, from: Time, to: Time) -> bool {
+        let mut own = self.turns.iter().filter(|turn| turn.name == name);
+        own.any(|turn| turn.span.from >= from && turn.span.from <= to)
+    }
+
     /// Returns whether a turn was in progress in a chat at any time of an interval.
     pub(super) fn turn_in(&self, chat: &str, from: Time, to: Time) -> bool {
         self.turns_of(chat).any(|turn| turn.span.from <= to && turn.span.to >= from)

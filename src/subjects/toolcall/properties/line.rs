@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{Story, text, window};
+use super::story::{Story, UserOperation, text, window};
 use crate::history::{Call, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -72,7 +72,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
     for (window, since) in away {
         let client = clients.get(window).copied().unwrap_or_default();
         let free = story
-            .calm_since(window, story.until)
+            .free_since(window, story.until)
             .max(has_room_since(story, client))
             .max(has_slot_since(story, window));
         let bound = free.max(since) + story.reconnect_bound();
@@ -130,12 +130,18 @@ fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
 }
 
 /// Returns whether a window had completed its start when its user asked for something: the window
-/// sends its token before it watches the session.
+/// sends its token before it watches the session. Its user may have sent another token since.
 fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
+    let sends_another = |(other, asked): (&Call, &UserOperation<'_>)| {
+        asked.verb() == "send-token"
+            && asked.field("token") != Some("right")
+            && story.window_of(*other) == story.window_of(call)
+    };
     story
         .asked
         .get(&call)
         .is_some_and(|asked| story.watches(asked.host, SESSION, asked.at, asked.at))
+        && !story.asked.iter().any(sends_another)
 }
 
 /// A connection is not given up if both ends could always receive data over it.

@@ -17,6 +17,7 @@ kinds! {
     UNKNOWN = "unknown": "{subject:}the host failed it, although it does not know that the owner is absent {moment}";
     WITHOUT_CAUSE = "without-cause": "{subject:}{call} failed ({why}), although its owner {owner} was connected and subscribed to {chat}, and its tool had not ended {moment}";
     CONNECTED = "connected": "{subject:}the host failed it, although its owner {owner} was connected and subscribed to {chat} {moment}";
+    BESIDE = "beside": "{subject:}the host failed it, although a second connection of its owner {owner} was subscribed to {chat} {moment}";
 }
 
 kinds! {
@@ -61,6 +62,8 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
             && looks(SESSION)
         {
             (&CONNECTED, fields! { owner, chat: failed.chat })
+        } else if !failed.away && second_holds(story, failed) {
+            (&BESIDE, fields! { owner, chat: failed.chat })
         } else {
             continue;
         };
@@ -68,6 +71,29 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     }
     found.extend(story.calls.iter().filter_map(|call| failed_without_cause(story, call)));
     found
+}
+
+/// Returns whether the only second connection of a window has held the chat of a failed call, and its
+/// session, without a break: the window watched both when it opened the connection, and both exist
+/// since then.
+fn second_holds(story: &Story<'_>, failed: &FailedCall<'_>) -> bool {
+    let at = failed.at;
+    let mut seconds = story
+        .attached
+        .iter()
+        .filter(|attached| window(attached.client) == window(failed.owner) && attached.is_second());
+    let (Some(second), None) = (seconds.next(), seconds.next()) else { return false };
+    let opened = second.asked_at().before(story.moment());
+    let holds = |channel: &str| {
+        story.watches(window(failed.owner), channel, opened, second.at)
+            && story.existence.throughout(channel, opened, at).is_some()
+            && !story.restores_slowly(channel)
+    };
+    second.client == failed.owner
+        && second.at < at.before(MS)
+        && second.is_live(at)
+        && !story.drops_large_channels()
+        && [failed.chat, SESSION].into_iter().all(holds)
 }
 
 /// Detects that a call failed for its agent, by whatever path, although its owner was there to run it

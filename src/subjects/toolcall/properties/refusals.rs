@@ -36,6 +36,7 @@ kinds! {
     NO_LIMIT = "no-limit": "no limit was reached";
     STILL_WANTED = "still-wanted": "its user did not unsubscribe";
     KNOWN = "known": "the host knew the client";
+    GOOD_TOKEN = "good-token": "the token was right, or there was none";
 }
 
 /// More requests and actions than a client makes by itself: tokens, joins, results and replies.
@@ -118,6 +119,9 @@ impl Refusal<'_, '_> {
                 "dispose-session" => self.request(SESSION),
                 "new-session" => self.new_session(),
                 "claim" => self.claim(),
+                "send-token" if self.asked.field("token") != Some("wrong") => {
+                    Some(Phrase::new(&GOOD_TOKEN, ViolationFields::default()))
+                }
                 _ => None,
             },
         }

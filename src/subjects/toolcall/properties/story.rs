@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::existence::Existence;
 use crate::history::{Call, ConnIndex, Connection, Event, EventKind, Nature, Scope, Stream, Time};
-use crate::property::CheckContext;
 use crate::property::path::{NEVER, conns_of};
+use crate::property::{CheckContext, Guarantees};
 use crate::schedule::{Fault, MilestoneValue, Operation};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
@@ -70,6 +70,12 @@ impl HostConnection<'_> {
     /// Returns whether neither end is over at this moment.
     pub(super) fn is_live(&self, at: Time) -> bool {
         self.gone > at && self.over > at
+    }
+
+    /// The time at which its user asked for it: for any other than a second connection, the time at
+    /// which the host accepted it.
+    pub(super) fn asked_at(&self) -> Time {
+        self.second.unwrap_or(self.at)
     }
 
     /// Returns whether it is a second connection.
@@ -181,6 +187,8 @@ struct FaultPeriod<'a> {
     holds: Option<&'a str>,
     /// The only window that the fault affects; `None` if it may affect all.
     only: Option<&'a str>,
+    /// For a fault that ends connections, the time from which their clients must know that.
+    known: Time,
 }
 
 impl FaultPeriod<'_> {
@@ -274,7 +282,9 @@ impl<'a> Story<'a> {
                     .then(|| scope.hosts.first().map(|host| host.as_str()))
                     .flatten();
                 let (to, only) = (self.dies_with(what, scope, at), self.only(scope));
-                self.fault_periods.push(FaultPeriod { number: *fault, from: at, to, holds, only });
+                let known = self.known_by(what, scope, at);
+                let number = *fault;
+                self.fault_periods.push(FaultPeriod { number, from: at, to, holds, only, known });
             }
             EventKind::FaultEnded { fault } => {
                 let ended = self.fault_periods.iter_mut().find(|period| period.number == *fault);
@@ -300,6 +310,20 @@ impl<'a> Story<'a> {
         let over =
             conns.map(|conn| conn.over.0.unwrap_or(NEVER).max(conn.over.1.unwrap_or(NEVER))).max();
         over.filter(|over| *over > at).unwrap_or(NEVER)
+    }
+
+    /// The time from which the clients must know that a fault ended their connections, even if the
+    /// network never tells them: they send pings over a connection, and an attempt has a timeout.
+    fn known_by(&self, fault: &'a Fault, scope: &'a Scope, at: Time) -> Time {
+        if !matches!(fault, Fault::Cut { .. } | Fault::CutAfter { .. }) {
+            return NEVER;
+        }
+        let Guarantees { detection, attempt, .. } = self.cx.guarantees;
+        let last = conns_of(fault, scope, self.cx.history).map(|conn| {
+            let arrived = [conn.received.0, conn.received.1].into_iter().flatten();
+            arrived.fold(conn.opened.max(at), Time::max)
+        });
+        last.max().map_or(NEVER, |last| last + *detection + *attempt)
     }
 
     /// The window that a fault affects, if it affects only one.
@@ -458,6 +482,26 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// The times at which a host died.
+    pub(super) fn deaths_of(&self, host: &str) -> impl Iterator<Item = Time> {
+        let own =
+            move |period: &&FaultPeriod<'a>| period.number == DOWN && period.holds == Some(host);
+        self.fault_periods.iter().filter(own).map(|period| period.from)
+    }
+
+    /// The times from which a host may have another window: its user reloads it, or the host dies.
+    pub(super) fn begins_of(&self, host: &str) -> impl Iterator<Item = Time> {
+        let reloads =
+            self.asked.values().filter(move |asked| asked.host == host && asked.verb() == "reload");
+        reloads.map(|asked| asked.at).chain(self.deaths_of(host))
+    }
+
+    /// Returns whether a fault held a task of a host at any time of an interval.
+    pub(super) fn is_held(&self, host: &str, from: Time, to: Time) -> bool {
+        let mut holds = self.fault_periods.iter().filter(|period| period.holds == Some(host));
+        holds.any(|period| period.from <= to && period.to >= from)
+    }
+
     fn is_down(&self, host: &str) -> bool {
         self.fault_periods.iter().any(|period| period.is_down(host))
     }
@@ -476,6 +520,7 @@ impl<'a> Story<'a> {
             to: NEVER,
             holds: Some(host),
             only,
+            known: NEVER,
         });
         if is_server {
             self.deaths.push(at);
@@ -660,6 +705,13 @@ impl<'a> Story<'a> {
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
         let before = self.fault_periods_of(window).filter(|period| period.from <= at);
         before.map(|period| period.to.min(at)).max().unwrap_or(Time::ZERO)
+    }
+
+    /// The time from which no fault keeps a window from connecting, seen from a moment.
+    pub(super) fn free_since(&self, window: &str, at: Time) -> Time {
+        let before = self.fault_periods_of(window).filter(|period| period.from <= at);
+        let over = before.map(|period| period.to.min(period.known.max(period.from)).min(at));
+        over.max().unwrap_or(Time::ZERO)
     }
 
     /// The moment `from + by`, plus the time for which tasks of the host were held in between.

@@ -21,6 +21,7 @@ use super::presence::{
 use super::replicas::{replay_is_used, replicas_converge};
 use super::story::Story;
 
+mod grants;
 mod memory;
 mod refusals;
 mod waits;

@@ -18,6 +18,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.client.rejected", &["channel", "seq", "why"], "the host refused an action, and the client rolled it back"),
     milestone("toolcall.client.repeated", &["seq"], "the client repeated an action that the host may not have received"),
     milestone("toolcall.client.joins-again", &["session"], "the client joined a session again that no longer listed it as active"),
+    milestone("toolcall.client.unwanted", &["channel"], "the client received an action of a channel to which it is not subscribed"),
     milestone("toolcall.client.unanswered", &["method"], "a request timed out"),
     milestone("toolcall.client.runs", &["call", "tool"], "the client started to run a call"),
     milestone("toolcall.client.ran", &["call"], "the client has the result of a call"),

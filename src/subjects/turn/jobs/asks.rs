@@ -7,19 +7,26 @@ use super::watch::{look, stream, wait};
 use super::{DIRECTORY, limits, signals, store, tag, worker};
 use crate::files::Open;
 use crate::history::{Answer, Call};
-use crate::process::{KILL, Reach};
+use crate::process::{Detached, KILL, Reach};
 use crate::subject::HostContext;
 use crate::subjects::turn::notes::Tag;
 use crate::subjects::turn::operations::RouteSetup;
 use crate::subjects::turn::workspace;
 use reknit_turn::command::Order;
-use reknit_turn::jobs::{Job, JobError, JobStore, NewJob};
+use reknit_turn::jobs::{Job, JobError, JobId, JobStore, NewJob};
 use reknit_turn::runner;
 
 /// A request of a user about jobs.
 pub enum Ask {
     /// Starts a job.
-    Launch { tag: Tag, order: Box<Order>, route: RouteSetup, session: Option<String> },
+    Launch {
+        tag: Tag,
+        order: Box<Order>,
+        route: RouteSetup,
+        session: Option<String>,
+        /// Whether the program of the worker cannot be started.
+        unstartable: bool,
+    },
     /// Shows all jobs.
     Show,
     /// Waits for the jobs of a turn.
@@ -37,8 +44,12 @@ pub enum Ask {
 /// Carries out a request in a separate command, and records the answer.
 pub async fn perform(host: HostContext, call: Call, ask: Ask) {
     let answer = match ask {
-        Ask::Launch { tag, order, route, session } => {
-            let launched = launch(&host, tag, *order, route, session).await;
+        Ask::Launch { tag, order, route, session, unstartable } => {
+            let program = |id: &_| match unstartable {
+                true => worker::missing(),
+                false => worker::program(id, route, &tag),
+            };
+            let launched = launch(&host, *order, session, program).await;
             launched.map(|()| Answer::queued("in the background"))
         }
         Ask::Show => look(&host, &stream(call), usize::MAX).await.map(|saw| saw.to_string().into()),
@@ -60,13 +71,11 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
 
 async fn launch(
     host: &HostContext,
-    tag: Tag,
     order: Order,
-    route: RouteSetup,
     session: Option<String>,
+    program: impl FnOnce(&JobId) -> Detached,
 ) -> Result<(), JobError> {
     let new = NewJob::of(order, session);
-    let program = |id: &_| worker::program(id, route, &tag);
     store(host).await?.launch(new, program).await.map(drop)
 }
 

@@ -86,6 +86,8 @@ pub struct SeenJob {
     pub state: StateName,
     /// All that the user sees, as JSON.
     pub shown: Value,
+    /// The log of a job that is over.
+    pub log: Vec<String>,
 }
 
 impl From<&Identity> for ProcessNote {
@@ -114,6 +116,7 @@ impl From<&Job> for SeenJob {
             id: job.id.to_string(),
             state: job.state.name(),
             shown: view::job_json(job, &[]),
+            log: Vec::new(),
         }
     }
 }

@@ -11,7 +11,9 @@
 //! | `ended_job_stops` (P6) | when a user ended a job, and when its turn was over |
 //! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
 //! | `job_waits_are_true` | how long a user waited for a job, and its state then |
-//! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded |
+//! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded, and which of them ended first |
+//! | `log_is_complete` | the log of a completed job, and the items of its turn |
+//! | `job_is_undisturbed` | the interrupts of a job's turn, what users asked, and the deadlines |
 
 use std::time::Duration;
 
@@ -21,9 +23,11 @@ use super::story::{Job, Jobs, Look};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
+use crate::subjects::turn::limits as turn;
+use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::news;
 use crate::subjects::turn::setup::{self, Answer};
-use crate::subjects::turn::story::Story;
+use crate::subjects::turn::story::{Story, silent, started};
 use reknit_turn::jobs::StateName;
 
 kinds! {
@@ -36,6 +40,7 @@ kinds! {
 kinds! {
     pub(in super::super) DEAD_IS_OVER;
     STILL = "still": "{subject:}its worker ended at {ended}, but a user saw the job {state} {moment}";
+    NEVER_BEGAN = "never-began": "{subject:}its user learned at {refused} that its worker cannot be started, but a user saw the job {state} {moment}";
 }
 
 kinds! {
@@ -79,7 +84,19 @@ kinds! {
 }
 
 kinds! {
+    pub(in super::super) LOG_IS_COMPLETE;
+    LINES = "lines": "{subject:}a user saw the job completed, with {lines} items in its log, but its turn had {items} {moment}";
+}
+
+kinds! {
+    pub(in super::super) JOB_IS_UNDISTURBED;
+    INTERRUPTED = "interrupted": "{subject:}its turn was interrupted, but no user had asked for that, and no deadline was near {moment}";
+    NOT_COMPLETED = "not-completed": "{subject:}the app-server reported at {reported} that its turn completed, but a user saw the job {state} {moment}";
+}
+
+kinds! {
     pub(in super::super) OLD_JOBS_ARE_PRUNED;
+    NEWER = "newer": "{subject:}the job was pruned, but {other} had ended before it, and kept its record {moment}";
     KEPT = "kept": "a user saw {count} jobs on {on} that were over when another one was recorded, but at most {kept} are kept {moment}";
 }
 
@@ -154,7 +171,92 @@ pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
         let data = fields! { ended, state: seen.state.as_str() };
         Some(violation("dead_is_over", job, look.at, &STILL, data))
     });
-    dead.collect()
+    let never_began = jobs.jobs.values().filter_map(|job| {
+        let refused = job.refused.filter(|_| job.is_unstartable())?;
+        let (look, seen) = jobs
+            .sights(job)
+            .find(|(look, seen)| look.since > refused && !seen.state.is_terminal())?;
+        let data = fields! { refused, state: seen.state.as_str() };
+        Some(violation("dead_is_over", job, look.at, &NEVER_BEGAN, data))
+    });
+    dead.chain(never_began).collect()
+}
+
+/// The log of a completed job whose worker has ended has a line for each item that its turn completed.
+pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
+    let (cx, jobs) = (story.cx, &story.jobs);
+    let short = jobs.jobs.values().filter_map(|job| {
+        let ended = job.worker_ended()?;
+        let setup = setup::turn(cx.plan, job.turn());
+        if setup.subagents > 0 || job.damaged.is_some() {
+            return None;
+        }
+        let has_answer = setup.answer != Answer::None;
+        let after = u64::from(setup.late_message) + u64::from(setup.late_work);
+        let items = setup.work + u64::from(has_answer) + after;
+        let mut sights = jobs.sights(job);
+        let (look, seen) = sights.find(|(look, seen)| {
+            look.since > ended
+                && seen.state == StateName::Completed
+                && look.at < Time::from(cx.plan.horizon)
+        })?;
+        let lines = seen.log.iter().filter(|line| line.starts_with(DONE)).count() as u64;
+        let is_cut = seen.log.iter().any(|line| line.starts_with('('));
+        let is_calm = jobs.disturbed_worker.is_none_or(|fault| fault > look.at)
+            && story.shutdowns.iter().all(|shutdown| *shutdown > look.at);
+        let is_short = lines < items && !is_cut && is_calm;
+        let data = fields! { lines, items };
+        is_short.then(|| violation("log_is_complete", job, look.at, &LINES, data))
+    });
+    short.collect()
+}
+
+/// The start of the line of a log for a completed item.
+const DONE: &str = "done: ";
+
+/// A job without a wish of a user to end it ends as its turn does.
+pub(in super::super) fn job_is_undisturbed(story: &Story<'_>) -> Vec<Violation> {
+    let jobs = &story.jobs;
+    jobs.jobs.values().filter_map(|job| disturbed(story, job)).collect()
+}
+
+fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let (cx, jobs) = (story.cx, &story.jobs);
+    let (started, ..) = started(&job.notes)?;
+    let held = started.since(job.asked);
+    let is_alone = |at: Time| {
+        let is_asked = story
+            .interrupts
+            .iter()
+            .any(|(asked, on, turn)| *on == job.host && *turn == job.turn() && *asked <= at);
+        let inference = turn::turn(&cx.plan.limits.over(turn::LIMITS)).inference;
+        let has_inferred = job.final_answer().is_some_and(|answered| answered + inference <= at);
+        job.unwanted().is_none_or(|unwanted| unwanted > at)
+            && job.damaged.is_none_or(|damaged| damaged > at)
+            && jobs.disturbed_turn.is_none_or(|fault| fault > at)
+            && story.shutdowns.iter().all(|asked| *asked > at)
+            && story.ended.iter().all(|ended| *ended > at)
+            && at < job.asked + deadline(cx, job.turn(), held)
+            && !is_asked
+            && !has_inferred
+    };
+    let has_subagents = setup::turn(cx.plan, job.turn()).subagents > 0;
+    if let Some(at) = job.interrupted()
+        && is_alone(at)
+        && !has_subagents
+        && !is_idle(cx, held, silent(&job.notes))
+    {
+        return Some(violation("job_is_undisturbed", job, at, &INTERRUPTED, fields! {}));
+    }
+    let reported = job.completed()?;
+    let ended = job.worker_ended()?;
+    let idle = turn::turn(&cx.plan.limits.over(turn::LIMITS)).idle;
+    let mut sights = jobs.sights(job);
+    let (look, seen) =
+        sights.find(|(look, seen)| look.since > ended && seen.state != StateName::Completed)?;
+    let data = fields! { reported, state: seen.state.as_str() };
+    (is_alone(ended) && reported + news(cx) < started + idle)
+        .then(|| violation("job_is_undisturbed", job, look.at, &NOT_COMPLETED, data))
 }
 
 pub(in super::super) fn no_job_is_lost(story: &Story<'_>) -> Vec<Violation> {
@@ -332,7 +434,26 @@ pub(in super::super) fn job_waits_are_true(story: &Story<'_>) -> Vec<Violation> 
 pub(in super::super) fn old_jobs_are_pruned(story: &Story<'_>) -> Vec<Violation> {
     let kept = limits::jobs(&story.cx.plan.limits.over(LIMITS)).kept;
     let all = story.jobs.looks.iter().filter(|look| look.saw.all);
-    all.filter_map(|look| too_many(story, look, kept)).collect()
+    let too_many = all.filter_map(|look| too_many(story, look, kept));
+    let jobs = &story.jobs;
+    too_many.chain(jobs.jobs.values().filter_map(|job| pruned_before(jobs, job))).collect()
+}
+
+/// A job that was pruned although another one, which ended before it, kept its record.
+fn pruned_before(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
+    let at = jobs.pruned(job)?;
+    let active = jobs.sights(job).filter(|(_, seen)| !seen.state.is_terminal());
+    let active = active.map(|(look, _)| look.since).max()?;
+    let others = jobs.jobs.values().filter(|other| {
+        other.call != job.call && other.host == job.host && other.damaged.is_none()
+    });
+    let mut older = others.filter(|other| {
+        let over = jobs.sights(other).find(|(_, seen)| seen.state.is_terminal());
+        over.is_some_and(|(look, _)| look.at < active)
+            && jobs.sights(other).any(|(look, _)| look.since > at)
+    });
+    let other = older.next()?.call.to_string();
+    Some(violation("old_jobs_are_pruned", job, at, &NEWER, fields! { other }))
 }
 
 /// Judges a look at all jobs of a machine.

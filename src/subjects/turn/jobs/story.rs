@@ -17,6 +17,9 @@ use crate::subjects::turn::operations::TurnOperation;
 /// The point after which a cancel may be late: the job is cancelled, and its worker does not know.
 const CANCELLED: &str = "turn.runner.cancelled";
 
+/// The points of commands that run beside the worker of a job, and do not delay it.
+const BESIDE: [&str; 3] = ["turn.jobs.create", "turn.jobs.created", "turn.jobs.launched"];
+
 /// A job.
 pub struct Job<'a> {
     pub call: Call,
@@ -25,6 +28,8 @@ pub struct Job<'a> {
     pub asked: Time,
     /// When its user learned that it was recorded and its worker launched.
     pub accepted: Option<Time>,
+    /// When its user learned that it cannot be started.
+    pub refused: Option<Time>,
     /// When the user cancelled it, ended its session, or killed its worker, for the first time.
     pub cancelled: Option<Time>,
     pub session_ended: Option<Time>,
@@ -71,6 +76,10 @@ pub struct Jobs<'a> {
     pruned: BTreeMap<&'a str, Time>,
     /// When the first fault began that was not the hold of a cancel.
     pub disturbed: Option<Time>,
+    /// When the first fault began that was not the hold of a command beside its worker.
+    pub disturbed_turn: Option<Time>,
+    /// When the first fault began that was not the hold of a change of a record.
+    pub disturbed_worker: Option<Time>,
     /// How long users wait for jobs, by host and stream of the look.
     waits: BTreeMap<(&'a str, String), Duration>,
     /// The looks that have begun, by host and stream.
@@ -89,6 +98,16 @@ impl<'a> Job<'a> {
 
     fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
         self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
+    }
+
+    /// Whether the program of its worker cannot be started.
+    pub fn is_unstartable(&self) -> bool {
+        self.operation.fields.get("unstartable").and_then(|is| is.as_bool()).unwrap_or(false)
+    }
+
+    /// Returns when a client interrupted the turn.
+    pub fn interrupted(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Interrupted)
     }
 
     /// Returns when the app-server sent the id of the turn.
@@ -145,6 +164,11 @@ impl<'a> Jobs<'a> {
                     job.accepted = Some(event.at);
                 }
             }
+            EventKind::Answered { call, answer: Answer::Refused(_) } => {
+                if let Some(job) = self.jobs.get_mut(call) {
+                    job.refused = Some(event.at);
+                }
+            }
             EventKind::Observed { stream, .. } => self.observed(&stream.0, event),
             EventKind::Ended { stream, .. } => {
                 let workers = self.jobs.values_mut().filter(|job| job.host == host(event));
@@ -160,12 +184,19 @@ impl<'a> Jobs<'a> {
                 }
             }
             EventKind::FaultBegan { step, what, .. } => {
-                let is_hold_of_a_cancel = matches!(**what, Fault::Hold { .. })
-                    && cx.plan.steps.get(*step).is_some_and(
-                        |step| matches!(&step.when, When::After(trigger) if trigger.mark.name() == CANCELLED),
-                    );
-                if !is_hold_of_a_cancel {
+                let mark = cx.plan.steps.get(*step).and_then(|step| match &step.when {
+                    When::After(trigger) => Some(trigger.mark.name()),
+                    When::At(_) => None,
+                });
+                let held = mark.filter(|_| matches!(**what, Fault::Hold { .. }));
+                if held != Some(CANCELLED) {
                     self.disturbed = self.disturbed.or(Some(event.at));
+                }
+                if !held.is_some_and(|mark| mark.starts_with("turn.jobs.")) {
+                    self.disturbed_worker = self.disturbed_worker.or(Some(event.at));
+                }
+                if !held.is_some_and(|mark| BESIDE.contains(&mark)) {
+                    self.disturbed_turn = self.disturbed_turn.or(Some(event.at));
                 }
             }
             _ => {}
@@ -181,6 +212,7 @@ impl<'a> Jobs<'a> {
                 operation,
                 asked: at,
                 accepted: None,
+                refused: None,
                 cancelled: None,
                 session_ended: None,
                 killed: None,

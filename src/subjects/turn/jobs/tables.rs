@@ -50,6 +50,11 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("EndsOtherSessions", "ends-other-sessions", &["cancel_is_asked"], "the end of a session cancels the jobs of all sessions", "issue 540; facts, 9"),
     defect("WaitEndsAtOnce", "wait-ends-at-once", &["job_waits_are_true"], "the wait for a job ends at once, although the job is active", "derived from facts, A.6"),
     defect("KeepsOneJobMore", "keeps-one-job-more", &["old_jobs_are_pruned"], "one job more than the limit keeps its record", "derived from facts, 45"),
+    defect("PrunesByCreation", "prunes-by-creation", &["old_jobs_are_pruned"], "the jobs that were created first are pruned first, not those that ended first", "derived"),
+    defect("ReaderLooksOnce", "reader-looks-once", &[], "a reader does not check again under the lock whether the process of a job is dead", "derived"),
+    defect("AssignsAClaimedJob", "assigns-a-claimed-job", &["job_is_undisturbed"], "a launcher queues a job again that its fast worker has claimed", "derived"),
+    defect("UnstartedJobStaysQueued", "unstarted-job-stays-queued", &["dead_is_over"], "a job whose worker cannot be started stays queued", "derived"),
+    defect("LastNewsAreLost", "last-news-are-lost", &["log_is_complete"], "a worker does not record the news that come right before its end", "derived"),
     defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &["no_stranger_is_signalled"], "a cancel sends signals to another process that has the id of the worker", "facts, 43"),
 ];
 

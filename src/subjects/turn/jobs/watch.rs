@@ -8,7 +8,7 @@ use super::notes::{Looks, Saw};
 use super::{store, tag};
 use crate::history::{Call, Stream};
 use crate::subject::HostContext;
-use reknit_turn::jobs::{JobError, JobId, JobStore};
+use reknit_turn::jobs::{Job, JobError, JobId, JobStore};
 use reknit_turn::runner;
 
 /// How often a user looks at the jobs while operations begin.
@@ -17,6 +17,9 @@ const EVERY: Duration = Duration::from_secs(2);
 /// How often a user looks at them later, when only the end of each job is due. A look reads all
 /// records, so frequent looks would take a fifth of the real time of a run.
 const EVERY_LATER: Duration = Duration::from_secs(5);
+
+/// The number of lines of a log that a user sees.
+const LINES: usize = 1000;
 
 /// Returns the stream of a look that an operation asks for.
 pub(super) fn stream(call: Call) -> Stream {
@@ -33,6 +36,9 @@ pub(super) async fn look(
     host.record.observed(stream, Looks);
     let listing = store.list(None).await?;
     let mut saw = Saw::listing(&listing);
+    for (job, seen) in listing.jobs.iter().zip(&mut saw.jobs).filter(|(job, _)| !job.is_active()) {
+        seen.log = log(&store, job).await?;
+    }
     for job in listing.jobs.iter().filter(|job| job.is_active()).take(most) {
         if let Err(JobError::Missing(_)) = store.find(job.id.as_str()).await {
             saw.not_found.push(tag(job).call);
@@ -40,6 +46,10 @@ pub(super) async fn look(
     }
     host.record.observed(stream, saw.clone());
     Ok(saw)
+}
+
+async fn log(store: &JobStore, job: &Job) -> Result<Vec<String>, JobError> {
+    store.log(&job.id).tail(LINES).await
 }
 
 /// Looks at the jobs until this future is dropped.
@@ -66,7 +76,11 @@ pub(super) async fn wait(
     for job in of_turn(&store, turn).await? {
         host.record.observed(&stream, Looks);
         let job = runner::wait(&store, &job, at_most).await?;
-        host.record.observed(&stream, Saw::job(&job));
+        let mut saw = Saw::job(&job);
+        if let Some(seen) = saw.jobs.first_mut().filter(|_| !job.is_active()) {
+            seen.log = log(&store, &job).await?;
+        }
+        host.record.observed(&stream, saw);
         states.push(job.state.name().to_string());
     }
     Ok(if states.is_empty() { "there is no job".to_owned() } else { states.join(", ") })

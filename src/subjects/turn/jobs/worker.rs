@@ -31,6 +31,16 @@ pub fn program(id: &JobId, route: RouteSetup, tag: &Tag) -> Detached {
     }
 }
 
+/// Returns a command that cannot be started: its program does not exist.
+pub fn missing() -> Detached {
+    Detached {
+        argv: vec!["no-such-program".to_owned()],
+        cwd: Some(DIRECTORY.into()),
+        env: Vec::new(),
+        log: LOG.into(),
+    }
+}
+
 /// Does the job that the arguments name. SIGTERM cancels it.
 async fn run(process: ProgramContext) -> Exit {
     let ProgramContext { name, command, host, mut signals, .. } = process;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{ends, news, seen};
+use super::shared::{ends, may_forget_subagents, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
@@ -38,7 +38,9 @@ pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violat
     let uncaused = story.runs.iter().filter_map(|run| {
         let at = run.interrupted()?;
         let is_caused = is_asked_for(story, run, at)
-            || at >= run.asked + deadline(story.cx, run)
+            || at >= run.asked + deadline(story.cx, run.turn(), held(run))
+            || is_idle(story.cx, held(run), run.silent())
+            || may_forget_subagents(story, run, at)
             || has_inferred(story.cx, run, at)
             || !story.is_calm_between(run.asked.before(BEFORE), at);
         (!is_caused)
@@ -65,18 +67,32 @@ fn has_inferred(cx: &CheckContext<'_>, run: &Run<'_>, at: Time) -> bool {
     run.final_answer().is_some_and(|answered| answered + inference <= at)
 }
 
-/// Returns the shortest time after which a client or the broker gives a turn up.
-fn deadline(cx: &CheckContext<'_>, run: &Run<'_>) -> Duration {
+/// Returns how long the start of a turn took. A broker holds a start back while an abandoned turn on its
+/// thread winds down.
+fn held(run: &Run<'_>) -> Duration {
+    run.started().map_or(Duration::ZERO, |(at, ..)| at.since(run.asked))
+}
+
+/// Whether an app-server was silent for as long as a client allows, before the interrupt of a turn.
+pub(in super::super) fn is_idle(
+    cx: &CheckContext<'_>,
+    held: Duration,
+    silent: Option<Duration>,
+) -> bool {
+    let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
+    silent.is_some_and(|silent| silent + held >= idle)
+}
+
+/// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
+/// is not silent. The start took `held`.
+pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Duration) -> Duration {
     let set = cx.plan.limits.over(LIMITS);
     let (turn, request) = (limits::turn(&set), limits::connection(&set).request);
-    let setup = setup::turn(cx.plan, run.turn());
+    let setup = setup::turn(cx.plan, name);
     let follows = setup.end == End::Error;
-    // A broker holds a start back while an abandoned turn on its thread winds down.
-    let held = run.started().map_or(Duration::ZERO, |(at, ..)| at.since(run.asked));
     let answers_late =
         setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= request;
     [
-        Some(turn.idle),
         Some(turn.absolute),
         Some(limits::broker(&set).turn),
         follows.then_some(turn.follow_up),
@@ -99,9 +115,10 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let arrives = reported + news(cx) * 2;
     // A broker that is asked to end waits only so long for its turns.
     let waits = limits::broker(&cx.plan.limits.over(LIMITS)).shutdown;
+    let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
     let is_waited_for = |asked: &Time| *asked > arrives || arrives <= *asked + waits;
     let may_be_first = run.cancelled.is_some()
-        || arrives >= run.asked + deadline(cx, run)
+        || arrives >= run.asked + deadline(cx, run.turn(), held(run)).min(idle)
         || has_inferred(cx, run, arrives)
         || (run.interrupted().is_some() && how != Reported::Interrupted)
         || !story.shutdowns.iter().all(is_waited_for)

@@ -10,7 +10,8 @@ use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
 use crate::wire::ahp::notifications::SessionRemovedParams;
 use crate::wire::{
-    ActionEnvelope, ErrorBody, Message, RequestId, StateAction, SubscribeResult, code, method, read,
+    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, StateAction, SubscribeResult, code,
+    method, read,
 };
 
 impl ClientCore {
@@ -114,6 +115,9 @@ impl ClientCore {
         }
         if envelope.rejection_reason.is_none() {
             let most = self.limits.channel_bytes;
+            if !self.replicas.contains_key(&envelope.channel) && envelope.channel != ROOT {
+                milestone!("toolcall.client.unwanted", channel = envelope.channel.as_str());
+            }
             let full = self.replicas.get_mut(&envelope.channel).is_some_and(|replica| {
                 replica.apply(&envelope);
                 replica.is_over(most)

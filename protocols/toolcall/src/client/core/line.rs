@@ -146,7 +146,9 @@ impl ClientCore {
             waiting.insert(self.request_now(method::AUTHENTICATE, &params, Purpose::Token, now));
         }
         self.line = Line::Settling { waiting, until };
-        self.unsubscribe_dropped(asked);
+        if !defect!(DroppedInTheHandshakeIsKept) {
+            self.unsubscribe_dropped(asked);
+        }
         self.settled(None, now);
     }
 
@@ -260,7 +262,9 @@ impl ClientCore {
             return;
         }
         if let Line::Connected { since } = self.line {
-            self.back_off.connection_lasted(now - since);
+            if !defect!(BackOffNeverEnds) {
+                self.back_off.connection_lasted(now - since);
+            }
             self.attempts = 0;
         }
         self.attempts += 1;

@@ -108,7 +108,9 @@ impl ClientCore {
     /// answer.
     fn cancel_subscription(&mut self, channel: &str, unanswered: bool) {
         let was_known = self.replicas.remove(channel).is_some();
-        self.joined.remove(channel);
+        if !defect!(UnsubscribedStaysJoined) {
+            self.joined.remove(channel);
+        }
         self.stop_calls(|(chat, _, _)| chat == channel);
         let is_it = |request: &PendingRequest| matches!(&request.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
         let (mut kept, mut taken) = (VecDeque::new(), Vec::new());

@@ -54,7 +54,10 @@ impl HostCore {
             .and_then(|client| client.outcomes.get(&params.client_seq))
             .cloned();
         let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
-        let repeated = known.filter(|known| known.digest == digest && known.after >= counts_after);
+        let is_of_this_count =
+            |after: u64| after >= counts_after || defect!(RepetitionAcrossAReload);
+        let repeated =
+            known.filter(|known| known.digest == digest && is_of_this_count(known.after));
         if let Some(AnsweredAction { done, .. }) =
             repeated.filter(|_| !defect!(RepetitionTakesEffect))
         {
@@ -101,8 +104,9 @@ impl HostCore {
         match done {
             Done::Rejected(why) => self.notify_rejected(conn, params, origin, &why),
             Done::Applied(number) => {
+                let from = if defect!(NewestOutcomeIsAwaited) { number + 1 } else { number };
                 let is_past =
-                    self.transports.get(&conn).is_none_or(|transport| transport.cursor >= number);
+                    self.transports.get(&conn).is_none_or(|transport| transport.cursor >= from);
                 if is_past {
                     self.notify(conn, params, origin, number, None);
                 }
@@ -164,7 +168,7 @@ impl HostCore {
             Err(FULL) => {
                 // The result is too large to store, so the call fails instead of waiting for
                 // another result.
-                if let Some((turn, id)) = result_of {
+                if let Some((turn, id)) = result_of.filter(|_| !defect!(LargeResultIsAwaited)) {
                     self.fail(&CallId { chat: channel, turn, id }, "the result is too long", now);
                 }
                 return Err(FULL.to_owned());

@@ -85,8 +85,27 @@ impl HostCore {
             *known = Channel { made: known.made, ..Channel::of(state, stored.session) };
             milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
+            self.renew_entries(channel, now);
         }
         self.settle(channel, now);
+    }
+
+    /// Updates the entry of a restored chat, or the entries of all chats of a restored session: the
+    /// session and its chats are saved at different times.
+    fn renew_entries(&mut self, restored: &str, now: Instant) {
+        let is_it = |name: &str, known: &Channel| {
+            name == restored || known.session.as_deref() == Some(restored)
+        };
+        let chats = self.channels.iter().filter(|(name, known)| is_it(name, known));
+        let summaries = chats.filter_map(|(name, known)| match &known.state {
+            Some(SnapshotState::Chat(chat)) => {
+                Some((name.clone(), chat.status, chat.modified_at.clone()))
+            }
+            _ => None,
+        });
+        for (chat, status, modified_at) in summaries.collect::<Vec<_>>() {
+            self.update_chat_entry(&chat, status, modified_at, now);
+        }
     }
 
     /// Registers the chats of a restored session. They are restored on demand.
@@ -113,7 +132,9 @@ impl HostCore {
                 known.restoring = None;
             }
             milestone!("toolcall.host.restore-late", channel = channel.as_str());
-            self.refuse_waiting_sessions(&channel);
+            if !defect!(LateRestoreIsMissing) {
+                self.refuse_waiting_sessions(&channel);
+            }
             self.settle(&channel, now);
         }
     }
@@ -175,7 +196,12 @@ impl HostCore {
         let Some(known) = self.channels.get(channel) else { return };
         let Some(mut state) = known.state.clone() else { return };
         match &mut state {
-            SnapshotState::Session(session) => session.active_clients.clear(),
+            SnapshotState::Session(session) => {
+                session.active_clients.clear();
+                // A chat is saved without the turn in progress.
+                let entries = session.chats.iter_mut();
+                entries.for_each(|entry| entry.status = chat::at_rest(entry.status));
+            }
             SnapshotState::Chat(chat) if chat.active_turn.is_none() => {}
             _ => return,
         }
@@ -237,7 +263,10 @@ impl HostCore {
         };
         let Some(SnapshotState::Session(state)) = self.state(&session) else { return };
         let Some(before) = state.chats.iter().find(|known| known.resource == chat) else { return };
-        if before.status == status && before.modified_at == modified_at {
+        let (same_status, same_time) = (before.status == status, before.modified_at == modified_at);
+        if same_status && same_time
+            || (same_status || same_time) && defect!(EntryChangesWithItsTime)
+        {
             return;
         }
         let changes = PartialChatSummary {

@@ -354,7 +354,9 @@ impl HostCore {
         if let Some(turn) = over {
             self.turns.remove(chat);
             self.push_effect(HostEffect::Stop { chat: chat.to_owned(), turn });
-            self.save(chat);
+            if !defect!(SavesOnlyAtTheEviction) {
+                self.save(chat);
+            }
         }
         self.update_chat_entry(chat, status, modified_at, now);
     }

@@ -56,7 +56,9 @@ impl HostCore {
     pub(super) fn end(&mut self, conn: ConnId, over: CloseReason) {
         if let Some(transport) = self.transports.get_mut(&conn) {
             transport.over.get_or_insert(over);
-            transport.wake();
+            if !defect!(CloseWakesNothing) {
+                transport.wake();
+            }
         }
     }
 

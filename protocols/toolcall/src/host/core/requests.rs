@@ -278,7 +278,7 @@ impl HostCore {
                 self.send(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
             }
         }
-        if !self.holds(client, channel) {
+        if !self.holds(client, channel) || defect!(UnsubscribeEndsOtherConnections) {
             if let Some(known) = self.clients.get_mut(client) {
                 known.baselines.remove(channel);
             }
@@ -430,7 +430,7 @@ impl HostCore {
             .clients
             .get_mut(client)
             .ok_or((code::INTERNAL, "the client is gone".to_owned()))?;
-        if !is_good {
+        if !is_good && !defect!(BadTokenKeepsTheOld) {
             known.authenticated.remove(&params.resource);
         }
         if is_good {

@@ -309,7 +309,7 @@ impl BrokerCore {
 
     /// Gives up the requests of a client that has disconnected.
     pub(super) fn orphan_requests(&mut self, of: ClientId) {
-        self.held.retain(|held| held.client != of);
+        self.held.retain(|held| held.client != of || defect!(HeldStartOutlivesItsClient));
         for forwarded in self.forwarded.values_mut() {
             if let Forwarded::Client { client, .. } = forwarded
                 && *client == Some(of)

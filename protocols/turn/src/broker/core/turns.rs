@@ -37,7 +37,9 @@ impl BrokerCore {
         now: Instant,
     ) {
         let Some(result) = result else {
-            self.turns.remove(&token);
+            if !defect!(RefusedStartStaysLive) {
+                self.turns.remove(&token);
+            }
             return;
         };
         let answer: StartAnswer = read(Some(result)).unwrap_or_default();

@@ -43,6 +43,21 @@ fn believes_the_dead() {
 }
 
 #[test]
+fn reader_looks_once() {
+    breaks("ReaderLooksOnce", || async {
+        let machine = TestMachine::new();
+        let (launcher, launching) = machine.process().await;
+        let id = launcher.create(task("")).await.unwrap().id;
+        machine.processes.end(&launching);
+        let reader = machine.store().await;
+        let (worker, _) = machine.process().await;
+        let read = reader.folder.read(&id).await.unwrap();
+        worker.claim(&id).await.unwrap();
+        reader.reconcile(read).await.unwrap().is_active()
+    });
+}
+
+#[test]
 fn interrupts_only_known_turns() {
     breaks("InterruptsOnlyKnownTurns", || async {
         let (_, store, _, claim) = claimed().await;

@@ -1,0 +1,178 @@
+//! `confirmed_is_done`: what the host confirms to a user has happened.
+//!
+//! The property compares answers with the outside world: the host's storage, the agents' turns, and
+//! the titles and places that the user sees. `refusals_are_true` judges the other answers.
+
+use std::collections::BTreeMap;
+
+use super::story::{MS, Story, UserOperation, window};
+use crate::history::{Answer, Call, EventKind, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Phrase, Violation, ViolationFields};
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::answers::Did;
+use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::setup::SESSION;
+
+kinds! {
+    pub(super) CONFIRMED_IS_DONE;
+    CONFIRMED = "confirmed": "{subject:}the host confirmed it ({answer}), but {truth} {moment}";
+}
+
+// Parts of that message: what is true instead.
+kinds! {
+    NOT_CREATED = "not-created": "{channel} was not created";
+    NOT_DELETED = "not-deleted": "{channel} was not deleted";
+    NOT_BEGUN = "not-begun": "its turn did not begin";
+    GOES_ON = "goes-on": "the turn in {chat} goes on";
+    NOT_SEEN = "not-seen": "its user did not see the title";
+    NO_TOKEN = "no-token": "the last token of its window was {token}";
+    BAD_TOKEN = "bad-token": "the token was not the right one";
+}
+
+/// See the module.
+pub(super) fn confirmed_is_done(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) {
+        return Vec::new();
+    }
+    let titles = titles(story);
+    let answered = answered(story);
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let EventKind::Answered { call, answer: answer @ Answer::Done(_) } = &event.what else {
+            continue;
+        };
+        let Some(asked) = story.asked.get(call) else { continue };
+        let (titles, answered, at) = (&titles, &answered, event.at);
+        let grant = Grant { story, titles, answered, call: *call, asked, at };
+        found.extend(grant.contradiction(answer).map(|truth| {
+            let data = fields! { answer, truth };
+            Violation::new("confirmed_is_done", *call, event.at, &CONFIRMED, data)
+        }));
+    }
+    found.truncate(5);
+    found
+}
+
+/// A title of the session, as a user saw it.
+struct SeenTitle<'a> {
+    at: Time,
+    host: &'a str,
+    title: &'a str,
+}
+
+fn titles<'a>(story: &Story<'a>) -> Vec<SeenTitle<'a>> {
+    let seen = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Observed { saw, .. } => match saw.downcast_ref() {
+            Some(OfChannel::Title(title)) => {
+                Some(SeenTitle { at: event.at, host: host(event), title })
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    seen.collect()
+}
+
+fn answered(story: &Story<'_>) -> BTreeMap<Call, Time> {
+    let answered = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Answered { call, .. } => Some((*call, event.at)),
+        _ => None,
+    });
+    answered.collect()
+}
+
+/// A confirmation that a user received.
+struct Grant<'s, 'a> {
+    story: &'s Story<'a>,
+    titles: &'s [SeenTitle<'a>],
+    /// When users had answers.
+    answered: &'s BTreeMap<Call, Time>,
+    call: Call,
+    asked: &'s UserOperation<'a>,
+    at: Time,
+}
+
+impl Grant<'_, '_> {
+    /// Returns the fact that contradicts the confirmation, if there is one.
+    fn contradiction(&self, answer: &Answer) -> Option<Phrase> {
+        match (self.asked.verb(), answer.done()) {
+            ("new-chat", Some(Did::Made(chat))) => self.is_created(chat),
+            ("new-session", _) => self.is_created(SESSION),
+            ("dispose-chat", _) => self.is_deleted(self.asked.field("chat")?),
+            ("remake-chat", _) => {
+                let chat = self.asked.field("chat")?;
+                self.is_deleted(chat).or_else(|| self.is_created(chat))
+            }
+            ("dispose-session", _) => self.is_deleted(SESSION),
+            ("start-turn", Some(Did::Began(turn))) => {
+                self.has_begun(turn).or_else(|| self.has_a_token())
+            }
+            ("cancel-turn", _) => self.is_cancelled(self.asked.field("chat")?),
+            ("rename", Some(Did::Named(title))) => self.is_seen(title),
+            ("send-token", _) if self.asked.field("token") == Some("wrong") => {
+                Some(Phrase::new(&BAD_TOKEN, ViolationFields::default()))
+            }
+            _ => None,
+        }
+    }
+
+    fn is_created(&self, channel: &str) -> Option<Phrase> {
+        let is_it = self.story.existence.begins_in(channel, self.asked.at, self.at);
+        (!is_it).then(|| Phrase::new(&NOT_CREATED, fields! { channel }))
+    }
+
+    fn is_deleted(&self, channel: &str) -> Option<Phrase> {
+        let is_it = self.story.existence.deleted_in(channel, self.asked.at, self.at);
+        (!is_it).then(|| Phrase::new(&NOT_DELETED, fields! { channel }))
+    }
+
+    fn has_begun(&self, turn: &str) -> Option<Phrase> {
+        let is_it = self.story.existence.turn_began_in(turn, self.asked.at, self.at);
+        (!is_it).then(|| Phrase::new(&NOT_BEGUN, ViolationFields::default()))
+    }
+
+    /// A turn that was in progress during the whole request is the cancelled one.
+    fn is_cancelled(&self, chat: &str) -> Option<Phrase> {
+        let bound = self.story.later(self.at, self.story.moment());
+        let goes_on = bound < self.story.until
+            && self.story.existence.turn_throughout(chat, self.asked.at, bound);
+        goes_on.then(|| Phrase::new(&GOES_ON, fields! { chat }))
+    }
+
+    /// The user sees the title, unless another one hides it.
+    fn is_seen(&self, title: &str) -> Option<Phrase> {
+        let (from, to) = (self.asked.at, self.at + self.story.moment());
+        let watches = self.story.watches(self.asked.host, SESSION, from.before(MS), to);
+        let own = || self.titles.iter().filter(|seen| seen.host == self.asked.host);
+        let competes = |(call, other): (&Call, &UserOperation<'_>)| {
+            let is_over = self.answered.get(call).is_some_and(|at| *at < from);
+            *call != self.call && other.verb() == "rename" && other.at <= to && !is_over
+        };
+        let is_hidden = own().any(|seen| seen.at >= from && seen.at <= to)
+            || self.story.asked.iter().any(competes);
+        let had = own().rfind(|seen| seen.at < from).is_some_and(|seen| seen.title == title);
+        (watches && !is_hidden && !had && to < self.story.until)
+            .then(|| Phrase::new(&NOT_SEEN, ViolationFields::default()))
+    }
+
+    /// The last token of the window before it started the turn, if the window stayed connected since
+    /// then: a client sends its token again to a host that does not know it.
+    fn has_a_token(&self) -> Option<Phrase> {
+        let Self { story, call, asked, at, .. } = self;
+        let mut own = story.asked.range(..*call).filter(|(token, other)| {
+            other.verb() == "send-token" && story.window_of(**token) == story.window_of(*call)
+        });
+        let (_, last) = own.next_back()?;
+        let token = last.field("token").filter(|token| *token != "right")?;
+        let reconnects = || {
+            let mut own = story
+                .attached
+                .iter()
+                .filter(|attached| window(attached.client) == asked.host && !attached.is_second());
+            own.any(|attached| attached.at >= last.at.before(story.moment()) && attached.at <= *at)
+        };
+        let has_moved_in = story.watches(asked.host, SESSION, last.at, last.at);
+        (has_moved_in && !reconnects()).then(|| Phrase::new(&NO_TOKEN, fields! { token }))
+    }
+}

@@ -1,0 +1,173 @@
+//! Properties of what a window has unsubscribed from: it gets no place in the session by itself, and
+//! no more news.
+
+use std::collections::BTreeMap;
+
+use super::story::{Story, UserOperation, text, window};
+use crate::history::{EventKind, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::judging::{has_puppet, host, judged};
+use crate::subjects::toolcall::notes::OfChannel;
+use crate::subjects::toolcall::setup::{self, SESSION};
+
+kinds! {
+    pub(super) PLACES_ARE_WANTED;
+    UNWANTED_PLACE = "unwanted-place": "{subject:}it took part in the session again, although its user only watches the session since {left} {moment}";
+}
+
+kinds! {
+    pub(super) NEWS_ARE_WANTED;
+    UNWANTED_NEWS = "unwanted-news": "{subject:}it received an action of {channel}, from which its user had unsubscribed at {left} {moment}";
+}
+
+/// A client takes part in a session only if its user wants it since the last time that the user
+/// unsubscribed from the session.
+pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) {
+        return Vec::new();
+    }
+    let mut left: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let host = host(event);
+        match &event.what {
+            EventKind::Started => drop(left.remove(host)),
+            EventKind::Asked { call, .. } => match story.asked.get(call) {
+                Some(asked)
+                    if unwatches(asked, SESSION) && story.has_settled_in(host, event.at) =>
+                {
+                    left.insert(host, event.at);
+                }
+                Some(asked) if joins(asked) => drop(left.remove(host)),
+                _ => {}
+            },
+            EventKind::Observed { stream, saw }
+                if saw.downcast_ref() == Some(&OfChannel::Joined(true)) =>
+            {
+                let unwanted = left.get(host).filter(|left| story.has_left(host, **left, event.at));
+                found.extend(unwanted.map(|left| {
+                    let data = fields! { left: *left };
+                    let at = event.at;
+                    Violation::new("places_are_wanted", stream, at, &UNWANTED_PLACE, data)
+                }));
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// A client receives no actions of a channel from which its user has unsubscribed.
+pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
+    if has_puppet(story.cx) {
+        return Vec::new();
+    }
+    let mut left: BTreeMap<(&str, &str), Time> = BTreeMap::new();
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let host = host(event);
+        match &event.what {
+            EventKind::Started => left.retain(|(of, _), _| *of != host),
+            EventKind::Asked { call, .. } => {
+                let Some(asked) = story.asked.get(call) else { continue };
+                match (asked.verb(), asked.field("chat")) {
+                    ("reload" | "new-session", _) => left.retain(|(of, _), _| *of != host),
+                    ("watch" | "watch-twice", Some(channel)) => {
+                        left.remove(&(host, channel));
+                    }
+                    _ => {}
+                }
+            }
+            EventKind::Observed { stream, saw }
+                if saw.downcast_ref() == Some(&OfChannel::Unsubscribed)
+                    && story.has_settled_in(host, event.at) =>
+            {
+                left.insert((host, &stream.0), event.at);
+            }
+            EventKind::Milestone { name: "toolcall.client.unwanted", fields } => {
+                let channel = text(fields, "channel");
+                let unwanted = left.get(&(host, channel)).filter(|left| {
+                    event.at > story.is_told(host, **left) && event.at < story.until
+                });
+                found.extend(unwanted.map(|left| {
+                    let data = fields! { channel, left: *left };
+                    Violation::new(
+                        "news_are_wanted",
+                        event.host.as_ref(),
+                        event.at,
+                        &UNWANTED_NEWS,
+                        data,
+                    )
+                }));
+            }
+            _ => {}
+        }
+    }
+    found.truncate(5);
+    found
+}
+
+/// Returns whether an operation stops watching a channel.
+fn unwatches(asked: &UserOperation<'_>, channel: &str) -> bool {
+    asked.verb() == "unwatch" && asked.field("channel") == Some(channel)
+}
+
+/// Returns whether an operation makes the client take part in the session.
+fn joins(asked: &UserOperation<'_>) -> bool {
+    let looks_only = asked.operation.fields.get("looks-only").and_then(|only| only.as_bool());
+    match asked.verb() {
+        "reload" | "new-session" => true,
+        "watch" => asked.field("chat") == Some(SESSION) && looks_only != Some(true),
+        _ => false,
+    }
+}
+
+impl Story<'_> {
+    /// Returns whether the host knows that the user of a window has unsubscribed from all channels: no
+    /// connection of the window that existed then, except its present one, is left at the host.
+    fn has_left(&self, host: &str, left: Time, at: Time) -> bool {
+        let own = || self.attached.iter().filter(|attached| window(attached.client) == host);
+        let present = own().filter(|attached| attached.at <= at && !attached.is_second());
+        let present = present.map(|attached| attached.at).max();
+        !own().any(|attached| {
+            attached.at <= at
+                && attached.over > left
+                && (attached.is_second() || Some(attached.at) != present)
+        })
+    }
+
+    /// Returns whether a window has received all channels that it watches from the start: before that,
+    /// it may subscribe to a channel after its user has unsubscribed.
+    fn has_settled_in(&self, host: &str, at: Time) -> bool {
+        let starts = self
+            .asked
+            .values()
+            .filter(|asked| asked.host == host && asked.verb() == "reload" && asked.at <= at);
+        let since = starts.map(|asked| asked.at).max().unwrap_or(Time::ZERO);
+        let is_there = |channel: &String| {
+            self.watch_spans.iter().any(|look| {
+                look.host == host && look.channel == channel && look.from >= since && look.from < at
+            })
+        };
+        self.deaths_of(host).all(|death| death > at)
+            && setup::watched(self.cx.plan).iter().all(is_there)
+    }
+
+    /// The time by which the host must have learned that the user of a window unsubscribed, and what it
+    /// sent before has arrived.
+    fn is_told(&self, host: &str, left: Time) -> Time {
+        let own = self
+            .attached
+            .iter()
+            .filter(|attached| window(attached.client) == host && !attached.is_second());
+        let told = own.filter(|attached| attached.gone > left).map(|attached| attached.at).min();
+        let told = told.map_or(crate::property::path::NEVER, |told| told.max(left));
+        let bound = self.later(told, self.moment());
+        match self.is_calm(host, told, bound) {
+            true => bound,
+            false => self.calm_since(host, self.until).max(told) + self.reconnect_bound(),
+        }
+    }
+}

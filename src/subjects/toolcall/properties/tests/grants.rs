@@ -1,0 +1,137 @@
+//! Tests of the properties about what the host confirms, stores and lists, and about places, news and
+//! attempts.
+
+use super::super::attempts::{pauses_are_right, silent_is_closed};
+use super::super::calls::unowned_fails;
+use super::super::grants::confirmed_is_done;
+use super::super::places::{news_are_wanted, places_are_wanted};
+use super::super::storage::{ended_is_stored, entries_are_true};
+use super::*;
+
+fn note(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: OfChannel) -> ScriptedRun {
+    let saw = Data::of(what);
+    scripted.entry(ms, Some(host), EventKind::Observed { stream: about.into(), saw })
+}
+
+fn asks(verb: &str, fields: &str) -> ScriptedRun {
+    here_until(None).asked_as(2, 5_000, Class::InFlight, verb, fields)
+}
+
+#[test]
+fn a_confirmed_request_has_changed_the_storage() {
+    let made = || asks("new-chat", "{}").answered(2, 5_100, Did::Made("n2".into()));
+    assert_eq!(
+        violations(&made(), confirmed_is_done),
+        ["call 2: the host confirmed it (made n2), but n2 was not created (at 5.100 s)"]
+    );
+    holds(&note(made(), 5_050, "server", "n2", OfChannel::Stored), confirmed_is_done);
+    let disposed = || asks("dispose-chat", r#"{"chat":"c1"}"#).answered(2, 5_100, "disposed of");
+    assert_eq!(violations(&disposed(), confirmed_is_done).len(), 1);
+    holds(&note(disposed(), 5_050, "server", "c1", OfChannel::Deleted), confirmed_is_done);
+}
+
+#[test]
+fn a_confirmed_turn_has_begun_and_its_window_has_a_token() {
+    let starts = |scripted: ScriptedRun| {
+        let began = note(scripted, 8_050, "server", "c1", OfChannel::TurnBegan("t2".into()));
+        let asked = began.asked_as(3, 8_000, Class::Durable, "start-turn", r#"{"turn":"t2"}"#);
+        asked.answered(3, 8_100, Did::Began("t2".into()))
+    };
+    holds(&starts(here_until(None)), confirmed_is_done);
+    let with = |token: &str| starts(asks("send-token", &format!(r#"{{"token":"{token}"}}"#)));
+    holds(&with("right"), confirmed_is_done);
+    assert_eq!(
+        violations(&with("none"), confirmed_is_done),
+        [
+            "call 3: the host confirmed it (began t2), but the last token of its window was none (at 8.100 s)"
+        ]
+    );
+    let never = here_until(None)
+        .asked_as(3, 8_000, Class::Durable, "start-turn", r#"{"turn":"t2"}"#)
+        .answered(3, 8_100, Did::Began("t2".into()));
+    assert_eq!(violations(&never, confirmed_is_done).len(), 1);
+}
+
+#[test]
+fn a_confirmed_title_is_seen() {
+    let named = || asks("rename", r#"{"title":"A"}"#).answered(2, 5_100, Did::Named("A".into()));
+    assert_eq!(violations(&named(), confirmed_is_done).len(), 1);
+    holds(&saw(named(), 5_100, "client", "s1", "title A"), confirmed_is_done);
+    holds(&saw(named(), 4_000, "client", "s1", "title A"), confirmed_is_done);
+}
+
+#[test]
+fn a_turn_is_stored_before_its_end_is_seen() {
+    let stored = || note(history(), 900, "server", "c1", OfChannel::TurnStored("t1".into()));
+    holds(&stored().completed("t1", 1_000, "over"), ended_is_stored);
+    assert_eq!(
+        violations(&history().completed("t1", 1_000, "over"), ended_is_stored),
+        ["t1: client saw its end, but the host's storage did not contain it (at 1.000 s)"]
+    );
+}
+
+#[test]
+fn an_entry_is_the_summary_of_its_chat() {
+    holds(&history(), entries_are_true);
+    let differs = note(history(), 900, "server", "s1", OfChannel::EntryDiffers("c1".into()));
+    assert_eq!(violations(&differs, entries_are_true).len(), 1);
+}
+
+#[test]
+fn a_call_without_an_owner_fails_at_once() {
+    let call = || calls(here_until(None), 1_000, "call-1", "");
+    holds(&over(call(), 1_000 + AT_ONCE, "failed (gone)"), unowned_fails);
+    assert_eq!(violations(&over(call(), 1_101, "failed (gone)"), unowned_fails).len(), 1);
+    holds(&calls(here_until(None), 1_000, "call-1", "client"), unowned_fails);
+}
+
+#[test]
+fn a_window_that_left_takes_no_part_by_itself() {
+    let leaves = || {
+        let left = asks("unwatch", r#"{"channel":"s1"}"#);
+        saw(left, 5_000, "client", "s1", "unsubscribed")
+    };
+    let again = |fields: &str| {
+        let asked = leaves().asked_as(3, 6_000, Class::InFlight, "watch", fields);
+        saw(saw(asked, 6_100, "client", "s1", "state received"), 6_100, "client", "s1", "joined")
+    };
+    holds(&again(r#"{"chat":"s1"}"#), places_are_wanted);
+    assert_eq!(
+        violations(&again(r#"{"chat":"s1","looks-only":true}"#), places_are_wanted).len(),
+        1
+    );
+}
+
+#[test]
+fn no_news_of_a_channel_follow_its_unsubscription() {
+    let news = |ms| {
+        let left =
+            saw(asks("unwatch", r#"{"channel":"c1"}"#), 5_000, "client", "c1", "unsubscribed");
+        milestone(left, ms, "client", "toolcall.client.unwanted", &[("channel", "c1")])
+    };
+    holds(&news(5_000 + MOMENT), news_are_wanted);
+    assert_eq!(violations(&news(5_001 + MOMENT), news_are_wanted).len(), 1);
+}
+
+#[test]
+fn a_long_connection_is_followed_by_an_attempt_at_once() {
+    let opened = |scripted, ms, n: &str| {
+        let fields = [("generation", n), ("conn", n), ("client", "client")];
+        let opened = milestone(scripted, ms, "client", "toolcall.client.opened", &fields);
+        milestone(opened, ms, "client", "toolcall.client.connected", &[("generation", n)])
+    };
+    let next = |ms| opened(history().conn(1, 10, Some(50_000)), 20, "1").conn(2, ms, None);
+    holds(&next(50_100), pauses_are_right);
+    assert_eq!(violations(&next(50_101), pauses_are_right).len(), 1);
+    let short = |ms| history().conn(1, 10, Some(50)).conn(2, 50, Some(60)).conn(3, ms, None);
+    holds(&short(600), pauses_are_right);
+    assert_eq!(violations(&short(500), pauses_are_right).len(), 1);
+    assert_eq!(violations(&short(1_200), pauses_are_right).len(), 1);
+}
+
+#[test]
+fn a_silent_connection_is_closed_at_its_deadline() {
+    let silent = |over| history().conn_labelled("silent", 1, 1_000, over);
+    holds(&silent(Some(16_000 + MOMENT)), silent_is_closed);
+    assert_eq!(violations(&silent(None), silent_is_closed).len(), 1);
+}
