@@ -102,6 +102,8 @@ pub struct ExpectProcess {
     /// At least one byte of any part that was produced after this generation connected must be
     /// delivered over this generation or a later one.
     pub live_from: Option<u64>,
+    /// The earliest and the latest time of the run at which the process really ends.
+    pub really_ends: Option<(Duration, Duration)>,
 }
 
 /// The exit of a process.
@@ -120,8 +122,12 @@ pub struct ExpectCall {
     pub ends: Option<CallEnds>,
     /// The exact result.
     pub result: Option<String>,
+    /// A text that the result must contain.
+    pub says: Option<String>,
     /// A text that the failure reason must contain.
     pub reason: Option<String>,
+    /// The shortest and the longest time between the request and its end for the user.
+    pub takes: Option<(Duration, Duration)>,
 }
 
 /// The end of a call for its user.

@@ -554,6 +554,12 @@ pub const EXPECT_PROCESS: Section = Section {
             Some("any"),
             "At least one item of any part that was produced after this generation connected must be delivered over this generation or a later one. Replayed items do not count.",
         ),
+        key(
+            "really-ends",
+            Form::Durations,
+            Some("any time"),
+            "The time of the run at which the process really ends: `\"5s..8s\"`. Its user may have dropped it before.",
+        ),
     ],
 };
 
@@ -575,10 +581,22 @@ pub const EXPECT_CALL: Section = Section {
             "The exact result. Only with `ends = \"answered\"`.",
         ),
         key(
+            "says",
+            Form::Text,
+            Some("any"),
+            "A text that the result must contain. Only with `ends = \"answered\"`.",
+        ),
+        key(
             "reason",
             Form::Text,
             Some("any"),
             "A text that the reason must contain. Only with `ends = \"failed\"`.",
+        ),
+        key(
+            "takes",
+            Form::Durations,
+            Some("any duration"),
+            "The time from the request to its end for its user: `\"5s..8s\"`.",
         ),
     ],
 };

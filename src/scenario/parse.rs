@@ -26,7 +26,7 @@ use crate::subject::DynSubject;
 use crate::world::Engine;
 use names::Names;
 use steps::ParsedSteps;
-use values::{MOST_CLIENTS, latency, number, one_of, seeds, within};
+use values::{MOST_CLIENTS, number, one_of, seeds, span, within};
 
 mod expect;
 pub mod limits;
@@ -191,7 +191,7 @@ fn plan(
         None => without.horizon,
     };
     let heal = top.get("heal").map_or(Ok(Duration::ZERO), |node| within(&node, horizon))?;
-    let latency = top.get("latency").map_or(Ok(without.latency), |node| latency(&node))?;
+    let latency = top.get("latency").map_or(Ok(without.latency), |node| span(&node))?;
     let profile = limits::profile(top.get("profile"), names.subject)?;
     let mut values: BTreeMap<_, _> = profile.into_iter().flat_map(LimitProfile::limits).collect();
     values.extend(limits::limits(top.get("limits"), names.subject, limits::value)?);

@@ -169,12 +169,12 @@ fn schedule_head(head: &mut Pairs, scenario: &ScenarioFile, plan: &Plan) {
     put(head, "horizon", Inline::duration(plan.horizon));
     put_some(head, "heal", differs(plan.heal != without.heal, Inline::duration(plan.heal)));
     put_some(head, "clients", differs(plan.clients != 1, Inline::raw(plan.clients)));
-    put_some(head, "latency", differs(plan.latency != without.latency, latency(plan.latency)));
+    put_some(head, "latency", differs(plan.latency != without.latency, span(plan.latency)));
     let order = if scenario.both_orders { None } else { Some(plan.order) };
     put_some(head, "order", differs(order != Some(without.order), text(name_of(&ORDERS, &order))));
 }
 
-fn latency(range: (std::time::Duration, std::time::Duration)) -> Inline {
+fn span(range: (std::time::Duration, std::time::Duration)) -> Inline {
     text(&units::range(range, units::duration))
 }
 
@@ -320,6 +320,7 @@ fn expect_process(expect: &ExpectProcess) -> Pairs {
     put_some(&mut pairs, "output", expect.output.map(|output| text(name_of(&OUTPUTS, &output))));
     put_some(&mut pairs, "within", expect.within.map(Inline::duration));
     put_some(&mut pairs, "live-from", expect.live_from.map(Inline::raw));
+    put_some(&mut pairs, "really-ends", expect.really_ends.map(span));
     pairs
 }
 
@@ -327,7 +328,9 @@ fn expect_call(expect: &ExpectCall) -> Pairs {
     let mut pairs = Vec::new();
     put_some(&mut pairs, "ends", expect.ends.map(|ends| text(name_of(&CALL_ENDS, &ends))));
     put_some(&mut pairs, "result", expect.result.as_deref().map(text));
+    put_some(&mut pairs, "says", expect.says.as_deref().map(text));
     put_some(&mut pairs, "reason", expect.reason.as_deref().map(text));
+    put_some(&mut pairs, "takes", expect.takes.map(span));
     pairs
 }
 

@@ -1,5 +1,7 @@
 //! The actual and the expected ends of streams and calls.
 
+use std::time::Duration;
+
 use bytes::BufMut;
 
 use super::{CallEnds, ExpectCall, ExpectStream, ExpectedOutput, StreamEnds, unmet};
@@ -20,6 +22,7 @@ kinds! {
     STILL_OPEN = "still-open": "{subject:}it is still open, but must end within {limit} of its real end";
     NO_REAL_END = "no-real-end": "{subject:}it has no real end, but must end within {limit} of it";
     TOO_LATE = "too-late": "{subject:}it ended at {ended}, {after} after its real end at {real}; the limit is {limit}";
+    OTHER_DURATION = "other-duration": "{subject:}it ended after {took}, but must end after {shortest} to {longest}";
     NOT_LIVE = "not-live": "{subject:}nothing was delivered live over generation {from} or a later one";
 }
 
@@ -31,6 +34,7 @@ kinds! {
     MUST_STAY_OPEN = "must-stay-open": "it must stay open";
     EXACTLY = "exactly": "end with `{exact}`";
     CONTAINS = "contains": "fail with a reason that contains `{contained}`";
+    SAYS = "says": "end with a result that contains `{said}`";
     OPEN = "open": "it is still open";
     COMPLETED = "completed": "it completed at {ended} with `{outcome}`";
     ANSWERED = "answered": "it was answered at {ended} with `{answer}`";
@@ -222,9 +226,9 @@ impl ExpectCall {
         };
         let mut events =
             history.events.iter().filter(|event| about(&event.what) == Some(call)).peekable();
-        if events.peek().is_none() {
+        let Some(asked) = events.peek().map(|event| event.at) else {
             return vec![unmet(call, history.end, &NEVER_ASKED, ViolationFields::default())];
-        }
+        };
         let ended = events.find(|event| !matches!(event.what, EventKind::Asked { .. }));
         let (ends, result, reason, came) = match ended.map(|event| (event.at, &event.what)) {
             Some((ended, EventKind::Answered { answer, .. })) => {
@@ -250,11 +254,27 @@ impl ExpectCall {
                 fields! { wanted: Phrase::new(wanted, ViolationFields::default()), came },
             ))
         } else {
+            let unsaid = self.unsaid(result.as_deref());
             wrong_text(&self.result, result, &self.reason, reason)
+                .or(unsaid)
                 .map(|wanted| says_otherwise(came, wanted))
         };
         let at = ended.map_or(history.end, |event| event.at);
-        otherwise.map(|(kind, data)| unmet(call, at, kind, data)).into_iter().collect()
+        let all = [otherwise, self.takes_unmet(at.since(asked))];
+        all.into_iter().flatten().map(|(kind, data)| unmet(call, at, kind, data)).collect()
+    }
+
+    /// Returns the expected text that the result does not contain.
+    fn unsaid(&self, result: Option<&str>) -> Option<Phrase> {
+        let said = self.says.as_ref()?;
+        let is_said = result.is_some_and(|result| result.contains(said.as_str()));
+        (!is_said).then(|| Phrase::new(&SAYS, fields! { said }))
+    }
+
+    fn takes_unmet(&self, took: Duration) -> Unmet {
+        let (shortest, longest) = self.takes?;
+        let data = fields! { took, shortest, longest };
+        (!(shortest..=longest).contains(&took)).then_some((&OTHER_DURATION, data))
     }
 }
 

@@ -20,6 +20,8 @@ use crate::property::{CheckContext, Phrase, Violation, ViolationFields};
 
 kinds! {
     NO_PART = "no-part": "{subject:}no part of it was opened, but all its output must be delivered";
+    STILL_RUNS = "still-runs": "{subject:}it did not really end, but must end between {earliest} and {latest}";
+    OTHER_TIME = "other-time": "{subject:}it really ended at {real}, but must end between {earliest} and {latest}";
 }
 
 // A part of a sentence: the expected exit of a process.
@@ -39,8 +41,12 @@ impl ExpectProcess {
             let all = [self.ends_unmet(stream, &whole), self.as_stream().output_unmet(stream)];
             all.into_iter().flatten().map(|unmet| stream.unmet(unmet, history))
         });
-        let together =
-            [self.nothing_opened(&seen), self.within_unmet(&seen), self.live_unmet(&seen, history)];
+        let together = [
+            self.nothing_opened(&seen),
+            self.within_unmet(&seen),
+            self.live_unmet(&seen, history),
+            self.really_ends_unmet(&seen),
+        ];
         each.chain(together.into_iter().flatten().map(|unmet| seen.whole.unmet(unmet, history)))
             .collect()
     }
@@ -80,6 +86,18 @@ impl ExpectProcess {
 
     fn within_unmet(&self, seen: &SeenProcess<'_>) -> Unmet {
         self.as_stream().within_unmet(&seen.together())
+    }
+
+    fn really_ends_unmet(&self, seen: &SeenProcess<'_>) -> Unmet {
+        let (earliest, latest) =
+            self.really_ends.map(|(from, to)| (Time::from(from), Time::from(to)))?;
+        match seen.whole.really_ended {
+            None => Some((&STILL_RUNS, fields! { earliest, latest })),
+            Some(real) if !(earliest..=latest).contains(&real) => {
+                Some((&OTHER_TIME, fields! { real, earliest, latest }))
+            }
+            Some(_) => None,
+        }
     }
 
     /// One part with live delivery is sufficient, because the others may have no output.

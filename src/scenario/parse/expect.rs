@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::names::Names;
 use super::trigger::{Delay, trigger};
-use super::values::one_of;
+use super::values::{one_of, span};
 use crate::scenario::expect::{
     CALL_ENDS, CallEnds, EXITS, Expect, ExpectCall, ExpectProcess, ExpectStream, ExpectedOutput,
     OUTPUTS, PROCESS_ENDS, ProcessExit, STREAM_ENDS, StreamEnds,
@@ -118,6 +118,7 @@ fn process(node: &Node<'_>) -> Parsed<ExpectProcess> {
         output: output(&table)?,
         within: within(&table, ends, "a process")?,
         live_from: live_from(&table)?,
+        really_ends: times(&table, "really-ends")?,
     })
 }
 
@@ -157,7 +158,15 @@ fn call(node: &Node<'_>) -> Parsed<ExpectCall> {
     let ends = table.get("ends").map(|node| one_of(&node, &CALL_ENDS)).transpose()?;
     goes_with(&table, "result", ends == Some(CallEnds::Answered), "answered")?;
     goes_with(&table, "reason", ends == Some(CallEnds::Failed), "failed")?;
-    Ok(ExpectCall { ends, result: text(&table, "result")?, reason: text(&table, "reason")? })
+    goes_with(&table, "says", ends == Some(CallEnds::Answered), "answered")?;
+    let (result, says, reason) =
+        (text(&table, "result")?, text(&table, "says")?, text(&table, "reason")?);
+    Ok(ExpectCall { ends, result, says, reason, takes: times(&table, "takes")? })
+}
+
+/// Returns a range of durations.
+fn times(table: &Table<'_>, key: &str) -> Parsed<Option<(Duration, Duration)>> {
+    table.get(key).map(|node| span(&node)).transpose()
 }
 
 fn goes_with(table: &Table<'_>, key: &str, fits: bool, ends: &str) -> Parsed<()> {

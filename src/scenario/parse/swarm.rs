@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::names::Names;
-use super::values::{MOST_CLIENTS, latency, number, one_of, read_number, seeds, within};
+use super::values::{MOST_CLIENTS, number, one_of, read_number, seeds, span, within};
 use super::{limits, puppet, template};
 use crate::scenario::keys;
 use crate::scenario::mistake::{MistakeAt, Parsed};
@@ -171,13 +171,13 @@ fn sizes(node: &Node<'_>) -> Parsed<Choice<u64>> {
 /// Returns a range of latencies, or a list of such ranges.
 fn latencies(node: &Node<'_>) -> Parsed<Vec<(Duration, Duration)>> {
     if !node.is_list() {
-        return latency(node).map(|range| vec![range]);
+        return span(node).map(|range| vec![range]);
     }
     let list = node.list("a list of ranges")?;
     if list.is_empty() {
         node.wrong("the choice of `latency` is empty; write a range like `\"1ms..20ms\"`")
     } else {
-        list.iter().map(latency).collect()
+        list.iter().map(span).collect()
     }
 }
 

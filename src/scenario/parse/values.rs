@@ -51,7 +51,8 @@ pub(super) fn within(node: &Node<'_>, horizon: Duration) -> Parsed<Duration> {
     Ok(duration)
 }
 
-pub(super) fn latency(node: &Node<'_>) -> Parsed<(Duration, Duration)> {
+/// Returns a range of durations.
+pub(super) fn span(node: &Node<'_>) -> Parsed<(Duration, Duration)> {
     node.read("a range like `\"1ms..20ms\"`", |text| units::read_range(text, units::read_duration))
 }
 

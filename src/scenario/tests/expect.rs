@@ -470,3 +470,26 @@ fn a_swarm_is_judged_over_all_its_runs_together() {
         ["ferry.client.connected was reached in 1 of 4 runs; the required share is 0.3"]
     );
 }
+
+#[test]
+fn a_call_takes_its_time_and_says_something() {
+    let answered = |at| {
+        let what = EventKind::Answered { call: Call(1), answer: "closed: 12 bytes".into() };
+        good().event(at, what)
+    };
+    let takes = |at| unmet("[expect.call.1]\ntakes = \"1s..2s\"", &answered(at));
+    assert_eq!(takes(1_001), [""; 0]);
+    assert_eq!(takes(2_001), [""; 0]);
+    assert_eq!(takes(2_002), ["call 1: it ended after 2001ms, but must end after 1s to 2s"]);
+    let says = |text: &str| {
+        let expect = format!("[expect.call.1]\nends = \"answered\"\nsays = \"{text}\"");
+        unmet(&expect, &answered(100))
+    };
+    assert_eq!(says("12 bytes"), [""; 0]);
+    assert_eq!(
+        says("13 bytes"),
+        [
+            "call 1: it was answered at 0.100 s with `closed: 12 bytes`, and must end with a result that contains `13 bytes`"
+        ]
+    );
+}

@@ -291,7 +291,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "[expect.process.p1.2]\nends = \"open\"",
-        "f.toml:4:20: `2` is not a key of `p1`; known: `ends`, `exit`, `reason`, `output`, `within`, `live-from`",
+        "f.toml:4:20: `2` is not a key of `p1`; known: `ends`, `exit`, `reason`, `output`, `within`, `live-from`, `really-ends`",
     ),
     (
         "[expect.call.x]\nends = \"open\"",

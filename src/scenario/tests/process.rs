@@ -210,3 +210,16 @@ fn a_name_may_have_a_prefix_and_a_number() {
     assert_eq!(keys(&scripted.completed(9, ProcessOutcome::Closed)), NOTHING);
     assert_eq!(keys(&good()), ["client2/p1.2: it was never opened"]);
 }
+
+#[test]
+fn the_real_end_has_its_time() {
+    let of = |range: &str| of(&format!("really-ends = \"{range}\""), &good());
+    assert_eq!(of("50ms..60ms"), NOTHING);
+    assert_eq!(of("40ms..50ms"), NOTHING);
+    assert_eq!(of("51ms..60ms").len(), 1);
+    let open = HistoryBuilder::default().connected(0, 1).of("p1").opened(2);
+    assert_eq!(
+        unmet("[expect.process.p1]\nreally-ends = \"1s..2s\"", &open),
+        ["p1: it did not really end, but must end between 1.000 s and 2.000 s"]
+    );
+}

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::inline::{Inline, key, text};
-use super::{File, Pairs, latency, learns, limit, puppet, put, put_some};
+use super::{File, Pairs, learns, limit, puppet, put, put_some, span};
 use crate::scenario::keys::several;
 use crate::scenario::parse;
 use crate::scenario::vocabulary::{TOWARD, name_of};
@@ -21,7 +21,7 @@ impl File {
         put(&mut head, "first-seed", Inline::raw(profile.first_seed));
         put(&mut head, "horizon", durations(&profile.horizon));
         put(&mut head, "heal", Inline::duration(profile.heal));
-        let one = |range: &(Duration, Duration)| latency(*range);
+        let one = |range: &(Duration, Duration)| span(*range);
         put(
             &mut head,
             "latency",
