@@ -79,6 +79,13 @@ impl fmt::Display for Read {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct StreamTotals(pub(super) Vec<(Stream, Total)>);
 
+impl StreamTotals {
+    /// Returns the number of bytes of all streams.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.iter().map(|(_, total)| total.bytes()).sum()
+    }
+}
+
 impl fmt::Display for StreamTotals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("closed: ")?;
@@ -99,6 +106,8 @@ pub(super) enum WrongAnswer {
     Backward { event: u64, after: u64 },
     /// The answer contained an event with other bytes than the first time.
     Changed { event: u64 },
+    /// A subscription ended because the client did not keep the event after this one.
+    NotKept { after: u64 },
 }
 
 impl fmt::Display for WrongAnswer {
@@ -115,6 +124,9 @@ impl fmt::Display for WrongAnswer {
             }
             Self::Changed { event } => {
                 write!(f, "wrong: event {event} has other bytes than the first time")
+            }
+            Self::NotKept { after } => {
+                write!(f, "wrong: the events after event {after} were not kept for the user")
             }
         }
     }

@@ -30,14 +30,20 @@ pub(super) struct BodyRequest {
     pub(super) url: String,
     /// The body as the scenario declares it.
     pub(super) setup: WebSetup,
-    /// The time that the link needs for everything that the user asks for.
+    /// The time that the link needs for everything that the user asks for, and that the request may wait
+    /// for others.
     pub(super) takes: Duration,
     pub(super) record: Recorder,
 }
 
 /// Requests the whole body at once. Returns its total: `closed: h7 500 bytes 0f3a…`.
-pub(super) async fn whole(client: &Client, wanted: &BodyRequest) -> Result<Answer, Failure> {
-    let response = client.http(wanted.request()).await?;
+/// `timeout`: the deadline of the request at the server.
+pub(super) async fn whole(
+    client: &Client,
+    wanted: &BodyRequest,
+    timeout: Option<Duration>,
+) -> Result<Answer, Failure> {
+    let response = client.http(HttpRequest { timeout, ..wanted.request() }).await?;
     let mut sum = Sum::default();
     sum.put(response.body);
     Ok(StreamTotals(vec![(wanted.stream.clone(), sum.total())]).into())

@@ -4,21 +4,53 @@
 //! the files of the server and records each written content as the effect of its call, and each
 //! removal as an effect without a call. A read answers a [`FileContent`], which names the call that
 //! wrote it.
+//!
+//! `[file.NAME]` declares how long the first write to the file takes ([`FileSetup`]).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
 
 use crate::files::{Entry, File, Files, Links, Metadata, Open, PathPolicy};
 use crate::history::Call;
 use crate::history::content::PADDING;
 use crate::net::BoxFuture;
+use crate::schedule::units::WrittenDuration;
+use crate::schedule::{Operation, Plan};
 use crate::subject::Recorder;
 use reknit_exec::client::{Client, Failure};
 use reknit_exec::wire::files::{BLOCK, OpenMode};
+
+/// The key of the table of files: `file`, as in `[file.f1]`.
+pub const TABLE: &str = "file";
+
+/// A file of the server: an entry of `[file.NAME]`. It does not exist before its first write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct FileSetup {
+    /// How long the first write takes, because the disk hangs. The content changes at its end.
+    pub hangs: WrittenDuration,
+}
+
+/// Returns how long the first write to the file of an operation takes.
+pub(super) fn hangs(plan: &Plan, operation: &Operation) -> Duration {
+    let file = operation.fields.get("file").and_then(|file| file.as_str());
+    let setup: Option<FileSetup> = file.and_then(|file| plan.entry(TABLE, file));
+    setup.unwrap_or_default().hangs.0
+}
+
+/// The answer to a watch when its file has appeared.
+pub(super) const APPEARED: &str = "it appeared";
+
+/// The answer to a watch of a file that exists.
+pub(super) const IS_THERE: &str = "it is not missing";
 
 /// Returns the path of a file that an operation names.
 pub(super) fn path(file: &str) -> PathBuf {
@@ -88,21 +120,44 @@ pub(super) async fn read_blocks(client: &Client, path: &Path) -> Result<FileCont
 pub(super) struct Recorded {
     files: Arc<dyn Files>,
     record: Recorder,
+    plan: Arc<Plan>,
+    /// The files that were written.
+    written: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Recorded {
-    pub(super) fn new(files: Arc<dyn Files>, record: Recorder) -> Self {
-        Self { files, record }
+    pub(super) fn new(files: Arc<dyn Files>, record: Recorder, plan: Arc<Plan>) -> Self {
+        Self { files, record, plan, written: Arc::default() }
+    }
+
+    /// Returns how long the next write to a file takes.
+    fn hangs(&self, file: &Path) -> Duration {
+        let name = file.file_name().and_then(|name| name.to_str());
+        let name = name.filter(|name| path(name) == file);
+        let setup: Option<FileSetup> = name.and_then(|name| self.plan.entry(TABLE, name));
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = written.insert(file.to_owned());
+        setup.filter(|_| is_first).map_or(Duration::ZERO, |setup| setup.hangs.0)
     }
 }
 
 impl Files for Recorded {
     fn restricted(&self, links: Links, policy: Option<Arc<dyn PathPolicy>>) -> Arc<dyn Files> {
-        Arc::new(Self::new(self.files.restricted(links, policy), self.record.clone()))
+        Arc::new(Self {
+            files: self.files.restricted(links, policy),
+            record: self.record.clone(),
+            plan: self.plan.clone(),
+            written: self.written.clone(),
+        })
     }
 
     fn open<'a>(&'a self, path: &'a Path, how: Open) -> BoxFuture<'a, io::Result<Box<dyn File>>> {
         Box::pin(async move {
+            // Before the file is emptied: the users of other sessions may read it meanwhile.
+            let hangs = if how == Open::Read { Duration::ZERO } else { self.hangs(path) };
+            if !hangs.is_zero() {
+                sleep(hangs).await;
+            }
             let file = self.files.open(path, how).await?;
             let (target, record) = (target(path), self.record.clone());
             Ok(Box::new(RecordedFile { file, target, record }) as Box<dyn File>)

@@ -1,5 +1,7 @@
 //! Follows the events of a process to their end, and records them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -7,7 +9,7 @@ use tokio::time::sleep;
 use super::answers::{ExecFailure, ExecObservation};
 use super::operations::ReadingPace;
 use super::seen::Seen;
-use crate::history::{Data, Ending, ProcessOutcome, Stream};
+use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
 use crate::subject::Recorder;
 use reknit_exec::client::{Event, Failure, Process};
 use reknit_exec::wire::process::OutputStream;
@@ -22,6 +24,8 @@ pub(super) struct Parts {
     output: Vec<(OutputStream, Stream)>,
     /// The output that the user has received.
     pub(super) seen: Seen,
+    /// Whether the user subscribed to the events again.
+    pub(super) again: Arc<AtomicBool>,
 }
 
 impl Parts {
@@ -33,6 +37,7 @@ impl Parts {
             whole: Stream::from(name),
             output: streams.iter().map(part).collect(),
             seen: Seen::default(),
+            again: Arc::default(),
         }
     }
 
@@ -61,6 +66,8 @@ pub(super) fn part(name: &str, stream: OutputStream) -> Stream {
 /// How a user follows a process.
 #[derive(Clone, Copy)]
 pub(super) struct FollowOptions {
+    /// The call that started the process.
+    pub(super) call: Call,
     /// The delay before the user subscribes to the events.
     pub(super) looks_after: Duration,
     /// How slowly the user reads them; `None`: at once.
@@ -129,6 +136,10 @@ pub(super) async fn follow(
                         &parts.whole,
                         ExecObservation::GapFrom { event: next, after: last },
                     );
+                }
+                // The user began too late: its other subscription had read what was kept.
+                if failure == Failure::NotKept && last == 0 && parts.again.load(Ordering::Relaxed) {
+                    parts.all().for_each(|part| record.gave_up(Some(part), manner.call));
                 }
                 parts.end(&record, |_| failed(&failure));
                 let again = process.failure();

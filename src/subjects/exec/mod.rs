@@ -35,7 +35,7 @@ use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
 mod body;
-mod files;
+pub mod files;
 mod follow;
 mod label;
 pub mod limits;
@@ -116,6 +116,7 @@ impl Subject for Exec {
         vec![
             (process::TABLE, process::schema()),
             (web::TABLE, schemars::schema_for!(web::WebSetup)),
+            (files::TABLE, schemars::schema_for!(files::FileSetup)),
         ]
     }
 
@@ -129,7 +130,8 @@ impl Subject for Exec {
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
         let mut env = host.env.clone();
-        env.files = Arc::new(files::Recorded::new(env.files, host.record.clone()));
+        env.files =
+            Arc::new(files::Recorded::new(env.files, host.record.clone(), host.plan.clone()));
         let server = Server::new(&env, limits::server_limits(&host.limits));
         let resources = server.resources();
         let counts = move || Some(resources.counts());

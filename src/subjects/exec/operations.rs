@@ -108,6 +108,23 @@ pub enum ExecOperation {
         /// The process.
         process: String,
     },
+    /// Stops following the events of a process, and keeps its handle. The process keeps running.
+    #[serde(rename_all = "kebab-case")]
+    Unfollow {
+        /// The process.
+        process: String,
+    },
+    /// Follows the events of a process once more, from the first one, in addition to its start.
+    #[serde(rename_all = "kebab-case")]
+    ReadEvents {
+        /// The process.
+        process: String,
+        /// How long the user continues to read.
+        wait: WrittenDuration,
+        /// How slowly the user reads the events; default: at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reads: Option<ReadingPace>,
+    },
     /// Writes a file on the server.
     #[serde(rename_all = "kebab-case")]
     WriteFile {
@@ -135,11 +152,21 @@ pub enum ExecOperation {
         /// The name of the file, in the root directory.
         file: String,
     },
+    /// Waits until a missing file on the server appears.
+    #[serde(rename_all = "kebab-case")]
+    WatchFile {
+        /// The name of the file, in the root directory.
+        file: String,
+    },
     /// Makes the server send an HTTP request, and waits for the whole response.
     #[serde(rename_all = "kebab-case")]
     Http {
         /// The requested body: an entry of `[web.NAME]`.
         body: String,
+        /// The deadline of the request at the server; default: none. The user waits for so long in
+        /// addition to the wait of any call.
+        #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
+        wait: WrittenDuration,
     },
     /// The same, with a body that arrives piece by piece. Its record is `h7`, after the number of
     /// the call.
@@ -197,12 +224,15 @@ impl ExecOperation {
             | Self::Pipeline { process, .. }
             | Self::Interrupt { process }
             | Self::Terminate { process }
+            | Self::Unfollow { process }
+            | Self::ReadEvents { process, .. }
             | Self::DropHandle { process } => Some(process),
             Self::Start { .. }
             | Self::WriteFile { .. }
             | Self::ReadFile { .. }
             | Self::ReadBlocks { .. }
             | Self::RemoveFile { .. }
+            | Self::WatchFile { .. }
             | Self::Http { .. }
             | Self::HttpStream { .. } => None,
         }
@@ -258,8 +288,10 @@ impl Operations for ExecOperation {
             | Self::ReadAll { .. }
             | Self::Pipeline { .. }
             | Self::ReadFile { .. }
+            | Self::Unfollow { .. }
+            | Self::ReadEvents { .. }
             | Self::DropHandle { .. } => Class::Durable,
-            Self::HttpStream { .. } => Class::Bound,
+            Self::HttpStream { .. } | Self::WatchFile { .. } => Class::Bound,
             _ => Class::InFlight,
         }
     }
@@ -296,6 +328,8 @@ impl Operations for ExecOperation {
         // reader could finish after the end of the connection.
         let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
             .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let http_wait = prop_oneof![1 => Just(0), 2 => Just(20_000)]
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
         let streamed = (body.clone(), pause, drops_after);
         let unread: Vec<String> = plan
             .entries("process")
@@ -327,18 +361,21 @@ impl Operations for ExecOperation {
                 let requests = if large.contains(&process) { 20 } else { requests };
                 Self::Pipeline { process, requests }
             }).boxed(),
-            1 => (process, any::<u8>()).prop_map(|(process, which)| match which % 4 {
+            2 => (process, any::<u8>()).prop_map(|(process, which)| match which % 9 {
                 0 => Self::Interrupt { process },
                 1 | 2 => Self::Terminate { process },
-                _ => Self::DropHandle { process },
+                3 | 4 => Self::DropHandle { process },
+                5 | 6 => Self::Unfollow { process },
+                _ => Self::ReadEvents { process, wait: WrittenDuration(Duration::from_secs(20)), reads: None },
             }).boxed(),
-            2 => with_file.prop_map(|(file, bytes, which)| match which % 8 {
+            2 => with_file.prop_map(|(file, bytes, which)| match which % 9 {
                 0..3 => Self::WriteFile { file, bytes },
                 3..5 => Self::ReadFile { file },
                 5..7 => Self::ReadBlocks { file },
-                _ => Self::RemoveFile { file },
+                7 => Self::RemoveFile { file },
+                _ => Self::WatchFile { file },
             }).boxed(),
-            1 => body.prop_map(|body| Self::Http { body }).boxed(),
+            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait }).boxed(),
             2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
         ]
         .boxed()
@@ -387,7 +424,11 @@ mod tests {
             json!({ "read-file": { "file": "f1" } }),
             json!({ "read-blocks": { "file": "f1" } }),
             json!({ "remove-file": { "file": "f1" } }),
+            json!({ "unfollow": { "process": "p1" } }),
+            json!({ "read-events": { "process": "p1", "wait": "20s", "reads": { "pause": "1s", "every": "4KiB" } } }),
+            json!({ "watch-file": { "file": "f1" } }),
             json!({ "http": { "body": "b1" } }),
+            json!({ "http": { "body": "b1", "wait": "20s" } }),
             json!({ "http-stream": { "body": "b1", "pause": "1s", "drops-after": 3 } }),
         ] {
             let operation: ExecOperation = serde_json::from_value(value.clone()).unwrap();

@@ -3,7 +3,7 @@
 //! | property | evidence |
 //! |---|---|
 //! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit follows the real end of the process and has the number that the server gave it |
-//! | `reads_are_true` | the totals of a page-wise read, the real output of the process, and the events that its user has received before |
+//! | `reads_are_true` | the totals of a page-wise read or of a further subscription, the real output of the process, and the events that its user has received before |
 //! | `no_orphan` | the effect of a start, its outcome for the user, and the real end of the started process |
 //! | `lost_by_its_own_end` | the ends of connections, and the milestone of a connection that the client gave up |
 //! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
@@ -40,6 +40,9 @@
 //! | `lost_calls_were_sent` | the reasons of failed calls, and the ends of their client's connections |
 //! | `attempts_pause` | the connections that a client opened, and the ends of those without an answer |
 //! | `sessions_are_shared` | the milestones of new and refused sessions, and the hosts of their connections |
+//! | `http_limits_hold` | the lengths of whole bodies, and the connections that the server opened |
+//! | `waits_are_whole` | the times of calls that the client gave up, and their waits |
+//! | `unfollowed_run_on` | the real ends of processes that their users dropped, the connections, and the faults |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -62,6 +65,7 @@ mod counts;
 mod files;
 mod generations;
 mod http;
+mod http_bounds;
 mod lost;
 mod pauses;
 mod prompt;
@@ -73,6 +77,8 @@ mod shares;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod unfollowed;
+mod waits;
 mod wanted_ending;
 
 kinds! {
@@ -86,6 +92,7 @@ kinds! {
     READ_NOTHING = "nothing-new": "{subject:}a long-poll read after event {after} was answered at once, with nothing new {moment}";
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
     READ_CHANGED = "changed": "{subject:}event {event} has other bytes than the first time {moment}";
+    READ_NOT_KEPT = "not-kept": "{subject:}the subscription ended after event {after}, because the client did not keep the next one {moment}";
     READ_OTHER = "other": "{subject:}it read {stream} {read}, but the process printed {stream} {really} {moment}";
 }
 
@@ -114,7 +121,7 @@ pub(super) const OWN: &[Property] = &[
     },
     Property {
         name: "reads_are_true",
-        doc: "paged reads of a process, up to its close, return exactly what it printed, and each read returns an event as the first one did",
+        doc: "paged reads of a process and further subscriptions, up to its close, return exactly what it printed, and each read returns an event as the first one did",
         kinds: READS_ARE_TRUE,
         check: reads_are_true,
     },
@@ -334,6 +341,24 @@ pub(super) const OWN: &[Property] = &[
         kinds: shares::SESSIONS_ARE_SHARED,
         check: shares::sessions_are_shared,
     },
+    Property {
+        name: "http_limits_hold",
+        doc: "the server refuses a whole body exactly if it is longer than the limit, and a connection has only so many HTTP requests at a time",
+        kinds: http_bounds::HTTP_LIMITS_HOLD,
+        check: http_bounds::http_limits_hold,
+    },
+    Property {
+        name: "waits_are_whole",
+        doc: "the client gives up a call without an answer only when its wait is over",
+        kinds: waits::WAITS_ARE_WHOLE,
+        check: waits::waits_are_whole,
+    },
+    Property {
+        name: "unfollowed_run_on",
+        doc: "a process that its user does not follow any more is not held",
+        kinds: unfollowed::UNFOLLOWED_RUN_ON,
+        check: unfollowed::unfollowed_run_on,
+    },
 ];
 
 /// Every recorded observation is a violation, except an exit that follows the real end of the
@@ -400,6 +425,9 @@ fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     }
                     (Some(WrongAnswer::Changed { event }), _) => {
                         Some((&READ_CHANGED, fields! { event: *event }))
+                    }
+                    (Some(WrongAnswer::NotKept { after }), _) => {
+                        Some((&READ_NOT_KEPT, fields! { after: *after }))
                     }
                     (None, Some(totals)) => untrue(totals, &truth),
                     (None, None) => None,

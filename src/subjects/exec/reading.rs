@@ -1,15 +1,18 @@
-//! Reads the output of a process page by page, without a subscription, and sums it.
+//! Reads the output of a process and sums it: page by page, without a subscription, or by a further
+//! subscription.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::answers::{Read, StreamTotals, WrongAnswer};
 use super::follow::{Parts, part};
+use super::operations::ReadingPace;
 use super::sum::Sum;
 use crate::history::{Answer, Stream};
-use reknit_exec::client::{Failure, Process};
+use reknit_exec::client::{Event, Failure, Process};
 use reknit_exec::wire::process::OutputStream;
 
 /// The maximum wait of a single read.
@@ -59,6 +62,46 @@ pub(super) async fn all(
             return Ok("open".into());
         }
     }
+}
+
+/// Subscribes to the events of a process, and reads them up to the last one, or until `wait` has
+/// passed. Returns the totals by stream.
+pub(super) async fn events(
+    process: Process,
+    parts: Parts,
+    wait: Duration,
+    pace: Option<ReadingPace>,
+) -> Result<Answer, Failure> {
+    parts.again.store(true, Ordering::Relaxed);
+    let mut events = process.events();
+    let mut read: BTreeMap<OutputStream, Sum> = BTreeMap::new();
+    let (mut last, mut unpaused) = (0, 0);
+    let reading = async {
+        while let Some(event) = events.next().await {
+            match event {
+                Event::Output { seq, stream, bytes, .. } => {
+                    last = seq;
+                    unpaused += bytes.len() as u64;
+                    if !parts.seen.put(seq, stream, &bytes) {
+                        return Ok(WrongAnswer::Changed { event: seq }.into());
+                    }
+                    read.entry(stream).or_default().put(bytes);
+                    if let Some(pace) = pace.filter(|pace| unpaused >= pace.every.0) {
+                        unpaused = 0;
+                        sleep(pace.pause.0).await;
+                    }
+                }
+                Event::Exited { .. } => {}
+                Event::Closed { .. } => return Ok(totals(parts.whole(), &read).into()),
+                Event::Failed(Failure::NotKept) if last > 0 => {
+                    return Ok(WrongAnswer::NotKept { after: last }.into());
+                }
+                Event::Failed(failure) => return Err(failure),
+            }
+        }
+        Ok("nothing more".into())
+    };
+    timeout(wait, reading).await.unwrap_or_else(|_| Ok("open".into()))
 }
 
 fn totals(name: &Stream, read: &BTreeMap<OutputStream, Sum>) -> StreamTotals {

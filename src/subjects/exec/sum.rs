@@ -48,6 +48,13 @@ pub(super) struct Total {
     digest: Digest,
 }
 
+impl Total {
+    /// The length in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 impl fmt::Display for Total {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes {}", self.bytes, self.digest)

@@ -32,11 +32,29 @@ pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     through(asked.fold(0, u64::saturating_add), plan.latency.1)
 }
 
+/// How long a request of this host for a body may wait for the others, because a connection has `most`
+/// at a time.
+pub(super) fn waits(plan: &Plan, host: &str, most: usize) -> Duration {
+    let bodies = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Operation(operation) if operation.client.as_str() == host => {
+            match read::<ExecOperation>(operation).ok()? {
+                ExecOperation::Http { body, .. } | ExecOperation::HttpStream { body, .. } => {
+                    Some(WebSetup::declared(plan, &body).lasts())
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    });
+    let bodies: Vec<Duration> = bodies.collect();
+    if bodies.len() > most { bodies.into_iter().sum() } else { Duration::ZERO }
+}
+
 /// The maximum number of bytes that an operation transfers to the client. The process may echo a
 /// write.
 fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
     match read::<ExecOperation>(operation).expect("operations are checked before a run") {
-        ExecOperation::Http { body } | ExecOperation::HttpStream { body, .. } => {
+        ExecOperation::Http { body, .. } | ExecOperation::HttpStream { body, .. } => {
             WebSetup::declared(plan, &body).length()
         }
         ExecOperation::Start { process, .. }
@@ -57,12 +75,14 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
         }
         // The file may have been written by any operation; all of them are short.
         ExecOperation::ReadFile { .. } | ExecOperation::ReadBlocks { .. } => FILE,
-        ExecOperation::RemoveFile { .. } => 0,
+        ExecOperation::RemoveFile { .. } | ExecOperation::WatchFile { .. } => 0,
         ExecOperation::Write { bytes, .. } | ExecOperation::WriteFile { bytes, .. } => {
             bytes.map_or(0, |bytes| bytes.0)
         }
         ExecOperation::Interrupt { .. }
         | ExecOperation::Terminate { .. }
+        | ExecOperation::Unfollow { .. }
+        | ExecOperation::ReadEvents { .. }
         | ExecOperation::DropHandle { .. } => 0,
     }
 }

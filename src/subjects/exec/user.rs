@@ -14,6 +14,7 @@ use super::answers::{ExecFailure, Read};
 use super::body::{self, BodyReadOptions, BodyRequest};
 use super::files::{self, FileContent};
 use super::follow::{self, FollowOptions, Parts};
+use super::limits::server_limits;
 use super::operations::{After, ExecOperation};
 use super::transfer_time;
 use super::web::{self, WebSetup};
@@ -143,7 +144,7 @@ impl ExecUser {
     fn perform(&mut self, call: Call, operation: ExecOperation) {
         match operation {
             ExecOperation::Start { process, tty, looks_after, patience, reads } => {
-                let manner = FollowOptions { looks_after: looks_after.0, reads };
+                let manner = FollowOptions { call, looks_after: looks_after.0, reads };
                 let patience = patience.map_or(Duration::MAX, |span| span.0);
                 self.start(call, process, tty, manner, patience);
             }
@@ -199,6 +200,12 @@ impl ExecUser {
                 })
             }
             ExecOperation::DropHandle { process } => self.drop_handle(call, &process),
+            ExecOperation::Unfollow { process } => self.unfollow(call, &process),
+            ExecOperation::ReadEvents { process, wait, reads } => {
+                self.with(call, &process, move |process, parts| {
+                    reading::events(process, parts, wait.0, reads)
+                });
+            }
             ExecOperation::WriteFile { file, bytes } => {
                 let content = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
                 self.use_files(call, file, |client, path| async move {
@@ -221,10 +228,19 @@ impl ExecUser {
                     client.files().remove(path, false, true).await.map(|()| "removed".into())
                 });
             }
-            ExecOperation::Http { body } => {
+            ExecOperation::WatchFile { file } => {
+                self.use_files(call, file, |client, path| async move {
+                    match client.files().watch_missing(&[&path], None).await? {
+                        Some(watch) => watch.changed().await.map(|()| files::APPEARED.into()),
+                        None => Ok(files::IS_THERE.into()),
+                    }
+                });
+            }
+            ExecOperation::Http { body, wait } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
+                let timeout = Some(wait.0).filter(|wait| !wait.is_zero());
                 self.busy.spawn(async move {
-                    report(&wanted.record, call, body::whole(&client, &wanted).await)
+                    report(&wanted.record, call, body::whole(&client, &wanted, timeout).await)
                 });
             }
             ExecOperation::HttpStream { body, pause, drops_after } => {
@@ -260,7 +276,9 @@ impl ExecUser {
         );
         let url = web::url(web::PORT, body, &stream, call);
         let setup = WebSetup::declared(&self.host.plan, body);
-        let takes = transfer_time::takes(&self.host.plan, self.host.name.as_str());
+        let (plan, host) = (&self.host.plan, self.host.name.as_str());
+        let most = server_limits(&self.host.limits).http_requests;
+        let takes = transfer_time::takes(plan, host) + transfer_time::waits(plan, host, most);
         BodyRequest { call, stream, url, setup, takes, record: self.host.record.clone() }
     }
 
@@ -319,6 +337,16 @@ impl ExecUser {
         });
     }
 
+    fn unfollow(&mut self, call: Call, process: &str) {
+        let mut all = self.started.all();
+        let Some(held) = all.get_mut(process).and_then(|newest| newest.held.as_mut()) else {
+            return self.host.record.refused(call, "the process was not started");
+        };
+        held.parts.all().for_each(|part| self.host.record.gave_up(Some(part), call));
+        held.following = JoinSet::new();
+        self.host.record.answered(call, "not followed");
+    }
+
     fn drop_handle(&mut self, call: Call, process: &str) {
         let held = self.started.all().get_mut(process).and_then(|newest| newest.held.take());
         let Some(held) = held else {
@@ -355,7 +383,9 @@ pub(super) fn report(record: &Recorder, call: Call, outcome: Result<Answer, Fail
 }
 
 fn is_refusal(failure: &Failure) -> bool {
-    use Failure::{Contradiction, Gap, IdTaken, NotWritten, Refused, Superseded, Unwatched};
+    use Failure::{
+        Contradiction, Gap, IdTaken, NotKept, NotWritten, Refused, Superseded, Unwatched,
+    };
     matches!(
         failure,
         Refused { .. }
@@ -364,6 +394,7 @@ fn is_refusal(failure: &Failure) -> bool {
             | Superseded
             | Gap { .. }
             | Contradiction
+            | NotKept
             | Unwatched(_)
     )
 }

@@ -92,7 +92,7 @@ impl Client {
     /// have sent the request. [`Failure::Refused`] if the server received no answer, or an answer
     /// that is too long. And the errors of every call.
     pub async fn http(&self, request: HttpRequest) -> Result<Response, Failure> {
-        let wait = request.timeout.unwrap_or_default();
+        let wait = request.timeout.filter(|_| !defect!(HttpWaitsAsACall)).unwrap_or_default();
         let kind = if defect!(HttpReplayed) { RetryPolicy::Read } else { RetryPolicy::Other };
         let params = request.params(self.line.http_number(), false);
         let result: HttpResult =

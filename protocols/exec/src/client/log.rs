@@ -276,7 +276,9 @@ impl Log {
         if kept.gone == 0 {
             kept.subscribers.insert(subscriber, 0);
             let bytes = kept.bytes;
-            (kept.unread.from, kept.unread.bytes) = (0, bytes);
+            if !defect!(LaterSubscriberLosesEvents) {
+                (kept.unread.from, kept.unread.bytes) = (0, bytes);
+            }
         }
         subscriber
     }
@@ -284,7 +286,7 @@ impl Log {
     fn unsubscribe(&self, subscriber: u64) {
         let mut kept = self.kept();
         kept.subscribers.remove(&subscriber);
-        let progress = kept.advance(self.limits);
+        let progress = !defect!(UnsubscribingMakesNoRoom) && kept.advance(self.limits);
         drop(kept);
         self.notify(progress);
     }
@@ -334,7 +336,7 @@ impl LogState {
         let end = self.gone + self.events.len();
         let slowest = match self.subscribers.values().min() {
             Some(place) => *place,
-            None if self.subscriptions > 0 => end,
+            None if self.subscriptions > 0 && !defect!(UnfollowedCountsAsUnread) => end,
             None => return false, // the log keeps everything for the first subscriber
         };
         while self.unread.from < slowest.min(end) {

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use reknit_seams::defect;
 use tokio::time::Instant;
 
 use super::peer::Peer;
@@ -30,7 +31,8 @@ pub(super) struct Candidate<'a> {
 
 /// Returns the session of this host to end, if the host has as many sessions as it may have.
 pub(super) fn own_to_end<'a>(all: &[Candidate<'a>], peer: Peer) -> Option<&'a str> {
-    oldest(all.iter().filter(|session| session.peer == peer && !session.runs))
+    let may_end = |session: &&Candidate<'_>| !session.runs || defect!(RunningSessionEvicted);
+    oldest(all.iter().filter(|session| session.peer == peer).filter(may_end))
 }
 
 /// Returns the session to end if there are `most` sessions and this host opens another one.

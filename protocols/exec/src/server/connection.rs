@@ -372,7 +372,9 @@ impl ConnectionTask {
                 return Ok(Err(refusal));
             }
         };
-        self.files.attach(&kept.files);
+        if !resumed || !defect!(FileRequestsPerConnection) {
+            self.files.attach(&kept.files);
+        }
         self.stage = HandshakeStage::Attached(kept.clone());
         point!("exec.server.attach.unlocked", conn = self.conn.0).await;
         milestone!("exec.server.attached", conn = self.conn.0, resumed);

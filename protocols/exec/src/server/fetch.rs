@@ -207,7 +207,8 @@ impl Fetch {
     async fn run(self, hop: Hop) {
         let mut driver = JoinSet::new();
         let turn = self.in_time(async { Ok(self.permits.acquire().await.ok()) }).await;
-        let Ok(_permit) = turn else { return self.answer(Err(Failed::Late), true).await };
+        let Ok(permit) = turn else { return self.answer(Err(Failed::Late), true).await };
+        let _permit = permit.filter(|_| !defect!(HttpRequestsUnbounded));
         match self.in_time(self.exchange(hop, &mut driver)).await {
             Ok(response) if self.streams => self.stream(response).await,
             Ok(response) => {
@@ -266,7 +267,9 @@ impl Fetch {
         let (mut body, mut bytes) = (response.into_body(), Vec::new());
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame?.into_data() else { continue }; // trailers are not passed on
-            if bytes.len() + data.len() > self.most {
+            let size =
+                if defect!(BodyLimitPerFrame) { data.len() } else { bytes.len() + data.len() };
+            if size > self.most {
                 return Err(Failed::Long(self.most));
             }
             bytes.extend_from_slice(&data);

@@ -39,6 +39,9 @@ impl Stdin {
         answer: WriteAnswer,
     ) -> Option<WriteStatus> {
         let is_repeated = id.is_some_and(|id| self.ids.contains(id));
+        if !self.open && defect!(RepeatedWriteRefused) {
+            return Some(WriteStatus::StdinClosed);
+        }
         if is_repeated && !defect!(NoWriteDedupe) {
             self.remember(id, answer);
             return Some(WriteStatus::Accepted);

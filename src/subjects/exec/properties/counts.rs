@@ -18,7 +18,7 @@ use crate::property::{CheckContext, Violation};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::judging::{host, judged};
 
-mod ledger;
+pub(super) mod ledger;
 
 use ledger::{CallLife, Ledger, MOMENT, Outcome};
 
@@ -344,7 +344,11 @@ fn http_requests(scene: &Scene<'_, '_>) -> Bounds {
 fn file_requests(scene: &Scene<'_, '_>) -> Bounds {
     let requests =
         scene.calls().filter(|call| call.verb.ends_with("-file") || call.verb == "read-blocks");
-    at_most(count(requests, |call| scene.may_be_served(call)))
+    // A write that runs is finished, also if its connection ends.
+    at_most(count(requests, |call| {
+        let earlier = Scene { now: scene.now.before(call.hangs), ..*scene };
+        scene.may_be_served(call) || earlier.may_be_served(call)
+    }))
 }
 
 /// A user that reads a file in blocks closes it, unless it was refused a block.

@@ -1,5 +1,6 @@
 //! `files_are_true`: what a user reads from a file is the complete content of one write, which no
-//! later change had replaced when the user asked.
+//! later change had replaced when the user asked. And the calls of a user about a file take effect in
+//! their order, also over two connections.
 //!
 //! The evidence: the answers of reads, which name the call that wrote the content, and the changes
 //! that the files of the server recorded. If a change and a read happened in the same millisecond,
@@ -18,6 +19,7 @@ kinds! {
     pub(super) FILES_ARE_TRUE;
     TORN = "torn": "{subject:}it read {content}, which is no complete content {moment}";
     UNWRITTEN = "unwritten": "{subject:}it read {content}, but that call wrote nothing to the file before {moment}";
+    OVERTAKEN = "overtaken": "{subject:}its content came into the file {moment}, but call {newer} of the same user, which came later, had been answered at {answered}";
     REPLACED = "replaced": "{subject:}it read {content}, but the file had been changed at {since}, before the user asked {moment}";
 }
 
@@ -31,14 +33,29 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let mut changes: BTreeMap<&str, Changes> = BTreeMap::new();
     let mut asked: BTreeMap<Call, UserOperation<'_>> = BTreeMap::new();
+    // The answered calls of each user about each file: the newest one.
+    let mut answered: BTreeMap<(&str, &str), (Call, Time)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
             EventKind::Asked { .. } => asked.extend(UserOperation::of(event)),
             EventKind::Effect { call, target } if target.starts_with(TARGET) => {
                 changes.entry(target).or_default().push((event.at, *call));
+                let newest = asked.get(call).and_then(about).and_then(|about| answered.get(&about));
+                found.extend(newest.filter(|(newest, at)| *newest > *call && *at < event.at).map(
+                    |(newest, answered)| {
+                        let data = fields! { newer: newest.0, answered: *answered };
+                        Violation::new("files_are_true", *call, event.at, &OVERTAKEN, data)
+                    },
+                ));
             }
             EventKind::Answered { call, answer } => {
+                if let Some(about) =
+                    asked.get(call).and_then(about).filter(|_| answer.acknowledges())
+                {
+                    let newest = answered.entry(about).or_insert((*call, event.at));
+                    *newest = (*newest).max((*call, event.at));
+                }
                 let Some(content) = answer.done::<FileContent>() else { continue };
                 let Some((operation, file)) = asked.get(call).and_then(|operation| {
                     Some((operation, operation.operation.fields.get("file")?.as_str()?))
@@ -52,6 +69,13 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// Returns the user and the file of a call that the server does in its order.
+fn about<'a>(asked: &UserOperation<'a>) -> Option<(&'a str, &'a str)> {
+    let is_in_order = matches!(asked.verb(), "write-file" | "read-file" | "remove-file");
+    let file = asked.operation.fields.get("file")?.as_str()?;
+    is_in_order.then_some((asked.host, file))
 }
 
 fn judge(
@@ -73,4 +97,31 @@ fn judge(
     replaced.map(|since| {
         Violation::new(name, call, answered, &REPLACED, fields! { content: said, since })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::violations;
+    use super::*;
+    use crate::history::Class;
+    use crate::property::scripted::{ScriptedRun, history};
+
+    /// Two writes of one user: the second is answered at 3 s.
+    fn two_writes() -> ScriptedRun {
+        let f1 = r#"{"file":"f1"}"#;
+        let asked = history().asked_as(1, 1_000, Class::InFlight, "write-file", f1);
+        let asked = asked.asked_as(2, 2_000, Class::InFlight, "write-file", f1);
+        asked.effect(2, 2_900, "file /f1").answered(2, 3_000, "written")
+    }
+
+    #[test]
+    fn an_older_write_does_not_come_after_a_newer_one_was_answered() {
+        assert!(violations(&two_writes().effect(1, 3_000, "file /f1"), are_true).is_empty());
+        assert_eq!(
+            violations(&two_writes().effect(1, 3_001, "file /f1"), are_true),
+            [
+                "call 1: its content came into the file (at 3.001 s), but call 2 of the same user, which came later, had been answered at 3.000 s"
+            ]
+        );
+    }
 }

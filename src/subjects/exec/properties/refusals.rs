@@ -13,20 +13,25 @@ use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::{Fault, Pipe};
+use crate::subjects::exec::KEPT;
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
-use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::judging::{has_puppet, judged};
 use crate::world::process::{Setup, TABLE};
 use reknit_exec::client::Failure;
-use reknit_exec::limits::ServerLimits;
+use reknit_exec::limits::{ClientLimits, ServerLimits};
 
 kinds! {
     pub(super) REFUSALS_ARE_TRUE;
     STILL_THERE = "still-there": "{subject:}it was refused ({answer}), although {process} was still running {moment}";
     NOT_STARTED = "not-started": "{subject:}the start was refused ({answer}), although the process can be started and no limit was reached {moment}";
+    WAS_READ = "was-read": "{subject:}the write was refused ({answer}), although the process read its line {moment}";
     FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
 }
+
+/// The end of the target of a line that a process read.
+const STDIN: &str = "/stdin";
 
 /// More bytes than the requests of a user have in a random run. A lower limit of waiting bytes excuses
 /// a refusal for lack of room.
@@ -38,6 +43,8 @@ struct Truth<'a> {
     targets: Targets<'a>,
     /// The processes that really ended.
     ended: BTreeSet<&'a str>,
+    /// The lines that each process printed, and their bytes.
+    printed: BTreeMap<&'a str, (usize, usize)>,
     /// The first write to each file, if it was not removed since.
     written: BTreeMap<&'a str, Time>,
     /// Whether a fault closed the input of processes.
@@ -51,7 +58,8 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();
     }
-    let limits = server_limits(&cx.plan.limits.over(LIMITS));
+    let limits = cx.plan.limits.over(LIMITS);
+    let (client, limits) = (client_limits(&limits), server_limits(&limits));
     // Collected in advance, because a user that looks late records the failure later.
     let failed: BTreeSet<&str> = (cx.history.events.iter())
         .filter_map(|event| match &event.what {
@@ -62,7 +70,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         })
         .collect();
     let mut truth = Truth::default();
-    let mut found = Vec::new();
+    let mut found = read_all_the_same(cx);
     for event in judged(cx) {
         match &event.what {
             EventKind::Answered { call, answer: answer @ Answer::Refused(_) } if !truth.died => {
@@ -74,7 +82,10 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 };
                 let is_judged_elsewhere =
                     ExecFailure::is_taken(answer) || matches!(refusal.0, Failure::Gap { .. });
-                if is_judged_elsewhere || truth.may_be_full(&limits, asked, refusal) {
+                let is_not_kept =
+                    refusal.0 == Failure::NotKept && truth.exceeds_log(*call, &client);
+                if is_judged_elsewhere || is_not_kept || truth.may_be_full(&limits, asked, refusal)
+                {
                     continue;
                 }
                 match asked.verb() {
@@ -110,11 +121,34 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     found
 }
 
+/// Returns a violation for each refused write whose line the process read.
+fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
+    let lines = judged(cx).filter_map(|event| match &event.what {
+        EventKind::Effect { call, target } => target.ends_with(STDIN).then_some(*call),
+        _ => None,
+    });
+    let read: BTreeSet<Call> = lines.collect();
+    let refused = judged(cx).filter_map(|event| match &event.what {
+        EventKind::Answered { call, answer: answer @ Answer::Refused(_) }
+            if read.contains(call) =>
+        {
+            let data = fields! { answer };
+            Some(Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data))
+        }
+        _ => None,
+    });
+    refused.collect()
+}
+
 impl<'a> Truth<'a> {
     fn learn(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
         self.targets.pass(cx, event);
         match &event.what {
             EventKind::Ended { stream, .. } => drop(self.ended.insert(&stream.0)),
+            EventKind::Produced { stream, bytes } => {
+                let (lines, total) = self.printed.entry(cx.guarantees.whole(stream)).or_default();
+                (*lines, *total) = (*lines + 1, *total + bytes.len());
+            }
             EventKind::Effect { call, target } if target.starts_with(TARGET) => {
                 match self.targets.asked.get(call).map(UserOperation::verb) {
                     Some("write-file") => drop(self.written.entry(target).or_insert(event.at)),
@@ -159,6 +193,15 @@ impl<'a> Truth<'a> {
             }
             None => false,
         }
+    }
+
+    /// Returns whether the process of a call may have printed more than its client keeps. A long line is
+    /// several events.
+    fn exceeds_log(&self, call: Call, limits: &ClientLimits) -> bool {
+        let printed = self.targets.of(call).and_then(|process| self.printed.get(process));
+        printed.is_some_and(|(lines, bytes)| {
+            *lines + *bytes / KEPT as usize >= limits.log_events || *bytes >= limits.log_bytes
+        })
     }
 
     /// Returns whether nothing prevents a start: the process is declared, and no user asked to end a
@@ -228,6 +271,23 @@ mod tests {
         assert!(violations(&failed, refusals_are_true).is_empty());
         let again = write().asked_as(3, 2_010, Class::InFlight, "start", r#"{"process":"p1"}"#);
         assert!(violations(&refused(again, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_refused_write_has_no_effect() {
+        let write =
+            || call("write", r#"{"process":"p1"}"#).ended("p1", 2_050, ProcessOutcome::Exit(0));
+        let why = || Failure::NotWritten(WriteStatus::StdinClosed);
+        let read = write().effect(2, 2_020, "p1/stdin");
+        assert_eq!(violations(&refused(read, 2_100, why()), refusals_are_true).len(), 1);
+        assert!(violations(&refused(write(), 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_subscription_is_refused_only_for_more_than_the_client_keeps() {
+        let begins = call("read-events", r#"{"process":"p1"}"#);
+        let found = violations(&refused(begins, 2_100, Failure::NotKept), refusals_are_true);
+        assert_eq!(found.len(), 1, "it printed one line");
     }
 
     #[test]

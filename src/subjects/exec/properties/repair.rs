@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
+use crate::history::{Answer, Call, Ending, Event, EventKind, Stream, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation};
 use crate::schedule::MilestoneValue;
@@ -93,6 +93,7 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let retention = cx.guarantees.retention;
     let (mut items, mut bytes) = (0, 0);
+    let mut given_up: BTreeSet<&Stream> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(cx) {
         match &event.what {
@@ -117,9 +118,11 @@ pub(super) fn processes_fail_truly(cx: &CheckContext<'_>) -> Vec<Violation> {
                     ));
                 }
             }
-            // Every user subscribes once, so the client must have kept the first event for it.
+            EventKind::GaveUp { stream: Some(stream), .. } => drop(given_up.insert(stream)),
+            // A user that subscribes once finds the first event. One that began too late has given the
+            // process up: its other subscription had read what the client kept.
             EventKind::StreamEnded { stream, ending: Ending::Failed { reason } }
-                if ExecFailure::is(reason, &Failure::NotKept) =>
+                if ExecFailure::is(reason, &Failure::NotKept) && !given_up.contains(stream) =>
             {
                 let data = fields! { why: reason };
                 found.push(Violation::new(

@@ -109,8 +109,12 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                 let is_expired =
                     !was_connected(cx, start.host, event.at.before(lifetime), event.at);
                 // The client ends a process with a gap. A user that pauses reads of the gap later,
-                // perhaps after the run.
+                // perhaps after the run, and one that follows the process no more reads nothing.
+                let is_unfollowed = asked.values().any(|other| {
+                    other.verb() == "unfollow" && other.is_about_the_process_of(start)
+                });
                 let is_unread = (start.operation.pauses().is_some()
+                    || is_unfollowed
                     || !start.operation.looks_after().is_zero())
                     && !ended.contains(&&*stream.0);
                 // A user whose task is held learns only later that its start failed.

@@ -100,6 +100,7 @@ pub const RULES: &[Rule] = &[
     rule("exec.file-changes-not-replayed", "a change of files that was in flight at a cut fails; the client does not repeat it", DETAILS),
     rule("exec.file-reads-repeated", "the client repeats a request that only reads files over the new connection", "derived from exec.reads-repeated"),
     rule("exec.file-requests-in-order", "requests of one session for one path are done in their order, also over two connections", "codex 0.169.0, fs"),
+    rule("exec.file-watches-end", "a watch for files belongs to its connection, and fails with it", "codex 0.169.0, fs/watchMissing"),
     rule("exec.file-handles-end", "an open file belongs to its connection, and is closed with it", "codex 0.169.0, fs/open"),
     // -- HTTP requests
     rule("exec.body-dies-with-connection", "an HTTP body belongs to the connection of its request, and fails with that connection, at once, on both sides", "facts, HTTP streaming and client recovery"),
@@ -111,5 +112,8 @@ pub const RULES: &[Rule] = &[
     rule("exec.redirects-followed", "the server follows up to 10 redirects within the deadline of the request, unless the client wants the redirect as its answer", "codex 0.169.0"),
     rule("exec.redirect-method", "after a 301, 302 or 303 a POST becomes a GET without a body; after a 307 or 308 the request stays as it is", "RFC 9110, 15.4"),
     rule("exec.redirect-credentials", "a redirect to another origin does not carry credentials", "RFC 9110, 15.4"),
+    rule("exec.whole-body-bounded", "the server refuses a response that is not streamed and has more bytes than the limit", "derived from exec.slow-body-fails-alone"),
+    rule("exec.http-deadline", "the deadline of an HTTP request prolongs its call by as much", "derived"),
+    rule("exec.http-requests-bounded", "a connection has at most 128 HTTP requests in progress; further ones wait", "derived from exec.fair-sending"),
     rule("exec.http-not-replayed", "an HTTP request that was in flight at a cut fails; the client does not repeat it", DETAILS),
 ];

@@ -347,9 +347,13 @@ impl Core {
     fn abort_requests(&mut self, conn: u64, in_flight: BTreeMap<i64, InFlight>) {
         self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
-        self.releases.connection_lost();
+        if !defect!(LostReleaseForgotten) {
+            self.releases.connection_lost();
+        }
         self.bodies.connection_lost();
-        self.watches.clear();
+        if !defect!(WatchesOutliveConnection) {
+            self.watches.clear();
+        }
         for (id, in_flight) in in_flight {
             let InFlight::Call(ticket, call) = in_flight else { continue };
             milestone!("exec.client.cut-off", conn, id, method = call.method);

@@ -8,7 +8,7 @@ use crate::history::{Answer, Call, Ending, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::MilestoneValue;
 use crate::subjects::exec::network_fault::NetworkFault;
-use crate::subjects::exec::operations;
+use crate::subjects::exec::{files, operations};
 use crate::subjects::judging::host;
 
 /// The time within which something that is over is no longer counted, and something new is.
@@ -16,10 +16,10 @@ pub(super) const MOMENT: Duration = Duration::from_secs(1);
 
 /// Everything that may be counted.
 #[derive(Default)]
-pub(super) struct Ledger<'a> {
+pub(in crate::subjects::exec::properties) struct Ledger<'a> {
     pub(super) conns: Vec<ConnLife<'a>>,
     pub(super) calls: BTreeMap<Call, CallLife<'a>>,
-    pub(super) network_fault: NetworkFault,
+    pub(in crate::subjects::exec::properties) network_fault: NetworkFault,
     /// Whether a server died.
     pub(super) server_died: bool,
     /// The call that opened each stream: the stream is its whole.
@@ -48,9 +48,11 @@ pub(super) struct CallLife<'a> {
     /// The name of its process, if it is about one.
     pub(super) process: Option<&'a str>,
     pub(super) requests: u64,
+    /// How long its file may hang.
+    pub(super) hangs: Duration,
     /// The wait that it asks the server for.
     pub(super) wait: Duration,
-    /// Whether its user reads the stream slowly or late.
+    /// Whether its user reads the stream slowly or late, or no more.
     pub(super) is_slow: bool,
     pub(super) outcome: Option<(Time, Outcome)>,
     /// When it opened a stream for its user.
@@ -77,7 +79,11 @@ pub(super) enum Outcome {
 
 impl<'a> Ledger<'a> {
     /// Processes an event.
-    pub(super) fn pass(&mut self, cx: &CheckContext<'a>, event: &'a Event) {
+    pub(in crate::subjects::exec::properties) fn pass(
+        &mut self,
+        cx: &CheckContext<'a>,
+        event: &'a Event,
+    ) {
         self.network_fault.pass(event);
         let at = event.at;
         match &event.what {
@@ -120,6 +126,7 @@ impl<'a> Ledger<'a> {
                     verb: &operation.verb,
                     process: operation.fields.get("process").and_then(|process| process.as_str()),
                     requests: operations::requests(operation),
+                    hangs: files::hangs(cx.plan, operation),
                     wait: operation.wait(),
                     is_slow: operation.pauses().is_some() || !operation.looks_after().is_zero(),
                     outcome: None,
@@ -159,9 +166,13 @@ impl<'a> Ledger<'a> {
                     life.ended.get_or_insert((at, completed));
                 });
             }
-            EventKind::GaveUp { stream: Some(stream), .. } => {
+            EventKind::GaveUp { stream: Some(stream), call } => {
+                let keeps_handle = self.calls.get(call).is_some_and(|life| life.verb == "unfollow");
                 self.opener(cx.guarantees.whole(stream), |life| {
-                    life.dropped.get_or_insert(at);
+                    life.is_slow |= keeps_handle;
+                    if !keeps_handle {
+                        life.dropped.get_or_insert(at);
+                    }
                 });
             }
             EventKind::Effect { call, target }
@@ -216,7 +227,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Returns since when a host has an installed connection that is open at both ends.
-    pub(super) fn attached(&self, host: &str) -> Option<Time> {
+    pub(in crate::subjects::exec::properties) fn attached(&self, host: &str) -> Option<Time> {
         let open = self.conns.iter().filter(|life| life.host == host && life.over == (None, None));
         open.filter_map(|life| life.installed).max()
     }
