@@ -28,6 +28,7 @@ const SSE: &[Alone] = &[
     ("commands_are_bounded", "commands-unbounded", "too-many-commands"),
     ("cursor_is_checked", "epoch-ignored", "a-cursor-of-another-run"),
     ("status_is_true", "killed-is-success", "an-interrupted-command"),
+    ("endings_are_true", "grace-is-a-time-limit", "an-interrupt-of-a-stubborn-command"),
     ("logs_are_true", "logs-skip-the-rest", "a-background-command"),
     ("refusal_is_true", "log-gone-after-a-second", "two-followers-after-a-part-of-a-line"),
     ("refusals_are_true", "used-id-is-accepted", "a-used-id"),

@@ -158,6 +158,9 @@ impl Following {
             self.note(SseNote::Ended { position: cursor.after, ending: ending.clone() });
             return;
         }
+        if let Ending::TimedOut | Ending::Killed(KILL) = ending {
+            self.note(SseNote::Killed { timed_out: *ending == Ending::TimedOut });
+        }
         let outcome = match ending {
             Ending::Exited(code) => ProcessOutcome::Exit(*code),
             Ending::Killed(signal) => ProcessOutcome::Signal(*signal),

@@ -89,6 +89,8 @@ pub(super) enum SseNote {
     Continues(Cursor),
     /// The user asks with this cursor. It knows a run of the command, or not.
     Asks { call: Call, cursor: String, knows_run: bool },
+    /// The ending was that the command was killed: because of its time limit, or not.
+    Killed { timed_out: bool },
     /// The follower said that the command has ended, but not how.
     EndedSomehow,
     /// An item that followed the ending.
@@ -107,6 +109,8 @@ impl fmt::Display for SseNote {
             Self::Failed(failure) => write!(f, "failed: {failure}"),
             Self::Continues(cursor) => write!(f, "continues after {cursor}"),
             Self::Asks { cursor, .. } => write!(f, "the user asks with the cursor `{cursor}`"),
+            Self::Killed { timed_out: true } => f.write_str("ended because of its time limit"),
+            Self::Killed { timed_out: false } => f.write_str("ended by a signal"),
             Self::EndedSomehow => f.write_str("ended, and the user does not know how"),
             Self::AfterTheEnding(item) => write!(f, "after the ending: {item}"),
         }

@@ -104,6 +104,15 @@ pub enum SseOperation {
     Session {
         /// The process: an entry of `[process.NAME]` that no other operation uses.
         process: String,
+        /// How long the command may run; default: without limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time_limit: Option<WrittenDuration>,
+    },
+    /// Deletes the shell session in which a command runs.
+    #[serde(rename_all = "kebab-case")]
+    DeleteSession {
+        /// The process of the command.
+        process: String,
     },
 }
 
@@ -158,7 +167,9 @@ impl Operations for SseOperation {
         let pace = (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
             .prop_map(|(ms, bytes)| ReadingPace { pause: millis(ms), every: Size(bytes) });
         let reads = option::weighted(0.25, pace).boxed();
-        let time_limit = prop_oneof![5 => Just(None), 1 => Just(Some(millis(2_000)))];
+        let time_limit = prop_oneof![
+            4 => Just(None), 1 => Just(Some(millis(2_000))), 1 => Just(Some(millis(15_000))),
+        ];
         let background = prop_oneof![3 => Just(false), 1 => Just(true)];
         let from = prop_oneof![Just(From::Start), Just(From::Last)];
         let cursor =
@@ -205,6 +216,8 @@ mod tests {
             json!({ "stick": { "process": "p1", "of": "client", "wait": "5s" } }),
             json!({ "wrong": { "process": "p1", "request": "no-token" } }),
             json!({ "session": { "process": "p1" } }),
+            json!({ "session": { "process": "p1", "time-limit": "2s" } }),
+            json!({ "delete-session": { "process": "p1" } }),
         ] {
             let operation: SseOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);

@@ -14,6 +14,7 @@
 //! | `command_lives_on` | the end of a process, and who asked for it |
 //! | `cursor_is_checked` | the answers to requests with all kinds of cursors |
 //! | `status_is_true` | the state that the server reported, and the real one |
+//! | `endings_are_true` | the endings that users received, the time limits and the interrupts |
 //! | `logs_are_true` | the logs that a user read, and what the process really printed |
 //! | `commands_are_bounded` | how many processes ran at the same time |
 //! | `refusal_is_true` | commands that the server did not have, and their launches and ends |
@@ -51,7 +52,7 @@ story_properties! {
     "conflict_is_true" as server::conflict_is_true, server::CONFLICT_IS_TRUE:
         "a user is refused because of another stream only while there is one, and waits for as long as its budget allows";
     "takeover_is_due" as server::takeover_is_due, server::TAKEOVER_IS_DUE:
-        "a client takes the stream of another client only after that has made no progress for the stated time";
+        "a client takes the stream of another client, or of its own newer attempt, only after that has made no progress for the stated time";
     "stale_close_is_inert" as server::stale_close_is_inert, server::STALE_CLOSE_IS_INERT:
         "the late end of an old connection does not end the stream that replaced its own";
     "producer_is_not_delayed" as server::producer_is_not_delayed, server::PRODUCER_IS_NOT_DELAYED:
@@ -64,6 +65,8 @@ story_properties! {
         "a malformed cursor, one of another run, and one in the future are three refusals";
     "status_is_true" as asked::status_is_true, asked::STATUS_IS_TRUE:
         "the state of a command is the real one";
+    "endings_are_true" as asked::endings_are_true, asked::ENDINGS_ARE_TRUE:
+        "a user learns that a command ended because of its time limit exactly if it did";
     "logs_are_true" as asked::logs_are_true, asked::LOGS_ARE_TRUE:
         "the logs of a command are what it printed, in order";
     "refusal_is_true" as asked::refusal_is_true, asked::REFUSAL_IS_TRUE:
@@ -71,7 +74,7 @@ story_properties! {
     "refusals_are_true" as refusals::refusals_are_true, refusals::REFUSALS_ARE_TRUE:
         "the server refuses what it must refuse, for the right reason, and nothing else";
     "ends_when_asked" as server::ends_when_asked, server::ENDS_WHEN_ASKED:
-        "a command ends soon after a user has interrupted it, or its time is over";
+        "a command ends soon after a user has interrupted it or its time is over, and one of a session after the end of that session or of its stream";
     "streams_stay" as followers::streams_stay, followers::STREAMS_STAY:
         "without a fault, a follower keeps its connection";
     "pauses_grow" as followers::pauses_grow, followers::PAUSES_GROW:

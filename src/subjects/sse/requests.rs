@@ -1,5 +1,7 @@
 //! Single requests of a user: with the product's client, or, for what it cannot do, without it.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -231,15 +233,47 @@ pub(super) async fn stick(host: HostContext, call: Call, named: Named, wait: Dur
     answer(&host, call, wait + PATIENCE, asked).await;
 }
 
+/// The paths of the shell sessions of a host, by the processes that run in them.
+#[derive(Clone, Default)]
+pub(super) struct Sessions(Arc<Mutex<BTreeMap<String, String>>>);
+
+impl Sessions {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the path of the session in which a process runs.
+    pub(super) fn path(&self, process: &str) -> Option<String> {
+        self.all().get(process).cloned()
+    }
+}
+
+/// Deletes a shell session.
+pub(super) async fn delete_session(host: HostContext, call: Call, path: String) {
+    let asked = async {
+        open(&host, Method::DELETE, &path, String::new(), &[]).await?;
+        Ok(Answer::queued("deleted"))
+    };
+    answer(&host, call, PATIENCE, asked).await;
+}
+
 /// Runs a process in a new shell session, and records its output as the stream of the process.
-pub(super) async fn session(host: HostContext, call: Call, process: String) {
+pub(super) async fn session(
+    host: HostContext,
+    call: Call,
+    process: String,
+    time_limit: Option<Duration>,
+    sessions: Sessions,
+) {
     let started = async {
         let created = open(&host, Method::POST, "/session", String::new(), &[]).await?;
         let created = created.body().await?;
         let created: SessionCreated = serde_json::from_slice(&created).map_err(Unanswered::lost)?;
-        let run = RunInSession { command: process.clone(), ..RunInSession::default() };
+        let timeout = time_limit.map(|limit| limit.as_millis() as i64);
+        let run = RunInSession { command: process.clone(), timeout, ..RunInSession::default() };
         let body = serde_json::to_string(&run).map_err(Unanswered::lost)?;
         let path = format!("/session/{}", created.session_id);
+        sessions.all().insert(process.clone(), path.clone());
         let stream = open(&host, Method::POST, &format!("{path}/run"), body, &[]).await?;
         Ok((path, stream))
     };
@@ -252,12 +286,15 @@ pub(super) async fn session(host: HostContext, call: Call, process: String) {
     };
     let named = Named::nth("client", &process, 1, None);
     named.all().iter().for_each(|stream| host.record.opened(stream, call));
-    read_session(&host, &named, stream).await;
-    // A session without a command holds no resources but its name.
-    let _ = timeout(PATIENCE, open(&host, Method::DELETE, &path, String::new(), &[])).await;
+    // A session without a command holds no resources but its name. The server itself ends a command whose
+    // stream is lost.
+    if read_session(&host, &named, stream).await {
+        let _ = timeout(PATIENCE, open(&host, Method::DELETE, &path, String::new(), &[])).await;
+    }
 }
 
-async fn read_session(host: &HostContext, named: &Named, stream: Open) {
+/// Reads the stream of a command to its end. Returns whether it was complete.
+async fn read_session(host: &HostContext, named: &Named, stream: Open) -> bool {
     let Open { response, _connection } = stream;
     let mut body = response.into_body();
     let mut decoder = Decoder::new(1 << 20);
@@ -272,17 +309,21 @@ async fn read_session(host: &HostContext, named: &Named, stream: Open) {
                     host.record.delivered(&named.pipe(pipe), bytes, None);
                 }
                 Event::Ended { ending: Ending::Exited(code), .. } => {
-                    return named.completed(&host.record, ProcessOutcome::Exit(code));
+                    named.completed(&host.record, ProcessOutcome::Exit(code));
+                    return true;
                 }
                 Event::Ended { ending: Ending::Killed(signal), .. } => {
-                    return named.completed(&host.record, ProcessOutcome::Signal(signal));
+                    named.completed(&host.record, ProcessOutcome::Signal(signal));
+                    return true;
                 }
                 Event::Ended { .. } => {
-                    return named.completed(&host.record, ProcessOutcome::Signal(KILL));
+                    named.completed(&host.record, ProcessOutcome::Signal(KILL));
+                    return true;
                 }
                 _ => {}
             }
         }
     }
     named.failed(&host.record, &Data::from("the connection ended"));
+    false
 }

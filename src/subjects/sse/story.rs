@@ -112,6 +112,8 @@ pub(super) struct Story<'a> {
     pub attempts: BTreeMap<&'a str, Vec<Time>>,
     /// When the first fault began that can delay the server or its processes.
     pub delayed: Option<Time>,
+    /// All these faults: when each began, and when it ended.
+    pub delays: BTreeMap<usize, (Time, Time)>,
     pub first_fault: Option<Time>,
 }
 
@@ -150,6 +152,7 @@ impl<'a> Story<'a> {
             deliveries: BTreeMap::new(),
             attempts: BTreeMap::new(),
             delayed: None,
+            delays: BTreeMap::new(),
             first_fault: None,
         };
         let mut starts = BTreeMap::new();
@@ -200,6 +203,19 @@ impl<'a> Story<'a> {
     /// Whether nothing can have delayed the server or its processes until this time.
     pub fn is_prompt(&self, until: Time) -> bool {
         self.delayed.is_none_or(|delayed| delayed > until)
+    }
+
+    /// Returns when something is due that takes so long from a time on: a fault that can delay the
+    /// server or its processes does not count. `None` if the server died meanwhile.
+    pub fn due(&self, since: Time, takes: Duration) -> Option<Time> {
+        let mut due = since + takes;
+        // They are in the order of their beginnings.
+        for (began, over) in self.delays.values() {
+            if *over >= since && *began <= due {
+                due = due.max(*over + takes);
+            }
+        }
+        (self.server_lived(since, due)).then_some(due)
     }
 
     fn take(&mut self, event: &'a Event, starts: &mut BTreeMap<(&'a str, String), u64>) {
@@ -299,11 +315,17 @@ impl<'a> Story<'a> {
                     self.delayed = self.delayed.or(Some(at));
                 }
             }
-            EventKind::FaultBegan { what, .. } => {
+            EventKind::FaultBegan { fault, what, .. } => {
                 self.first_fault = self.first_fault.or(Some(at));
                 // Other faults can delay the server or its processes.
                 if !is_of_the_network(what) {
                     self.delayed = self.delayed.or(Some(at));
+                    self.delays.insert(*fault, (at, Time::from(self.cx.plan.horizon)));
+                }
+            }
+            EventKind::FaultEnded { fault } => {
+                if let Some((_, over)) = self.delays.get_mut(fault) {
+                    *over = at;
                 }
             }
             _ => {}
@@ -337,7 +359,9 @@ impl<'a> Story<'a> {
             SseOperation::Run { process, id, .. } => {
                 Named::nth(on, process, newest(process, 1), id.as_deref()).record
             }
-            SseOperation::Session { process } => process.clone(),
+            SseOperation::Session { process, .. } | SseOperation::DeleteSession { process } => {
+                process.clone()
+            }
             SseOperation::Follow { command, .. }
             | SseOperation::Leave(command)
             | SseOperation::Interrupt(command)

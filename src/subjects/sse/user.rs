@@ -11,7 +11,7 @@ use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
 use super::notes::SseNote;
 use super::operations::{CommandName, From, SseOperation};
-use super::requests;
+use super::requests::{self, Sessions};
 use super::tables::is_execd;
 use crate::history::{Answer, Call};
 use crate::subject::{HostContext, OperationQueue};
@@ -28,6 +28,7 @@ pub(super) struct SseUser {
     /// The followers, by record.
     followers: BTreeMap<String, Open>,
     busy: JoinSet<()>,
+    sessions: Sessions,
 }
 
 /// A follower that may be open.
@@ -45,7 +46,14 @@ impl SseUser {
         let asked = server_endpoint().labelled("request");
         let asks = Client::new(&host.env, asked, config.clone(), limits);
         let client = Client::new(&host.env, server_endpoint(), config, limits);
-        Self { host, client, asks, followers: BTreeMap::new(), busy: JoinSet::new() }
+        Self {
+            host,
+            client,
+            asks,
+            followers: BTreeMap::new(),
+            busy: JoinSet::new(),
+            sessions: Sessions::default(),
+        }
     }
 
     /// Performs operations as they arrive. At the end, the user ends its commands, and all followers are
@@ -140,9 +148,15 @@ impl SseUser {
                 let named = self.named(&command);
                 self.busy.spawn(requests::wrong(host, call, named, request));
             }
-            SseOperation::Session { process } => {
-                self.busy.spawn(requests::session(host, call, process));
+            SseOperation::Session { process, time_limit } => {
+                let time_limit = time_limit.map(|limit| limit.0);
+                let sessions = self.sessions.clone();
+                self.busy.spawn(requests::session(host, call, process, time_limit, sessions));
             }
+            SseOperation::DeleteSession { process } => match self.sessions.path(&process) {
+                Some(path) => drop(self.busy.spawn(requests::delete_session(host, call, path))),
+                None => host.record.refused(call, "the process runs in no session"),
+            },
         }
     }
 

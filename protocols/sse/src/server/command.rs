@@ -197,7 +197,8 @@ impl Command {
         let released = self.holder.release(generation);
         let own = released.is_some();
         self.lost = released.or(self.lost.take());
-        self.interrupted |= own && self.is_bound() && self.runs();
+        let ends = self.is_bound() && self.runs() && !defect!(SessionCommandOutlivesStream);
+        self.interrupted |= own && ends;
         if !own && defect!(StaleCloseDetaches) {
             self.holder.release(self.holder.generation());
         }

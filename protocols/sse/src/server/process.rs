@@ -151,6 +151,10 @@ impl ProcessTask {
         loop {
             reads.mark_unchanged();
             let until = self.running.command().waits(bytes, self.hold, self.in_flight);
+            let until = until.map(|until| match defect!(HoldNeverEnds) {
+                true => Instant::now() + self.hold,
+                false => until,
+            });
             let Some(until) = until.filter(|until| *until > Instant::now()) else { return };
             if self.running.command().held() {
                 milestone!("sse.command.held", command = self.running.id.as_str());
@@ -172,21 +176,25 @@ impl ProcessTask {
     ) -> Ending {
         let mut changes = self.running.changes();
         let (mut deadline, mut timed_out, mut kill_at) = (deadline, false, None);
-        let mut asked = false;
+        let (mut asked, mut looks) = (false, !defect!(EarlyInterruptLost));
         let exit = loop {
-            if !asked && self.running.command().interrupted() {
+            if !asked && looks && self.running.command().interrupted() {
                 asked = true;
                 kill_at = Some(Instant::now() + self.interrupt_grace);
                 // An error means that no process is left to receive the signal.
                 let _ = child.signal(TERMINATE);
             }
-            let due = deadline.into_iter().chain(kill_at).min();
+            let due = match defect!(TimeLimitDelaysTheKill) {
+                true => deadline.or(kill_at),
+                false => deadline.into_iter().chain(kill_at).min(),
+            };
             tokio::select! {
                 biased;
                 exit = child.wait() => break exit,
-                _ = changes.changed(), if !asked => {}
+                _ = changes.changed(), if !asked => looks = true,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                    timed_out = deadline.is_some_and(|deadline| deadline <= Instant::now());
+                    timed_out = deadline.is_some_and(|deadline| deadline <= Instant::now())
+                        || defect!(GraceIsATimeLimit);
                     (deadline, kill_at) = (None, None);
                     let _ = child.signal(KILL);
                 }

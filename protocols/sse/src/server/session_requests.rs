@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hyper::body::Incoming;
 use hyper::{HeaderMap, Response};
-use reknit_seams::{milestone, point};
+use reknit_seams::{defect, milestone, point};
 
 use super::answer::{self, Body};
 use super::command::Command;
@@ -57,7 +57,7 @@ impl Requests {
 
     pub(super) async fn delete_session(&self, session: &str) -> Result<Response<Body>, Refusal> {
         let running = self.shared.sessions().remove(session)?;
-        if let Some(running) = running {
+        if let Some(running) = running.filter(|_| !defect!(DeletedSessionRunsOn)) {
             running.change(Command::interrupt);
         }
         let state = state_file(&self.state_directory(), session);

@@ -10,6 +10,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use reknit_seams::defect;
+
 /// A client, and the number of its attempt. Written `CLIENT.ATTEMPT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamOwner {
@@ -43,7 +45,9 @@ impl StreamOwner {
 
     /// Whether this is a later attempt of the same client.
     pub fn supersedes(&self, other: &Self) -> bool {
-        self.client == other.client && self.attempt > other.attempt
+        let is_later = self.attempt > other.attempt;
+        self.client == other.client
+            && (is_later || self.attempt < other.attempt && defect!(OlderAttemptSupersedes))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure,
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Process, Question, Story};
 use crate::subjects::sse::tables::is_execd;
+use crate::world::process::ProcessEnd;
 use reknit_sse::client::Failure;
 use reknit_sse::wire::{Cursor, Ending};
 
@@ -28,6 +29,12 @@ kinds! {
     OTHER_ENDING = "other-ending": "{subject:}the server reported the ending {reported}, but the true one is {outcome} {moment}";
     OTHER_COMMAND = "other-command": "{subject:}the server reported the command `{content}`, but the user started `{started}` {moment}";
     TOO_MANY_EVENTS = "too-many-events": "{subject:}the server reported event {last}, but there were {events} events {moment}";
+}
+
+kinds! {
+    pub(super) ENDINGS_ARE_TRUE;
+    NOT_TIMED_OUT = "not-timed-out": "{subject:}{on} learned that the command ended because of its time limit, but no limit had passed {moment}";
+    TIMED_OUT = "timed-out": "{subject:}{on} learned that the command was killed, but not that its time limit had passed {moment}";
 }
 
 kinds! {
@@ -142,11 +149,13 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
             }
             (Some(_), None) => violation(&NOT_ENDED, fields! {}),
             (Some(_), Some((ended, _))) if ended > at => violation(&NOT_ENDED, fields! {}),
-            (Some(reported), Some((_, outcome))) => {
+            (Some(reported), Some((ended, outcome))) => {
                 let is_true = match (reported, outcome) {
                     (Ending::Exited(code), ProcessOutcome::Exit(real)) => *code == real,
                     (Ending::Killed(signal), ProcessOutcome::Signal(real)) => *signal == real,
-                    (Ending::TimedOut, ProcessOutcome::Signal(real)) => real == KILL,
+                    (Ending::TimedOut, ProcessOutcome::Signal(real)) => {
+                        real == KILL && limit_had_passed(story, &question.record, ended)
+                    }
                     _ => false,
                 };
                 let data =
@@ -157,6 +166,44 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
         }
     });
     untrue.collect()
+}
+
+/// Whether the time limit of a command had passed at a time.
+fn limit_had_passed(story: &Story<'_>, record: &str, at: Time) -> bool {
+    let launched = story.processes.get(record).and_then(|process| process.launched.first());
+    let limits = story.questions.iter().filter_map(|question| match &question.operation {
+        SseOperation::Run { time_limit, .. } | SseOperation::Session { time_limit, .. } => {
+            time_limit.filter(|_| question.record == record)
+        }
+        _ => None,
+    });
+    // The time of a command counts from its request.
+    let mut passed =
+        limits.map(|limit| launched.is_some_and(|launched| *launched + limit.0 <= at + LEARNS));
+    passed.any(|passed| passed)
+}
+
+pub(super) fn endings_are_true(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for ((on, record), notes) in &story.notes {
+        let Some((ended, _)) = story.processes.get(record).and_then(|process| process.ended) else {
+            continue;
+        };
+        let limited = limit_had_passed(story, record, ended);
+        // Only its time limit can have killed it.
+        let is_own = story.setup(record).exit.0 != ProcessEnd::Never
+            || story.interrupts.contains_key(*record)
+            || !story.is_prompt(ended);
+        found.extend(notes.iter().filter_map(|(at, note)| {
+            let kind = match note {
+                SseNote::Killed { timed_out: true } if !limited => &NOT_TIMED_OUT,
+                SseNote::Killed { timed_out: false } if limited && !is_own => &TIMED_OUT,
+                _ => return None,
+            };
+            Some(Violation::new("endings_are_true", *record, *at, kind, fields! { on: *on }))
+        }));
+    }
+    found
 }
 
 pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {

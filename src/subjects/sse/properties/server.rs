@@ -27,6 +27,7 @@ kinds! {
 
 kinds! {
     pub(super) TAKEOVER_IS_DUE;
+    OLDER = "older": "{subject:}a stream of an older connection replaced one of a newer connection that was attached at {attached} {moment}";
     TOO_EARLY = "too-early": "{subject:}a stream of {new} replaced one of {old} that was attached at {attached} {moment}";
 }
 
@@ -37,6 +38,7 @@ kinds! {
 
 kinds! {
     pub(super) PRODUCER_IS_NOT_DELAYED;
+    HELD = "held": "{subject:}its users had no connection since {since}, it waits for {hold} and prints for {takes}, but it had not ended {moment}";
     DELAYED = "delayed": "{subject:}the process started at {launched} and prints for {takes}, but it had not ended {moment}";
 }
 
@@ -48,6 +50,8 @@ kinds! {
 kinds! {
     pub(super) ENDS_WHEN_ASKED;
     INTERRUPTED = "interrupted": "{subject:}the server accepted at {since} to interrupt the command, but its process had not ended {moment}";
+    DELETED = "deleted": "{subject:}the server accepted at {since} to delete the session of the command, but its process had not ended {moment}";
+    LOST_STREAM = "lost-stream": "{subject:}the stream of the command and its session was over at {since}, but its process had not ended {moment}";
     OVER_TIME = "over-time": "{subject:}the process started at {since}, and its time limit had passed, but it had not ended {moment}";
 }
 
@@ -145,9 +149,15 @@ pub(super) fn takeover_is_due(story: &Story<'_>) -> Vec<Violation> {
         let (at, old) = attached.replaced?;
         let before = story.attached.get(&old)?.at;
         let (new_host, old_host) = (host(*conn)?, host(old)?);
-        let is_early = at.since(before) < story.server.takeover_after && new_host != old_host;
+        // Connections are numbered in the order in which they were opened.
+        let kind = match new_host == old_host {
+            false => &TOO_EARLY,
+            true if conn.0 < old.0 => &OLDER,
+            true => return None,
+        };
+        let is_early = at.since(before) < story.server.takeover_after;
         let data = fields! { new: new_host, old: old_host, attached: before };
-        is_early.then(|| Violation::new("takeover_is_due", new_host, at, &TOO_EARLY, data))
+        is_early.then(|| Violation::new("takeover_is_due", new_host, at, kind, data))
     });
     early.collect()
 }
@@ -201,10 +211,7 @@ fn touched(story: &Story<'_>, from: Time, to: Time) -> bool {
 }
 
 pub(super) fn producer_is_not_delayed(story: &Story<'_>) -> Vec<Violation> {
-    if !story.server.hold.is_zero() {
-        return Vec::new();
-    }
-    let until = Time::from(story.cx.plan.horizon);
+    let (until, hold) = (Time::from(story.cx.plan.horizon), story.server.hold);
     let late = story.processes.iter().filter_map(|(record, process)| {
         let launched = *process.launched.first()?;
         let setup = story.setup(record);
@@ -212,14 +219,32 @@ pub(super) fn producer_is_not_delayed(story: &Story<'_>) -> Vec<Violation> {
         let takes =
             prints.map(|lines| lines.every.0 * u32::try_from(lines.lines).unwrap_or(u32::MAX));
         let takes = takes.max().unwrap_or_default();
-        let bound = launched + takes + Duration::from_secs(1);
+        // With a hold, it waits for its users while they are there, and for the hold after that.
+        let since =
+            if hold.is_zero() { launched } else { unread_since(story, record)?.max(launched) };
+        let bound = since + hold + takes + Duration::from_secs(1);
         let ends = matches!(setup.exit.0, ProcessEnd::Code(_) | ProcessEnd::Signal(_));
         let in_time = process.ended.is_some_and(|(ended, _)| ended <= bound);
         let is_late = ends && !in_time && bound < until && story.is_prompt(bound);
-        let data = fields! { launched, takes: Time::from(takes) };
-        is_late.then(|| Violation::new("producer_is_not_delayed", *record, bound, &DELAYED, data))
+        let takes = Time::from(takes);
+        let (kind, data) = match hold.is_zero() {
+            true => (&DELAYED, fields! { launched, takes }),
+            false => (&HELD, fields! { since, takes, hold: Time::from(hold) }),
+        };
+        is_late.then(|| Violation::new("producer_is_not_delayed", *record, bound, kind, data))
     });
     late.collect()
+}
+
+/// Returns since when no host that asked about a command has a connection. `None` if one has.
+fn unread_since(story: &Story<'_>, record: &str) -> Option<Time> {
+    let asks = |host: &str| {
+        story.questions.iter().any(|question| question.record == record && question.host == host)
+    };
+    // At the horizon, users ask again.
+    let until = Time::from(story.cx.plan.horizon);
+    let own = story.connections.values().filter(|conn| asks(conn.client) && conn.opened < until);
+    own.map(|conn| conn.over).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
@@ -254,35 +279,47 @@ const ENDS: Duration = Duration::from_secs(1);
 
 pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
     let late = story.questions.iter().filter_map(|question| {
-        let process = story.processes.get(question.record.as_str())?;
-        let launched = *process.launched.first()?;
-        let setup = story.setup(&question.record);
+        let record = question.record.as_str();
+        let process = story.processes.get(record)?;
+        // No variable names the call that ran a command in a session.
+        let launched = process.launched.first().copied().unwrap_or(question.asked);
+        let setup = story.setup(record);
         let obeys = !setup.ignores.contains(&(TERMINATE as u8));
         let grace = if obeys { Duration::ZERO } else { story.server.interrupt_grace };
-        let (kind, since, bound) = match (&question.operation, question.answer) {
+        let (kind, since, takes) = match (&question.operation, question.answer) {
             (SseOperation::Interrupt(_), Some((asked, Answer::Queued(_)))) => {
-                (&INTERRUPTED, asked, asked + grace + ENDS)
+                (&INTERRUPTED, asked.max(launched), grace)
             }
-            (SseOperation::Run { time_limit: Some(limit), .. }, _) => {
-                (&OVER_TIME, launched, launched + limit.0 + ENDS)
+            (SseOperation::DeleteSession { .. }, Some((asked, Answer::Queued(_)))) => {
+                (&DELETED, asked.max(launched), grace)
+            }
+            (SseOperation::Run { time_limit: Some(limit), .. }, _)
+            | (SseOperation::Session { time_limit: Some(limit), .. }, _) => {
+                (&OVER_TIME, launched, limit.0)
+            }
+            (SseOperation::Session { .. }, _) => {
+                // Its stream is there before its first output.
+                let lines = process.lines.iter().filter_map(|pipe| pipe.first());
+                let printed = lines.map(|(at, _)| *at).min()?;
+                (&LOST_STREAM, last_connection_over(story, question.host, printed)?, grace)
             }
             _ => return None,
         };
+        let bound = story.due(since, takes + ENDS)?;
         let in_time = process.ended.is_some_and(|(ended, _)| ended <= bound);
-        let is_judged = process.launched.len() == 1
-            && bound < Time::from(story.cx.plan.horizon)
-            && story.is_prompt(bound);
-        (is_judged && !in_time).then(|| {
-            Violation::new(
-                "ends_when_asked",
-                question.record.as_str(),
-                bound,
-                kind,
-                fields! { since },
-            )
-        })
+        let is_judged = process.launched.len() <= 1 && bound < Time::from(story.cx.plan.horizon);
+        (is_judged && !in_time)
+            .then(|| Violation::new("ends_when_asked", record, bound, kind, fields! { since }))
     });
     late.collect()
+}
+
+/// Returns when the last of the connections was over at the server that a host had opened before a
+/// time. `None` if one of them is still there.
+fn last_connection_over(story: &Story<'_>, host: &str, before: Time) -> Option<Time> {
+    let own = story.connections.values().filter(|conn| conn.client == host);
+    let own = own.filter(|conn| conn.opened <= before);
+    own.map(|conn| conn.over).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 pub(super) fn commands_are_bounded(story: &Story<'_>) -> Vec<Violation> {

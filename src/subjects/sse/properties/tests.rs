@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::{asked, gaps, server};
-use crate::history::{Answer, Call, Class, ConnEnd, ConnIndex, EventKind, ProcessOutcome, Side};
+use crate::history::{
+    Answer, Call, Class, ConnEnd, ConnIndex, EventKind, Nature, ProcessOutcome, Side,
+};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::{LimitValue, MilestoneValue};
+use crate::schedule::{Fault, Host, LimitValue, MilestoneValue};
 use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use crate::subjects::sse::story::Story;
 use reknit_sse::client::{Failure, Loss, Refused};
@@ -267,4 +269,33 @@ fn a_server_has_the_commands_that_it_started() {
     breaks(&start, asked::refusal_is_true, "did not know the command");
     let restarted = started().died("server", 1_100).started("server", 1_150);
     holds(&failed(restarted, 1_200, Failure::NotFound), asked::refusal_is_true);
+}
+
+#[test]
+fn a_command_is_timed_out_only_by_its_time_limit() {
+    let killed = |started: ScriptedRun, timed_out| {
+        let ended = started.ended("p1", 3_000, ProcessOutcome::Signal(9));
+        notes(ended, 3_100, SseNote::Killed { timed_out })
+    };
+    let limited = || {
+        let run = r#"{"process":"p1","time-limit":"2s"}"#;
+        history().asked_as(1, 100, Class::Durable, "run", run).effect(1, 110, "p1")
+    };
+    breaks(&killed(started(), true), asked::endings_are_true, "no limit had passed");
+    holds(&killed(limited(), true), asked::endings_are_true);
+}
+
+#[test]
+fn an_interrupt_during_a_delay_is_due_after_it() {
+    let interrupted = || {
+        let asked = asks(started(), 2_000, "interrupt");
+        asked.answered(2, 2_100, Answer::queued("interrupted")).end(60_000)
+    };
+    breaks(&interrupted(), server::ends_when_asked, "had not ended (at 3.100 s)");
+    let ended = |ms| interrupted().ended("p1", ms, ProcessOutcome::Signal(15));
+    holds(&ended(3_100), server::ends_when_asked);
+    let hold = Fault::StopChildren { host: Host::from("server"), lasts: None };
+    let held = |ms| ended(ms).fault(2_500, Some(5_000), Nature::Slows, hold.clone());
+    holds(&held(6_000), server::ends_when_asked);
+    breaks(&held(6_001), server::ends_when_asked, "had not ended (at 6.000 s)");
 }

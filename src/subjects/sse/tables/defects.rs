@@ -42,6 +42,13 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("InterruptWakesNobody", "interrupt-wakes-nobody", &["ends_when_asked"], "an interrupt takes effect only when the command prints something", "derived from facts, 3.5"),
     defect("HeartbeatOnlyOnce", "heartbeat-only-once", &["streams_stay"], "a stream sends one sign of life, and no more", "derived from facts, H"),
     defect("LinesAreJoined", "lines-are-joined", &["items_are_lines"], "all lines that arrive together are one event", "derived from facts, 1.5"),
+    defect("GraceIsATimeLimit", "grace-is-a-time-limit", &["endings_are_true", "status_is_true"], "a command that is killed after an interrupt is reported as timed out", "derived"),
+    defect("EarlyInterruptLost", "early-interrupt-lost", &["ends_when_asked"], "an interrupt during the launch has no effect", "derived"),
+    defect("SessionCommandOutlivesStream", "session-command-outlives-stream", &["ends_when_asked"], "a command of a session does not end with its stream", "derived"),
+    defect("DeletedSessionRunsOn", "deleted-session-runs-on", &["ends_when_asked"], "the command of a deleted session runs on", "derived"),
+    defect("HoldNeverEnds", "hold-never-ends", &["producer_is_not_delayed"], "the time that output waits for its client begins again whenever it is over", "derived from facts, H"),
+    defect("TimeLimitDelaysTheKill", "time-limit-delays-the-kill", &["ends_when_asked"], "a command with a time limit is not killed after an interrupt", "derived"),
+    defect("OlderAttemptSupersedes", "older-attempt-supersedes", &["takeover_is_due"], "a delayed older attempt of a client takes its stream back", "derived from facts, I"),
     // The client.
     defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
     defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),
@@ -60,6 +67,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("SilenceIsTolerated", "silence-is-tolerated", &["bounded_ending"], "a dead connection is never given up", "facts, 3.9"),
     defect("StartWithoutId", "start-without-id", &["at_most_once"], "a repeated start runs the command again", "facts, G"),
     defect("AttemptsNotNumbered", "attempts-not-numbered", &["justified_failure"], "a new attempt does not replace the stream of the one before", "facts, H"),
+    defect("OnlyEventsAreSigns", "only-events-are-signs", &["expect"], "a part of an event is no sign of life of a connection", "derived from facts, 3.9"),
+    defect("AgeCountsFromTheLast", "age-counts-from-the-last", &["at_most_once"], "the age of a repeated start counts from the last attempt", "derived from facts, G"),
+    defect("AgeCountsFromTheLoss", "age-counts-from-the-loss", &["at_most_once"], "the age of a repeated start counts from the loss of its answer", "derived from facts, G"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

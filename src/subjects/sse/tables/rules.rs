@@ -15,6 +15,7 @@ pub const RULES: &[Rule] = &[
     rule("sse.early-output", "output before the first stream is in the log", "facts, F"),
     rule("sse.start-once", "a repeated start with the same id finds the command; a server that does not know an earlier attempt refuses it", "facts, G"),
     rule("sse.takeover", "a client replaces its own stream at once, and that of another client after 10 s without progress; otherwise it is refused with the time to wait", "facts, H and I"),
+    rule("sse.session-commands", "a command of a shell session ends with its stream, and with its session", "derived from facts, H"),
     rule("sse.fence", "what an older stream does later has no effect", "facts, I"),
     rule("sse.heartbeat", "each stream carries something at least every 3 s", "facts, H"),
     rule("sse.slow-reader", "a command waits for no reader, unless the operator sets how long", "facts, H"),

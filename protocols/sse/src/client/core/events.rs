@@ -15,8 +15,11 @@ impl Core {
         now: Instant,
     ) {
         let Phase::Streaming(stream) = &mut self.phase else { return };
-        stream.silent_at = now + self.limits.silence;
+        let before = self.inbox.len();
         self.inbox.extend(records);
+        if self.inbox.len() > before || !defect!(OnlyEventsAreSigns) {
+            stream.silent_at = now + self.limits.silence;
+        }
     }
 
     /// Bytes have arrived that are not an event, after all events so far.

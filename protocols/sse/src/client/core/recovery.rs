@@ -26,7 +26,11 @@ impl Core {
         }
         milestone!("sse.client.lost", attempt = self.attempt, why = %loss);
         if loss != Loss::NotConnected {
-            self.first_sent.get_or_insert(self.attempt_began);
+            if defect!(AgeCountsFromTheLast) {
+                self.first_sent = None;
+            }
+            let sent = if defect!(AgeCountsFromTheLoss) { now } else { self.attempt_began };
+            self.first_sent.get_or_insert(sent);
         }
         self.inbox.clear();
         if loss == Loss::EndedEarly && defect!(EndOfStreamIsSuccess) {
