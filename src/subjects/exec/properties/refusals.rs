@@ -13,7 +13,6 @@ use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::{Fault, Pipe};
-use crate::subjects::exec::KEPT;
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
@@ -21,6 +20,7 @@ use crate::subjects::judging::{has_puppet, judged};
 use crate::world::process::{Setup, TABLE};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::{ClientLimits, ServerLimits};
+use reknit_exec::server::CHUNK;
 
 kinds! {
     pub(super) REFUSALS_ARE_TRUE;
@@ -29,6 +29,9 @@ kinds! {
     WAS_READ = "was-read": "{subject:}the write was refused ({answer}), although the process read its line {moment}";
     FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
 }
+
+/// The minimum size of a piece of a long line.
+const SHORTEST: usize = CHUNK / 2;
 
 /// The end of the target of a line that a process read.
 const STDIN: &str = "/stdin";
@@ -200,7 +203,7 @@ impl<'a> Truth<'a> {
     fn exceeds_log(&self, call: Call, limits: &ClientLimits) -> bool {
         let printed = self.targets.of(call).and_then(|process| self.printed.get(process));
         printed.is_some_and(|(lines, bytes)| {
-            *lines + *bytes / KEPT as usize >= limits.log_events || *bytes >= limits.log_bytes
+            *lines + *bytes / SHORTEST >= limits.log_events || *bytes >= limits.log_bytes
         })
     }
 
