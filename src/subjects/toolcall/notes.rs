@@ -241,6 +241,8 @@ pub enum OfChannel {
     TurnBegan(String),
     /// The host's storage contains this turn of the chat from now on.
     TurnStored(String),
+    /// The session lists these chats.
+    Lists(Vec<String>),
     /// The session's entry of this chat is not the summary of the chat.
     EntryDiffers(String),
 }
@@ -264,6 +266,7 @@ impl fmt::Display for OfChannel {
             Self::Deleted => f.write_str("deleted from the storage"),
             Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
             Self::TurnStored(turn) => write!(f, "turn {turn} stored"),
+            Self::Lists(chats) => write!(f, "the session lists {}", chats.join(", ")),
             Self::EntryDiffers(chat) => write!(f, "the entry of {chat} differs from the chat"),
         }
     }

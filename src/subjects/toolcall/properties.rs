@@ -32,6 +32,9 @@
 //! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch |
 //! | `pauses_are_right` | | the begins and ends of connections |
 //! | `silent_is_closed` | | the same |
+//! | `ends_are_true` | | the ends of calls for their agents, the tools, and the replies of users |
+//! | `requests_end_in_time` | | the outcomes of requests, and the ends of connections |
+//! | `silence_is_noticed` | | the data that arrived over connections, and their ends |
 //! | `live_is_not_missing` | G5 | the channels that a window counts as removed, and the host's storage |
 //! | `client_comes_back` | | connections of clients, and the fault intervals |
 //! | `healthy_is_kept` | | the same |
@@ -43,10 +46,12 @@ use crate::subjects::judging::story_properties;
 mod actions;
 mod attempts;
 mod calls;
+mod deadlines;
 mod existence;
 mod grants;
 mod line;
 mod memory;
+mod outcomes;
 mod places;
 mod presence;
 mod refusals;
@@ -115,6 +120,12 @@ story_properties! {
         "a client pauses between two attempts as long as its limits say: not at all after a long connection";
     "silent_is_closed" as attempts::silent_is_closed, attempts::SILENT_IS_CLOSED:
         "the host closes a connection that says nothing at the deadline of its handshake";
+    "ends_are_true" as outcomes::ends_are_true, outcomes::ENDS_ARE_TRUE:
+        "a call ends as its tool and its user decide, or for a reason of the host that is true";
+    "requests_end_in_time" as deadlines::requests_end_in_time, deadlines::REQUESTS_END_IN_TIME:
+        "a request of a user ends at its deadline at the latest, and fails only for a reason that is true";
+    "silence_is_noticed" as deadlines::silence_is_noticed, deadlines::SILENCE_IS_NOTICED:
+        "a client gives up an attempt in time, and each end closes a connection that is silent for too long";
     "live_is_not_missing" as existence::live_is_not_missing, existence::LIVE_IS_NOT_MISSING:
         "a window counts a channel as removed only if the channel was deleted, or cannot be restored in time";
     "forgotten_in_time" as memory::forgotten_in_time, memory::FORGOTTEN_IN_TIME:

@@ -20,6 +20,8 @@ pub const SETTLES: Duration = Duration::from_millis(200);
 /// Notes each chat in memory whose entry in the session is not its summary.
 fn note_entries(resources: &HostResources, record: &Recorder) {
     let Some(SnapshotState::Session(listed)) = resources.state(SESSION) else { return };
+    let chats = listed.chats.iter().map(|entry| entry.resource.clone()).collect();
+    OfChannel::Lists(chats).note(record, SESSION);
     for entry in &listed.chats {
         let Some(SnapshotState::Chat(chat)) = resources.state(&entry.resource) else { continue };
         let own = session::summary(&chat);

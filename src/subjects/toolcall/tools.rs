@@ -15,6 +15,9 @@ use crate::subject::{HostContext, Recorder};
 use reknit_toolcall::client::{self, Answers, Run, Tool, Toolbox};
 use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 
+/// The text of a result that reports a failure.
+pub(super) const FAILED: &str = "the tool failed";
+
 /// All tools that the window of a host offers.
 pub(super) fn toolbox(host: &HostContext) -> Toolbox {
     let tools = setup::tools_of(&host.plan, host.name.as_str()).into_iter();
@@ -45,7 +48,7 @@ impl Tool for Scripted {
             working.note(ToolWork::Ends);
             match setup.ends {
                 ToolEnds::Works => client::done(&result(setup.letters)),
-                ToolEnds::Fails => client::failed("the tool failed"),
+                ToolEnds::Fails => client::failed(FAILED),
                 // The harness must not count this as a panic of the subject: the tool belongs to
                 // the outside world.
                 ToolEnds::BreaksDown => std::panic::resume_unwind(Box::new("the tool panicked")),

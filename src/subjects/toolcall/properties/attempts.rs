@@ -77,7 +77,7 @@ pub(super) fn pauses_are_right(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// The connections over which clients were connected, with the times.
-fn connected(story: &Story<'_>) -> BTreeMap<usize, Time> {
+pub(super) fn connected(story: &Story<'_>) -> BTreeMap<usize, Time> {
     let mut opened: BTreeMap<&str, usize> = BTreeMap::new();
     let mut connected = BTreeMap::new();
     for event in judged(story.cx) {

@@ -94,6 +94,16 @@ impl<'a> Existence<'a> {
         whole.next().map(|span| span.from)
     }
 
+    /// Returns the chats that existed in a whole interval, with the times of their creation.
+    pub(super) fn chats_throughout(
+        &self,
+        from: Time,
+        to: Time,
+    ) -> impl Iterator<Item = (&str, Time)> {
+        let chats = self.channels.keys().filter(|channel| *channel != SESSION);
+        chats.filter_map(move |chat| Some((chat.as_str(), self.throughout(chat, from, to)?)))
+    }
+
     /// Returns whether a channel existed at any time of an interval.
     pub(super) fn at_all(&self, channel: &str, from: Time, to: Time) -> bool {
         self.spans(channel).any(|span| span.from <= to && span.to >= from)

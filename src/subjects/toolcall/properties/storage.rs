@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::story::Story;
+use super::story::{MS, Story};
 use crate::history::{Ending, EventKind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields};
@@ -18,6 +18,8 @@ kinds! {
 kinds! {
     pub(super) ENTRIES_ARE_TRUE;
     DIFFERS = "differs": "{subject:}its entry in the session was not its summary {moment}";
+    UNLISTED = "unlisted": "{subject:}the storage contained it since {since}, but the session did not list it {moment}";
+    GHOST = "ghost": "{subject:}the session listed it, but the storage did not contain it {moment}";
 }
 
 /// A turn whose end a user sees is in the host's storage.
@@ -62,5 +64,29 @@ pub(super) fn entries_are_true(story: &Story<'_>) -> Vec<Violation> {
         },
         _ => None,
     });
-    differs.take(5).collect()
+    let mut found: Vec<Violation> = differs.take(5).collect();
+    if !has_puppet(story.cx) {
+        found.extend(untrue_lists(story));
+    }
+    found
+}
+
+/// The lists of chats that are not those of the storage.
+fn untrue_lists(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for event in judged(story.cx) {
+        let EventKind::Observed { saw, .. } = &event.what else { continue };
+        let Some(OfChannel::Lists(listed)) = saw.downcast_ref() else { continue };
+        let (at, before) = (event.at, event.at.before(MS));
+        let violation =
+            |chat: &str, kind, data| Violation::new("entries_are_true", chat, at, kind, data);
+        let ghosts = listed.iter().filter(|chat| !story.existence.at_all(chat, before, at));
+        let ghosts = ghosts.map(|chat| violation(chat, &GHOST, ViolationFields::default()));
+        let unlisted = story.existence.chats_throughout(before, at);
+        let unlisted = unlisted.filter(|(chat, _)| !listed.iter().any(|it| it == chat));
+        let unlisted = unlisted.map(|(chat, since)| violation(chat, &UNLISTED, fields! { since }));
+        found.extend(ghosts.chain(unlisted));
+    }
+    found.truncate(5);
+    found
 }

@@ -616,6 +616,11 @@ impl<'a> Story<'a> {
             .unwrap_or(conn.opened)
     }
 
+    /// Returns whether the host accepted a client over a connection.
+    pub(super) fn is_accepted(&self, conn: usize) -> bool {
+        self.attached.iter().any(|attached| attached.conn == conn)
+    }
+
     /// Returns whether the host has a connection of a client at a moment.
     pub(super) fn is_connected(&self, client: &str, at: Time) -> bool {
         self.of_client(client, at).any(|attached| attached.over > at)

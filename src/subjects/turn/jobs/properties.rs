@@ -25,7 +25,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
-use crate::subjects::turn::properties::shared::news;
+use crate::subjects::turn::properties::shared::{ends, news};
 use crate::subjects::turn::setup::{self, Answer};
 use crate::subjects::turn::story::{Story, silent, started};
 use reknit_turn::jobs::StateName;
@@ -352,12 +352,25 @@ pub(in super::super) fn cancel_interrupts(story: &Story<'_>) -> Vec<Violation> {
                 let kind = &NOT_INTERRUPTED;
                 all.push(violation("cancel_interrupts", job, *at, kind, fields! {}));
             }
-            if cancel.killed && story.is_calm_until(*at) {
+            if cancel.killed && story.is_calm_until(*at) && may_end(story, job) {
                 all.push(violation("cancel_interrupts", job, *at, &KILLED, fields! {}));
             }
         }
     }
     all
+}
+
+/// Whether the worker of a cancelled job has the time to end by itself: for the interrupt, and for its
+/// app-server.
+fn may_end(story: &Story<'_>, job: &Job<'_>) -> bool {
+    let set = story.cx.plan.limits.over(turn::LIMITS);
+    let interrupt = turn::turn(&set).interrupt * 2;
+    let needs = interrupt + ends(&set) + turn::connection(&set).terminate + news(story.cx) * 2;
+    let own = setup::app_server(story.cx.plan, job.host);
+    let is_slow = setup::turn(story.cx.plan, job.turn()).interrupt_answered_last
+        || own.outlives_input
+        || own.ignores_terminate;
+    !is_slow || limits::cancel(&story.cx.plan.limits.over(LIMITS)).grace >= needs
 }
 
 pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {

@@ -27,7 +27,7 @@ pub(super) fn seen(verdict: &SeenVerdict) -> String {
 }
 
 /// The time that a connection needs to end, at most.
-pub(super) fn ends(set: &Limits) -> Duration {
+pub(in super::super) fn ends(set: &Limits) -> Duration {
     let connection = limits::connection(set);
     connection.close + connection.terminate + limits::broker(set).linger
 }

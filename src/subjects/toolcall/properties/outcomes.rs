@@ -1,0 +1,84 @@
+//! `ends_are_true`: a call ends as its tool and its user decide, or for a reason of the host that is
+//! true.
+
+use super::story::{CallStory, Story, defaults};
+use crate::property::violation::{fields, kinds};
+use crate::property::{Phrase, Violation, ViolationFields};
+use crate::subjects::toolcall::notes::{CallEnd, ToolWork};
+use crate::subjects::toolcall::setup::{Consent, TOOL, ToolEnds, ToolSetup};
+use crate::subjects::toolcall::tools::FAILED;
+
+kinds! {
+    pub(super) ENDS_ARE_TRUE;
+    UNTRUE = "untrue": "{subject:}{call} is {end}, but {truth} {moment}";
+    DENIED = "denied": "{subject:}the tool of {call} began on {host}, although the user had denied it {moment}";
+}
+
+// Parts of these messages: what is true instead.
+kinds! {
+    NO_RESULT = "no-result": "its tool had no such result";
+    A_RESULT = "a-result": "its tool had a result";
+    HAS_OWNER = "has-owner": "{owner} offered the tool";
+    FITS = "fits": "the result was short";
+    WANTED = "wanted": "no user had denied it or ended its turn";
+}
+
+/// The operations that end turns.
+const ENDS_TURNS: [&str; 4] = ["cancel-turn", "dispose-chat", "remake-chat", "dispose-session"];
+
+/// See the module.
+pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
+    if !story.cx.plan.puppets.is_empty() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for call in &story.calls {
+        let setup: ToolSetup =
+            call.tool.and_then(|tool| story.cx.plan.entry(TOOL, tool)).unwrap_or_default();
+        found.extend(untrue_end(story, call, &setup));
+        found.extend(denied(call, &setup));
+    }
+    found
+}
+
+fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
+    let (at, end) = call.over?;
+    let has_ended = call.tools.iter().any(|(when, _, work)| *work == ToolWork::Ends && *when <= at);
+    let is_short =
+        setup.letters == 0 && story.host_limits.channel_bytes >= defaults().channel_bytes;
+    let truth = |kind| Some(Phrase::new(kind, ViolationFields::default()));
+    let truth = match end {
+        CallEnd::Completed if !has_ended || setup.ends != ToolEnds::Works => truth(&NO_RESULT),
+        CallEnd::Failed(why) => match why.as_str() {
+            FAILED if !has_ended || setup.ends != ToolEnds::Fails => truth(&NO_RESULT),
+            FAILED => None,
+            "no client offers this tool" if !call.owner.is_empty() => {
+                Some(Phrase::new(&HAS_OWNER, fields! { owner: call.owner }))
+            }
+            "the result is too long" if is_short => truth(&FITS),
+            "no client offers this tool" | "the result is too long" => None,
+            why if why.starts_with("the client that ran this tool") => None,
+            _ if has_ended && setup.ends == ToolEnds::Works => truth(&A_RESULT),
+            _ => None,
+        },
+        CallEnd::Cancelled => {
+            let is_denied = setup.user == Consent::Denies && !call.replies.is_empty();
+            let is_ended = story
+                .asked
+                .values()
+                .any(|asked| asked.at <= at && ENDS_TURNS.contains(&asked.verb()));
+            (!is_denied && !is_ended).then(|| truth(&WANTED)).flatten()
+        }
+        CallEnd::Completed => None,
+    }?;
+    let data = fields! { call: call.id, end: end.to_string(), truth };
+    Some(Violation::new("ends_are_true", call.turn, at, &UNTRUE, data))
+}
+
+/// A tool does not begin if the user denied its call.
+fn denied(call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
+    let is_denied = setup.user == Consent::Denies && call.replies.iter().any(|(_, it)| it.is_ok());
+    let (at, host) = call.begins.first().filter(|_| is_denied)?;
+    let data = fields! { call: call.id, host };
+    Some(Violation::new("ends_are_true", call.turn, *at, &DENIED, data))
+}
