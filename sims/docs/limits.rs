@@ -13,7 +13,45 @@ use reknit::subjects::built_in;
 use reknit::world::{Options, run};
 
 /// The limits that take effect in no file yet.
-const WITHOUT: &[&str] = &[];
+const WITHOUT: &[&str] = &[
+    "counter client.pending-calls",
+    "counter client.queued-numbers",
+    "counter client.write-deadline",
+    "counter server.streams",
+    "counter server.write-deadline",
+    "exec client.body-frames",
+    "exec client.message-bytes",
+    "exec client.outbox-bytes",
+    "exec client.read-retries",
+    "exec server.connections",
+    "exec server.directory-entries",
+    "exec server.message-bytes",
+    "exec server.outbox-bytes",
+    "sse client.answer-bytes",
+    "sse client.frame-bytes",
+    "sse client.open-timeout",
+    "sse server.body-bytes",
+    "sse server.retry",
+    "sse server.sessions",
+    "toolcall client.begun-calls",
+    "toolcall client.channel-bytes",
+    "toolcall client.message-bytes",
+    "toolcall client.outbox-bytes",
+    "toolcall client.write-deadline",
+    "toolcall host.channel-bytes",
+    "toolcall host.message-bytes",
+    "toolcall host.outbox-bytes",
+    "toolcall host.replies",
+    "toolcall host.sessions",
+    "toolcall host.tools",
+    "toolcall host.write-deadline",
+    "turn broker.requests",
+    "turn cancel.interrupt",
+    "turn client.buffered",
+    "turn connection.write",
+    "turn jobs.lock",
+    "turn start.probe",
+];
 
 /// Returns the plans of the first runs of a subject's schedules. Files in a folder `limits` come
 /// first: each is written for one limit.
