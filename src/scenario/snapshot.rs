@@ -222,10 +222,10 @@ impl Received {
         let mut parts = Vec::new();
         if self.items > 0 {
             let Self { items, bytes, content, .. } = self;
-            parts.push(format!("{items} items, {bytes} bytes ({content})"));
+            parts.push(format!("items {items}, bytes {bytes} ({content})"));
         }
         if self.observations > 0 {
-            parts.push(format!("{} observations ({})", self.observations, self.observed));
+            parts.push(format!("observations {} ({})", self.observations, self.observed));
         }
         parts.extend(self.endings.iter().cloned());
         format!("{host} receives {stream}: {}", joined(&parts))
@@ -281,7 +281,7 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "client call 1 add: 7 at 2 s");
         assert!(lines[1].starts_with("client call 2 add: no result by "), "{text}");
-        assert!(lines[2].starts_with("client receives s1: 1 items, 2 bytes ("), "{text}");
+        assert!(lines[2].starts_with("client receives s1: items 1, bytes 2 ("), "{text}");
         assert_eq!(lines[3..5], ["c1: effect at 1 s", "s1: ended: exit 3 at 4 s"]);
     }
 
