@@ -1,4 +1,4 @@
-//! Snapshots: what the users of a scenario saw, as text, in a file beside the scenario.
+//! Snapshots: the results that the users of a scenario saw, as text, in a file beside the scenario.
 //!
 //! Properties judge every run, but only against the rules that someone wrote down. A snapshot also
 //! notices a change that no rule covers: the first run of a scenario must show its users the same
@@ -103,7 +103,7 @@ impl Snapshot {
     }
 }
 
-/// What the users of a run saw, and what really happened.
+/// The results that users saw in a run, and the real events behind them.
 #[derive(Default)]
 struct Seen<'a> {
     asked: BTreeMap<Call, (&'a Event, &'a str)>,
@@ -120,7 +120,7 @@ struct Seen<'a> {
     counts: BTreeMap<&'a str, BTreeMap<String, u64>>,
 }
 
-/// What one user received of one stream.
+/// The items, observations and endings that a user received of a stream.
 #[derive(Default)]
 struct Received {
     items: u64,
