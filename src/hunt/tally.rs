@@ -49,7 +49,7 @@ pub struct ScenarioTally {
     pub unmet: Vec<Violation>,
     /// What users saw on the event engine: in the first run of a schedule, in all runs of a swarm.
     pub snapshot: Option<Snapshot>,
-    /// The first difference to the scenario's snapshot.
+    /// The first difference to the scenario's snapshot, if no run failed.
     pub changed: Option<Violation>,
 }
 
@@ -137,8 +137,9 @@ pub fn tally(
         true => Snapshot::of_runs(taken),
         false => taken.swap_remove(0).1,
     });
-    tally.changed =
-        scenario.snapshot.as_ref().zip(snapshot.as_ref()).and_then(|(a, b)| a.changed(b));
+    // A violation explains why users saw something else.
+    let known = scenario.snapshot.as_ref().filter(|_| tally.failed.is_empty());
+    tally.changed = known.zip(snapshot.as_ref()).and_then(|(known, now)| known.changed(now));
     tally.snapshot = snapshot;
     hunt_error.map_or(Ok(tally), Err)
 }
