@@ -27,8 +27,12 @@ pub fn expected(scenario: &ScenarioFile) -> Expect {
     if is_swarm(scenario) { Expect::default() } else { scenario.expect.clone() }
 }
 
-/// Changes the first seed and the number of seeds. `None` keeps the value from the file.
+/// Changes the first seed and the number of seeds. `None` keeps the value from the file. If the
+/// snapshot shows other runs, it is dropped.
 pub fn with_seeds(scenario: &mut ScenarioFile, first: Option<u64>, count: Option<u64>) {
+    if first.is_some() || (count.is_some() && is_swarm(scenario)) {
+        scenario.snapshot = None;
+    }
     let (seed, seeds) = match &mut scenario.body {
         Body::Schedule(_) => (&mut scenario.first_seed, &mut scenario.seeds),
         Body::Swarm(profile) => (&mut profile.first_seed, &mut profile.runs),
