@@ -53,6 +53,12 @@
 //! | – | `InterruptWakesNobody` | an interrupt takes effect only when the command prints something |
 //! | – | `HeartbeatOnlyOnce` | a stream sends one sign of life, and no more |
 //! | – | `LinesAreJoined` | all lines that arrive together are one event |
+//! | – | `GraceIsATimeLimit` | a command that is killed after an interrupt is reported as timed out |
+//! | – | `EarlyInterruptLost` | an interrupt during the launch has no effect |
+//! | – | `TimeLimitDelaysTheKill` | a command with a time limit is not killed after an interrupt |
+//! | – | `HoldNeverEnds` | the time that output waits for its client begins again whenever it is over |
+//! | – | `SessionCommandOutlivesStream` | a command of a session does not end with its stream |
+//! | – | `DeletedSessionRunsOn` | the command of a deleted session runs on |
 //!
 //! The branch of execd has all of them except B, the last 13, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.

@@ -24,14 +24,15 @@ impl OneBug {
     }
 }
 
-/// Points, and the first, second, … time that a task reaches one: then it is held. All but the last are
-/// points that only bugs have.
-const POINTS: [(&str, u32); 5] = [
+/// Points, and the first, second, … time that a task reaches one: then it is held. All but the last two
+/// are points that only bugs have.
+const POINTS: [(&str, u32); 6] = [
     ("sse.server.id-taken", 2),
     ("sse.server.snapshot-sent", 1),
     ("sse.server.attached-unflushed", 1),
     ("sse.server.finished", 1),
     ("sse.server.started", 1),
+    ("sse.server.launched", 2),
 ];
 
 impl Prober for OneBug {
@@ -538,6 +539,98 @@ fn lines_that_arrive_together_are_one_event() {
     compare("LinesAreJoined", story, "2", "1");
 }
 
+#[test]
+fn a_kill_after_the_grace_counts_as_timed_out() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.send("DELETE /command?id=c", &[], "").await;
+        sleep(10 * SECOND).await;
+        assert_eq!(world.machine.signals(0), [15, 9]);
+        world.machine.exits(0, Exit::Signal(9)).await;
+        let status = world.send("GET /command/status/c", &[], "").await.text().await;
+        let status = serde_json::from_str::<crate::wire::CommandStatus>(&status).unwrap();
+        format!("{:?}", status.ending.unwrap())
+    };
+    compare("GraceIsATimeLimit", story, "Killed(9)", "TimedOut");
+}
+
+#[test]
+fn a_time_limit_delays_the_kill_after_the_grace() {
+    let story = || async {
+        let world = world().await;
+        let body = r#"{"operation_id":"c","command":"run","timeout":60000}"#;
+        let _stream = world.send("POST /command", &[], body).await;
+        sleep(SECOND).await;
+        world.send("DELETE /command?id=c", &[], "").await;
+        sleep(10 * SECOND).await;
+        format!("{:?}", world.machine.signals(0))
+    };
+    compare("TimeLimitDelaysTheKill", story, "[15, 9]", "[15]");
+}
+
+#[test]
+fn an_interrupt_during_the_launch_is_lost() {
+    let story = || async {
+        let world = world().await;
+        let _other = world.send("POST /command", &[], r#"{"command":"other"}"#).await;
+        // The task of the second process is held after the launch.
+        let interrupts = async {
+            sleep(SECOND / 200).await;
+            world.send("DELETE /command?id=c", &[], "").await.status.as_u16()
+        };
+        let (_stream, status) = tokio::join!(biased; world.start(), interrupts);
+        sleep(SECOND).await;
+        format!("{status} {:?}", world.machine.signals(1))
+    };
+    compare("EarlyInterruptLost", story, "200 [15]", "200 []");
+}
+
+#[test]
+fn output_waits_for_a_client_that_never_returns() {
+    let story = || async {
+        let (hold, retained_bytes, in_flight) = (5 * SECOND, 400_000, 200_000);
+        let limits = ServerLimits { hold, retained_bytes, in_flight, ..Default::default() };
+        let world = World::new(limits).await;
+        let first = world.start().await;
+        sleep(SECOND).await;
+        let machine = world.machine.clone();
+        let lines = format!("{}\n", "x".repeat(999)).repeat(1000);
+        let printing = tokio::spawn(async move { machine.prints(0, &lines).await });
+        sleep(SECOND).await;
+        first.close();
+        sleep(60 * SECOND).await;
+        printing.is_finished().to_string()
+    };
+    compare("HoldNeverEnds", story, "true", "false");
+}
+
+/// Runs a command in a session, and returns the signals that it gets when its stream is lost or its
+/// session is deleted.
+async fn signals_of_a_session(deletes: bool) -> String {
+    let world = world().await;
+    let created = world.send("POST /session", &[], "").await.text().await;
+    let id = serde_json::from_str::<crate::wire::SessionCreated>(&created).unwrap().session_id;
+    let run = format!("POST /session/{id}/run");
+    let stream = world.send(&run, &[], r#"{"command":"run"}"#).await;
+    sleep(SECOND).await;
+    if deletes {
+        world.send(&format!("DELETE /session/{id}"), &[], "").await;
+    } else {
+        stream.close();
+    }
+    sleep(SECOND).await;
+    format!("{:?}", world.machine.signals(0))
+}
+
+#[test]
+fn a_command_outlives_its_session_or_its_stream() {
+    let lost = || signals_of_a_session(false);
+    compare("SessionCommandOutlivesStream", lost, "[15]", "[]");
+    let deleted = || signals_of_a_session(true);
+    compare("DeletedSessionRunsOn", deleted, "[15]", "[]");
+}
+
 /// Every bug of the code is in the table, and every row of the table is in the code and here.
 #[test]
 fn the_table_of_bugs_is_complete() {
@@ -552,6 +645,7 @@ fn the_table_of_bugs_is_complete() {
         include_str!("../registry.rs"),
         include_str!("../requests.rs"),
         include_str!("../route.rs"),
+        include_str!("../session_requests.rs"),
         include_str!("../stream.rs"),
     ]
     .concat();
