@@ -1,8 +1,8 @@
 //! The files of the exec server in a world.
 //!
-//! The user writes files whose content names its call, like a line to a process. [`Recorded`] wraps
+//! The user writes files whose content names its call, like a line to a process. `Recorded` wraps
 //! the files of the server and records each written content as the effect of its call, and each
-//! removal as an effect without a call. A read answers a [`FileContent`], which names the call that
+//! removal as an effect without a call. A read answers a `FileContent`, which names the call that
 //! wrote it.
 //!
 //! `[file.NAME]` declares how long the first write to the file takes ([`FileSetup`]).
