@@ -18,7 +18,7 @@ use crate::world::{Engine, RunError};
 
 use super::examine::{Checks, Examined, examine};
 use super::judge::JudgedRun;
-use super::plans::{expected, is_swarm};
+use super::plans::{expected, is_swarm, of as plans_of_file};
 use super::pool::{MissingResult, Pool};
 use super::shrink::main_problem;
 use super::summary::RunSummary;
@@ -107,11 +107,13 @@ pub fn tally(
     let mut over_all = is_swarm(scenario).then(|| expect::SwarmTally::new(&scenario.expect));
     // Idle steps are checked only if exactly the file's own runs are made: other runs, or only some
     // of them, may leave a step idle.
-    let mut idle =
-        (over_all.is_none() && plans == scenario.plans()).then(|| expect::Idle::new(scenario));
-    let shown = match on_event_engine {
-        true => plans_of_snapshot(scenario, subject),
-        false => Vec::new(),
+    let own = plans_of_file(scenario, subject);
+    let mut idle = (over_all.is_none() && plans == own).then(|| expect::Idle::new(scenario));
+    // A snapshot shows the first run of a schedule, and all runs of a swarm.
+    let shown = match (on_event_engine, is_swarm(scenario)) {
+        (true, true) => own.as_slice(),
+        (true, false) => own.get(..1).unwrap_or_default(),
+        (false, _) => &[],
     };
     let (mut order, mut taken) = (plans.clone().into_iter(), Vec::new());
     pool.run(plans.into_iter(), work, |result| {
@@ -142,16 +144,6 @@ pub fn tally(
     tally.changed = known.zip(snapshot.as_ref()).and_then(|(known, now)| known.changed(now));
     tally.snapshot = snapshot;
     hunt_error.map_or(Ok(tally), Err)
-}
-
-/// Returns the plans of the runs that a scenario's snapshot shows: the first one of a schedule, all of
-/// a swarm.
-fn plans_of_snapshot(scenario: &ScenarioFile, subject: &Arc<dyn DynSubject>) -> Vec<Plan> {
-    let mut plans = super::plans::of(scenario, subject);
-    if !is_swarm(scenario) {
-        plans.truncate(1);
-    }
-    plans
 }
 
 /// Returns whether two plans differ at most in their seeded bugs.

@@ -1,4 +1,4 @@
-//! What the requests for shell sessions do.
+//! The requests for shell sessions.
 
 use std::path::{Path, PathBuf};
 
