@@ -500,6 +500,7 @@ mod tests {
             opened: Time::ZERO,
             over: (None, None),
             received: (None, None),
+            unblocked: (None, None),
         };
         let conns = [
             ("a#1", Some(1)),

@@ -35,6 +35,9 @@ pub struct Connection {
     pub over: (Option<Time>, Option<Time>),
     /// When data last arrived at each end: (client, server).
     pub received: (Option<Time>, Option<Time>),
+    /// When the user of each end last wrote after it had waited for room: (client, server). Then the
+    /// end knows that its peer acknowledged data.
+    pub unblocked: (Option<Time>, Option<Time>),
 }
 
 /// How one end of a connection ended.

@@ -344,6 +344,7 @@ impl ScriptedRun {
             opened,
             over: (over, over),
             received: (None, None),
+            unblocked: (None, None),
         });
         let fields = [
             ("generation", MilestoneValue::Number(n.into())),
@@ -367,6 +368,7 @@ impl ScriptedRun {
             opened: Time(opened),
             over: (over, over),
             received: (None, None),
+            unblocked: (None, None),
         };
         self.history.conns.push(conn);
         self
@@ -384,6 +386,7 @@ impl ScriptedRun {
             opened: Time(opened),
             over: (over, over),
             received: (None, None),
+            unblocked: (None, None),
         };
         self.history.conns.push(conn);
         self

@@ -264,6 +264,7 @@ pub(crate) mod tests {
                 opened,
                 over,
                 received: (None, None),
+                unblocked: (None, None),
             });
         }
     }

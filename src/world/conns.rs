@@ -42,6 +42,8 @@ pub(super) struct Endpoint {
     pub reader: Option<Waker>,
     /// Wakes the task that waits for room to write, if the engine's sockets have no windows.
     pub writer: Option<Waker>,
+    /// Whether the user waits for room to write.
+    pub is_blocked: bool,
     /// Number of payload bytes that were delivered to the socket (`received`) and read from it
     /// (`read`).
     pub received: u64,
@@ -80,6 +82,7 @@ impl SharedEnd {
             opener: None,
             reader: None,
             writer: None,
+            is_blocked: false,
             received: 0,
             read: 0,
         };
@@ -369,6 +372,7 @@ impl Conns {
             opened,
             over: (None, None),
             received: (None, None),
+            unblocked: (None, None),
         }
     }
 }

@@ -368,14 +368,20 @@ impl AsyncWrite for WorldStream {
         });
         if most == 0 && !buf.is_empty() {
             end.writer = Some(cx.waker().clone());
+            end.is_blocked = true;
             return Poll::Pending;
         }
-        let written = {
+        let polled = {
             let _on_host = OnHost::new(self.host);
             let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
-            std::task::ready!(Pin::new(socket).poll_write(cx, &buf[..buf.len().min(most)]))?
+            Pin::new(socket).poll_write(cx, &buf[..buf.len().min(most)])
         };
+        let was_blocked = std::mem::replace(&mut end.is_blocked, polled.is_pending());
         drop(end);
+        let written = std::task::ready!(polled)?;
+        if was_blocked {
+            local::with(|world| world.unblocked(self.conn, self.side));
+        }
         tap::wrote(self.conn, self.side, &buf[..written]);
         Poll::Ready(Ok(written))
     }

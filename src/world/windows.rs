@@ -147,6 +147,16 @@ impl World {
         }
     }
 
+    /// Notes that the user of an end could write again, after it had waited for room.
+    pub(super) fn unblocked(&mut self, conn: ConnIndex, side: Side) {
+        let now = self.now();
+        let unblocked = &mut self.history.conns[conn.0].unblocked;
+        match side {
+            Side::Client => unblocked.0 = Some(now),
+            Side::Server => unblocked.1 = Some(now),
+        }
+    }
+
     /// Handles a read by the user of an end that had little room: its window may need an update.
     pub(super) fn receive_buffer_read(&mut self, conn: ConnIndex, side: Side) {
         if self.conns.get_mut(conn).from(side).window < SEGMENT

@@ -44,6 +44,7 @@ impl SweepLanes {
             opened: *opened,
             over: (None, None),
             received: (None, None),
+            unblocked: (None, None),
         });
         let history = History { conns: conns.collect(), ..History::default() };
         let mut hosts: Vec<_> =

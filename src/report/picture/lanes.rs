@@ -224,6 +224,7 @@ mod tests {
             opened,
             over,
             received: (None, None),
+            unblocked: (None, None),
         }
     }
 

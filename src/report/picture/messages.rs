@@ -165,6 +165,7 @@ mod tests {
             opened: Time(0),
             over: (over, None),
             received: (None, None),
+            unblocked: (None, None),
         };
         events.push(Event {
             at: Time(500),

@@ -172,6 +172,7 @@ mod tests {
             opened: Time(opened),
             over: (over, over),
             received: (None, None),
+            unblocked: (None, None),
         }
     }
 

@@ -52,6 +52,7 @@ impl HistoryBuilder {
             opened: Time(at),
             over: (None, None),
             received: (None, None),
+            unblocked: (None, None),
         };
         self.history.conns.push(conn);
         *self.history.milestones.entry(CONNECTED).or_default() += 1;

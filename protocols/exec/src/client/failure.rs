@@ -61,6 +61,7 @@ pub enum Failure {
 
     // -- of one process --
     /// Events are missing, and the server no longer has them. The client terminated the process.
+    /// Whether a request that waited for its answer took effect is unknown.
     #[error("gap: event {next} is no longer retained, but event {last} is")]
     Gap {
         /// The number of the next expected event.

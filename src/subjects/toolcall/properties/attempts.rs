@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{MS, Story, defaults};
+use super::story::{MS, Story, defaults, is_second};
 use crate::history::{ConnIndex, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -35,7 +35,7 @@ pub(super) fn pauses_are_right(story: &Story<'_>) -> Vec<Violation> {
     let mut lines: BTreeMap<&str, Vec<(usize, &Connection)>> = BTreeMap::new();
     for (index, conn) in story.cx.history.conns.iter().enumerate() {
         // The connections that a window opens besides its client have a label.
-        if !conn.name.contains('/') {
+        if !is_second(conn) {
             lines.entry(conn.client.as_str()).or_default().push((index, conn));
         }
     }

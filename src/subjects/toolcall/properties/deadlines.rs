@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attempts::connected;
-use super::story::{MS, Story, UserOperation};
+use super::story::{MS, Story, UserOperation, is_second};
 use crate::history::{Call, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
@@ -105,11 +105,12 @@ fn untrue_failure(
 /// The connections of clients, without those that windows open besides.
 fn own_conns<'a>(story: &Story<'a>) -> impl Iterator<Item = (usize, &'a Connection)> {
     let conns = story.cx.history.conns.iter().enumerate();
-    conns.filter(|(_, conn)| !conn.name.contains('/'))
+    conns.filter(|(_, conn)| !is_second(conn))
 }
 
 /// A client gives up an attempt at the timeouts of its steps, and each end closes a connection over
-/// which it receives nothing, not even the answer to a ping.
+/// which it receives nothing, not even the answer to a ping. If an end waits for room to write, the
+/// room shows that its peer lives.
 pub(super) fn silence_is_noticed(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -128,12 +129,14 @@ pub(super) fn silence_is_noticed(story: &Story<'_>) -> Vec<Violation> {
             }));
             continue;
         }
-        let since = conn.received.0.unwrap_or(conn.opened);
+        // `None` is less than each time.
+        let since = conn.received.0.max(conn.unblocked.0).unwrap_or(conn.opened);
         let bound = since + limits.wire.ping_interval + limits.wire.pong_deadline + AT_ONCE;
         found.extend(left_open(story, conn, bound).then(|| silent(conn, "client", since, bound)));
     }
     for (index, conn) in story.cx.history.conns.iter().enumerate() {
-        let Some(since) = conn.received.1.filter(|_| story.is_accepted(index)) else { continue };
+        let Some(received) = conn.received.1.filter(|_| story.is_accepted(index)) else { continue };
+        let since = conn.unblocked.1.map_or(received, |unblocked| unblocked.max(received));
         let bound = story.later(since, story.host_detection() + AT_ONCE);
         let is_open = conn.over.1.is_none_or(|over| over > bound);
         let died = story.deaths.iter().any(|death| *death >= conn.opened && *death <= bound);

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{Story, UserOperation, text, window};
-use crate::history::{Call, EventKind, Time};
+use super::story::{Story, UserOperation, is_second, text, window};
+use crate::history::{Call, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};
@@ -109,9 +109,11 @@ fn has_room_since(story: &Story<'_>, client: &str) -> Time {
     full.and_then(|last| forgotten.get(last).copied()).unwrap_or(Time::ZERO)
 }
 
-/// The time from which the other windows have fewer connections than the host accepts.
+/// The time from which fewer other connections are open than the host accepts: those of other windows,
+/// and the second connections of this one.
 fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
-    let others = story.cx.history.conns.iter().filter(|conn| conn.client.as_str() != window);
+    let is_other = |conn: &&Connection| conn.client.as_str() != window || is_second(conn);
+    let others = story.cx.history.conns.iter().filter(is_other);
     let mut changes: Vec<(Time, i64)> = others
         .flat_map(|conn| [(conn.opened, 1), (conn.over.1.unwrap_or(NEVER), -1)])
         .filter(|(at, _)| *at < story.until)

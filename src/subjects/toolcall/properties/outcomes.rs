@@ -77,7 +77,7 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
 
 /// A tool does not begin if the user denied its call.
 fn denied(call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
-    let is_denied = setup.user == Consent::Denies && call.replies.iter().any(|(_, it)| it.is_ok());
+    let is_denied = setup.user == Consent::Denies && call.replies.iter().any(|(.., it)| it.is_ok());
     let (at, host) = call.begins.first().filter(|_| is_denied)?;
     let data = fields! { call: call.id, host };
     Some(Violation::new("ends_are_true", call.turn, *at, &DENIED, data))

@@ -42,6 +42,9 @@ kinds! {
 /// More requests and actions than a client makes by itself: tokens, joins, results and replies.
 const OWN_REQUESTS: usize = 64;
 
+/// The reason of a refusal that needs a turn in progress.
+const TURN_IS_OVER: &str = "the turn is not in progress";
+
 /// See the module.
 pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
@@ -227,7 +230,7 @@ impl Refusal<'_, '_> {
 
     fn cancel_turn(&self) -> Option<Phrase> {
         let chat = self.asked.field("chat")?;
-        if self.text() != "the turn is not in progress" {
+        if self.text() != TURN_IS_OVER {
             return self.action(chat);
         }
         let (from, to) = (self.sees_since(), self.at + self.story.moment());
@@ -381,13 +384,22 @@ fn no_limit() -> Phrase {
 /// before has an earlier reply. A host that keeps few outcomes, or forgot a client, refuses a
 /// repeated reply.
 fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
-    let [(at, Err(why))] = &call.replies[..] else { return None };
+    let [(at, host, Err(why))] = &call.replies[..] else { return None };
     let ran = call.users.iter().any(|(_, _, what)| *what == Status::Running);
     let waits = call.ready.is_some_and(|ready| ready < *at) && call.left > *at && !ran;
     let remembers = story.forgotten.is_empty()
         && story.host_limits.outcomes >= super::story::defaults().outcomes;
+    // The window shows its own cancellation before the host confirms it.
+    let cancels = |asked: &UserOperation<'_>| {
+        asked.verb() == "cancel-turn"
+            && asked.host == *host
+            && asked.field("chat") == Some(call.chat)
+            && (call.began..=*at).contains(&asked.at)
+    };
+    let is_cancelled = why == TURN_IS_OVER && story.asked.values().any(cancels);
     let data = fields! { call: call.id, why };
-    (waits && remembers).then(|| Violation::new("refusals_are_true", call.turn, *at, &REPLY, data))
+    (waits && remembers && !is_cancelled)
+        .then(|| Violation::new("refusals_are_true", call.turn, *at, &REPLY, data))
 }
 
 /// Detects that the host does not know a returning client that it accepted and did not forget. Its

@@ -132,8 +132,8 @@ pub(super) struct CallStory<'a> {
     pub(super) users: Vec<(Time, &'a str, Status)>,
     /// The statuses that second connections received, change by change.
     pub(super) seconds: Vec<(Time, &'a str, Status)>,
-    /// The replies of users to its request for consent: accepted, or refused for a reason.
-    pub(super) replies: Vec<(Time, &'a Result<(), String>)>,
+    /// The replies of users to its request for consent, by host: accepted, or refused for a reason.
+    pub(super) replies: Vec<(Time, &'a str, &'a Result<(), String>)>,
 }
 
 /// A call that the host failed because its owner was absent.
@@ -477,7 +477,7 @@ impl<'a> Story<'a> {
             }
             (By::Second, Became::Is(status)) => call.seconds.push((at, host, *status)),
             (By::User, Became::Is(status)) => call.users.push((at, host, *status)),
-            (By::User, Became::Replies(reply)) => call.replies.push((at, reply)),
+            (By::User, Became::Replies(reply)) => call.replies.push((at, host, reply)),
             _ => {}
         }
     }
@@ -746,6 +746,11 @@ impl<'a> Story<'a> {
         let guarantees = self.cx.guarantees;
         guarantees.detection + guarantees.recovery + guarantees.attempt + self.moment()
     }
+}
+
+/// Returns whether a window opened this connection besides its own: `client/second#1`.
+pub(super) fn is_second(conn: &Connection) -> bool {
+    conn.name.contains('/')
 }
 
 /// The default limits of a host.

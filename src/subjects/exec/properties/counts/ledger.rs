@@ -7,9 +7,11 @@ use std::time::Duration;
 use crate::history::{Answer, Call, Ending, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::MilestoneValue;
+use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::network_fault::NetworkFault;
 use crate::subjects::exec::{files, operations};
 use crate::subjects::judging::host;
+use reknit_exec::client::Failure;
 
 /// The time within which something that is over is no longer counted, and something new is.
 pub(super) const MOMENT: Duration = Duration::from_secs(1);
@@ -162,12 +164,16 @@ impl<'a> Ledger<'a> {
             }
             EventKind::StreamEnded { stream, ending } => {
                 let completed = matches!(ending, Ending::Completed { .. });
-                self.opener(cx.guarantees.whole(stream), |life| {
-                    life.ended.get_or_insert((at, completed));
+                let keeps_handle = ends_only_subscription(ending);
+                self.opener(cx.guarantees.whole(stream), |life| match keeps_handle {
+                    true => life.is_slow = true,
+                    false => drop(life.ended.get_or_insert((at, completed))),
                 });
             }
             EventKind::GaveUp { stream: Some(stream), call } => {
-                let keeps_handle = self.calls.get(call).is_some_and(|life| life.verb == "unfollow");
+                // The user of a start gives up only its subscription.
+                let verb = self.calls.get(call).map(|life| life.verb);
+                let keeps_handle = matches!(verb, Some("unfollow" | "start"));
                 self.opener(cx.guarantees.whole(stream), |life| {
                     life.is_slow |= keeps_handle;
                     if !keeps_handle {
@@ -247,6 +253,11 @@ impl<'a> Ledger<'a> {
                 && life.over.1.is_none_or(|over| self.lingers(over, now))
         })
     }
+}
+
+/// Returns whether the process goes on for its client, although a subscription of its user ended.
+fn ends_only_subscription(ending: &Ending) -> bool {
+    matches!(ending, Ending::Failed { reason } if ExecFailure::is(reason, &Failure::NotKept))
 }
 
 impl CallLife<'_> {
