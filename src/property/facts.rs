@@ -276,7 +276,9 @@ impl<'a> Facts<'a> {
             known.iter().position(|key| *key == (client, producer)).unwrap_or_else(|| {
                 known.push((client, producer));
                 let hosts = servers_behind(client, producer, history, servers);
-                paths.push(Path::new(client, hosts, plan, history, faults, downs));
+                let mut path = Path::new(client, hosts, plan, history, faults, downs);
+                path.wait_for_places(history, guarantees.connections);
+                paths.push(path);
                 paths.len() - 1
             })
         };

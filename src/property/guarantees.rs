@@ -110,6 +110,11 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_ending`.
     pub in_flight: Option<InFlightLimit>,
+    /// The number of connections that a server accepts. A client that finds no place comes back when
+    /// another connection is over. Default: any number.
+    ///
+    /// Read by all properties that judge paths.
+    pub connections: usize,
     /// The number of bytes of all answers to an operation. They share a connection with the answers
     /// to later operations. Default: zero, so the answers are short.
     ///
@@ -171,6 +176,7 @@ impl Guarantees {
             parts: &[],
             closed_retention: Self::FOREVER,
             in_flight: None,
+            connections: usize::MAX,
             answer_bytes: |_, _| 0,
             slow_users: None,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },

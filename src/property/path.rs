@@ -122,13 +122,32 @@ impl<'a> Path<'a> {
                 path.add_down(down);
             }
         }
-        path.fault_intervals.sort_by_key(|interval| interval.began);
-        path.faulty = merged(
-            path.fault_intervals.iter().map(|interval| (interval.began, interval.ended)).collect(),
+        path.severed = merged(std::mem::take(&mut path.severed), Duration::ZERO);
+        path.sort();
+        path
+    }
+
+    /// Sorts the fault intervals, and merges them.
+    fn sort(&mut self) {
+        self.fault_intervals.sort_by_key(|interval| interval.began);
+        self.faulty = merged(
+            self.fault_intervals.iter().map(|interval| (interval.began, interval.ended)).collect(),
             Duration::ZERO,
         );
-        path.severed = merged(std::mem::take(&mut path.severed), Duration::ZERO);
-        path
+    }
+
+    /// Adds the intervals in which the client finds no place at a server that accepts this many
+    /// connections. They hold the client like a fault.
+    pub fn wait_for_places(&mut self, history: &History, connections: usize) {
+        let full = full_intervals(history, self.client, connections).into_iter();
+        self.fault_intervals.extend(full.map(|(began, ended)| FaultInterval {
+            began,
+            ended,
+            kills: false,
+            latency: Duration::ZERO,
+            cause: ended,
+        }));
+        self.sort();
     }
 
     fn has(&self, host: &str) -> bool {
@@ -274,6 +293,35 @@ impl<'a> Path<'a> {
             (bound <= until && bound < NEVER).then_some(bound)
         })
     }
+}
+
+/// Returns the intervals in which a server that accepts this many connections has no place for a
+/// client: other clients have them, or further connections of the same client, whose names have a
+/// label (`client/second#1`). An interval that did not end ends at [`NEVER`].
+pub fn full_intervals(history: &History, client: &str, connections: usize) -> Vec<(Time, Time)> {
+    let others = history
+        .conns
+        .iter()
+        .filter(|conn| conn.client.as_str() != client || conn.name.contains('/'));
+    let mut changes: Vec<(Time, i64)> =
+        others.flat_map(|conn| [(conn.opened, 1), (conn.over.1.unwrap_or(NEVER), -1)]).collect();
+    changes.sort_unstable();
+    let connections = i64::try_from(connections).unwrap_or(i64::MAX);
+    // A connection that is over as it opens is counted out first.
+    let (mut open, mut full) = (0, Vec::new());
+    let mut since = None;
+    for (at, change) in changes {
+        open += change;
+        match since {
+            None if open >= connections => since = Some(at),
+            Some(began) if open < connections => {
+                full.push((began, at));
+                since = None;
+            }
+            _ => {}
+        }
+    }
+    full
 }
 
 fn longer(a: (Time, Time), b: (Time, Time)) -> (Time, Time) {

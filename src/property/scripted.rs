@@ -59,6 +59,7 @@ fn guarantees() -> Guarantees {
         call_wait: Duration::ZERO,
         outside_wait: |_, operation| operation.wait(),
         round_trips: 3,
+        connections: usize::MAX,
         is_loss: |_| true,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),

@@ -171,6 +171,7 @@ impl Subject for Exec {
                 requests: client.calls as u64,
                 of: operations::requests,
             }),
+            connections: usize::MAX, // a new connection takes the place of an idle one
             answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },

@@ -233,7 +233,8 @@ impl<'a> Story<'a> {
                     question.failure = question.failure.or(Some((at, reason)));
                 }
             }
-            EventKind::Effect { target, .. } => {
+            EventKind::Effect { call, target } => {
+                self.launched(*call, target, starts);
                 self.processes.entry(target.as_str()).or_default().launched.push(at);
             }
             EventKind::Produced { stream, bytes } => {
@@ -334,6 +335,28 @@ impl<'a> Story<'a> {
 
     fn question(&mut self, call: Call) -> Option<&mut Question<'a>> {
         self.questions.iter_mut().find(|question| question.call == call)
+    }
+
+    /// Corrects the record of a command by the name of its process: a user that died as it was asked
+    /// to run a command did not count that command.
+    fn launched(
+        &mut self,
+        call: Call,
+        target: &str,
+        starts: &mut BTreeMap<(&'a str, String), u64>,
+    ) {
+        let Some(question) = self.question(call) else { return };
+        let SseOperation::Run { process, id, .. } = &question.operation else { return };
+        if question.record == target {
+            return;
+        }
+        let (on, process) = (question.host, process.clone());
+        let earlier = |nth: &u64| Named::nth(on, &process, *nth, id.as_deref()).record == target;
+        let count = starts.entry((on, process.clone())).or_default();
+        if let Some(nth) = (1..*count).find(earlier) {
+            *count = nth;
+            question.record = target.to_owned();
+        }
     }
 
     fn over(&mut self, at: Time, is: impl Fn(&Reader<'_>) -> bool) {

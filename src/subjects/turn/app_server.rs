@@ -12,9 +12,9 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
-use super::notes::{AppServerNote, Reported, Tag, ThreadNote, TurnNote};
+use super::notes::{AppServerNote, Reported, Sent, Tag, ThreadNote, TurnNote};
 use super::setup::{
     self, Answer, AppServerSetup, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
 };
@@ -301,7 +301,7 @@ impl AppServer {
             open: 0,
             is_named: false,
             is_answered: false,
-            sent: Instant::now(),
+            sent: Sent::new(),
         };
         self.turns.push(Box::pin(played.play(interrupted)));
     }
@@ -341,7 +341,7 @@ struct Played {
     /// Whether the start request is answered.
     is_answered: bool,
     /// When the last message left, or the turn started.
-    sent: Instant,
+    sent: Sent,
 }
 
 impl Drop for Played {
@@ -389,8 +389,7 @@ impl Played {
                     self.answer_request();
                 }
                 self.note(TurnNote::Interrupted);
-                let silent = u64::try_from(self.sent.elapsed().as_millis()).unwrap_or(u64::MAX);
-                self.note(TurnNote::Silent(silent));
+                self.note(TurnNote::Silent(self.sent.silence()));
                 self.report("interrupted");
             }
         }
@@ -720,7 +719,7 @@ impl Played {
 
     fn flush(&mut self) {
         if !self.held.is_empty() {
-            self.sent = Instant::now();
+            self.sent.sends();
         }
         let _ = self.out.send(std::mem::take(&mut self.held)); // the writer may be gone
     }

@@ -2,8 +2,10 @@
 //! tag that names a turn.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use tokio::time::Instant;
 
 use crate::history::{Call, Data, Stream};
 use reknit_turn::broker::BrokerCounts;
@@ -50,6 +52,53 @@ impl Tag {
     }
 }
 
+/// The pauses between the messages about a turn when it was interrupted, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Silence {
+    /// The time since the last message.
+    pub now: u64,
+    /// The longest pause between two messages, the last such one.
+    pub longest: u64,
+    /// The time since the end of the longest pause.
+    pub ago: u64,
+}
+
+/// The times at which messages about a turn leave.
+pub struct Sent {
+    last: Instant,
+    longest: Duration,
+    /// The end of the longest pause.
+    until: Instant,
+}
+
+impl Sent {
+    /// The turn starts now.
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Self { last: now, longest: Duration::ZERO, until: now }
+    }
+
+    /// A message leaves now.
+    pub fn sends(&mut self) {
+        let pause = self.last.elapsed();
+        self.last = Instant::now();
+        if pause >= self.longest {
+            (self.longest, self.until) = (pause, self.last);
+        }
+    }
+
+    /// Returns the pauses so far.
+    pub fn silence(&self) -> Silence {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Silence {
+            now: millis(self.last.elapsed()),
+            longest: millis(self.longest),
+            ago: millis(self.until.elapsed()),
+        }
+    }
+}
+
 /// An event of a turn, as the app-server really played it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -82,9 +131,8 @@ pub enum TurnNote {
     },
     /// A client interrupts the turn.
     Interrupted,
-    /// The app-server had sent nothing about the turn for this long, in milliseconds, when it was
-    /// interrupted.
-    Silent(u64),
+    /// For how long the app-server had sent nothing about the turn when it was interrupted.
+    Silent(Silence),
     /// The app-server reports the end.
     Reported(Reported),
     /// The turn is over, but the app-server does not report it.
@@ -236,7 +284,9 @@ impl fmt::Display for TurnNote {
                 f.write_str("the agent answers without a phase or text")
             }
             Self::Interrupted => f.write_str("the turn is interrupted"),
-            Self::Silent(ms) => write!(f, "the app-server had been silent for {ms} ms"),
+            Self::Silent(Silence { now, .. }) => {
+                write!(f, "the app-server had been silent for {now} ms")
+            }
             Self::Reported(Reported::Completed) => f.write_str("the app-server reports: completed"),
             Self::Reported(Reported::Failed) => f.write_str("the app-server reports: failed"),
             Self::Reported(Reported::Interrupted) => {

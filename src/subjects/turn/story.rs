@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::jobs::starts;
 use super::jobs::story::Jobs;
 use super::notes::{
-    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Reported, ThreadNote, TurnNote,
+    AppServerNote, BrokerCounted, BrokerExited, BrokerNote, Reported, Silence, ThreadNote, TurnNote,
 };
 use super::outcome::CommandOutcome;
 use super::setup::BROKER;
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns for how long the app-server had sent nothing about the turn when it was interrupted.
-    pub fn silent(&self) -> Option<Duration> {
+    pub fn silent(&self) -> Option<Silence> {
         silent(&self.notes)
     }
 
@@ -139,9 +139,9 @@ pub(super) fn started<'a>(notes: &[(Time, &'a TurnNote)]) -> Option<(Time, &'a s
 }
 
 /// Returns for how long an app-server had sent nothing about a turn when it was interrupted.
-pub(super) fn silent(notes: &[(Time, &TurnNote)]) -> Option<Duration> {
+pub(super) fn silent(notes: &[(Time, &TurnNote)]) -> Option<Silence> {
     notes.iter().find_map(|(_, note)| match note {
-        TurnNote::Silent(ms) => Some(Duration::from_millis(*ms)),
+        TurnNote::Silent(silence) => Some(*silence),
         _ => None,
     })
 }

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{Story, UserOperation, is_second, text, window};
-use crate::history::{Call, Connection, EventKind, Time};
-use crate::property::path::NEVER;
+use super::story::{Story, UserOperation, text, window};
+use crate::history::{Call, EventKind, Time};
+use crate::property::path::{NEVER, full_intervals};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -109,26 +109,12 @@ fn has_room_since(story: &Story<'_>, client: &str) -> Time {
     full.and_then(|last| forgotten.get(last).copied()).unwrap_or(Time::ZERO)
 }
 
-/// The time from which fewer other connections are open than the host accepts: those of other windows,
-/// and the second connections of this one.
+/// The time from which the host has a place for a window: fewer other connections are open than it
+/// accepts.
 fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
-    let is_other = |conn: &&Connection| conn.client.as_str() != window || is_second(conn);
-    let others = story.cx.history.conns.iter().filter(is_other);
-    let mut changes: Vec<(Time, i64)> = others
-        .flat_map(|conn| [(conn.opened, 1), (conn.over.1.unwrap_or(NEVER), -1)])
-        .filter(|(at, _)| *at < story.until)
-        .collect();
-    changes.sort_unstable();
-    let slots = i64::try_from(story.host_limits.connections).unwrap_or(i64::MAX);
-    let (mut open, mut free) = (0, Time::ZERO);
-    for (at, change) in changes {
-        open += change;
-        free = match open >= slots {
-            true => NEVER,
-            false => free.min(at),
-        };
-    }
-    free
+    let full = full_intervals(story.cx.history, window, story.host_limits.connections);
+    let before = full.into_iter().filter(|(began, _)| *began < story.until);
+    before.map(|(_, ended)| ended).max().unwrap_or(Time::ZERO)
 }
 
 /// Returns whether a window had completed its start when its user asked for something: the window

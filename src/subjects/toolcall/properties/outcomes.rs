@@ -2,9 +2,10 @@
 //! true.
 
 use super::story::{CallStory, Story, defaults};
+use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::toolcall::notes::{CallEnd, ToolWork};
+use crate::subjects::toolcall::notes::{CallEnd, Status, ToolWork};
 use crate::subjects::toolcall::setup::{Consent, TOOL, ToolEnds, ToolSetup};
 use crate::subjects::toolcall::tools::FAILED;
 
@@ -62,7 +63,12 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             _ => None,
         },
         CallEnd::Cancelled => {
-            let is_denied = setup.user == Consent::Denies && !call.replies.is_empty();
+            // A window that is reloaded at once does not learn the outcome of its reply.
+            let has_replied = |(when, _, what): &(Time, &str, Status)| {
+                *what == Status::ToBeConfirmed && *when + setup.thinks.0 <= at
+            };
+            let is_denied = setup.user == Consent::Denies
+                && (!call.replies.is_empty() || call.users.iter().any(has_replied));
             let is_ended = story
                 .asked
                 .values()

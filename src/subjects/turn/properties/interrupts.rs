@@ -7,7 +7,7 @@ use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::subjects::turn::limits::{self, LIMITS};
-use crate::subjects::turn::notes::Reported;
+use crate::subjects::turn::notes::{Reported, Silence};
 use crate::subjects::turn::outcome::SeenVerdict;
 use crate::subjects::turn::setup::{self, End, Start};
 use crate::subjects::turn::story::{Run, Story};
@@ -73,14 +73,19 @@ fn held(run: &Run<'_>) -> Duration {
     run.started().map_or(Duration::ZERO, |(at, ..)| at.since(run.asked))
 }
 
-/// Whether an app-server was silent for as long as a client allows, before the interrupt of a turn.
+/// Whether an app-server was silent for as long as a client allows, before the interrupt of a turn. The
+/// interrupt may cross the next message of the app-server.
 pub(in super::super) fn is_idle(
     cx: &CheckContext<'_>,
     held: Duration,
-    silent: Option<Duration>,
+    silent: Option<Silence>,
 ) -> bool {
     let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
-    silent.is_some_and(|silent| silent + held >= idle)
+    let is_long = |ms: u64| Duration::from_millis(ms) + held >= idle;
+    let crosses = |ago: u64| Duration::from_millis(ago) <= news(cx) * 2;
+    silent.is_some_and(|silence| {
+        is_long(silence.now) || is_long(silence.longest) && crosses(silence.ago)
+    })
 }
 
 /// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
