@@ -305,12 +305,19 @@ fn open_before<'f, 'a>(
     })
 }
 
-/// Returns how long the answers to a call, and to the calls before it, take to arrive.
+/// Returns how long the answers to a call, and to the calls before it, take to arrive. If only so many
+/// requests may be in flight, each such number takes a round trip.
 fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let plan = facts.cx.plan;
+    let latency = facts.path(call.path).worst_latency(Time::ZERO, NEVER);
+    let rounds = facts.guarantees().in_flight.map_or(0, |limit| {
+        let requests = open_before(facts, call).map(|other| (limit.of)(other.operation));
+        (requests.sum::<u64>() + (limit.of)(call.operation)) / limit.requests.max(1)
+    });
+    let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
     let bytes = |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(plan, call.operation);
     let bytes = open_before(facts, call).map(bytes).sum::<u64>() + bytes(call);
-    through(bytes, facts.path(call.path).worst_latency(Time::ZERO, NEVER))
+    through(bytes, latency) + latency.saturating_mul(2).saturating_mul(rounds)
 }
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the

@@ -83,8 +83,9 @@ impl Sent {
     pub fn sends(&mut self) {
         let pause = self.last.elapsed();
         self.last = Instant::now();
-        if pause >= self.longest {
-            (self.longest, self.until) = (pause, self.last);
+        // Timers are exact to a millisecond.
+        if pause + Duration::from_millis(1) >= self.longest {
+            (self.longest, self.until) = (self.longest.max(pause), self.last);
         }
     }
 

@@ -65,15 +65,29 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let mut left: BTreeMap<(&str, &str), Time> = BTreeMap::new();
+    // A new window subscribes to its channels once more when it takes part in the session.
+    let mut joined: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
         let host = host(event);
         match &event.what {
-            EventKind::Started => left.retain(|(of, _), _| *of != host),
+            EventKind::Started => {
+                left.retain(|(of, _), _| *of != host);
+                joined.remove(host);
+            }
+            EventKind::Observed { saw, .. }
+                if saw.downcast_ref() == Some(&OfChannel::Joined(true)) =>
+            {
+                joined.entry(host).or_insert(event.at);
+            }
             EventKind::Asked { call, .. } => {
                 let Some(asked) = story.asked.get(call) else { continue };
                 match (asked.verb(), asked.field("chat")) {
-                    ("reload" | "new-session", _) => left.retain(|(of, _), _| *of != host),
+                    ("reload", _) => {
+                        left.retain(|(of, _), _| *of != host);
+                        joined.remove(host);
+                    }
+                    ("new-session", _) => left.retain(|(of, _), _| *of != host),
                     ("watch" | "watch-twice", Some(channel)) => {
                         left.remove(&(host, channel));
                     }
@@ -82,14 +96,17 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
             }
             EventKind::Observed { stream, saw }
                 if saw.downcast_ref() == Some(&OfChannel::Unsubscribed)
-                    && story.has_settled_in(host, event.at) =>
+                    && story.has_settled_in(host, event.at)
+                    && joined.get(host).is_some_and(|at| *at + story.moment() < event.at) =>
             {
                 left.insert((host, &stream.0), event.at);
             }
             EventKind::Milestone { name: "toolcall.client.unwanted", fields } => {
                 let channel = text(fields, "channel");
                 let unwanted = left.get(&(host, channel)).filter(|left| {
-                    event.at > story.is_told(host, **left) && event.at < story.until
+                    event.at > story.is_told(host, **left)
+                        && event.at < story.until
+                        && !is_removal(story, host, channel, event.at)
                 });
                 found.extend(unwanted.map(|left| {
                     let data = fields! { channel, left: *left };
@@ -107,6 +124,16 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
     }
     found.truncate(5);
     found
+}
+
+/// Returns whether an action of the session may report the removal of a chat. The host reports it also
+/// to a window that watches only the chat.
+fn is_removal(story: &Story<'_>, host: &str, channel: &str, at: Time) -> bool {
+    let since = at.before(story.moment());
+    let mut looks = story.watch_spans.iter().filter(|look| {
+        look.host == host && look.channel != SESSION && look.from <= at && look.to >= since
+    });
+    channel == SESSION && looks.any(|look| story.existence.deleted_in(look.channel, since, at))
 }
 
 /// Returns whether an operation stops watching a channel.
