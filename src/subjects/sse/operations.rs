@@ -80,6 +80,10 @@ pub enum SseOperation {
         command: CommandName,
         /// The cursor. `RUN` in it becomes the run that this host knows.
         cursor: String,
+        /// The parameter `after_eid`. If it is given, the cursor is in the header `Last-Event-ID`, which
+        /// counts. By default, the cursor is the parameter.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parameter: Option<String>,
     },
     /// Opens the stream of a command, and never reads from the connection.
     #[serde(rename_all = "kebab-case")]
@@ -184,7 +188,9 @@ impl Operations for SseOperation {
             1 => command.clone().prop_map(Self::Interrupt),
             2 => command.clone().prop_map(Self::Status),
             2 => (command.clone(), wait.clone()).prop_map(|(command, wait)| Self::Logs { command, wait }),
-            1 => (command.clone(), cursor).prop_map(|(command, cursor)| Self::Ask { command, cursor: cursor.to_owned() }),
+            1 => (command.clone(), cursor, select(&[None, None, Some("0")][..])).prop_map(|(command, cursor, parameter)| {
+                Self::Ask { command, cursor: cursor.to_owned(), parameter: parameter.map(str::to_owned) }
+            }),
             1 => (command.clone(), wait).prop_map(|(command, wait)| Self::Stick { command, wait }),
             2 => (command, select(WrongRequest::ALL)).prop_map(|(command, request)| Self::Wrong { command, request }),
         ]

@@ -211,10 +211,19 @@ pub(super) async fn wrong(host: HostContext, call: Call, named: Named, request: 
 }
 
 /// Asks for the stream of a command, and reads the head of the answer.
-pub(super) async fn ask(host: HostContext, call: Call, named: Named, cursor: String) {
+pub(super) async fn ask(
+    host: HostContext,
+    call: Call,
+    named: Named,
+    cursor: String,
+    parameter: Option<String>,
+) {
     let asked = async {
-        let path = format!("/command/{}/resume?after_eid={cursor}", named.id);
-        let open = open(&host, Method::GET, &path, String::new(), &[]).await?;
+        let in_query = parameter.as_ref().unwrap_or(&cursor);
+        let path = format!("/command/{}/resume?after_eid={in_query}", named.id);
+        let in_header = parameter.is_some().then_some((header::LAST_EVENT_ID, cursor.as_str()));
+        let headers: Vec<_> = in_header.into_iter().collect();
+        let open = open(&host, Method::GET, &path, String::new(), &headers).await?;
         let next = open.header(header::NEXT).unwrap_or_default();
         Ok(Answer::queued(format!("a stream; the next new event is {next}")))
     };

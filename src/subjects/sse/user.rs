@@ -130,7 +130,7 @@ impl SseUser {
                 let named = self.named(&command);
                 self.busy.spawn(requests::logs(host, call, self.asks.clone(), named, wait.0));
             }
-            SseOperation::Ask { command, cursor } => {
+            SseOperation::Ask { command, cursor, parameter } => {
                 let named = self.named(&command);
                 let run = stored(&host, &named).cursor.epoch;
                 let cursor =
@@ -138,7 +138,7 @@ impl SseUser {
                 let (text, knows_run) = (cursor.clone(), run.is_some());
                 let note = SseNote::Asks { call, cursor: text, knows_run };
                 host.record.observed(&named.whole(), note);
-                self.busy.spawn(requests::ask(host, call, named, cursor));
+                self.busy.spawn(requests::ask(host, call, named, cursor, parameter));
             }
             SseOperation::Stick { command, wait } => {
                 let named = self.named(&command);

@@ -4,7 +4,7 @@
 //! It records what it really did as [notes](super::notes) about each turn. The text of a request
 //! contains a [`Tag`], so that the notes name the operation of the user.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::StreamExt;
@@ -14,9 +14,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::notes::{AppServerNote, Reported, Sent, Tag, ThreadNote, TurnNote};
+use super::notes::{AppServerNote, Reported, Sent, Tag, ThreadNote, TurnNote, Work};
 use super::setup::{
-    self, Answer, AppServerSetup, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
+    self, Answer, AppServerSetup, Edits, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
 };
 use crate::history::Stream;
 use crate::net::BoxFuture;
@@ -74,6 +74,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
         is_initialized: false,
         names: 0,
         threads: BTreeMap::new(),
+        stored: BTreeSet::new(),
         running: BTreeMap::new(),
         turns: FuturesUnordered::new(),
     };
@@ -142,10 +143,15 @@ struct AppServer {
     names: u64,
     /// The commands that named their threads, by thread.
     threads: BTreeMap<String, Tag>,
+    /// The threads on its disk.
+    stored: BTreeSet<String>,
     /// The turns that run, by id.
     running: BTreeMap<String, Running>,
     turns: FuturesUnordered<BoxFuture<'static, ()>>,
 }
+
+/// The file that agents change.
+const FILE: &str = "src/lib.rs";
 
 /// A turn that runs.
 struct Running {
@@ -206,6 +212,9 @@ impl AppServer {
                     Some(thread) => thread.to_owned(),
                     None => {
                         let thread = self.name("thread");
+                        if params["ephemeral"] != json!(true) {
+                            self.stored.insert(thread.clone());
+                        }
                         self.record.observed(&self.stream, ThreadNote::Made(thread.clone()));
                         thread
                     }
@@ -230,7 +239,12 @@ impl AppServer {
             }
             method::THREAD_DELETE | method::THREAD_UNSUBSCRIBE => {
                 let thread = params["threadId"].as_str().unwrap_or_default();
-                if let Some(tag) = self.threads.remove(thread) {
+                if method == method::THREAD_DELETE {
+                    self.stored.remove(thread);
+                }
+                if self.stored.contains(thread) {
+                    // The app-server keeps the thread on its disk.
+                } else if let Some(tag) = self.threads.remove(thread) {
                     self.record.observed(&tag.stream(), TurnNote::Removed(thread.to_owned()));
                 } else {
                     self.record.observed(&self.stream, ThreadNote::Settled(thread.to_owned()));
@@ -277,10 +291,13 @@ impl AppServer {
         let waiting = Arc::new(Mutex::new(Vec::new()));
         self.running.retain(|_, running| !running.interrupts.is_closed());
         let answered_last = setup.interrupt_answered_last;
-        let thread = params["threadId"].as_str().unwrap_or_default().to_owned();
+        let mut thread = params["threadId"].as_str().unwrap_or_default().to_owned();
         if is_review {
             // The thread of a review has no name.
             self.record.observed(&self.stream, ThreadNote::Settled(thread.clone()));
+            if setup.detached {
+                thread = self.name("review");
+            }
         }
         let running =
             Running { thread: thread.clone(), interrupts, waiting: waiting.clone(), answered_last };
@@ -434,13 +451,14 @@ impl Played {
         if self.setup.open == Open::Before {
             self.open_command();
         }
+        self.edit();
         self.pause().await;
         self.answer();
         if self.setup.late_message {
             self.message(None, "That was all.", Some("commentary"));
         }
         if self.setup.late_work {
-            self.command("cargo test");
+            self.command(None, "cargo test");
         }
         if self.setup.open == Open::After {
             self.open_command();
@@ -540,7 +558,7 @@ impl Played {
     fn work(&mut self, n: u64) {
         match n % 3 {
             1 => self.message(None, &format!("Step {n}."), Some("commentary")),
-            2 => self.command("ls"),
+            2 => self.command(None, "ls"),
             _ => {
                 let id = self.item_id();
                 self.item(None, json!({ "type": "reasoning", "id": id }), true);
@@ -609,11 +627,15 @@ impl Played {
         let turn = format!("{}-sub-{n}", self.turn);
         let item = self.item_id();
         let mut worker = Worker { thread, turn, item };
-        let is_named = self.setup.subagent != Subagent::Announced;
-        if is_named {
+        self.opened();
+        if self.setup.subagent == Subagent::Early {
+            self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
+            self.spawn_item(&worker, false);
+            return worker;
+        }
+        if self.setup.subagent != Subagent::Announced {
             self.spawn_item(&worker, false);
         }
-        self.opened();
         let agent = json!({ "id": worker.thread, "parentThreadId": self.thread });
         self.notify(method::THREAD_STARTED, json!({ "thread": agent }));
         if self.setup.subagent != Subagent::Backwards {
@@ -634,8 +656,11 @@ impl Played {
             let is_announced = self.setup.subagent != Subagent::Backwards;
             for n in (1..=self.setup.subagent_work).filter(|_| is_announced) {
                 self.pause().await;
-                let scope = (worker.thread.clone(), worker.turn.clone());
-                self.message(Some(scope), &format!("Step {n}."), Some("commentary"));
+                let scope = Some((worker.thread.clone(), worker.turn.clone()));
+                match n % 2 {
+                    1 => self.message(scope, &format!("Step {n}."), Some("commentary")),
+                    _ => self.command(scope, "wc"),
+                }
             }
             self.pause().await;
             self.end_subagent(&worker);
@@ -650,7 +675,7 @@ impl Played {
         self.closed();
         self.subagent_turn(worker, method::TURN_COMPLETED, "completed");
         match self.setup.subagent {
-            Subagent::Spawned => self.spawn_item(worker, true),
+            Subagent::Spawned | Subagent::Early => self.spawn_item(worker, true),
             Subagent::Backwards => {
                 self.subagent_turn(worker, method::TURN_STARTED, "inProgress");
                 self.spawn_item(worker, true);
@@ -689,11 +714,35 @@ impl Played {
         self.item(None, run, false);
     }
 
-    fn command(&mut self, command: &str) {
+    fn command(&mut self, scope: Option<(String, String)>, command: &str) {
         let id = self.item_id();
-        let run = |status: &str| json!({ "type": "commandExecution", "id": id, "command": command, "status": status });
-        self.item(None, run("inProgress"), false);
-        self.item(None, run("completed"), true);
+        let mut run = json!({ "type": "commandExecution", "id": id, "command": command, "status": "inProgress" });
+        self.item(scope.clone(), run.clone(), false);
+        let (status, code) =
+            if self.setup.commands_fail { ("failed", 1) } else { ("completed", 0) };
+        (run["status"], run["exitCode"]) = (json!(status), json!(code));
+        self.note(TurnNote::Did(Work::Command(command.to_owned())));
+        self.item(scope, run, true);
+    }
+
+    /// Reports what the agent does to a file.
+    fn edit(&mut self) {
+        let status = match self.setup.edits {
+            Edits::None => return,
+            Edits::Made => "completed",
+            Edits::Failed => "failed",
+            Edits::Declined => "declined",
+        };
+        let id = self.item_id();
+        let change = json!({ "path": FILE, "kind": { "type": "update" }, "diff": "-a\n+b\n" });
+        let mut edit =
+            json!({ "type": "fileChange", "id": id, "changes": [change], "status": "inProgress" });
+        self.item(None, edit.clone(), false);
+        edit["status"] = json!(status);
+        if self.setup.edits == Edits::Made {
+            self.note(TurnNote::Did(Work::Edit(FILE.to_owned())));
+        }
+        self.item(None, edit, true);
     }
 
     fn item(&mut self, scope: Option<(String, String)>, item: Value, is_complete: bool) {

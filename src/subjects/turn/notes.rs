@@ -52,6 +52,16 @@ impl Tag {
     }
 }
 
+/// A piece of work that a report lists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// A command, by its command line.
+    Command(String),
+    /// A change of a file, by its path.
+    Edit(String),
+}
+
 /// The pauses between the messages about a turn when it was interrupted, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -121,6 +131,8 @@ pub enum TurnNote {
     },
     /// The app-server sends the id of the turn for the first time.
     Named,
+    /// The agent, or a subagent, completed a piece of work.
+    Did(Work),
     /// A command or a subagent of the turn starts to work, while none worked.
     Works,
     /// No command and no subagent of the turn works any more.
@@ -278,6 +290,8 @@ impl fmt::Display for TurnNote {
             Self::Refused => f.write_str("the app-server refuses the turn"),
             Self::Started { turn, thread } => write!(f, "the app-server starts {turn} on {thread}"),
             Self::Named => f.write_str("the app-server names the turn"),
+            Self::Did(Work::Command(command)) => write!(f, "the agent ran {command}"),
+            Self::Did(Work::Edit(path)) => write!(f, "the agent changed {path}"),
             Self::Works => f.write_str("the turn has open work"),
             Self::Rests => f.write_str("the turn has no open work"),
             Self::Answered { is_final: true } => f.write_str("the agent gives its final answer"),

@@ -14,6 +14,14 @@ pub struct CommandOutcome {
     pub verdict: SeenVerdict,
     /// The answer that the command printed.
     pub answer: Option<String>,
+    /// The commands of the agent that it listed: command line, status and exit code.
+    pub commands: Vec<(String, String, Option<i64>)>,
+    /// The changes of files that it listed: path and kind.
+    pub files: Vec<(String, String)>,
+    /// How many commands and changes it left out.
+    pub left_out: u64,
+    /// The last error of the app-server, if there was one.
+    pub error: Option<String>,
     /// The exit status of the command.
     pub status: i32,
 }
@@ -37,7 +45,21 @@ impl fmt::Display for CommandOutcome {
             SeenVerdict::Failed(reason) => write!(f, "failed: {reason}")?,
             SeenVerdict::Interrupted => f.write_str("interrupted")?,
         }
-        write!(f, " (exit {})", self.status)
+        write!(f, " (exit {})", self.status)?;
+        for (command, status, code) in &self.commands {
+            let code = code.map_or_else(String::new, |code| format!(" {code}"));
+            write!(f, ", `{command}` {status}{code}")?;
+        }
+        for (path, kind) in &self.files {
+            write!(f, ", {kind} of {path}")?;
+        }
+        if self.left_out > 0 {
+            write!(f, ", {} left out", self.left_out)?;
+        }
+        match &self.error {
+            Some(error) => write!(f, ", error: {error}"),
+            None => Ok(()),
+        }
     }
 }
 

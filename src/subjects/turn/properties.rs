@@ -21,6 +21,7 @@
 //! | `refusals_are_true` | a command that got no turn, and what was in its way |
 //! | `interrupts_have_a_cause` | an interrupt that the app-server got, and what users asked before |
 //! | `report_counts` | what the app-server reported first, and the verdict of the user |
+//! | `reports_are_whole` | the work that the app-server reported, and the work that a command listed |
 //! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
 //! | `start_is_prompt` | when the app-server started a turn, and what else was at work |
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 pub(super) mod interrupts;
 mod refusals;
+mod reports;
 pub(super) mod shared;
 mod starts;
 mod works;
@@ -170,6 +172,8 @@ story_properties! {
         "a turn is interrupted only if a user asked for its end, its client is gone, or a deadline has passed";
     "report_counts" as interrupts::report_counts, interrupts::REPORT_COUNTS:
         "the verdict of a turn is what the app-server reports, unless something else ended the turn before";
+    "reports_are_whole" as reports::reports_are_whole, reports::REPORTS_ARE_WHOLE:
+        "the report of a completed turn lists the commands and changes of its agent and subagents";
     "cancel_is_prompt" as interrupts::cancel_is_prompt, interrupts::CANCEL_IS_PROMPT:
         "a command that its user cancelled ends in the time that its client has for that";
     "one_client_works" as works::one_client_works, works::ONE_CLIENT_WORKS:
@@ -533,18 +537,16 @@ fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
     left.chain(unused).chain(unnamed_threads(story)).collect()
 }
 
-/// The thread of a new task that its user cancelled before the turn.
+/// The thread of a new task that its user cancelled before the turn, or whose turn was refused.
 fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, Answer::Refused(_)) = run.answer? else { return None };
-    run.cancelled?;
+    let has = |wanted: &TurnNote| run.notes.iter().any(|(_, note)| *note == wanted);
+    let is_unused = run.cancelled.is_some() || has(&TurnNote::Refused);
     let (_, thread) = run.thread()?;
     let bound = at + news(story.cx);
-    let may_stay = run.started().is_some()
-        || run.notes.iter().any(|(_, note)| match note {
-            TurnNote::Refused => true,
-            TurnNote::Removed(removed) => removed == thread,
-            _ => false,
-        })
+    let may_stay = !is_unused
+        || run.started().is_some()
+        || has(&TurnNote::Removed(thread.to_owned()))
         || !story.is_calm_until(bound);
     let data = fields! { thread: thread.to_owned() };
     (!may_stay).then(|| Violation::new("no_thread_is_left", run.call, at, &UNUSED, data))

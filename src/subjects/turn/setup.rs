@@ -62,6 +62,12 @@ pub struct TurnSetup {
     pub noise: Noise,
     /// A command that is open when the agent answers, or soon after, and that never completes.
     pub open: Open,
+    /// What the agent does to a file before the answer.
+    pub edits: Edits,
+    /// Whether its commands fail.
+    pub commands_fail: bool,
+    /// Whether a review runs in a thread of its own.
+    pub detached: bool,
     /// The answer of the agent.
     pub answer: Answer,
     /// Whether the agent says more after its answer.
@@ -100,6 +106,9 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         retries: false,
         noise: Noise::default(),
         open: Open::default(),
+        edits: Edits::default(),
+        commands_fail: false,
+        detached: false,
         answer,
         late_message: false,
         late_work: false,
@@ -161,6 +170,8 @@ pub enum Subagent {
     Again,
     /// The end of its turn is reported before the start.
     Backwards,
+    /// Its turn starts before an item of the turn names its thread. Its thread is not announced.
+    Early,
 }
 
 /// The unreadable output of the app-server.
@@ -187,6 +198,21 @@ pub enum Open {
     Before,
     /// It starts after the answer.
     After,
+}
+
+/// What the agent does to a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Edits {
+    /// Nothing.
+    #[default]
+    None,
+    /// It changes the file.
+    Made,
+    /// It tries to change the file, and fails.
+    Failed,
+    /// It may not change the file.
+    Declined,
 }
 
 /// The answer of the agent.

@@ -126,6 +126,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("SubagentsAreSilent", "subagents-are-silent", &["interrupts_have_a_cause"], "the news of subagents do not count against the silence of a turn", "derived"),
     defect("UnnamedThreadIsLeft", "unnamed-thread-is-left", &["no_thread_is_left"], "a command that is cancelled before its thread has a name leaves the thread behind", "derived"),
     defect("TakesBusyForAFailure", "takes-busy-for-a-failure", &["fallback_is_taken"], "a command that the broker refuses as busy fails", "facts, rule 12"),
+    defect("UnmadeChangesListed", "unmade-changes-listed", &["reports_are_whole"], "a report lists changes of files that failed or were not allowed", "derived"),
+    defect("ReviewMovesLate", "review-moves-late", &["reports_are_whole", "ending_is_prompt"], "the news of a detached review that precede the answer to its start are lost", "derived"),
+    defect("EarlySubagentIsIdle", "early-subagent-is-idle", &["reports_are_whole"], "a subagent whose turn started before an item named its thread does not count as at work", "derived"),
+    defect("StoredThreadIsLeft", "stored-thread-is-left", &["no_thread_is_left"], "a command unsubscribes from a thread that it must delete", "derived from facts, rule 12"),
 ];
 
 /// The ledger.

@@ -214,7 +214,18 @@ fn answer(report: &Report) -> Answer {
     };
     let is_complete = verdict == SeenVerdict::Completed;
     let (answer, status) = (report.answer.clone(), report.exit_status());
-    let outcome = CommandOutcome { verdict, answer, status };
+    let runs = report.commands.iter();
+    let commands = runs.map(|run| (run.command.clone(), run.status.as_str().into(), run.exit_code));
+    let files = report.files.iter().map(|file| (file.path.clone(), file.kind.as_str().into()));
+    let outcome = CommandOutcome {
+        verdict,
+        answer,
+        commands: commands.collect(),
+        files: files.collect(),
+        left_out: report.left_out,
+        error: report.error.clone(),
+        status,
+    };
     // A turn that did not complete may not have started.
     if is_complete { Answer::Done(outcome.into()) } else { Answer::queued(outcome) }
 }

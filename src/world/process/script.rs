@@ -41,6 +41,8 @@ pub struct Print {
     pub bytes: Option<u64>,
     /// Each n-th line is blank: it consists of its line end.
     pub blank_every: Option<NonZeroU64>,
+    /// Whether the last line has no line end.
+    pub open_end: bool,
 }
 
 /// How a process handles its standard input.
@@ -77,6 +79,15 @@ impl Print {
     /// its number and its pipe, if they fit. Otherwise it consists of letters that are computed
     /// from both, so that two pipes soon differ.
     pub fn line(&self, pipe: &str, n: u64) -> Bytes {
+        let mut line = self.whole_line(pipe, n);
+        if self.open_end && n == self.lines && line.ends_with(b"\n") {
+            line.truncate(line.len() - 1);
+        }
+        line
+    }
+
+    /// Returns the n-th line with its line end.
+    fn whole_line(&self, pipe: &str, n: u64) -> Bytes {
         if self.blank_every.is_some_and(|every| n.is_multiple_of(every.get())) {
             return Bytes::from_static(b"\n");
         }

@@ -70,6 +70,9 @@ pub struct PrintedLines {
     /// Each n-th line is blank: it consists of its line end. By default none is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blank_every: Option<NonZeroU64>,
+    /// Whether the last line has no line end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open_end: bool,
 }
 
 /// How a process handles its standard input.
@@ -162,8 +165,8 @@ impl JsonSchema for Ends {
 }
 
 impl From<PrintedLines> for Print {
-    fn from(PrintedLines { lines, every, bytes, blank_every }: PrintedLines) -> Self {
-        Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0), blank_every }
+    fn from(PrintedLines { lines, every, bytes, blank_every, open_end }: PrintedLines) -> Self {
+        Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0), blank_every, open_end }
     }
 }
 
@@ -208,6 +211,7 @@ fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
         every: WrittenDuration(Duration::from_millis(every_ms)),
         bytes: None,
         blank_every: None,
+        open_end: false,
     };
     Setup { print: Some(print), exit: Ends(ProcessEnd::Code(code)), ..Setup::default() }
 }

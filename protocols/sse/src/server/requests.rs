@@ -213,7 +213,9 @@ impl Requests {
                 command.attach(&running.id, cursor, owner, link, now, limits.takeover_after)?;
             (attached, command.log.epoch())
         };
-        running.was_read(); // the cursor says what the client has
+        if !defect!(CursorFreesNothing) {
+            running.was_read(); // the cursor says what the client has
+        }
         let Attached { generation, replaced, oldest, next } = attached;
         self.attachments
             .lock()

@@ -99,6 +99,9 @@ pub(super) fn cursor(uri: &Uri, name: &str) -> Result<Cursor, Refusal> {
 /// # Errors
 /// If it is malformed.
 pub(super) fn stream_cursor(uri: &Uri, headers: &HeaderMap) -> Result<Cursor, Refusal> {
+    if defect!(ParameterBeforeHeader) && parameter(uri, "after_eid").is_some() {
+        return cursor(uri, "after_eid");
+    }
     match headers.get(header::LAST_EVENT_ID).map(|value| value.to_str()) {
         None | Some(Ok("")) => cursor(uri, "after_eid"),
         Some(Ok(text)) => parse(text),

@@ -82,7 +82,9 @@ impl Record {
     /// Takes a complete piece of work of any thread of the turn.
     pub fn work(&mut self, item: &Item) {
         match item {
-            Item::FileChange { changes, status: WorkStatus::Completed, .. } => {
+            Item::FileChange { changes, status, .. }
+                if *status == WorkStatus::Completed || defect!(UnmadeChangesListed) =>
+            {
                 for change in changes {
                     let (path, diff) = (change.path.clone(), change.diff.clone());
                     if self.has_room(path.len() + diff.len()) {

@@ -32,7 +32,8 @@ impl Capture {
         if is_over {
             self.interrupting = Interrupting::Done;
         }
-        if let Some(thread) = review_thread_id.filter(|thread| !thread.is_empty()) {
+        let mut review = review_thread_id.filter(|thread| !thread.is_empty());
+        if let Some(thread) = review.take_if(|_| !defect!(ReviewMovesLate)) {
             self.tree.move_to(thread);
         }
         if is_first {
@@ -43,6 +44,9 @@ impl Capture {
             }
         } else if let Some(id) = turn.id() {
             self.learn_id(id.to_owned());
+        }
+        if let Some(thread) = review {
+            self.tree.move_to(thread);
         }
         if is_over && is_first {
             self.reported(&turn);

@@ -242,7 +242,7 @@ impl Tree {
             return;
         }
         self.new.push(thread.to_owned());
-        let running = self.rootless.remove(thread);
+        let running = self.rootless.remove(thread).filter(|_| !defect!(EarlySubagentIsIdle));
         self.subagents.insert(thread.to_owned(), Subagent { running, ended: VecDeque::new() });
     }
 }

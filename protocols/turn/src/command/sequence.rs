@@ -294,7 +294,7 @@ impl StartSequence {
     }
 
     fn removal(&self, thread: &str) -> Request {
-        let method = if self.command.is_ephemeral() {
+        let method = if self.command.is_ephemeral() || defect!(StoredThreadIsLeft) {
             method::THREAD_UNSUBSCRIBE
         } else {
             method::THREAD_DELETE

@@ -70,6 +70,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OnlyEventsAreSigns", "only-events-are-signs", &["expect"], "a part of an event is no sign of life of a connection", "derived from facts, 3.9"),
     defect("AgeCountsFromTheLast", "age-counts-from-the-last", &["at_most_once"], "the age of a repeated start counts from the last attempt", "derived from facts, G"),
     defect("AgeCountsFromTheLoss", "age-counts-from-the-loss", &["at_most_once"], "the age of a repeated start counts from the loss of its answer", "derived from facts, G"),
+    defect("ParameterBeforeHeader", "parameter-before-header", &["cursor_is_checked", "expect"], "the first position in the address counts more than the last event that arrived", "the standard of server-sent events"),
+    defect("CursorFreesNothing", "cursor-frees-nothing", &["expect"], "a command that waits for its client goes on waiting when the client comes back with all events", "derived"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

@@ -1,0 +1,58 @@
+//! `reports_are_whole`: a report lists the work of the agent and its subagents.
+
+use super::shared::may_forget_subagents;
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::subjects::turn::notes::{Reported, TurnNote, Work};
+use crate::subjects::turn::outcome::{CommandOutcome, SeenVerdict};
+use crate::subjects::turn::story::{Run, Story};
+
+kinds! {
+    pub(in super::super) REPORTS_ARE_WHOLE;
+    MISSING = "missing": "{subject:}the report does not list what the agent did: {work} {moment}";
+    NOT_DONE = "not-done": "{subject:}the report lists what the agent did not do: {work} {moment}";
+}
+
+/// Compares the work in a report with the work that the app-server reported before the end of the
+/// turn. Only the report of a completed turn must be whole.
+pub(in super::super) fn reports_are_whole(story: &Story<'_>) -> Vec<Violation> {
+    story.runs.iter().filter_map(|run| wrong_report(story, run)).collect()
+}
+
+fn wrong_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, outcome) = run.outcome()?;
+    let (reported, how) = run.reported()?;
+    let is_whole = outcome.verdict == SeenVerdict::Completed
+        && how == Reported::Completed
+        && outcome.left_out == 0
+        && at >= reported
+        && !may_forget_subagents(story, run, at);
+    if !is_whole {
+        return None;
+    }
+    let done = run.notes.iter().filter(|(at, _)| *at <= reported);
+    let mut done: Vec<&Work> = done
+        .filter_map(|(_, note)| match note {
+            TurnNote::Did(work) => Some(work),
+            _ => None,
+        })
+        .collect();
+    let violation = |kind, work: &Work| {
+        let work = match work {
+            Work::Command(text) | Work::Edit(text) => text.clone(),
+        };
+        Some(Violation::new("reports_are_whole", run.call, at, kind, fields! { work }))
+    };
+    for listed in listed(outcome) {
+        match done.iter().position(|work| **work == listed) {
+            Some(n) => drop(done.swap_remove(n)),
+            None => return violation(&NOT_DONE, &listed),
+        }
+    }
+    done.first().and_then(|work| violation(&MISSING, work))
+}
+
+fn listed(outcome: &CommandOutcome) -> impl Iterator<Item = Work> {
+    let commands = outcome.commands.iter().map(|(command, ..)| Work::Command(command.clone()));
+    commands.chain(outcome.files.iter().map(|(path, _)| Work::Edit(path.clone())))
+}
