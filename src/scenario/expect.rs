@@ -54,6 +54,8 @@ pub struct ExpectStream {
     pub reason: Option<String>,
     /// The expected amount of delivered data.
     pub output: Option<ExpectedOutput>,
+    /// A text that the delivered data must contain.
+    pub says: Option<String>,
     /// The maximum time between the stream's real end and its end for the user.
     pub within: Option<Duration>,
     /// At least one byte produced after this generation connected must be delivered over this

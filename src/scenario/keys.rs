@@ -498,6 +498,7 @@ pub const EXPECT_STREAM: Section = Section {
             Some("any"),
             "How much of the produced data was delivered. `prefix` is the first part of it; all of it and none of it are also prefixes.",
         ),
+        key("says", Form::Text, Some("any"), "A text that the delivered data must contain."),
         key(
             "within",
             Form::Duration,

@@ -66,14 +66,16 @@
 //!
 //! # Limits
 //!
-//! Not supported: working directories, environments and sizes of terminals (they are accepted, and
-//! have no effect); the byte processing of a terminal (no echo, no `\r\n`, no signal for Ctrl-C);
-//! real signal handlers; confinements (a launch with one is refused).
+//! Not supported: the byte processing of a terminal (no echo, no `\r\n`, no signal for Ctrl-C); real
+//! signal handlers. A script touches no files and no network, so working directories, environments,
+//! sizes of terminals and confinements only appear in what it says of its command
+//! ([`Script::shows_command`]). A launch with a confinement that nothing would show is refused.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::Bytes;
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -85,6 +87,7 @@ use crate::schedule::{Action, Fault, Pipe, Plan};
 use crate::subject::{Program, ProgramCode, Recorder};
 
 pub mod calls;
+mod command_line;
 mod conditions;
 mod ends;
 mod programs;
@@ -98,7 +101,7 @@ mod tests;
 
 pub use conditions::Conditions;
 pub use programs::{NewProcess, ProgramHost, Programs};
-pub use script::{Print, ProcessEnd, Script, Stdin};
+pub use script::{LateOutput, Print, ProcessEnd, Script, Stdin};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 
 use conditions::Followed;
@@ -230,9 +233,7 @@ impl Processes {
     /// Starts a process: registers it, and sends it to the future that runs all processes.
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
-        if command.confinement.is_some() {
-            return Err(io::ErrorKind::Unsupported.into()); // no process here touches what can be denied
-        }
+        self.can_confine(command).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
         let script = self.software.scripts.get(program);
         let launched = match script {
             Some(script) => Launched::Script(script),
@@ -246,7 +247,14 @@ impl Processes {
         let (near, far) =
             ends::ends(command.stdio, |near, pipe| self.relayed(near, pipe, &mut relays));
         let (body, code) = match launched {
-            Launched::Script(script) => (Body::Script(script.clone(), far), ProgramCode::Outside),
+            Launched::Script(script) => {
+                let shown = if script.shows_command {
+                    command_line::described(command)
+                } else {
+                    Bytes::new()
+                };
+                (Body::Script(script.clone(), shown, far), ProgramCode::Outside)
+            }
             Launched::Program(programs, program) => {
                 let streams = programs::attached(far);
                 (programs.create(self, program, &registered, command, streams), program.code)
@@ -342,6 +350,16 @@ async fn host(mut born: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) {
 impl Launch for Processes {
     fn launch<'a>(&'a self, command: &'a Command) -> BoxFuture<'a, io::Result<Box<dyn Child>>> {
         Box::pin(async { self.start(command) })
+    }
+
+    /// A script that shows its command shows its confinement, and touches nothing that can be denied.
+    fn can_confine(&self, command: &Command) -> Result<(), String> {
+        let script = command.argv.first().and_then(|name| self.software.scripts.get(name));
+        let is_shown = script.is_some_and(|script| script.shows_command);
+        if command.confinement.is_none() || is_shown {
+            return Ok(());
+        }
+        Err("only a script that shows its command can be confined".to_owned())
     }
 }
 

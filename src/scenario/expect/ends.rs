@@ -23,6 +23,7 @@ kinds! {
     NO_REAL_END = "no-real-end": "{subject:}it has no real end, but must end within {limit} of it";
     TOO_LATE = "too-late": "{subject:}it ended at {ended}, {after} after its real end at {real}; the limit is {limit}";
     OTHER_DURATION = "other-duration": "{subject:}it ended after {took}, but must end after {shortest} to {longest}";
+    UNSAID = "unsaid": "{subject:}the delivered data must contain `{said}`, but is `{delivered}`";
     NOT_LIVE = "not-live": "{subject:}nothing was delivered live over generation {from} or a later one";
 }
 
@@ -54,6 +55,7 @@ impl ExpectStream {
         let all = [
             self.ends_unmet(&seen),
             self.output_unmet(&seen),
+            self.says_unmet(&seen),
             self.within_unmet(&seen),
             self.live_unmet(&seen, history),
         ];
@@ -98,6 +100,13 @@ impl ExpectStream {
             ExpectedOutput::None if delivered.is_empty() => None,
             ExpectedOutput::None => Some((&NOT_NONE, figures())),
         }
+    }
+
+    fn says_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
+        let said = self.says.as_ref()?;
+        let delivered = String::from_utf8_lossy(&seen.delivered).into_owned();
+        let is_said = delivered.contains(said.as_str());
+        (!is_said).then(|| (&UNSAID, fields! { said, delivered }))
     }
 
     pub(super) fn within_unmet(&self, seen: &SeenStream<'_>) -> Unmet {

@@ -101,6 +101,7 @@ fn stream(node: &Node<'_>) -> Parsed<ExpectStream> {
         outcome: text(&table, "outcome")?,
         reason: text(&table, "reason")?,
         output: output(&table)?,
+        says: text(&table, "says")?,
         within: within(&table, ends, "a stream")?,
         live_from: live_from(&table)?,
     })

@@ -273,5 +273,5 @@ fn the_reference_lists_all_keys_of_a_table() {
     ] {
         assert!(text.contains(row), "{row}");
     }
-    assert!(text.contains("| `late-output` | a table of `after` |"));
+    assert!(text.contains("| `late-output` | a table of `after`, `detached` |"));
 }

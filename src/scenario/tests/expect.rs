@@ -301,6 +301,21 @@ fn a_late_end_of_a_stream_is_reported() {
 }
 
 #[test]
+fn delivered_data_contains_an_expected_text_across_its_pieces() {
+    let says = |said: &str, scripted: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\nsays = \"{said}\""), scripted)
+    };
+    let delivered = HistoryBuilder::default()
+        .opened(1)
+        .produced(2, "a")
+        .produced(2, "b")
+        .delivered(3, "a", 1)
+        .delivered(4, "b", 1);
+    assert_eq!(says("ab", &delivered), Vec::<String>::new());
+    assert_eq!(says("ba", &delivered), ["p1: the delivered data must contain `ba`, but is `ab`"]);
+}
+
+#[test]
 fn data_from_a_catch_up_is_not_live() {
     let live = |scripted: &HistoryBuilder| unmet("[expect.stream.p1]\nlive-from = 2", scripted);
     let caught_up = HistoryBuilder::default()

@@ -226,6 +226,7 @@ fn expect() -> impl Strategy<Value = Expect> {
             outcome: Some(outcome),
             ..Default::default()
         }),
+        any::<String>().prop_map(|says| ExpectStream { says: Some(says), ..Default::default() }),
         duration().prop_map(|within| ExpectStream {
             within: Some(within),
             output: Some(ExpectedOutput::Prefix),

@@ -170,8 +170,13 @@ impl ProcessOutput<'_> {
     /// Closes the output; the last one closes the pipe. Records the end before the reader can see
     /// it.
     pub(super) fn close(self) {
-        let Some(pipe) = Arc::into_inner(self.to) else { return };
+        drop(self.end());
+    }
+
+    /// Ends the output, but keeps its pipe open: what is written there belongs to the process no more.
+    pub(super) fn end(self) -> Option<DuplexStream> {
+        let pipe = Arc::into_inner(self.to)?;
         self.record.ended(&self.stream, ProcessOutcome::Closed);
-        drop(pipe);
+        Some(pipe.into_inner())
     }
 }

@@ -20,10 +20,10 @@ pub struct Script {
     pub stdin: Stdin,
     /// How it ends after it has printed everything.
     pub end: ProcessEnd,
-    /// If set, a child of the process holds its pipes for this long after its end, and then prints
-    /// a last line to its standard output. On a terminal, this happens only if the script ignores
-    /// signal 1.
-    pub late_output: Option<Duration>,
+    /// Whether it prints the command that started it before all other output.
+    pub shows_command: bool,
+    /// The child that holds the pipes of the process after its end.
+    pub late_output: Option<LateOutput>,
     /// The signals that the process ignores. Signal 9 cannot be ignored. Every other signal ends
     /// the process.
     pub ignores: Vec<i32>,
@@ -43,6 +43,17 @@ pub struct Print {
     pub blank_every: Option<NonZeroU64>,
     /// Whether the last line has no line end.
     pub open_end: bool,
+}
+
+/// A child of a process, which holds its pipes after the end of the process, and then prints a last
+/// line to its standard output. On a terminal, this happens only if the script ignores signal 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LateOutput {
+    /// How long after the end of the process.
+    pub after: Duration,
+    /// Whether the child has left the process group, so that no signal for the process reaches it. If a
+    /// signal ends the process, the child holds the pipes, but the output of the process ends.
+    pub is_detached: bool,
 }
 
 /// How a process handles its standard input.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::script::{Print, ProcessEnd, Script, Stdin};
+use super::script::{LateOutput, Print, ProcessEnd, Script, Stdin};
 use crate::process::KILL;
 use crate::schedule::Plan;
 use crate::schedule::units::{Size, WrittenDuration};
@@ -41,6 +41,10 @@ pub struct Setup {
     /// The output to its standard error, printed at the same time. By default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<PrintedLines>,
+    /// Whether it first prints the command that started it to its standard output: arguments,
+    /// directory, terminal, variables and permissions, each in a line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shows_command: bool,
     /// How it handles its standard input.
     pub stdin: Input,
     /// The code with which it exits after it has printed everything; `"signal"` if it dies of
@@ -95,6 +99,10 @@ pub enum Input {
 pub struct Late {
     /// How long after the end of the process.
     pub after: WrittenDuration,
+    /// Whether it has left the process group, so that no signal for the process reaches it. If a signal
+    /// ends the process, the child only holds the pipes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub detached: bool,
 }
 
 /// How a process ends: a code (`7`), `"signal"` or `"never"`.
@@ -181,7 +189,10 @@ impl From<&Setup> for Script {
                 Input::Ignore => Stdin::Ignores,
             },
             end: setup.exit.0,
-            late_output: setup.late_output.map(|late| late.after.0),
+            shows_command: setup.shows_command,
+            late_output: setup
+                .late_output
+                .map(|late| LateOutput { after: late.after.0, is_detached: late.detached }),
             ignores: setup.ignores.iter().map(|number| i32::from(*number)).collect(),
         }
     }
@@ -238,8 +249,9 @@ mod tests {
             "print": { "lines": 200, "every": "50ms", "bytes": "64KiB" },
             "stderr": { "lines": 3, "blank-every": 2 },
             "stdin": "echo",
+            "shows-command": true,
             "exit": 7,
-            "late-output": { "after": "4s" },
+            "late-output": { "after": "4s", "detached": true },
             "ignores": [1, 15],
         }));
         let wanted = Script {
@@ -252,7 +264,8 @@ mod tests {
             stderr: Print { lines: 3, blank_every: NonZeroU64::new(2), ..Print::default() },
             stdin: Stdin::Echoes,
             end: ProcessEnd::Code(7),
-            late_output: Some(Duration::from_secs(4)),
+            shows_command: true,
+            late_output: Some(LateOutput { after: Duration::from_secs(4), is_detached: true }),
             ignores: vec![1, 15],
         };
         assert_eq!(script, Ok(wanted));

@@ -3,8 +3,10 @@
 
 use std::future::pending;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
@@ -28,6 +30,7 @@ const HANG_UP: i32 = 1;
 pub(super) struct SignalReceiver {
     pending: Mutex<Vec<i32>>,
     arrived: Notify,
+    machine_is_down: AtomicBool,
 }
 
 impl SignalReceiver {
@@ -35,6 +38,19 @@ impl SignalReceiver {
     pub(super) fn kill(&self, number: i32) {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         self.arrived.notify_one();
+    }
+
+    /// Kills the process and all its children, also those that left its group.
+    pub(super) fn machine_goes_down(&self) {
+        self.machine_is_down.store(true, Ordering::Relaxed);
+        self.kill(KILL);
+    }
+
+    /// Waits for the end of the machine.
+    async fn machine_down(&self) {
+        while !self.machine_is_down.load(Ordering::Relaxed) {
+            self.arrived.notified().await;
+        }
     }
 
     /// Waits for a signal that ends a process. `survives` handles a signal that the process may
@@ -77,8 +93,8 @@ pub(super) struct Process {
 
 /// The code of a process, ready to run.
 pub(super) enum Body {
-    /// A script, with the process's ends of its pipes.
-    Script(Script, ProcessEnds),
+    /// A script, with what it says of its command, and the process's ends of its pipes.
+    Script(Script, Bytes, ProcessEnds),
     /// A program.
     Program {
         /// The program, which owns its pipes.
@@ -112,8 +128,8 @@ impl Process {
         let Self { name, record, signals, mut conditions, body } = self;
         let (program, handled, sockets) = match body {
             Body::Program { run, handled, sockets } => (run, handled, sockets),
-            Body::Script(script, ends) => {
-                let script = Scripted { name, script, record, signals, conditions };
+            Body::Script(script, shown, ends) => {
+                let script = Scripted { name, script, shown, record, signals, conditions };
                 return script.run(ends, ended).await;
             }
         };
@@ -137,6 +153,8 @@ impl Process {
 struct Scripted {
     name: String,
     script: Script,
+    /// What it says of its command.
+    shown: Bytes,
     record: Recorder,
     signals: Arc<SignalReceiver>,
     conditions: Followed,
@@ -146,14 +164,14 @@ impl Scripted {
     /// Plays the script to the end, reports the end to its waiter, and holds the pipes as long as
     /// the script requires.
     async fn run(self, ends: ProcessEnds, mut ended: Ended) {
-        let Self { name, script, record, signals, mut conditions } = self;
+        let Self { name, script, shown, record, signals, mut conditions } = self;
         let ignores = |number: i32| script.ignores.contains(&number);
         let ProcessPipes { mut stdin, stdout, stderr, terminal } = ends.into_pipes(&name, &record);
         let followed = conditions.clone();
         let (exit, all_killed) = tokio::select! {
             biased;
             number = signals.fatal(ignores, &mut conditions) => (Exit::Signal(number), true),
-            played = paced(run_script(&script, &mut stdin, &stdout, &stderr), followed) => {
+            played = paced(run_script(&script, shown, &mut stdin, &stdout, &stderr), followed) => {
                 (played.unwrap_or(Exit::Signal(if terminal { HANG_UP } else { BROKEN_PIPE })), false)
             }
         };
@@ -162,12 +180,29 @@ impl Scripted {
         drop(stdin);
 
         let hung_up = terminal && !script.ignores.contains(&HANG_UP);
-        if let Some(after) = script.late_output.filter(|_| !all_killed && !hung_up) {
-            let followed = conditions.clone();
+        if let Some(late) = script.late_output.filter(|late| late.is_detached && all_killed) {
+            let pipes = [stdout.end(), stderr.end()];
             tokio::select! {
                 biased;
-                _ = signals.fatal(ignores, &mut conditions) => {}
-                () = paced(print_late_output(after, script.stdout.lines + 1, &stdout), followed) => {}
+                () = signals.machine_down() => {}
+                () = sleep(late.after) => {}
+            }
+            return drop(pipes);
+        }
+        if let Some(late) = script.late_output.filter(|_| !all_killed && !hung_up) {
+            let followed = conditions.clone();
+            let killed = async {
+                if late.is_detached {
+                    signals.machine_down().await;
+                } else {
+                    signals.fatal(ignores, &mut conditions).await;
+                }
+            };
+            let line = script.stdout.lines + 1;
+            tokio::select! {
+                biased;
+                () = killed => {}
+                () = paced(print_late_output(late.after, line, &stdout), followed) => {}
             }
         }
         stdout.close();
@@ -181,11 +216,13 @@ impl Scripted {
 /// If it prints and there is no reader any more.
 async fn run_script(
     script: &Script,
+    shown: Bytes,
     stdin: &mut ProcessInput<'_>,
     out: &ProcessOutput<'_>,
     err: &ProcessOutput<'_>,
 ) -> io::Result<Exit> {
     let printing = async {
+        out.write_item(shown).await?;
         tokio::try_join!(out.print(script.stdout), err.print(script.stderr))?;
         if script.end == ProcessEnd::Never {
             pending::<()>().await;

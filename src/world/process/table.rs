@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::is_down;
 use super::signals::SignalReceiver;
 use crate::net::UnixSockets;
-use crate::process::{Identity, KILL, TERMINATE};
+use crate::process::{Identity, TERMINATE};
 
 /// The pid of the first process of a host.
 const FIRST_PID: u32 = 1000;
@@ -172,7 +172,7 @@ impl Table {
 
     /// Kills all processes and their children. They end in the next turn.
     pub(super) fn kill_all(&self) {
-        self.alive.values().for_each(|entry| entry.signals.kill(KILL));
+        self.alive.values().for_each(|entry| entry.signals.machine_goes_down());
     }
 
     /// Asks the processes of product code to end.

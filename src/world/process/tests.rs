@@ -93,6 +93,10 @@ fn lines(count: u64, every: u64) -> Print {
     Print { lines: count, every: ms(every), ..Print::default() }
 }
 
+fn late(after: u64) -> LateOutput {
+    LateOutput { after: ms(after), is_detached: false }
+}
+
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
@@ -230,7 +234,7 @@ async fn a_pipe_that_its_reader_dropped_kills_the_writer() {
 async fn a_grandchild_keeps_the_pipe_open_and_prints_the_last_line() {
     let script = Script {
         stdout: lines(1, 50),
-        late_output: Some(ms(4000)),
+        late_output: Some(late(4000)),
         end: ProcessEnd::Code(3),
         ..Script::default()
     };
@@ -280,7 +284,7 @@ async fn an_exit_overtakes_output_only_if_a_fault_delays_the_output() {
 async fn a_signal_ends_a_process_and_its_children() {
     let machine = Machine::with(Script {
         end: ProcessEnd::Never,
-        late_output: Some(ms(9000)),
+        late_output: Some(late(9000)),
         ..Script::default()
     });
     let mut child = machine.launch().await;
@@ -408,6 +412,47 @@ async fn the_input_of_a_terminal_ends_with_ctrl_d_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_child_that_left_the_group_survives_signals_but_not_the_machine() {
+    let detached = LateOutput { after: ms(4000), is_detached: true };
+    let script =
+        Script { end: ProcessEnd::Never, late_output: Some(detached), ..Script::default() };
+    let machine = Machine::with(script);
+    let mut child = machine.launch().await;
+    child.signal(9).unwrap();
+    assert_eq!(child.wait().await.unwrap(), Exit::Signal(9));
+    child.signal(9).unwrap();
+    let begun = Instant::now();
+    assert_eq!(all(child.stdout().unwrap()).await, "");
+    assert_eq!(begun.elapsed(), ms(4000), "the child holds the pipe");
+    assert_eq!(machine.endings(), ["0 p1: signal 9", "0 p1/stdout: closed", "0 p1/stderr: closed"]);
+    let mut another = machine.launch().await;
+    another.signal(9).unwrap();
+    another.wait().await.unwrap();
+    machine.processes.kill_all();
+    assert_eq!(all(another.stdout().unwrap()).await, "");
+    assert_eq!(begun.elapsed(), ms(4000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_script_shows_its_command_and_only_then_can_be_confined() {
+    let confinement = crate::process::Confinement {
+        files: crate::process::FilesScope::All,
+        network: crate::process::NetworkScope::None,
+    };
+    let confined = Command { confinement: Some(confinement), ..run("p1") };
+    let silent = Machine::with(Script::default());
+    let refused = silent.processes.launch(&confined).await.err().unwrap();
+    assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+    let shows =
+        Machine::with(Script { shows_command: true, stdout: lines(1, 0), ..Script::default() });
+    let mut child = shows.processes.launch(&confined).await.unwrap();
+    assert_eq!(
+        all(child.stdout().unwrap()).await,
+        "arguments p1\nwith an input\nmay not use the network\nmay use all files\n1 p1/stdout\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_terminal_without_a_reader_hangs_up() {
     let machine = Machine::with(Script { stdout: lines(9, 10), ..Script::default() });
     let mut child = machine.launch_on_a_terminal().await;
@@ -417,7 +462,7 @@ async fn a_terminal_without_a_reader_hangs_up() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_process_hangs_up_its_children_on_the_terminal_unless_they_ignore_it() {
-    let script = Script { late_output: Some(ms(4000)), ..Script::default() };
+    let script = Script { late_output: Some(late(4000)), ..Script::default() };
     let machine = Machine::with(script.clone());
     assert_eq!(all(machine.launch_on_a_terminal().await.stdout().unwrap()).await, "");
 
