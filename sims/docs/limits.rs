@@ -24,7 +24,6 @@ const WITHOUT: &[&str] = &[
     "exec client.outbox-bytes",
     "exec client.read-retries",
     "exec server.connections",
-    "exec server.directory-entries",
     "exec server.message-bytes",
     "exec server.outbox-bytes",
     "sse client.answer-bytes",

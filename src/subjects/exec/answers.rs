@@ -22,7 +22,17 @@ macro_rules! data {
     };
 }
 
-data!(FileContent, Read, StreamTotals, WrongAnswer, ExecObservation, ExecFailure);
+data!(
+    FileContent,
+    Read,
+    StreamTotals,
+    WrongAnswer,
+    WrongBlock,
+    WrongTask,
+    WasRunning,
+    ExecObservation,
+    ExecFailure
+);
 
 /// The answer to one read: `chunks 3 to 7, next 9, exit 0, closed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -96,6 +106,22 @@ impl fmt::Display for StreamTotals {
     }
 }
 
+/// The answer to a terminate: whether the process was running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WasRunning(pub(super) bool);
+
+impl fmt::Display for WasRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "running: {}", self.0)
+    }
+}
+
+impl Serialize for WasRunning {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// An answer that is invalid for any read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,6 +134,10 @@ pub(super) enum WrongAnswer {
     Changed { event: u64 },
     /// A subscription ended because the client did not keep the event after this one.
     NotKept { after: u64 },
+    /// A byte stream of a process that failed ended as if it were complete.
+    EndOfFailed,
+    /// A byte stream accepted bytes behind bytes that were not written.
+    WrittenBehindMissing,
 }
 
 impl fmt::Display for WrongAnswer {
@@ -128,7 +158,41 @@ impl fmt::Display for WrongAnswer {
             Self::NotKept { after } => {
                 write!(f, "wrong: the events after event {after} were not kept for the user")
             }
+            Self::WrittenBehindMissing => f.write_str(
+                "wrong: a byte stream accepted bytes behind bytes that were not written",
+            ),
+            Self::EndOfFailed => {
+                f.write_str("wrong: the byte stream of a failed process ended without an error")
+            }
         }
+    }
+}
+
+/// The block of a file at this offset was shorter than requested without the end of the file, or had the
+/// end although it was not shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct WrongBlock(pub(super) u64);
+
+impl fmt::Display for WrongBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wrong: the block at {} did not say truly whether the file ends there", self.0)
+    }
+}
+
+/// An answer to a task with files that is not as the scenario demands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct WrongTask {
+    /// The number of the task, from 1.
+    pub(super) task: u64,
+    /// The answer.
+    pub(super) said: String,
+    /// The answer that it must be.
+    pub(super) wanted: String,
+}
+
+impl fmt::Display for WrongTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wrong: task {} said `{}`, not `{}`", self.task, self.said, self.wanted)
     }
 }
 

@@ -18,9 +18,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
+use super::answers::WrongBlock;
 use crate::files::{Entry, File, Files, Links, Metadata, Open, PathPolicy};
-use crate::history::Call;
 use crate::history::content::PADDING;
+use crate::history::{Answer, Call};
 use crate::net::BoxFuture;
 use crate::schedule::units::WrittenDuration;
 use crate::schedule::{Operation, Plan};
@@ -32,11 +33,24 @@ use reknit_exec::wire::files::{BLOCK, OpenMode};
 pub const TABLE: &str = "file";
 
 /// A file of the server: an entry of `[file.NAME]`. It does not exist before its first write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct FileSetup {
     /// How long the first write takes, because the disk hangs. The content changes at its end.
     pub hangs: WrittenDuration,
+    /// The target of a symbolic link that exists with this name from the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links_to: Option<PathBuf>,
+}
+
+/// Creates the links that a plan declares. They may exist since an earlier start of the host.
+pub(super) async fn create_links(files: &dyn Files, plan: &Plan) {
+    for (name, _) in plan.entries(TABLE) {
+        let setup: FileSetup = plan.entry(TABLE, name).unwrap_or_default();
+        if let Some(target) = setup.links_to {
+            let _ = files.create_link(&target, &path(name)).await;
+        }
+    }
 }
 
 /// Returns how long the first write to the file of an operation takes.
@@ -101,19 +115,24 @@ impl fmt::Display for FileContent {
     }
 }
 
-/// Reads a file through a handle, which is then closed.
-pub(super) async fn read_blocks(client: &Client, path: &Path) -> Result<FileContent, Failure> {
+/// Reads a file through a handle, which is then closed. Checks that each block says whether it is the
+/// last one.
+pub(super) async fn read_blocks(client: &Client, path: &Path) -> Result<Answer, Failure> {
     let file = client.files().open(path, OpenMode::Read).await?;
     let mut content = Vec::new();
     loop {
-        let block = file.read_block(content.len() as u64, BLOCK).await?;
+        let offset = content.len() as u64;
+        let block = file.read_block(offset, BLOCK).await?;
         content.extend_from_slice(&block.chunk.0);
+        if block.eof != (block.chunk.0.len() < BLOCK) {
+            return Ok(WrongBlock(offset).into());
+        }
         if block.eof {
             break;
         }
     }
     file.close().await?;
-    Ok(FileContent::of(&content))
+    Ok(FileContent::of(&content).into())
 }
 
 /// Files whose changes are recorded.

@@ -46,6 +46,11 @@ impl Parts {
         &self.whole
     }
 
+    /// The standard output, or the terminal.
+    pub(super) fn standard_output(&self) -> &Stream {
+        &self.output[0].1
+    }
+
     /// The process, and its output streams.
     pub(super) fn all(&self) -> impl Iterator<Item = &Stream> {
         std::iter::once(&self.whole).chain(self.output.iter().map(|(_, name)| name))

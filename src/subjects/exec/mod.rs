@@ -2,8 +2,10 @@
 //!
 //! - [`operations`]: the operations of a user. `[process.NAME]` declares the real behaviour of the
 //!   processes ([`world::process`](crate::world::process)).
-//! - `user`: the user of a client, which records the outcomes; `follow`, `reading`, `seen`, `sum`: the
-//!   events and the output of a process that the user receives.
+//! - `draws`, `task_draws`: the operations that random schedules draw. [`command`]: the command of a
+//!   start. [`tasks`]: what a user does with files.
+//! - `user`: the user of a client, which records the outcomes; `follow`, `reading`, `byte_stream`,
+//!   `seen`, `sum`: the events and the output of a process that the user receives.
 //! - `answers`: the answers to the user, as values.
 //! - `web`: the HTTP server behind the exec server, on a separate host; `body`: the bodies that a
 //!   user receives from it; `transfer_time`: the time that the link needs for them.
@@ -35,6 +37,9 @@ use reknit_exec::server::{CHUNK, Server};
 
 mod answers;
 mod body;
+mod byte_stream;
+pub mod command;
+mod draws;
 pub mod files;
 mod follow;
 mod label;
@@ -46,6 +51,8 @@ mod reading;
 mod seen;
 mod sum;
 pub mod tables;
+mod task_draws;
+pub mod tasks;
 mod transfer_time;
 mod user;
 pub mod web;
@@ -130,8 +137,10 @@ impl Subject for Exec {
             Err(error) => return tracing::error!(%error, "cannot listen at {at}"),
         };
         let mut env = host.env.clone();
+        files::create_links(&*env.files, &host.plan).await;
         env.files =
             Arc::new(files::Recorded::new(env.files, host.record.clone(), host.plan.clone()));
+        env.machine = Arc::new(command::machine());
         let server = Server::new(&env, limits::server_limits(&host.limits));
         let resources = server.resources();
         let counts = move || Some(resources.counts());

@@ -3,19 +3,15 @@
 //! `p1` is an entry of `[process.p1]`, which declares the real behaviour of the process. `b1` is an
 //! entry of `[web.b1]`, which declares the response of the HTTP server behind the exec server.
 
-use std::time::Duration;
-
-use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
-use proptest::sample::select;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use super::command::CommandOptions;
 use super::network_fault::AROUND;
-use super::web;
-use crate::history::Class;
+use super::tasks::FileTask;
 use crate::schedule::units::{Size, WrittenDuration};
 use crate::schedule::{Action, Operation, Plan};
-use crate::subject::Operations;
 use crate::subject::dyn_subject::read;
 pub use crate::subjects::pace::ReadingPace;
 use crate::world::process::{Input, Setup, TABLE};
@@ -43,6 +39,9 @@ pub enum ExecOperation {
         /// How slowly the user reads the events; default: at once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reads: Option<ReadingPace>,
+        /// The command, beyond the name of the process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<Box<CommandOptions>>,
     },
     /// Reads the output of a process after an event, and waits if there is none yet.
     #[serde(rename_all = "kebab-case")]
@@ -125,6 +124,43 @@ pub enum ExecOperation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reads: Option<ReadingPace>,
     },
+    /// Reads the standard output of a process, or its terminal, as a byte stream up to its end.
+    #[serde(rename_all = "kebab-case")]
+    ReadStream {
+        /// The process.
+        process: String,
+        /// How long the user continues to read.
+        wait: WrittenDuration,
+    },
+    /// Writes a line to a process through a byte stream, flushes the stream, and drops it.
+    #[serde(rename_all = "kebab-case")]
+    WriteStream {
+        /// The process.
+        process: String,
+        /// The length of the line; default: the shortest possible.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<Size>,
+    },
+    /// Does tasks with the files of the server, one after the other.
+    #[serde(rename_all = "kebab-case")]
+    UseFiles {
+        /// The tasks.
+        tasks: Vec<FileTask>,
+        /// The answers to the tasks, as far as the scenario demands them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        says: Vec<String>,
+        /// Whether the tasks have a directory of their own, which no other call uses.
+        #[serde(default, skip_serializing_if = "is_false")]
+        apart: bool,
+        /// The pause before each task.
+        #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
+        every: WrittenDuration,
+        /// How long the user waits for all tasks together before giving up.
+        patience: WrittenDuration,
+        /// What the tasks may do: the content of `sandbox` in the protocol.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sandbox: Option<Value>,
+    },
     /// Writes a file on the server.
     #[serde(rename_all = "kebab-case")]
     WriteFile {
@@ -183,9 +219,6 @@ pub enum ExecOperation {
     },
 }
 
-/// The files that random schedules use.
-const FILES: [&str; 2] = ["f1", "f2"];
-
 /// The event after which a read asks for more.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "this must be the number of an event, or \"last-received\"")]
@@ -226,8 +259,11 @@ impl ExecOperation {
             | Self::Terminate { process }
             | Self::Unfollow { process }
             | Self::ReadEvents { process, .. }
+            | Self::ReadStream { process, .. }
+            | Self::WriteStream { process, .. }
             | Self::DropHandle { process } => Some(process),
             Self::Start { .. }
+            | Self::UseFiles { .. }
             | Self::WriteFile { .. }
             | Self::ReadFile { .. }
             | Self::ReadBlocks { .. }
@@ -242,6 +278,12 @@ impl ExecOperation {
 /// Returns the number of requests that an operation sends at once.
 pub(super) fn requests(operation: &Operation) -> u64 {
     operation.fields.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1)
+}
+
+/// Returns the number of tasks with files of an operation.
+pub(super) fn tasks(operation: &Operation) -> u64 {
+    let tasks = operation.fields.get("tasks").and_then(Value::as_array);
+    tasks.map_or(1, |tasks| tasks.len() as u64)
 }
 
 /// Returns the number of bytes of all answers to a pipeline: each contains the first chunk of what the
@@ -264,13 +306,16 @@ pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
 /// Returns the number of bytes that all users write to a process in a run.
 fn written(plan: &Plan, process: &str) -> u64 {
     let writes = plan.steps.iter().filter_map(|step| match &step.action {
-        Action::Operation(operation) if operation.verb == "write" => {
+        Action::Operation(operation) if operation.verb.starts_with("write") => {
             Some(read::<ExecOperation>(operation).expect("operations are checked before a run"))
         }
         _ => None,
     });
     let bytes = writes.map(|write| match write {
-        ExecOperation::Write { process: to, bytes, .. } if to == process => {
+        ExecOperation::Write { process: to, bytes, .. }
+        | ExecOperation::WriteStream { process: to, bytes }
+            if to == process =>
+        {
             bytes.map_or(0, |bytes| bytes.0)
         }
         _ => 0,
@@ -280,124 +325,6 @@ fn written(plan: &Plan, process: &str) -> u64 {
 
 /// The length of a printed line without a length of its own, at most.
 const LINE: u64 = 64;
-
-impl Operations for ExecOperation {
-    fn class(&self) -> Class {
-        match self {
-            Self::Read { .. }
-            | Self::ReadAll { .. }
-            | Self::Pipeline { .. }
-            | Self::ReadFile { .. }
-            | Self::Unfollow { .. }
-            | Self::ReadEvents { .. }
-            | Self::DropHandle { .. } => Class::Durable,
-            Self::HttpStream { .. } | Self::WatchFile { .. } => Class::Bound,
-            _ => Class::InFlight,
-        }
-    }
-
-    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
-        let process = select(declared(plan, "process", "p1")).boxed();
-        let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)]
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let wait = select(vec![0, 100, 5_000, 20_000])
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
-        let page = select(vec![1, 500, 65_536]).prop_map(Size);
-        let bytes = prop_oneof![3 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
-        let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
-        // The slowest reader needs some seconds for the output of most processes.
-        let reads = prop_oneof![3 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
-            .prop_map(|(ms, bytes)| Some(ReadingPace { pause: WrittenDuration(Duration::from_millis(ms)), every: Size(bytes) }))];
-        // Occasionally selects a process that no table declares, so that the launch fails.
-        let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
-        let start = (
-            launched,
-            prop_oneof![5 => Just(false), 1 => Just(true)],
-            looks_after,
-            patience,
-            reads,
-        );
-        let after = prop_oneof![
-            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
-        ];
-        let read = (process.clone(), after, max_bytes, wait);
-        let body = select(declared(plan, web::TABLE, "b1")).boxed();
-        let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
-        // The pauses are short, so that a reader finishes soon after the body ends. A much slower
-        // reader could finish after the end of the connection.
-        let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let http_wait = prop_oneof![1 => Just(0), 2 => Just(20_000)]
-            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
-        let streamed = (body.clone(), pause, drops_after);
-        let unread: Vec<String> = plan
-            .entries("process")
-            .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        // Many large chunks would take too long.
-        let large: Vec<String> = plan
-            .entries("process")
-            .filter(|(name, _)| longest_line(plan, name) > 500)
-            .map(|(name, _)| name.to_owned())
-            .collect();
-        let requests = select(vec![20, 150, 300]);
-        let file = select(FILES.as_slice()).prop_map(str::to_owned);
-        let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
-        let with_file = (file, content, any::<u8>());
-        // Each strategy is boxed, because the selection moves large strategy trees often.
-        prop_oneof![
-            5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads }).boxed(),
-            5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
-                let patience = unread.contains(&process).then_some(NO_READER);
-                Self::Write { process, bytes, patience }
-            }).boxed(),
-            2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }).boxed(),
-            1 => (process.clone(), page).prop_map(|(process, page)| {
-                Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
-            }).boxed(),
-            1 => (process.clone(), requests).prop_map(move |(process, requests)| {
-                let requests = if large.contains(&process) { 20 } else { requests };
-                Self::Pipeline { process, requests }
-            }).boxed(),
-            2 => (process, any::<u8>()).prop_map(|(process, which)| match which % 9 {
-                0 => Self::Interrupt { process },
-                1 | 2 => Self::Terminate { process },
-                3 | 4 => Self::DropHandle { process },
-                5 | 6 => Self::Unfollow { process },
-                _ => Self::ReadEvents { process, wait: WrittenDuration(Duration::from_secs(20)), reads: None },
-            }).boxed(),
-            2 => with_file.prop_map(|(file, bytes, which)| match which % 9 {
-                0..3 => Self::WriteFile { file, bytes },
-                3..5 => Self::ReadFile { file },
-                5..7 => Self::ReadBlocks { file },
-                7 => Self::RemoveFile { file },
-                _ => Self::WatchFile { file },
-            }).boxed(),
-            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait }).boxed(),
-            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
-        ]
-        .boxed()
-    }
-}
-
-/// The length of the longest line that a process prints, or 0 if its lines have no declared length.
-fn longest_line(plan: &Plan, process: &str) -> u64 {
-    let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
-    let lines = [setup.print, setup.stderr].into_iter().flatten();
-    lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max().unwrap_or(0)
-}
-
-/// How long a user waits for a process that never reads its standard input to accept a line.
-const NO_READER: WrittenDuration = WrittenDuration(Duration::from_secs(8));
-
-/// The names that a table of the plan declares. If it declares none, a name for which every world
-/// has a default.
-fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
-    let names: Vec<String> = plan.entries(table).map(|(name, _)| name.to_owned()).collect();
-    if names.is_empty() { vec![otherwise.to_owned()] } else { names }
-}
 
 #[cfg(test)]
 mod tests {
@@ -427,6 +354,10 @@ mod tests {
             json!({ "unfollow": { "process": "p1" } }),
             json!({ "read-events": { "process": "p1", "wait": "20s", "reads": { "pause": "1s", "every": "4KiB" } } }),
             json!({ "watch-file": { "file": "f1" } }),
+            json!({ "start": { "process": "p1", "command": { "arguments": ["a"], "directory": "/w", "policy": { "inherits": "core", "without-secrets": true, "excludes": ["A*"] } } } }),
+            json!({ "read-stream": { "process": "p1", "wait": "20s" } }),
+            json!({ "write-stream": { "process": "p1", "bytes": "200KiB" } }),
+            json!({ "use-files": { "tasks": [{ "list": { "path": "/d" } }, { "read-blocks": { "path": "/d/f", "blocks": [[0, 3]] } }], "says": ["nothing"], "apart": true, "every": "1s", "patience": "20s" } }),
             json!({ "http": { "body": "b1" } }),
             json!({ "http": { "body": "b1", "wait": "20s" } }),
             json!({ "http-stream": { "body": "b1", "pause": "1s", "drops-after": 3 } }),

@@ -3,7 +3,7 @@
 //! | property | evidence |
 //! |---|---|
 //! | `in_sequence` | the events that the user saw: each number directly follows the one before it, and the exit follows the real end of the process and has the number that the server gave it |
-//! | `reads_are_true` | the totals of a page-wise read or of a further subscription, the real output of the process, and the events that its user has received before |
+//! | `reads_are_true` | the totals of a page-wise read, of a byte stream or of a further subscription, the real output of the process, and the events that its user has received before |
 //! | `no_orphan` | the effect of a start, its outcome for the user, and the real end of the started process |
 //! | `lost_by_its_own_end` | the ends of connections, and the milestone of a connection that the client gave up |
 //! | `renounced_is_over` | the milestones that the server calls a connection closed, and that a call was sent over it |
@@ -18,7 +18,7 @@
 //! | `ids_are_own` | the earlier starts of the user whose start was refused |
 //! | `ends_as_it_wants` | the real end of a process, and whether its user or the end of its session caused it |
 //! | `http_fails_truly` | the reasons of failed requests and bodies, and the ends of their client's connections |
-//! | `files_are_true` | the contents that users read, and the changes that the server's files recorded |
+//! | `files_are_true` | the contents that users read, the changes that the server's files recorded, and the answers that tasks with files must have |
 //! | `response_before_body` | the milestone that a piece arrived before its response |
 //! | `credentials_stay` | the credentials that the HTTP server received at an origin that they do not belong to |
 //! | `redirects_end` | the connections that the server opened, and the requests of its users |
@@ -34,6 +34,7 @@
 //! | `writes_have_a_reader` | the exits that users received, and their later writes |
 //! | `input_arrives` | the lines that were accepted, and the lines that each process read |
 //! | `signals_take_effect` | the answers to terminates and interrupts, and the real end of each process |
+//! | `terminates_tell_truth` | the answers to terminates, and the real end of each process |
 //! | `refusals_are_true` | the refusals, the real ends of processes, the changes of files, and the limits |
 //! | `client_recovers` | the connections of a client, the milestones of its recovery, and the fault intervals |
 //! | `counts_are_true` | the resource counts of client and server, and what is open by the network, the users and the outside world |
@@ -93,6 +94,8 @@ kinds! {
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
     READ_CHANGED = "changed": "{subject:}event {event} has other bytes than the first time {moment}";
     READ_NOT_KEPT = "not-kept": "{subject:}the subscription ended after event {after}, because the client did not keep the next one {moment}";
+    WRITTEN_BEHIND_MISSING = "written-behind-missing": "{subject:}the byte stream accepted bytes behind bytes that were not written {moment}";
+    READ_END_OF_FAILED = "end-of-failed": "{subject:}the byte stream of a failed process ended without an error {moment}";
     READ_OTHER = "other": "{subject:}it read {stream} {read}, but the process printed {stream} {really} {moment}";
 }
 
@@ -306,6 +309,12 @@ pub(super) const OWN: &[Property] = &[
         check: accepted::signals_take_effect,
     },
     Property {
+        name: "terminates_tell_truth",
+        doc: "the answer to a terminate says that the process was running if, and only if, it had not exited",
+        kinds: accepted::TERMINATES_TELL_TRUTH,
+        check: accepted::terminates_tell_truth,
+    },
+    Property {
         name: "refusals_are_true",
         doc: "a call is refused only if its process or file is not there, or a limit is reached",
         kinds: refusals::REFUSALS_ARE_TRUE,
@@ -428,6 +437,12 @@ fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     }
                     (Some(WrongAnswer::NotKept { after }), _) => {
                         Some((&READ_NOT_KEPT, fields! { after: *after }))
+                    }
+                    (Some(WrongAnswer::WrittenBehindMissing), _) => {
+                        Some((&WRITTEN_BEHIND_MISSING, ViolationFields::default()))
+                    }
+                    (Some(WrongAnswer::EndOfFailed), _) => {
+                        Some((&READ_END_OF_FAILED, ViolationFields::default()))
                     }
                     (None, Some(totals)) => untrue(totals, &truth),
                     (None, None) => None,

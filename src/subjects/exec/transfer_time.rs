@@ -21,6 +21,9 @@ const LINE: u64 = 40;
 /// The length of a usual file.
 const FILE: u64 = 8192;
 
+/// The length of the answer to a task with files, at most.
+const TASK: u64 = 1024;
+
 /// The time that everything may take that the user of this host requests in a run.
 pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     let asked = plan.steps.iter().filter_map(|step| match &step.action {
@@ -76,13 +79,15 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
         // The file may have been written by any operation; all of them are short.
         ExecOperation::ReadFile { .. } | ExecOperation::ReadBlocks { .. } => FILE,
         ExecOperation::RemoveFile { .. } | ExecOperation::WatchFile { .. } => 0,
-        ExecOperation::Write { bytes, .. } | ExecOperation::WriteFile { bytes, .. } => {
-            bytes.map_or(0, |bytes| bytes.0)
-        }
+        ExecOperation::UseFiles { tasks, .. } => tasks.len() as u64 * TASK,
+        ExecOperation::Write { bytes, .. }
+        | ExecOperation::WriteStream { bytes, .. }
+        | ExecOperation::WriteFile { bytes, .. } => bytes.map_or(0, |bytes| bytes.0),
         ExecOperation::Interrupt { .. }
         | ExecOperation::Terminate { .. }
         | ExecOperation::Unfollow { .. }
         | ExecOperation::ReadEvents { .. }
+        | ExecOperation::ReadStream { .. }
         | ExecOperation::DropHandle { .. } => 0,
     }
 }

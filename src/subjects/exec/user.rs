@@ -10,15 +10,16 @@ use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::answers::{ExecFailure, Read};
+use super::answers::{ExecFailure, Read, WasRunning};
 use super::body::{self, BodyReadOptions, BodyRequest};
 use super::files::{self, FileContent};
 use super::follow::{self, FollowOptions, Parts};
 use super::limits::server_limits;
 use super::operations::{After, ExecOperation};
+use super::tasks::TaskUser;
 use super::transfer_time;
 use super::web::{self, WebSetup};
-use super::{reading, tables};
+use super::{byte_stream, reading, tables};
 use crate::history::{Answer, Call, Stream};
 use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
@@ -143,10 +144,12 @@ impl ExecUser {
 
     fn perform(&mut self, call: Call, operation: ExecOperation) {
         match operation {
-            ExecOperation::Start { process, tty, looks_after, patience, reads } => {
+            ExecOperation::Start { process, tty, looks_after, patience, reads, command } => {
                 let manner = FollowOptions { call, looks_after: looks_after.0, reads };
                 let patience = patience.map_or(Duration::MAX, |span| span.0);
-                self.start(call, process, tty, manner, patience);
+                let mut spec = spec(call, &process, tty);
+                command.into_iter().for_each(|command| command.add_to(&mut spec));
+                self.start(call, process, spec, manner, patience);
             }
             ExecOperation::Read { process, after, max_bytes, wait } => {
                 self.with(call, &process, move |process, parts| async move {
@@ -196,7 +199,7 @@ impl ExecUser {
             }
             ExecOperation::Terminate { process } => {
                 self.with(call, &process, |process, _| async move {
-                    process.terminate().await.map(|running| format!("running: {running}").into())
+                    process.terminate().await.map(|running| WasRunning(running).into())
                 })
             }
             ExecOperation::DropHandle { process } => self.drop_handle(call, &process),
@@ -204,6 +207,26 @@ impl ExecUser {
             ExecOperation::ReadEvents { process, wait, reads } => {
                 self.with(call, &process, move |process, parts| {
                     reading::events(process, parts, wait.0, reads)
+                });
+            }
+            ExecOperation::ReadStream { process, wait } => {
+                self.with(call, &process, move |process, parts| {
+                    byte_stream::read(process, parts, wait.0)
+                });
+            }
+            ExecOperation::WriteStream { process, bytes } => {
+                let line = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
+                self.with(call, &process, move |process, parts| {
+                    byte_stream::write(process, parts, line)
+                });
+            }
+            ExecOperation::UseFiles { tasks, says, apart, every, patience, sandbox } => {
+                let (client, record) = (self.client.clone(), self.host.record.clone());
+                let user = TaskUser::new(&client, call, apart, sandbox);
+                self.busy.spawn(async move {
+                    let all = user.perform_all(&tasks, &says, every.0);
+                    let outcome = timeout(patience.0, all).await;
+                    report(&record, call, outcome.unwrap_or(Ok(Answer::GivenUp)));
                 });
             }
             ExecOperation::WriteFile { file, bytes } => {
@@ -220,7 +243,7 @@ impl ExecUser {
             }
             ExecOperation::ReadBlocks { file } => {
                 self.use_files(call, file, |client, path| async move {
-                    files::read_blocks(&client, &path).await.map(Answer::from)
+                    files::read_blocks(&client, &path).await
                 });
             }
             ExecOperation::RemoveFile { file } => {
@@ -301,7 +324,7 @@ impl ExecUser {
         &mut self,
         call: Call,
         process: String,
-        tty: bool,
+        mut spec: StartParams,
         manner: FollowOptions,
         patience: Duration,
     ) {
@@ -314,7 +337,8 @@ impl ExecUser {
         let name = records::name(self.host.name.as_str(), &process, times);
         let (client, record, started) =
             (self.client.clone(), self.host.record.clone(), self.started.clone());
-        let spec = spec(call, &process, &name, tty);
+        let tty = spec.tty;
+        spec.env.insert(calls::NAME.to_owned(), name.clone());
         self.busy.spawn(async move {
             let outcome = timeout(patience, client.launch(spec)).await;
             started.all().entry(process.clone()).or_default().settled += 1;
@@ -358,13 +382,12 @@ impl ExecUser {
     }
 }
 
-fn spec(call: Call, process: &str, name: &str, tty: bool) -> StartParams {
-    let env = [(calls::NAME, name.to_owned()), (calls::CALL, call.0.to_string())];
+fn spec(call: Call, process: &str, tty: bool) -> StartParams {
     StartParams {
         process_id: process.to_owned(),
         argv: vec![process.to_owned()],
         cwd: Directory::root(),
-        env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        env: [(calls::CALL.to_owned(), call.0.to_string())].into(),
         tty,
         pipe_stdin: true,
         ..StartParams::default()

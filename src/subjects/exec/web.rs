@@ -15,7 +15,7 @@ use futures_util::Stream as Pieces;
 use futures_util::stream::unfold;
 use http_body_util::{Either, Empty, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, LOCATION};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderName, HeaderValue, LOCATION};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response};
@@ -89,6 +89,9 @@ pub struct WebSetup {
     pub redirect_status: RedirectStatus,
     /// Whether the last redirect leads to another port, that is to another origin.
     pub leaves_origin: bool,
+    /// Whether the response has the header `x-request`, which shows the request.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shows_request: bool,
 }
 
 /// The status of a redirect: 301, 302, 303, 307 or 308.
@@ -151,6 +154,7 @@ fn some(pieces: u64, every_ms: u64) -> WebSetup {
         redirects: 0,
         redirect_status: RedirectStatus(302),
         leaves_origin: false,
+        shows_request: false,
     }
 }
 
@@ -257,9 +261,23 @@ async fn answer(
     if setup.is_sized() {
         response = response.header(CONTENT_LENGTH, setup.length());
     }
+    if setup.shows_request {
+        response = response.header("x-request", shown(&request));
+    }
     let making = BodyInProgress::new(setup, asked.stream, host.record.clone());
     let body = StreamBody::new(unfold(making, BodyInProgress::next));
     Ok(response.body(Either::Right(body)).expect("a length is a header's value"))
+}
+
+/// Returns the method, the target and the headers of a request, as one line.
+fn shown(request: &Request<Incoming>) -> String {
+    let header = |(name, value): (&HeaderName, &HeaderValue)| {
+        format!("{name}: {}", String::from_utf8_lossy(value.as_bytes()))
+    };
+    let mut headers: Vec<String> = request.headers().iter().map(header).collect();
+    headers.sort();
+    let target = request.uri().path_and_query().map_or("", |target| target.as_str());
+    format!("{} {target}; {}", request.method(), headers.join("; "))
 }
 
 /// A request, from its URL.

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use reknit_seams::defect;
 use reknit_seams::net::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -115,6 +116,7 @@ impl AsyncRead for Stdio {
                 Reading::Over(Some(failure)) => return Poll::Ready(Err(error(failure))),
             };
             self.reading = match event {
+                Some(Event::Failed(_)) if defect!(FailedStreamEnds) => Reading::Over(None),
                 Some(Event::Failed(failure)) => Reading::Over(Some(failure)),
                 Some(Event::Closed { .. }) | None => Reading::Over(None),
                 Some(Event::Output {

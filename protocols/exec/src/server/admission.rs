@@ -54,7 +54,8 @@ pub(super) fn to_end<'a>(all: &[Candidate<'a>], newcomer: Peer, most: usize) -> 
 /// Returns the session that was detached first.
 fn oldest<'s, 'a: 's>(sessions: impl Iterator<Item = &'s Candidate<'a>>) -> Option<&'a str> {
     let detached = sessions.filter_map(|session| Some((session.detached?, session.id)));
-    detached.min().map(|(_, id)| id)
+    let first = if defect!(NewestSessionEvicted) { detached.max() } else { detached.min() };
+    first.map(|(_, id)| id)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What the server accepted takes effect: a process reads accepted input, and a signal ends it.
+//! What the server accepted takes effect: a process reads accepted input, and a signal ends it. And a
+//! terminate says whether the process ran.
 //!
 //! Both count from the answer that the user received, so they need no network. A process that ends
 //! earlier, for any reason, is no violation. What is due during a fault of a host or of its processes
@@ -12,8 +13,9 @@ use super::targets::Targets;
 use crate::history::{Answer, Call, EventKind, Nature, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
-use crate::property::{CheckContext, Violation};
+use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::Fault;
+use crate::subjects::exec::answers::WasRunning;
 use crate::subjects::judging::{has_puppet, is_of_the_network, judged};
 use crate::world::process::{Input, PIPE, Setup, TABLE};
 
@@ -25,6 +27,12 @@ kinds! {
 kinds! {
     pub(super) SIGNALS_TAKE_EFFECT;
     STILL_RUNS = "still-runs": "{subject:}the call was answered at {answered} ({answer}), but {process} still ran at {at}";
+}
+
+kinds! {
+    pub(super) TERMINATES_TELL_TRUTH;
+    STILL_RAN = "still-ran": "{subject:}the answer at {answered} was that {process} did not run, but it still ran {moment}";
+    RAN_NO_MORE = "ran-no-more": "{subject:}the answer at {answered} was that {process} ran, but it had ended at {ended}, before the user asked";
 }
 
 /// The time that a server and a process need at most to act, without a fault.
@@ -141,7 +149,8 @@ pub(super) fn input_arrives(cx: &CheckContext<'_>) -> Vec<Violation> {
         Input::Echo => truth.bytes.get(call.process).is_some_and(|bytes| *bytes >= PIPE),
     };
     let late = truth.answered.iter().filter_map(|call| {
-        let is_accepted = call.asked.verb() == "write" && matches!(call.answer, Answer::Queued(_));
+        let is_accepted = matches!(call.asked.verb(), "write" | "write-stream")
+            && matches!(call.answer, Answer::Queued(_));
         let at = truth.due(call, until)?;
         let is_lost = is_accepted && !truth.effects.contains(&call.call) && !is_blocked(call);
         let data = fields! { accepted: call.at, process: call.process, at };
@@ -167,6 +176,38 @@ pub(super) fn signals_take_effect(cx: &CheckContext<'_>) -> Vec<Violation> {
         Some(Violation::new("signals_take_effect", call.call, at, &STILL_RUNS, data))
     });
     late.take(5).collect()
+}
+
+/// A server knows the end of a process soon after it, if no fault delays it.
+pub(super) fn terminates_tell_truth(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    let truth = Truth::of(cx);
+    let wrong = truth.answered.iter().filter_map(|call| {
+        let WasRunning(said) = *call.answer.done::<WasRunning>()?;
+        let ended = truth.ends.get(call.process).copied();
+        let from = ended.unwrap_or(call.asked.at).min(call.asked.at);
+        let mut faults = truth.faults.values();
+        if faults.any(|(began, over)| *began <= call.at && *over >= from) {
+            return None;
+        }
+        let violation = |kind, data: ViolationFields| {
+            let data = data.with("answered", Some(call.at)).with("process", Some(call.process));
+            Violation::new("terminates_tell_truth", call.call, call.at, kind, data)
+        };
+        match (said, ended) {
+            (true, Some(ended)) if ended + SOON < call.asked.at => {
+                Some(violation(&RAN_NO_MORE, fields! { ended }))
+            }
+            (false, None) => Some(violation(&STILL_RAN, ViolationFields::default())),
+            (false, Some(ended)) if ended > call.at => {
+                Some(violation(&STILL_RAN, ViolationFields::default()))
+            }
+            _ => None,
+        }
+    });
+    wrong.take(5).collect()
 }
 
 #[cfg(test)]
@@ -204,6 +245,35 @@ mod tests {
         assert_eq!(violations(&stopped(accepted()), input_arrives).len(), 1);
         let refused = call("write").answered(2, 2_100, Answer::refused("closed"));
         assert!(violations(&refused, input_arrives).is_empty());
+    }
+
+    #[test]
+    fn a_terminate_says_whether_the_process_ran() {
+        let said = |running| call("terminate").answered(2, 2_100, WasRunning(running));
+        let ended = |running, ms| ended(said(running), ms);
+        let found = |scripted: &ScriptedRun| violations(scripted, terminates_tell_truth);
+        assert!(found(&ended(true, 2_050)).is_empty());
+        assert!(found(&ended(false, 2_050)).is_empty());
+        assert_eq!(
+            found(&ended(false, 2_101)),
+            [
+                "call 2: the answer at 2.100 s was that p1 did not run, but it still ran (at 2.100 s)"
+            ]
+        );
+        assert_eq!(found(&said(false)).len(), 1);
+        let early = |running, ms| {
+            let run = started().ended("p1", ms, ProcessOutcome::Exit(0));
+            let asked = run.asked_as(2, 5_000, Class::InFlight, "terminate", r#"{"process":"p1"}"#);
+            asked.answered(2, 5_100, WasRunning(running))
+        };
+        assert!(found(&early(true, 4_000)).is_empty());
+        assert_eq!(
+            found(&early(true, 3_999)),
+            [
+                "call 2: the answer at 5.100 s was that p1 ran, but it had ended at 3.999 s, before the user asked"
+            ]
+        );
+        assert!(found(&early(false, 3_000)).is_empty());
     }
 
     #[test]

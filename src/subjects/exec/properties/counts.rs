@@ -5,7 +5,7 @@
 //! users. So it finds what is never forgotten, which the end of a client would hide, and what is
 //! forgotten too early.
 //!
-//! A count is compared only if no fault is in force. The counts of a server are compared until a
+//! A count that the history does not have is 0. A count is compared only if no fault is in force. The counts of a server are compared until a
 //! server dies.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,9 @@ use super::generations::LITTLE;
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::schedule::Host;
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
+use crate::subjects::exec::web;
 use crate::subjects::judging::{host, judged};
 
 pub(super) mod ledger;
@@ -108,16 +110,21 @@ pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let spans = Spans::of(cx);
+    let clients: Vec<Host> = (1..=cx.plan.clients).map(|n| Host::client(n)).collect();
+    let servers = cx.servers.iter().copied().filter(|server| *server != web::HOST);
+    let hosts = servers.map(|host| (host, OF_SERVERS));
+    let hosts: Vec<(&str, &[Counter])> =
+        hosts.chain(clients.iter().map(|host| (host.as_str(), OF_CLIENTS))).collect();
     let mut ledger = Ledger::default();
     let mut levels: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    let mut wrong: BTreeSet<(&str, &str)> = BTreeSet::new();
+    let mut wrong: BTreeSet<(&str, &'static str)> = BTreeSet::new();
     let (mut found, mut period) = (Vec::new(), 0);
     // At the horizon the world closes the clients.
     let until = Time::from(cx.plan.horizon).min(cx.history.end);
     for event in judged(cx).take_while(|event| event.at < until) {
         if event.at.0 / PERIOD > period {
             period = event.at.0 / PERIOD;
-            found.extend(compare(cx, &spans, &ledger, &levels, event.at, &mut wrong));
+            found.extend(compare(&hosts, &spans, &ledger, &levels, event.at, &mut wrong));
         }
         ledger.pass(cx, event);
         match &event.what {
@@ -126,31 +133,31 @@ pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
             _ => {}
         }
     }
-    found.extend(compare(cx, &spans, &ledger, &levels, until, &mut wrong));
+    found.extend(compare(&hosts, &spans, &ledger, &levels, until, &mut wrong));
     found.truncate(5);
     found
 }
 
 /// Compares all counts at a moment. Returns the violations of those that were right so far.
-fn compare<'a>(
-    cx: &CheckContext<'_>,
+fn compare<'n>(
+    hosts: &[(&'n str, &'static [Counter])],
     spans: &Spans,
-    ledger: &Ledger<'a>,
-    levels: &BTreeMap<(&'a str, &'a str), u64>,
+    ledger: &Ledger<'_>,
+    levels: &BTreeMap<(&str, &str), u64>,
     now: Time,
-    wrong: &mut BTreeSet<(&'a str, &'a str)>,
+    wrong: &mut BTreeSet<(&'n str, &'static str)>,
 ) -> Vec<Violation> {
     let mut found = Vec::new();
     if ledger.network_fault.in_force > 0 {
         return found;
     }
-    for (&(host, name), &value) in levels {
-        let is_server = cx.servers.contains(&host);
-        if is_server && ledger.server_died {
-            continue;
-        }
-        let table = if is_server { OF_SERVERS } else { OF_CLIENTS };
-        let Some(counter) = table.iter().find(|counter| counter.name == name) else { continue };
+    let judged =
+        hosts.iter().filter(|(_, table)| !(ledger.server_died && std::ptr::eq(*table, OF_SERVERS)));
+    for (host, counter) in
+        judged.flat_map(|(host, table)| table.iter().map(move |row| (*host, row)))
+    {
+        let name = counter.name;
+        let value = levels.get(&(host, name)).copied().unwrap_or_default();
         let (least, most) = (counter.bounds)(&Scene { ledger, spans, host, now });
         let violation = |kind, data| Violation::new("counts_are_true", host, now, kind, data);
         let more = most
@@ -342,8 +349,9 @@ fn http_requests(scene: &Scene<'_, '_>) -> Bounds {
 }
 
 fn file_requests(scene: &Scene<'_, '_>) -> Bounds {
-    let requests =
-        scene.calls().filter(|call| call.verb.ends_with("-file") || call.verb == "read-blocks");
+    let is_about_files =
+        |verb: &str| verb.ends_with("-file") || matches!(verb, "read-blocks" | "use-files");
+    let requests = scene.calls().filter(|call| is_about_files(call.verb));
     // A write that runs is finished, also if its connection ends.
     at_most(count(requests, |call| {
         let earlier = Scene { now: scene.now.before(call.hangs), ..*scene };
@@ -351,14 +359,16 @@ fn file_requests(scene: &Scene<'_, '_>) -> Bounds {
     }))
 }
 
-/// A user that reads a file in blocks closes it, unless it was refused a block.
+/// A user that reads a file in blocks closes it, unless it was refused a block. One that does tasks with
+/// files opens at most one for each task.
 fn file_handles(scene: &Scene<'_, '_>) -> Bounds {
-    let handles = scene.calls().filter(|call| call.verb == "read-blocks");
+    let handles = scene.calls().filter(|call| matches!(call.verb, "read-blocks" | "use-files"));
     let is_left = |call: &CallLife<'_>| {
         let refused = call.outcome.filter(|(_, outcome)| *outcome == Outcome::Refused);
         refused.is_some_and(|(at, _)| scene.ledger.has_conn_of(call.host, at, scene.now))
     };
-    let open = count(handles, |call| scene.may_be_served(call) || is_left(call));
+    let open = handles.filter(|call| scene.may_be_served(call) || is_left(call));
+    let open = open.map(|call| call.tasks).sum::<u64>();
     let most = connections(scene).1.map(|conns| conns.saturating_mul(scene.spans.file_handles));
     (0, most.map(|most| most.min(open)))
 }

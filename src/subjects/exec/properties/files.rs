@@ -1,16 +1,17 @@
 //! `files_are_true`: what a user reads from a file is the complete content of one write, which no
 //! later change had replaced when the user asked. And the calls of a user about a file take effect in
-//! their order, also over two connections.
+//! their order, also over two connections. A task with files has the answer that its operation demands.
 //!
-//! The evidence: the answers of reads, which name the call that wrote the content, and the changes
-//! that the files of the server recorded. If a change and a read happened in the same millisecond,
+//! The evidence: the answers of reads, which name the call that wrote the content, the changes that the
+//! files of the server recorded, and the answers that the schedule contains. If a change and a read happened in the same millisecond,
 //! the property decides in favour of the subject.
 
 use std::collections::BTreeMap;
 
-use crate::history::{Call, EventKind, Time};
+use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
+use crate::subjects::exec::answers::{WrongBlock, WrongTask};
 use crate::subjects::exec::files::{FileContent, TARGET, path, target};
 use crate::subjects::exec::properties::served::UserOperation;
 use crate::subjects::judging::{has_puppet, judged};
@@ -20,6 +21,8 @@ kinds! {
     TORN = "torn": "{subject:}it read {content}, which is no complete content {moment}";
     UNWRITTEN = "unwritten": "{subject:}it read {content}, but that call wrote nothing to the file before {moment}";
     OVERTAKEN = "overtaken": "{subject:}its content came into the file {moment}, but call {newer} of the same user, which came later, had been answered at {answered}";
+    WRONG_END = "wrong-end": "{subject:}the block at {offset} did not say truly whether the file ends there {moment}";
+    OTHER_ANSWER = "other-answer": "{subject:}task {task} said `{said}`, but must say `{wanted}` {moment}";
     REPLACED = "replaced": "{subject:}it read {content}, but the file had been changed at {since}, before the user asked {moment}";
 }
 
@@ -56,6 +59,7 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     let newest = answered.entry(about).or_insert((*call, event.at));
                     *newest = (*newest).max((*call, event.at));
                 }
+                found.extend(wrong(*call, event.at, answer));
                 let Some(content) = answer.done::<FileContent>() else { continue };
                 let Some((operation, file)) = asked.get(call).and_then(|operation| {
                     Some((operation, operation.operation.fields.get("file")?.as_str()?))
@@ -69,6 +73,16 @@ pub(super) fn are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         }
     }
     found
+}
+
+/// Returns a violation for an answer that no file can have, or that the scenario excludes.
+fn wrong(call: Call, at: Time, answer: &Answer) -> Option<Violation> {
+    let violation = |kind, data| Violation::new("files_are_true", call, at, kind, data);
+    let block = answer.done::<WrongBlock>();
+    let task = answer.done::<WrongTask>().map(|WrongTask { task, said, wanted }| {
+        violation(&OTHER_ANSWER, fields! { task: *task, said, wanted })
+    });
+    block.map(|WrongBlock(offset)| violation(&WRONG_END, fields! { offset: *offset })).or(task)
 }
 
 /// Returns the user and the file of a call that the server does in its order.
@@ -112,6 +126,18 @@ mod tests {
         let asked = history().asked_as(1, 1_000, Class::InFlight, "write-file", f1);
         let asked = asked.asked_as(2, 2_000, Class::InFlight, "write-file", f1);
         asked.effect(2, 2_900, "file /f1").answered(2, 3_000, "written")
+    }
+
+    #[test]
+    fn the_answer_to_a_task_is_the_demanded_one() {
+        let asked = || history().asked_as(1, 1_000, Class::InFlight, "use-files", "{}");
+        let task = WrongTask { task: 2, said: "nothing".into(), wanted: "file a".into() };
+        assert_eq!(
+            violations(&asked().answered(1, 1_100, task), are_true),
+            ["call 1: task 2 said `nothing`, but must say `file a` (at 1.100 s)"]
+        );
+        assert_eq!(violations(&asked().answered(1, 1_100, WrongBlock(4)), are_true).len(), 1);
+        assert!(violations(&asked().answered(1, 1_100, "created"), are_true).is_empty());
     }
 
     #[test]

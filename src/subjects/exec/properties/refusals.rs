@@ -27,6 +27,7 @@ kinds! {
     STILL_THERE = "still-there": "{subject:}it was refused ({answer}), although {process} was still running {moment}";
     NOT_STARTED = "not-started": "{subject:}the start was refused ({answer}), although the process can be started and no limit was reached {moment}";
     WAS_READ = "was-read": "{subject:}the write was refused ({answer}), although the process read its line {moment}";
+    FILE_REFUSED = "file-refused": "{subject:}it was refused ({answer}), although nothing prevents it and no limit was reached {moment}";
     FILE_IS_THERE = "file-is-there": "{subject:}it was refused ({answer}), although the file was written at {written} and never removed {moment}";
 }
 
@@ -39,6 +40,9 @@ const STDIN: &str = "/stdin";
 /// More bytes than the requests of a user have in a random run. A lower limit of waiting bytes excuses
 /// a refusal for lack of room.
 const ALL_REQUESTS: usize = 4 << 20;
+
+/// The most entries of a directory that a random schedule lists.
+const MOST_LISTED: usize = 2;
 
 /// The facts that a refusal is compared with.
 #[derive(Default)]
@@ -101,7 +105,10 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                             written.map(|written| violation(&FILE_IS_THERE, fields! { written })),
                         );
                     }
-                    "write" if truth.input_is_closed => {}
+                    "write-file" | "remove-file" | "watch-file" | "use-files" => {
+                        found.push(violation(&FILE_REFUSED, ViolationFields::default()));
+                    }
+                    "write" | "write-stream" if truth.input_is_closed => {}
                     _ => {
                         let process = truth.targets.of(*call);
                         let lives = |process: &&str| {
@@ -187,8 +194,13 @@ impl<'a> Truth<'a> {
             return asked.verb() == "read-file";
         }
         let calls = || self.targets.asked.values().filter(|other| other.host == asked.host);
+        if message.starts_with("the directory has more than") {
+            return limits.directory_entries < MOST_LISTED;
+        }
         if message.ends_with("file handles may be open per connection") {
-            let open = calls().filter(|call| call.verb() == "read-blocks").count();
+            let opens =
+                |call: &&UserOperation<'_>| matches!(call.verb(), "read-blocks" | "use-files");
+            let open = calls().filter(opens).count();
             return open > limits.file_handles;
         }
         match message.strip_prefix("too many ") {
@@ -219,9 +231,14 @@ impl<'a> Truth<'a> {
     fn can_start(&self, cx: &CheckContext<'_>, start: &UserOperation<'_>) -> bool {
         let is_declared =
             start.process().is_some_and(|process| cx.plan.entry::<Setup>(TABLE, process).is_some());
+        // The machine may be unable to confine a command.
+        let command = start.operation.fields.get("command");
+        let is_confined = command.is_some_and(|command| command.get("sandbox").is_some());
         let ends = |asked: &UserOperation<'_>| matches!(asked.verb(), "terminate" | "start");
         let mut others = self.targets.asked.values().filter(|other| !std::ptr::eq(*other, start));
-        is_declared && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
+        is_declared
+            && !is_confined
+            && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
     }
 
     /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
@@ -323,6 +340,16 @@ mod tests {
             r#"{"file":"f1"}"#,
         );
         assert!(violations(&refused(removed, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_change_of_a_file_is_refused_only_because_of_a_limit() {
+        let remove = || call("remove-file", r#"{"file":"f1"}"#);
+        let unknown = refused(remove(), 2_100, says("unknown method"));
+        assert_eq!(violations(&unknown, refusals_are_true).len(), 1);
+        let many = remove().asked_as(3, 2_010, Class::InFlight, "read-blocks", r#"{"file":"f2"}"#);
+        let full = refused(many, 2_100, says("too many requests that wait"));
+        assert_eq!(violations(&full, refusals_are_true).len(), 1, "the limit is higher");
     }
 
     #[test]

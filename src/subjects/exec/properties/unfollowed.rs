@@ -62,9 +62,11 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
                 });
                 // Another subscription may be slow.
                 let is_read_again = asked.values().any(|operation| {
-                    operation.verb == "read-events"
-                        && operation.fields.get("process").and_then(|name| name.as_str())
-                            == Some(records::declared(process))
+                    matches!(
+                        operation.verb.as_str(),
+                        "read-events" | "read-stream" | "write-stream"
+                    ) && operation.fields.get("process").and_then(|name| name.as_str())
+                        == Some(records::declared(process))
                 });
                 let takes = takes(cx, process).filter(|_| stops && !is_read_again);
                 if let Some(takes) = takes.filter(|_| !ended.contains(process)) {

@@ -28,7 +28,9 @@ pub(super) fn waits_are_whole(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Asked { .. } => asked.extend(UserOperation::of(event)),
             EventKind::Failed { call, reason } if ExecFailure::is(reason, &Failure::Unanswered) => {
                 // A subscription fails with its process, and that with an earlier call.
-                let asked = asked.get(call).filter(|asked| asked.verb() != "read-events");
+                let asked = asked
+                    .get(call)
+                    .filter(|asked| !matches!(asked.verb(), "read-events" | "read-stream"));
                 let Some(asked) = asked else { continue };
                 let own = match asked.verb() {
                     "read" | "http" => asked.wait(),

@@ -233,7 +233,7 @@ impl Performer {
             Ok::<_, RequestError>(handle.file.read_at(offset, len).await?)
         };
         let bytes = read.await.inspect_err(|_| self.handles.close(&params.handle_id))?;
-        let eof = bytes.len() < len;
+        let eof = if defect!(EndOnlyBehindFile) { bytes.is_empty() } else { bytes.len() < len };
         Ok(self.answer(&ReadBlockResult { chunk: Bytes::from(bytes).into(), eof }))
     }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use reknit_seams::defect;
 use reknit_seams::files::{Files, Kind};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -93,9 +94,13 @@ impl Watch {
 
     /// Whether the missing paths are missing, and the present one is present and no link.
     async fn holds(&self) -> bool {
+        let mut appeared = 0;
         for path in &self.missing {
             match self.files.metadata(path, false).await {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                _ if defect!(WatchWaitsForAll) && appeared + 1 < self.missing.len() => {
+                    appeared += 1
+                }
                 _ => return false,
             }
         }

@@ -224,7 +224,9 @@ impl Session {
             self.settle(&Run { id: id.clone(), start }, Err(RequestError::StartCancelled));
             return Ok(true);
         }
-        let running = !process.log.exited();
+        let over =
+            if defect!(ExitedCountsAsRunning) { process.closed() } else { process.log.exited() };
+        let running = !over;
         if running {
             process.terminate();
         }

@@ -50,6 +50,8 @@ pub(super) struct CallLife<'a> {
     /// The name of its process, if it is about one.
     pub(super) process: Option<&'a str>,
     pub(super) requests: u64,
+    /// The number of its tasks with files.
+    pub(super) tasks: u64,
     /// How long its file may hang.
     pub(super) hangs: Duration,
     /// The wait that it asks the server for.
@@ -128,6 +130,7 @@ impl<'a> Ledger<'a> {
                     verb: &operation.verb,
                     process: operation.fields.get("process").and_then(|process| process.as_str()),
                     requests: operations::requests(operation),
+                    tasks: operations::tasks(operation),
                     hangs: files::hangs(cx.plan, operation),
                     wait: operation.wait(),
                     is_slow: operation.pauses().is_some() || !operation.looks_after().is_zero(),

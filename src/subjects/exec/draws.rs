@@ -1,0 +1,145 @@
+//! The operations that random schedules draw.
+
+use std::time::Duration;
+
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
+use proptest::sample::select;
+
+use super::operations::{After, ExecOperation, Word};
+use super::{task_draws, web};
+use crate::history::Class;
+use crate::schedule::Plan;
+use crate::schedule::units::{Size, WrittenDuration};
+use crate::subject::Operations;
+use crate::subjects::pace::ReadingPace;
+use crate::world::process::{Setup, TABLE};
+
+/// The files that random schedules use.
+const FILES: [&str; 2] = ["f1", "f2"];
+
+/// From this value of a drawn byte on, an operation is one of the newer ones. So the other values draw
+/// the operations that they always drew.
+const NEWER: u8 = 216;
+
+impl Operations for ExecOperation {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { .. }
+            | Self::ReadAll { .. }
+            | Self::Pipeline { .. }
+            | Self::ReadFile { .. }
+            | Self::Unfollow { .. }
+            | Self::ReadEvents { .. }
+            | Self::ReadStream { .. }
+            | Self::DropHandle { .. } => Class::Durable,
+            Self::HttpStream { .. } | Self::WatchFile { .. } => Class::Bound,
+            _ => Class::InFlight,
+        }
+    }
+
+    fn strategy(plan: &Plan) -> BoxedStrategy<Self> {
+        let process = select(declared(plan, "process", "p1")).boxed();
+        let looks_after = prop_oneof![6 => Just(0), 1 => Just(3_000)]
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let wait = select(vec![0, 100, 5_000, 20_000])
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let max_bytes = prop_oneof![2 => Just(None), 1 => select(vec![1, 80, 4096]).prop_map(|bytes| Some(Size(bytes)))];
+        let page = select(vec![1, 500, 65_536]).prop_map(Size);
+        let bytes = prop_oneof![3 => Just(None), 1 => select(vec![100, 4096, 100_000]).prop_map(|bytes| Some(Size(bytes)))];
+        let patience = prop_oneof![5 => Just(None), 1 => select(vec![0, 10, 1_000]).prop_map(|ms| Some(WrittenDuration(Duration::from_millis(ms))))];
+        // The slowest reader needs some seconds for the output of most processes.
+        let reads = prop_oneof![3 => Just(None), 1 => (select(vec![50, 300, 2_000]), select(vec![64, 4_096, 65_536]))
+            .prop_map(|(ms, bytes)| Some(ReadingPace { pause: WrittenDuration(Duration::from_millis(ms)), every: Size(bytes) }))];
+        // Occasionally selects a process that no table declares, so that the launch fails.
+        let launched = prop_oneof![24 => process.clone(), 1 => Just("nobody".to_owned())];
+        let start = (
+            launched,
+            prop_oneof![5 => Just(false), 1 => Just(true)],
+            looks_after,
+            patience,
+            reads,
+        );
+        let after = prop_oneof![
+            1 => Just(After::Event(0)), 1 => (0..50_u64).prop_map(After::Event), 4 => Just(After::LastReceived(Word::LastReceived)),
+        ];
+        let read = (process.clone(), after, max_bytes, wait);
+        let body = select(declared(plan, web::TABLE, "b1")).boxed();
+        let drops_after = prop_oneof![4 => Just(None), 1 => (1..10_u64).prop_map(Some)];
+        // The pauses are short, so that a reader finishes soon after the body ends. A much slower
+        // reader could finish after the end of the connection.
+        let pause = prop_oneof![2 => Just(0), 1 => Just(20)]
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let http_wait = prop_oneof![1 => Just(0), 2 => Just(20_000)]
+            .prop_map(|ms| WrittenDuration(Duration::from_millis(ms)));
+        let streamed = (body.clone(), pause, drops_after);
+        let unread: Vec<String> = plan
+            .entries("process")
+            .filter(|(_, entry)| entry.get("stdin").is_some_and(|stdin| stdin == "ignore"))
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        // Many large chunks would take too long.
+        let large: Vec<String> = plan
+            .entries("process")
+            .filter(|(name, _)| longest_line(plan, name) > 500)
+            .map(|(name, _)| name.to_owned())
+            .collect();
+        let without_reader = unread.clone();
+        let requests = select(vec![20, 150, 300]);
+        let file = select(FILES.as_slice()).prop_map(str::to_owned);
+        let content = prop_oneof![4 => Just(None), 1 => Just(Some(Size(4096)))];
+        let with_file = (file, content, any::<u8>());
+        // Each strategy is boxed, because the selection moves large strategy trees often.
+        prop_oneof![
+            5 => start.prop_map(|(process, tty, looks_after, patience, reads)| Self::Start { process, tty, looks_after, patience, reads, command: None }).boxed(),
+            5 => (process.clone(), bytes).prop_map(move |(process, bytes)| {
+                let patience = unread.contains(&process).then_some(NO_READER);
+                Self::Write { process, bytes, patience }
+            }).boxed(),
+            2 => read.prop_map(|(process, after, max_bytes, wait)| Self::Read { process, after, max_bytes, wait }).boxed(),
+            1 => (process.clone(), page).prop_map(|(process, page)| {
+                Self::ReadAll { process, page, wait: WrittenDuration(Duration::from_secs(20)) }
+            }).boxed(),
+            1 => (process.clone(), requests).prop_map(move |(process, requests)| {
+                let requests = if large.contains(&process) { 20 } else { requests };
+                Self::Pipeline { process, requests }
+            }).boxed(),
+            2 => (process, any::<u8>()).prop_map(move |(process, which)| match (which, which % 9) {
+                (NEWER.., 0..4) if !without_reader.contains(&process) => Self::WriteStream { process, bytes: None },
+                (NEWER.., _) => Self::ReadStream { process, wait: WrittenDuration(Duration::from_secs(20)) },
+                (_, 0) => Self::Interrupt { process },
+                (_, 1 | 2) => Self::Terminate { process },
+                (_, 3 | 4) => Self::DropHandle { process },
+                (_, 5 | 6) => Self::Unfollow { process },
+                _ => Self::ReadEvents { process, wait: WrittenDuration(Duration::from_secs(20)), reads: None },
+            }).boxed(),
+            2 => with_file.prop_map(|(file, bytes, which)| match (which, which % 9) {
+                (NEWER.., _) => task_draws::operation(which),
+                (_, 0..3) => Self::WriteFile { file, bytes },
+                (_, 3..5) => Self::ReadFile { file },
+                (_, 5..7) => Self::ReadBlocks { file },
+                (_, 7) => Self::RemoveFile { file },
+                _ => Self::WatchFile { file },
+            }).boxed(),
+            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait }).boxed(),
+            2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
+        ]
+        .boxed()
+    }
+}
+
+/// The length of the longest line that a process prints, or 0 if its lines have no declared length.
+fn longest_line(plan: &Plan, process: &str) -> u64 {
+    let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
+    let lines = [setup.print, setup.stderr].into_iter().flatten();
+    lines.filter_map(|lines| lines.bytes).map(|bytes| bytes.0).max().unwrap_or(0)
+}
+
+/// How long a user waits for a process that never reads its standard input to accept a line.
+const NO_READER: WrittenDuration = WrittenDuration(Duration::from_secs(8));
+
+/// The names that a table of the plan declares. If it declares none, a name for which every world
+/// has a default.
+fn declared(plan: &Plan, table: &str, otherwise: &str) -> Vec<String> {
+    let names: Vec<String> = plan.entries(table).map(|(name, _)| name.to_owned()).collect();
+    if names.is_empty() { vec![otherwise.to_owned()] } else { names }
+}
