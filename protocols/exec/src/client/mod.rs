@@ -76,7 +76,7 @@ use std::time::Duration;
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;
-use reknit_seams::point;
+use reknit_seams::{defect, point};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -150,6 +150,9 @@ impl Client {
 
     /// Returns the client's current resource counts.
     pub fn resources(&self) -> ClientResources {
+        if defect!(ClientCountsNothing) {
+            return ClientResources::default();
+        }
         *self.resources.lock().expect("nothing panics under the lock")
     }
 

@@ -157,6 +157,9 @@ impl AsyncWrite for Stdio {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if defect!(FlushWaitsForNothing) {
+            return Poll::Ready(Ok(()));
+        }
         self.poll_written(context)
     }
 

@@ -199,6 +199,12 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
                 requested.remove(host);
             }
             EventKind::GaveUp { .. } => drop(open.remove(host)),
+            // The only process of the run is complete, so the missing event has come.
+            EventKind::StreamEnded { ending: Ending::Completed { .. }, .. }
+                if starts.len() == 1 =>
+            {
+                open.remove(host);
+            }
             EventKind::Asked { call, operation, .. } if operation.verb == "start" => {
                 starts.insert(*call, event.at);
             }

@@ -314,6 +314,12 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the byte stream of a process that failed ends as if it were complete", "derived"),
     defect("HandlesCheckedEarly", "handles-checked-early", &["counts_are_true", "files_are_true"],
         "the limit of open files is checked before a file is opened, but not when its handle is added", "derived"),
+    defect("ClientCountsNothing", "client-counts-nothing", &["counts_are_true"],
+        "a client reports that it holds nothing, whatever it holds", "derived"),
+    defect("FlushWaitsForNothing", "flush-waits-for-nothing", &["expect"],
+        "a flush of a byte stream does not wait until its bytes have reached the server", "derived"),
+    defect("RemoveUnknown", "remove-unknown", &["refusals_are_true"],
+        "the server does not know the request to remove a file", "derived"),
     defect("NewestSessionEvicted", "newest-session-evicted", &["expect"],
         "of several detached sessions, the newest one ends to make room", "derived"),
 ];

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use reknit_seams::defect;
 use serde_json::value::RawValue;
 
 use super::super::request_error::RequestError;
@@ -47,7 +48,7 @@ impl FileRequest {
             method::CANONICALIZE => Self::Canonicalize(read(params)?),
             method::READ_DIRECTORY => Self::ReadDirectory(read(params)?),
             method::WALK => Self::Walk(read(params)?),
-            method::REMOVE => Self::Remove(read(params)?),
+            method::REMOVE if !defect!(RemoveUnknown) => Self::Remove(read(params)?),
             method::COPY => Self::Copy(read(params)?),
             method::OPEN => Self::Open(read(params)?),
             method::READ_BLOCK => Self::ReadBlock(read(params)?),
