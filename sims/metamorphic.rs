@@ -211,7 +211,7 @@ fn known(plan: &Plan, history: &History) -> BTreeMap<(String, String), String> {
         match saw.downcast_ref() {
             Some(OfChannel::Changed) => drop(known.insert(key, "not at rest".to_owned())),
             Some(OfChannel::Unsubscribed | OfChannel::Removed) => drop(known.remove(&key)),
-            Some(OfChannel::Stable { second: false, digest }) => {
+            Some(OfChannel::Stable { second: false, digest, .. }) => {
                 known.extend(digest.split_once('-').map(|(_, plain)| (key, plain.to_owned())));
             }
             _ => {}

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -78,7 +78,10 @@ impl host::Agent for ScriptedAgent {
         Box::pin(async move {
             let _ends = ends;
             let script = setup::turn(&player.plan, records::declared(&turn.id)).script;
+            let (record, chat) = (player.record.clone(), turn.chat.clone());
+            let played = OfChannel::TurnPlayed(turn.id.clone());
             Part { player, turn, stream, speaker }.play(script).await;
+            played.note(&record, &chat);
         })
     }
 }
@@ -208,7 +211,7 @@ impl Calls {
             _ = self.turn.ended(id) => {}
             () = self.stream(id, calling) => {}
         }
-        if self.turn.ready(id, &json!({}), calling.confirm).is_ok() {
+        if self.turn.ready(id, &input(), calling.confirm).is_ok() {
             self.note(id, Became::Ready);
         }
         if calling.confirm {
@@ -219,10 +222,10 @@ impl Calls {
     }
 
     async fn stream(&self, id: &CallId, calling: &Calling) {
-        for _ in 0..PIECES {
-            sleep(calling.streams.0 / PIECES).await;
+        for piece in PIECES {
             // A call that has failed in the meantime refuses further parameters.
-            let _ = self.turn.stream(id, "{}");
+            let _ = self.turn.stream(id, piece);
+            sleep(calling.streams.0 / 2).await;
         }
     }
 
@@ -238,5 +241,10 @@ impl Calls {
     }
 }
 
-/// The number of pieces in which the parameters of a call are streamed.
-const PIECES: u32 = 2;
+/// The pieces in which the parameters of a call are streamed, each for half of the time.
+pub(super) const PIECES: [&str; 2] = [r#"{"n":"#, "1}"];
+
+/// The complete parameters of a call.
+pub(super) fn input() -> Value {
+    json!({ "n": 1 })
+}

@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::contents::shown;
 use crate::history::{Answer, Coded, Data};
 use reknit_toolcall::client::Failure;
+use reknit_toolcall::wire::SnapshotState;
 
 /// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -17,11 +19,33 @@ pub enum Did {
     Made(String),
     /// This turn began.
     Began(String),
+    /// The state of a channel, as a user reads it.
+    Reads(Reading),
     /// The host accepted a forgery.
     Forged,
     /// The host believed a false claim: it replayed the missed actions although the claimed state
     /// does not exist.
     CaughtUp,
+}
+
+/// The state of a channel, as a user reads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reading {
+    /// The state as text.
+    pub text: String,
+    /// The title of the session.
+    pub title: Option<String>,
+}
+
+impl Reading {
+    /// Reads a state.
+    pub(super) fn of(state: &SnapshotState) -> Self {
+        let title = match state {
+            SnapshotState::Session(session) => Some(session.title.clone()),
+            _ => None,
+        };
+        Self { text: shown(state), title }
+    }
 }
 
 impl fmt::Display for Did {
@@ -30,6 +54,7 @@ impl fmt::Display for Did {
             Self::Named(title) => write!(f, "named {title}"),
             Self::Made(chat) => write!(f, "made {chat}"),
             Self::Began(turn) => write!(f, "began {turn}"),
+            Self::Reads(reading) => f.write_str(&reading.text),
             Self::Forged => f.write_str("forged"),
             Self::CaughtUp => f.write_str("caught up by a replay"),
         }

@@ -16,7 +16,7 @@ use reknit_toolcall::state::{chat, session};
 use reknit_toolcall::wire::SnapshotState;
 
 /// The creation time of everything that exists at the start.
-const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
+pub(super) const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
 
 /// The stored value of a removed channel.
 const FORGOTTEN: &str = "";
@@ -106,6 +106,14 @@ pub(super) fn is_gone(disk: &Disk, channel: &str) -> bool {
 /// The saved state of a channel, if it exists and was ever saved.
 pub(super) fn kept(disk: &Disk, channel: &str) -> Option<SnapshotState> {
     read(&disk.read(channel)?).map(|stored| stored.state)
+}
+
+/// The state of a channel that a restart of the host would restore now.
+pub(super) fn restorable(plan: &Plan, disk: &Disk, channel: &str) -> Option<SnapshotState> {
+    match disk.read(channel) {
+        Some(kept) => read(&kept).map(|stored| stored.state),
+        None => at_first(plan, channel).map(|stored| stored.state),
+    }
 }
 
 /// Returns whether a channel exists at the start.

@@ -50,12 +50,12 @@ fn plain(value: &mut Value, names: &mut Vec<String>) {
     }
 }
 
-fn is_time(field: &str) -> bool {
+pub(super) fn is_time(field: &str) -> bool {
     ["modifiedAt", "startedAt", "createdAt", "duration"].contains(&field)
 }
 
 /// Returns whether the host generated this name from a counter.
-fn is_counted(text: &str) -> bool {
+pub(super) fn is_counted(text: &str) -> bool {
     let number = ["call-", "part-"].iter().find_map(|kind| text.strip_prefix(kind));
     number.is_some_and(|number| number.parse::<u64>().is_ok())
 }

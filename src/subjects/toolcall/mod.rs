@@ -7,7 +7,7 @@
 //!   that the window runs; `second`: an additional connection of the same client; `claim`: a client
 //!   that makes a false claim. `raw`: the connections of `second` and `claim`.
 //! - `notes`: the notes of all of these about calls and channels; `digests`: the digests of a
-//!   channel's state. `silent`: a connection that says nothing.
+//!   channel's state; [`contents`]: such a state as a value and as text. `silent`: a connection that says nothing.
 //! - `properties`: the properties beyond the generic ones.
 //! - [`limits`], [`tables`]: limits, milestones, points, defects, variants, rules. `label`: the
 //!   labels of messages.
@@ -27,11 +27,13 @@ use crate::subject::{
     VariantDoc, WebSocket,
 };
 use reknit_toolcall::host::{self, Host};
+use reknit_toolcall::wire::ROOT;
 
 mod agent;
 pub mod answers;
 mod archive;
 pub mod claim;
+pub mod contents;
 mod digests;
 mod label;
 pub mod limits;
@@ -142,10 +144,14 @@ impl Subject for Toolcall {
         let server = Host::new(&host.env, config);
         let resources = server.resources();
         host.record.gauges(tables::RESOURCES, move || Some(resources.counts()));
-        let channels =
-            std::iter::once(setup::SESSION.to_owned()).chain(setup::chats(&host.plan)).collect();
+        let channels = [setup::SESSION.to_owned()]
+            .into_iter()
+            .chain(setup::chats(&host.plan))
+            .chain([ROOT.to_owned()])
+            .collect();
+        let (resources, record) = (server.resources(), host.record.clone());
         let observing =
-            settling::observe(server.resources(), channels, host.record.clone(), host.disk.clone());
+            settling::observe(resources, channels, record, (host.plan.clone(), host.disk.clone()));
         tokio::select! {
             biased;
             () = server.serve(listener) => {}

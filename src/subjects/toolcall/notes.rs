@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::contents::Contents;
 use crate::history::{Data, Stream};
 use crate::subject::Recorder;
 
@@ -220,6 +221,9 @@ pub enum OfChannel {
         second: bool,
         /// The digest of the state; empty if the channel does not exist.
         digest: String,
+        /// The state in the memory of the host; only the host records it.
+        #[serde(skip)]
+        contents: Option<Contents>,
     },
     /// A user begins to watch the channel, and has the state. The host never records this note.
     Received,
@@ -239,10 +243,18 @@ pub enum OfChannel {
     Deleted,
     /// The agent of a turn in this chat begins.
     TurnBegan(String),
+    /// The agent of a turn in this chat has played its whole script.
+    TurnPlayed(String),
     /// The host's storage contains this turn of the chat from now on.
     TurnStored(String),
     /// The session lists these chats.
-    Lists(Vec<String>),
+    Lists {
+        /// The chats.
+        chats: Vec<String>,
+        /// The session that a restart of the host would restore.
+        #[serde(skip)]
+        stored: Option<Contents>,
+    },
     /// The session's entry of this chat is not the summary of the chat.
     EntryDiffers(String),
 }
@@ -251,8 +263,8 @@ impl fmt::Display for OfChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Changed => f.write_str("state changed"),
-            Self::Stable { second: false, digest } => write!(f, "state stable: {digest}"),
-            Self::Stable { second: true, digest } => {
+            Self::Stable { second: false, digest, .. } => write!(f, "state stable: {digest}"),
+            Self::Stable { second: true, digest, .. } => {
                 write!(f, "second connection: state stable: {digest}")
             }
             Self::Received => f.write_str("state received"),
@@ -265,14 +277,20 @@ impl fmt::Display for OfChannel {
             Self::Stored => f.write_str("stored"),
             Self::Deleted => f.write_str("deleted from the storage"),
             Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
+            Self::TurnPlayed(turn) => write!(f, "turn {turn} played"),
             Self::TurnStored(turn) => write!(f, "turn {turn} stored"),
-            Self::Lists(chats) => write!(f, "the session lists {}", chats.join(", ")),
+            Self::Lists { chats, .. } => write!(f, "the session lists {}", chats.join(", ")),
             Self::EntryDiffers(chat) => write!(f, "the entry of {chat} differs from the chat"),
         }
     }
 }
 
 impl OfChannel {
+    /// The state of a client has not changed for a while.
+    pub(super) const fn stable(second: bool, digest: String) -> Self {
+        Self::Stable { second, digest, contents: None }
+    }
+
     pub(super) fn note(self, record: &Recorder, channel: &str) {
         record.observed(&Stream::from(channel), Data::of(self));
     }
@@ -301,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_note_of_a_channel_is_shown_in_a_line() {
-        let settles = |second| OfChannel::Stable { second, digest: "0f".into() }.to_string();
+        let settles = |second| OfChannel::stable(second, "0f".into()).to_string();
         assert_eq!(
             [settles(false), settles(true)],
             ["state stable: 0f", "second connection: state stable: 0f"]

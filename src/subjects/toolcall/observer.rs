@@ -146,7 +146,7 @@ impl Observer {
         for (channel, seen) in self.all().iter_mut().filter(|(_, seen)| seen.is_changed) {
             seen.is_changed = false;
             let digest = seen.state.as_ref().map(digest).unwrap_or_default();
-            OfChannel::Stable { second: false, digest }.note(&self.record, channel);
+            OfChannel::stable(false, digest).note(&self.record, channel);
         }
     }
 

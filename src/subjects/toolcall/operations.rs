@@ -2,7 +2,7 @@
 //!
 //! `t1` is an entry of `[turn.t1]`, `c1` one of `[channel.c1]`.
 
-use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
+use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use proptest::sample::select;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use super::setup::{self, SESSION, TURN};
 use crate::history::Class;
 use crate::schedule::Plan;
 use crate::subject::Operations;
+use reknit_toolcall::wire::ROOT;
 
 /// An operation of a window's user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +58,15 @@ pub enum ToolcallOperation {
     Unwatch {
         /// The session, or the chat.
         channel: String,
+    },
+    /// Reads the state of a channel that the window watches.
+    #[serde(rename_all = "kebab-case")]
+    ReadState {
+        /// The root (`ahp-root://`), the session, or the chat.
+        channel: String,
+        /// Whether the state includes the actions of the window that the host has not confirmed.
+        #[serde(default, skip_serializing_if = "is_false")]
+        unconfirmed: bool,
     },
     /// Creates a chat in the session, named after the call: `n7`.
     NewChat {},
@@ -152,6 +162,8 @@ impl Operations for ToolcallOperation {
         let chat = select(setup::chats(plan)).boxed();
         // Occasionally selects a chat that does not exist.
         let watched = prop_oneof![12 => chat.clone(), 1 => Just("nowhere".to_owned()), 1 => Just(SESSION.to_owned())];
+        let mut channels = setup::chats(plan);
+        channels.extend([SESSION, SESSION, ROOT].map(str::to_owned));
         let channel = prop_oneof![4 => chat.clone(), 1 => Just(SESSION.to_owned())];
         prop_oneof![
             5 => select(turns).prop_map(|turn| Self::StartTurn { turn }),
@@ -162,6 +174,8 @@ impl Operations for ToolcallOperation {
             1 => Just(Self::Watch { chat: SESSION.to_owned(), looks_only: true }),
             2 => chat.clone().prop_map(|chat| Self::WatchTwice { chat }),
             2 => channel.prop_map(|channel| Self::Unwatch { channel }),
+            1 => Just(Self::Watch { chat: ROOT.to_owned(), looks_only: false }),
+            2 => (select(channels), any::<bool>()).prop_map(|(channel, unconfirmed)| Self::ReadState { channel, unconfirmed }),
             2 => Just(Self::NewChat {}),
             1 => chat.clone().prop_map(|chat| Self::DisposeChat { chat }),
             1 => chat.clone().prop_map(|chat| Self::RemakeChat { chat }),
@@ -197,6 +211,8 @@ mod tests {
             json!({ "watch": { "chat": "s1", "looks-only": true } }),
             json!({ "watch-twice": { "chat": "c2" } }),
             json!({ "unwatch": { "channel": "s1" } }),
+            json!({ "read-state": { "channel": "c1" } }),
+            json!({ "read-state": { "channel": "s1", "unconfirmed": true } }),
             json!({ "new-chat": {} }),
             json!({ "dispose-chat": { "chat": "c2" } }),
             json!({ "remake-chat": { "chat": "c2" } }),

@@ -27,6 +27,9 @@
 //! | `confirmed_is_done` | | the answers of users, the host's storage, the agents' turns, and the titles that users see |
 //! | `ended_is_stored` | | the ends of turns that users see, and the host's storage |
 //! | `entries_are_true` | | the host's states of the session and its chats |
+//! | `states_are_true` | | the host's states and its storage, the answers of users, agents and tools |
+//! | `views_are_current` | | the titles that users give, and the states that they read |
+//! | `questions_are_answered` | | the outcomes of questions, and the connections of their clients |
 //! | `unowned_fails` | | the ends of calls without an owner |
 //! | `places_are_wanted` | | the places that users see, and what the users asked for |
 //! | `news_are_wanted` | | the actions that a window receives for channels that it does not watch |
@@ -46,6 +49,7 @@ use crate::subjects::judging::story_properties;
 mod actions;
 mod attempts;
 mod calls;
+mod chats;
 mod deadlines;
 mod existence;
 mod grants;
@@ -54,12 +58,15 @@ mod memory;
 mod outcomes;
 mod places;
 mod presence;
+mod questions;
 mod refusals;
 mod replicas;
+mod states;
 mod storage;
 mod story;
 #[cfg(test)]
 mod tests;
+mod views;
 mod waits;
 
 story_properties! {
@@ -110,6 +117,12 @@ story_properties! {
         "the storage contains a turn before a user sees its end";
     "entries_are_true" as storage::entries_are_true, storage::ENTRIES_ARE_TRUE:
         "after a quiet period, the session lists each chat as the chat is";
+    "states_are_true" as states::states_are_true, states::STATES_ARE_TRUE:
+        "after a quiet period, each field of the host's states is what users, agents and tools did";
+    "views_are_current" as views::views_are_current, views::VIEWS_ARE_CURRENT:
+        "a window shows what the host confirmed, and what its user has done since";
+    "questions_are_answered" as questions::questions_are_answered, questions::QUESTIONS_ARE_ANSWERED:
+        "a question to a client is answered if the client's newest connection can carry it";
     "unowned_fails" as calls::unowned_fails, calls::UNOWNED_FAILS:
         "a call that no client can run fails at once";
     "places_are_wanted" as places::places_are_wanted, places::PLACES_ARE_WANTED:

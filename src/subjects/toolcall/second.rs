@@ -133,7 +133,7 @@ impl SecondConnection {
 
     fn remove_channel(&mut self, channel: &str) {
         if self.copies.remove(channel).is_some() {
-            OfChannel::Stable { second: true, digest: String::new() }.note(&self.record, channel);
+            OfChannel::stable(true, String::new()).note(&self.record, channel);
         }
     }
 
@@ -163,8 +163,7 @@ impl SecondConnection {
         self.settles = None;
         for (channel, copy) in self.copies.iter_mut().filter(|(_, copy)| copy.is_changed) {
             copy.is_changed = false;
-            OfChannel::Stable { second: true, digest: digest(&copy.state) }
-                .note(&self.record, channel);
+            OfChannel::stable(true, digest(&copy.state)).note(&self.record, channel);
         }
     }
 }

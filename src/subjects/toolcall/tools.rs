@@ -58,7 +58,7 @@ impl Tool for Scripted {
 }
 
 /// The text of a result with at least this many letters.
-fn result(letters: u64) -> String {
+pub(super) fn result(letters: u64) -> String {
     format!("done{}", ".".repeat((letters as usize).saturating_sub("done".len())))
 }
 

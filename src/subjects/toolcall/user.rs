@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::answers::{self, Did};
+use super::answers::{self, Did, Reading};
 use super::notes::{Became, By, OfCall};
 use super::observer::{Observer, WaitingCall};
 use super::operations::{Token, ToolcallOperation};
@@ -294,6 +294,19 @@ impl WindowUser {
                     client.unsubscribe(&channel);
                 }
                 self.host.record.answered(call, "unsubscribed");
+            }
+            ToolcallOperation::ReadState { channel, unconfirmed } => {
+                let state = match unconfirmed {
+                    true => client.view(&channel),
+                    false => client.confirmed(&channel),
+                };
+                match state {
+                    Some(state) => {
+                        let answer = Answer::Done(Did::Reads(Reading::of(&state)).into());
+                        self.host.record.answered(call, answer);
+                    }
+                    None => self.host.record.refused(call, "the window does not have its state"),
+                }
             }
             ToolcallOperation::NewChat {} => {
                 let name = format!("n{}", call.0);

@@ -23,6 +23,7 @@
 use std::sync::Arc;
 
 use reknit_seams::Env;
+use reknit_seams::defect;
 use reknit_seams::env::WallClock;
 use reknit_seams::net::Endpoint;
 use serde::Serialize;
@@ -167,6 +168,9 @@ impl Client {
 
     /// Returns the state of a channel including this client's unconfirmed actions.
     pub fn view(&self, channel: &str) -> Option<SnapshotState> {
+        if defect!(ViewLacksOwnActions) {
+            return self.confirmed(channel);
+        }
         self.shared.core().view(channel)
     }
 

@@ -308,7 +308,11 @@ fn stream(state: &mut ToolCallState, delta: &ChatToolCallDeltaAction) -> ActionO
         return ActionOutcome::Ignored("the call is already ready");
     };
     if let Some(content) = &delta.content {
-        streaming.partial_input.get_or_insert_default().push_str(content);
+        let input = streaming.partial_input.get_or_insert_default();
+        if defect!(PiecesReplace) {
+            input.clear();
+        }
+        input.push_str(content);
     }
     streaming.meta = delta.meta.clone().or(streaming.meta.take());
     streaming.invocation_message =

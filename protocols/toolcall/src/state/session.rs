@@ -1,5 +1,7 @@
 //! A session: its chats and its active clients.
 
+use reknit_seams::defect;
+
 use super::outcome::ActionOutcome;
 use crate::wire::StateAction;
 use crate::wire::ahp::actions::PartialChatSummary;
@@ -88,7 +90,9 @@ pub fn apply(session: &mut SessionState, action: &StateAction) -> ActionOutcome 
             if session.chats.len() == before {
                 return ActionOutcome::Ignored("no such chat");
             }
-            session.default_chat.take_if(|default| *default == removed.chat);
+            if !defect!(DefaultChatStays) {
+                session.default_chat.take_if(|default| *default == removed.chat);
+            }
         }
         StateAction::SessionChatUpdated(updated) => {
             let Some(chat) = session.chats.iter_mut().find(|chat| chat.resource == updated.chat)

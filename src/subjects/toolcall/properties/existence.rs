@@ -39,6 +39,8 @@ struct TurnSpan<'a> {
 pub(super) struct Existence<'a> {
     channels: BTreeMap<String, Vec<Span>>,
     turns: Vec<TurnSpan<'a>>,
+    /// The turns whose agents played the whole script, with the times.
+    played: BTreeMap<&'a str, Time>,
 }
 
 impl<'a> Existence<'a> {
@@ -47,7 +49,7 @@ impl<'a> Existence<'a> {
         let at_first = Span { from: Time::ZERO, to: NEVER };
         let channels = setup::chats(cx.plan).into_iter().chain([SESSION.to_owned()]);
         let channels = channels.map(|channel| (channel, vec![at_first])).collect();
-        let mut existence = Self { channels, turns: Vec::new() };
+        let mut existence = Self { channels, turns: Vec::new(), played: BTreeMap::new() };
         for event in judged(cx) {
             let at = event.at;
             match &event.what {
@@ -65,6 +67,7 @@ impl<'a> Existence<'a> {
                         name,
                         span: Span { from: at, to: NEVER },
                     }),
+                    Some(OfChannel::TurnPlayed(name)) => drop(existence.played.insert(name, at)),
                     _ => {}
                 },
                 EventKind::Ended { stream, .. } => existence.end_turns(at, Some(&stream.0)),
@@ -124,6 +127,11 @@ impl<'a> Existence<'a> {
     /// Returns whether a channel was created in an interval.
     pub(super) fn begins_in(&self, channel: &str, from: Time, to: Time) -> bool {
         self.spans(channel).any(|span| span.from >= from && span.from <= to)
+    }
+
+    /// Returns whether the agent of a turn has played the whole script by a time.
+    pub(super) fn is_played(&self, name: &str, by: Time) -> bool {
+        self.played.get(name).is_some_and(|at| *at <= by)
     }
 
     /// Returns whether a turn began in an interval.

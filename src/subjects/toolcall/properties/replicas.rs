@@ -73,7 +73,7 @@ impl<'a> ReplicaCheck<'_, 'a> {
                 self.truth.insert(channel, Some((digest, at)));
             }
             OfChannel::Changed | OfChannel::Received => self.rests(host, channel, false, None, at),
-            OfChannel::Stable { digest, second } => {
+            OfChannel::Stable { digest, second, .. } => {
                 self.rests(host, channel, *second, Some((digest, at)), at)
             }
             OfChannel::Unsubscribed | OfChannel::Removed => {

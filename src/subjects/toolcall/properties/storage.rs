@@ -76,7 +76,7 @@ fn untrue_lists(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for event in judged(story.cx) {
         let EventKind::Observed { saw, .. } = &event.what else { continue };
-        let Some(OfChannel::Lists(listed)) = saw.downcast_ref() else { continue };
+        let Some(OfChannel::Lists { chats: listed, .. }) = saw.downcast_ref() else { continue };
         let (at, before) = (event.at, event.at.before(MS));
         let violation =
             |chat: &str, kind, data| Violation::new("entries_are_true", chat, at, kind, data);

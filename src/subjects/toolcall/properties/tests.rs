@@ -24,6 +24,7 @@ use super::story::Story;
 mod grants;
 mod memory;
 mod refusals;
+mod states;
 mod waits;
 
 /// The default grace period.
@@ -69,7 +70,7 @@ fn noted(shown: &str) -> Data {
         return Data::of(OfCall { by, call: call.to_owned(), what });
     }
     let rest = |prefix: &str| shown.strip_prefix(prefix).map(str::to_owned);
-    let stable = |second| move |digest| OfChannel::Stable { second, digest };
+    let stable = |second| move |digest| OfChannel::stable(second, digest);
     let note = rest("state stable: ").map(stable(false));
     let note = note.or_else(|| rest("second connection: state stable: ").map(stable(true)));
     let note = note.or_else(|| rest("title ").map(OfChannel::Title));

@@ -45,6 +45,8 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.epoch", "a restarted host does not accept clients of an earlier epoch as known; a forgotten client initializes again", "facts, 17 and 35"),
     // -- actions and requests
     rule("toolcall.echo", "the host sends an action that took effect to all subscribers, including its sender", "facts, B.1"),
+    rule("toolcall.states", "the states of the root, sessions, chats and calls show what users, agents and tools did", "facts, B.1"),
+    rule("toolcall.view", "a client shows its own actions on top of the confirmed state until the host has answered them", "facts, B.5"),
     rule("toolcall.rejection", "the host reports a refused action to its client, and the client rolls it back", "facts, 32"),
     rule("toolcall.authority", "a client cannot perform actions that are reserved for the host", "facts, 21"),
     rule("toolcall.repeat", "the client repeats an action whose echo did not arrive; the action takes effect once", "facts, 25"),
@@ -52,7 +54,7 @@ pub const RULES: &[Rule] = &[
     rule("toolcall.in-order", "the client sends actions and requests in the order in which its user made them", "facts, 40"),
     rule("toolcall.held", "requests and actions without a connection wait for a connection", "facts, B.5"),
     rule("toolcall.requests", "a request in flight at a cut fails at once; its outcome at the host is unknown", "facts, B.5"),
-    rule("toolcall.questions", "a request to a client fails when its connection ends, or after 30 s", "facts, 38"),
+    rule("toolcall.questions", "a request to a client goes over its newest connection, and fails when that connection ends, or after 30 s", "facts, 38"),
     rule("toolcall.refusal", "the host refuses a request, an action or a returning client only for a reason that is true, or because a limit is reached", "facts, B.1"),
     // -- peers that say anything
     rule("toolcall.hostile-client", "the host answers invalid or misplaced messages with an error, and closes a connection after an invalid notification or too much data; other clients are not affected", "facts, B.1"),

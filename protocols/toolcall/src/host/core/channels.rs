@@ -77,6 +77,7 @@ impl HostCore {
             && known.state.is_none()
         {
             let chats = chats_in(&stored.state);
+            let is_session = matches!(stored.state, SnapshotState::Session(_));
             let state = if defect!(RestoredCallsReopen) {
                 chat::reopened(stored.state)
             } else {
@@ -86,6 +87,9 @@ impl HostCore {
             milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
             self.renew_entries(channel, now);
+            if is_session && !defect!(RestoredSessionsMissing) {
+                self.notify_sessions(now);
+            }
         }
         self.settle(channel, now);
     }

@@ -26,8 +26,12 @@ impl HostCore {
     ) -> oneshot::Receiver<Answer> {
         self.catch_up(now);
         let (answer, answered) = oneshot::channel();
-        let newest = self.clients.get(client).and_then(|client| client.presence.newest());
-        let Some(conn) = newest else {
+        let presence = self.clients.get(client).map(|client| &client.presence);
+        let conn = presence.and_then(|presence| match defect!(AsksOverTheOldest) {
+            true => presence.connections().next(),
+            false => presence.newest(),
+        });
+        let Some(conn) = conn else {
             // If the caller dropped the receiver, it does not need the answer.
             let _ = answer.send(Err(Unanswered::Away));
             return answered;

@@ -350,7 +350,9 @@ impl HostCore {
             return refused(code::SESSION_NOT_FOUND, "the session of the chat does not exist");
         }
         self.remove_chat(&chat, &session, now);
-        self.save(&session);
+        if !defect!(DisposedStaysListed) {
+            self.save(&session);
+        }
         answered(&())
     }
 

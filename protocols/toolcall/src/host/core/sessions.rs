@@ -4,6 +4,7 @@
 //! the host knows that there is no session with that name. If the host cannot find out in time, the
 //! request fails.
 
+use reknit_seams::defect;
 use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
@@ -154,7 +155,7 @@ impl HostCore {
     }
 
     /// Updates the number of sessions in the root.
-    fn notify_sessions(&mut self, now: Instant) {
+    pub(super) fn notify_sessions(&mut self, now: Instant) {
         let active_sessions = i64::try_from(self.sessions()).unwrap_or(i64::MAX);
         let changed = StateAction::RootActiveSessionsChanged(RootActiveSessionsChangedAction {
             active_sessions,
@@ -187,7 +188,9 @@ impl HostCore {
             self.notify_removals(conn, &name);
         }
         self.remove_channel(&name, now);
-        self.notify_sessions(now);
+        if !defect!(RemovedSessionsCount) {
+            self.notify_sessions(now);
+        }
         self.broadcast(
             method::SESSION_REMOVED,
             &SessionRemovedParams { channel: ROOT.to_owned(), session: name },

@@ -1,0 +1,145 @@
+//! Tests of `states_are_true`, `views_are_current` and `questions_are_answered`.
+
+use super::super::questions::questions_are_answered;
+use super::super::states::states_are_true;
+use super::super::views::views_are_current;
+use super::*;
+use crate::subjects::toolcall::PROVIDER;
+use crate::subjects::toolcall::answers::Reading;
+use crate::subjects::toolcall::contents::Contents;
+use reknit_toolcall::state::{chat, session};
+use reknit_toolcall::wire::SnapshotState;
+use reknit_toolcall::wire::ahp::state::{ChatState, SessionState};
+
+fn note(scripted: ScriptedRun, ms: u64, host: &str, about: &str, what: OfChannel) -> ScriptedRun {
+    let saw = Data::of(what);
+    scripted.entry(ms, Some(host), EventKind::Observed { stream: about.into(), saw })
+}
+
+fn has(scripted: ScriptedRun, ms: u64, about: &str, state: SnapshotState) -> ScriptedRun {
+    let contents = Some(Contents::of(state));
+    let stable = OfChannel::Stable { second: false, digest: "0f".into(), contents };
+    note(scripted, ms, "server", about, stable)
+}
+
+fn session_with(change: impl FnOnce(&mut SessionState)) -> SnapshotState {
+    let mut state = session::new(PROVIDER, "s1");
+    change(&mut state);
+    SnapshotState::Session(Box::new(state))
+}
+
+fn chat_with(change: impl FnOnce(&mut ChatState)) -> SnapshotState {
+    let mut state = chat::new("c1", "c1", "2026-01-01T00:00:00.000Z".into());
+    change(&mut state);
+    SnapshotState::Chat(Box::new(state))
+}
+
+#[test]
+fn a_session_has_only_what_users_did() {
+    let session = |change: fn(&mut SessionState)| {
+        violations(&has(here_until(None), 5_000, "s1", session_with(change)), states_are_true)
+    };
+    assert_eq!(session(|_| {}), Vec::<String>::new());
+    assert_eq!(
+        session(|session| session.title = "A".into()),
+        ["s1: in the state that the host has, the title is A instead of s1 (at 5.000 s)"]
+    );
+    assert_eq!(session(|session| session.activity = Some("x".into())).len(), 1);
+    assert_eq!(session(|session| session.default_chat = Some("c1".into())).len(), 1);
+}
+
+#[test]
+fn the_first_chat_of_a_session_is_its_default_until_it_is_removed() {
+    let stored = |scripted, ms, channel: &str, is_there: bool| {
+        let what = if is_there { OfChannel::Stored } else { OfChannel::Deleted };
+        note(scripted, ms, "server", channel, what)
+    };
+    let chat = chat::new("n2", "n2", String::new());
+    let listed = |default: Option<&str>| {
+        let default = default.map(str::to_owned);
+        let entry = session::summary(&chat);
+        session_with(|session| {
+            session.chats = default.iter().map(|_| entry.clone()).collect();
+            session.default_chat = default;
+        })
+    };
+    let first = stored(stored(here_until(None), 2_000, "c1", false), 3_000, "n2", true);
+    holds(&has(first.clone(), 4_000, "s1", listed(Some("n2"))), states_are_true);
+    assert_eq!(
+        violations(&has(first.clone(), 4_000, "s1", listed(None)), states_are_true).len(),
+        1
+    );
+    let removed = stored(first, 5_000, "n2", false);
+    holds(&has(removed.clone(), 6_000, "s1", listed(None)), states_are_true);
+    assert_eq!(
+        violations(&has(removed, 6_000, "s1", listed(Some("n2"))), states_are_true).len(),
+        1
+    );
+}
+
+#[test]
+fn the_storage_lists_the_same_chats_as_the_memory() {
+    let lists = |chats: &[&str]| {
+        let chats = chats.iter().map(|&chat| chat.to_owned()).collect();
+        let stored = Some(Contents::of(session_with(|_| {})));
+        note(here_until(None), 5_000, "server", "s1", OfChannel::Lists { chats, stored })
+    };
+    holds(&lists(&[]), states_are_true);
+    assert_eq!(
+        violations(&lists(&["c1"]), states_are_true),
+        [
+            "s1: in the state that the host has, the list of chats in the storage is  instead of c1 (at 5.000 s)"
+        ]
+    );
+}
+
+#[test]
+fn an_empty_chat_is_idle_and_unchanged() {
+    let chat = |change: fn(&mut ChatState)| {
+        violations(&has(here_until(None), 5_000, "c1", chat_with(change)), states_are_true)
+    };
+    assert_eq!(chat(|_| {}), Vec::<String>::new());
+    assert_eq!(
+        chat(|chat| chat.status = 33),
+        ["c1: in the state that the host has, the status is 33 instead of 1 (at 5.000 s)"]
+    );
+    assert_eq!(chat(|chat| chat.modified_at = "2026-01-01T00:00:01.000Z".into()).len(), 1);
+    assert_eq!(chat(|chat| chat.title = "A".into()).len(), 1);
+}
+
+#[test]
+fn a_user_reads_the_newest_title_of_its_own() {
+    let reads = |unconfirmed: bool, title: &str| {
+        let named = saw(here_until(None), 1_000, "client", "s1", "title s1");
+        let renames = named.asked_as(2, 5_000, Class::Durable, "rename", r#"{"title":"A"}"#);
+        let fields = format!(r#"{{"channel":"s1","unconfirmed":{unconfirmed}}}"#);
+        let asked = renames.asked_as(3, 6_000, Class::Durable, "read-state", &fields);
+        let reading = Reading { text: String::new(), title: Some(title.to_owned()) };
+        asked.answered(3, 6_000, Did::Reads(reading))
+    };
+    holds(&reads(true, "A"), views_are_current);
+    holds(&reads(false, "s1"), views_are_current);
+    assert_eq!(
+        violations(&reads(true, "s1"), views_are_current),
+        ["call 3: the window showed the title s1 instead of A (at 6.000 s)"]
+    );
+    assert_eq!(violations(&reads(false, "A"), views_are_current).len(), 1);
+    let answered = reads(true, "s1").answered(2, 5_500, Did::Named("A".into()));
+    holds(&answered, views_are_current);
+}
+
+#[test]
+fn a_question_is_answered_over_a_connection_that_lives() {
+    let asked =
+        |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
+    let heard = |scripted, ms| {
+        saw(scripted, ms, "server", "t1", "agent: question-1 receives no answer: lost")
+    };
+    assert_eq!(
+        violations(&heard(asked(None), 5_000), questions_are_answered),
+        [
+            "t1: the question to client of 1.000 s had no answer (lost), although the newest connection of the client could carry it (at 5.000 s)"
+        ]
+    );
+    holds(&heard(asked(Some(5_000)), 5_000), questions_are_answered);
+}
