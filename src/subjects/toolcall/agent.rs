@@ -19,7 +19,7 @@ use crate::net::BoxFuture;
 use crate::schedule::Plan;
 use crate::subject::{Disk, Recorder};
 use crate::subjects::records;
-use reknit_toolcall::host::{self, CallId, Ended, Owner, Turn};
+use reknit_toolcall::host::{self, CallId, Ended, Owner, Permission, Turn};
 
 /// The ending of a completed or cancelled turn for its readers.
 pub(super) const OVER: &str = "over";
@@ -215,7 +215,8 @@ impl Calls {
             self.note(id, Became::Ready);
         }
         if calling.confirm {
-            self.turn.permission(id).await;
+            let permission = self.turn.permission(id).await;
+            self.note(id, Became::Permitted(permission == Permission::Granted));
         }
         let ended = self.turn.ended(id).await;
         self.note_end(id, ended);

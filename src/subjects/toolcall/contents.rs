@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::archive::AT_FIRST;
@@ -43,12 +44,18 @@ const LONG: usize = 40;
 /// A state as text: JSON with all fields, except times and generated names. Instead of the time of
 /// its last change, a chat shows the event that changed it.
 pub(super) fn shown(state: &SnapshotState) -> String {
-    let mut shown = serde_json::to_value(state).unwrap_or_default();
-    plain(&mut shown);
+    let mut shown = plain_value(state);
     if let (SnapshotState::Chat(chat), Value::Object(fields)) = (state, &mut shown) {
         fields.insert("changed".to_owned(), last_change(chat).into());
     }
     shown.to_string()
+}
+
+/// A message or a state as JSON, without times and generated names.
+pub(super) fn plain_value(value: &impl Serialize) -> Value {
+    let mut shown = serde_json::to_value(value).unwrap_or_default();
+    plain(&mut shown);
+    shown
 }
 
 fn plain(value: &mut Value) {

@@ -187,6 +187,8 @@ impl Subject for Toolcall {
                 ("unconfirmed", client.unconfirmed as u64 + 64),
                 ("held", client.held as u64 + 64),
                 ("running", client.running_tools as u64 + 64),
+                ("connections", host.connections as u64),
+                ("clients", host.clients as u64),
             ],
             settle: host_detection
                 + host.grace

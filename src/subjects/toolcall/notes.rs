@@ -6,6 +6,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::contents::Contents;
 use crate::history::{Data, Stream};
@@ -60,6 +61,8 @@ pub enum Became {
     },
     /// The agent has completed the parameters.
     Ready,
+    /// The wait of the agent for permission ended: the call may run, or it must not.
+    Permitted(bool),
     /// The agent received the end of the call.
     Over(CallEnd),
     /// The agent stopped waiting.
@@ -156,6 +159,8 @@ impl fmt::Display for Became {
                 write!(f, "calls {tool}{}", if *of_its_choice { " of its choice" } else { "" })
             }
             Self::Ready => f.write_str("is ready"),
+            Self::Permitted(true) => f.write_str("is permitted"),
+            Self::Permitted(false) => f.write_str("is not permitted"),
             Self::Over(end) => write!(f, "is over: {end}"),
             Self::GivenUp => f.write_str("is abandoned by its agent"),
             Self::Asks(client) => write!(f, "asks {client}"),
@@ -241,6 +246,8 @@ pub enum OfChannel {
     Stored,
     /// The host's storage does not contain the channel any more.
     Deleted,
+    /// A session was announced to a connection, with this summary.
+    Announced(Value),
     /// The agent of a turn in this chat begins.
     TurnBegan(String),
     /// The agent of a turn in this chat has played its whole script.
@@ -277,6 +284,7 @@ impl fmt::Display for OfChannel {
             Self::Stored => f.write_str("stored"),
             Self::Deleted => f.write_str("deleted from the storage"),
             Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
+            Self::Announced(summary) => write!(f, "announced: {summary}"),
             Self::TurnPlayed(turn) => write!(f, "turn {turn} played"),
             Self::TurnStored(turn) => write!(f, "turn {turn} stored"),
             Self::Lists { chats, .. } => write!(f, "the session lists {}", chats.join(", ")),

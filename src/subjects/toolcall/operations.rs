@@ -87,6 +87,41 @@ pub enum ToolcallOperation {
     /// Creates the session again, with the same name and without chats, and takes part in it. The
     /// host refuses if the session exists.
     NewSession {},
+    /// Creates another session, which no window watches.
+    #[serde(rename_all = "kebab-case")]
+    CreateSession {
+        /// The name: `s2` or `s3`.
+        name: String,
+    },
+    /// Disposes of another session.
+    #[serde(rename_all = "kebab-case")]
+    EndSession {
+        /// The name.
+        name: String,
+    },
+    /// Reports content of a running call of the window, named after the operation: `report 7`.
+    #[serde(rename_all = "kebab-case")]
+    ReportContent {
+        /// The chat of the call.
+        chat: String,
+    },
+    /// Reports the result of a running call of the window, for which a user must consent. It stops
+    /// the tool.
+    #[serde(rename_all = "kebab-case")]
+    ReportResult {
+        /// The chat of the call.
+        chat: String,
+    },
+    /// Replies to the request for consent to a result.
+    #[serde(rename_all = "kebab-case")]
+    JudgeResult {
+        /// The chat of the call.
+        chat: String,
+        /// Whether the result counts.
+        approves: bool,
+    },
+    /// Reads whether the window is connected, and the number of its newest connection.
+    ReadConnection {},
     /// Reloads the window, which continues as a new client.
     #[serde(rename_all = "kebab-case")]
     Reload {
@@ -148,6 +183,8 @@ impl Operations for ToolcallOperation {
             | Self::RemakeChat { .. }
             | Self::DisposeSession {}
             | Self::NewSession {}
+            | Self::CreateSession { .. }
+            | Self::EndSession { .. }
             | Self::SendToken { .. }
             | Self::OpenSecond {} => Class::InFlight,
             _ => Class::Durable,
@@ -165,6 +202,7 @@ impl Operations for ToolcallOperation {
         let mut channels = setup::chats(plan);
         channels.extend([SESSION, SESSION, ROOT].map(str::to_owned));
         let channel = prop_oneof![4 => chat.clone(), 1 => Just(SESSION.to_owned())];
+        let other = select(vec!["s2", "s3"]).prop_map(str::to_owned);
         prop_oneof![
             5 => select(turns).prop_map(|turn| Self::StartTurn { turn }),
             1 => chat.clone().prop_map(|chat| Self::CancelTurn { chat }),
@@ -181,6 +219,10 @@ impl Operations for ToolcallOperation {
             1 => chat.clone().prop_map(|chat| Self::RemakeChat { chat }),
             1 => Just(Self::DisposeSession {}),
             1 => Just(Self::NewSession {}),
+            2 => other.clone().prop_map(|name| Self::CreateSession { name }),
+            1 => other.prop_map(|name| Self::EndSession { name }),
+            2 => chat.clone().prop_map(|chat| Self::ReportContent { chat }),
+            1 => Just(Self::ReadConnection {}),
             2 => Just(Self::Reload { keeps_id: false }),
             1 => Just(Self::Reload { keeps_id: true }),
             1 => select(vec![Token::Right, Token::Wrong, Token::None]).prop_map(|token| Self::SendToken { token }),
@@ -218,6 +260,12 @@ mod tests {
             json!({ "remake-chat": { "chat": "c2" } }),
             json!({ "dispose-session": {} }),
             json!({ "new-session": {} }),
+            json!({ "create-session": { "name": "s2" } }),
+            json!({ "end-session": { "name": "s2" } }),
+            json!({ "report-content": { "chat": "c1" } }),
+            json!({ "report-result": { "chat": "c1" } }),
+            json!({ "judge-result": { "chat": "c1", "approves": true } }),
+            json!({ "read-connection": {} }),
             json!({ "reload": {} }),
             json!({ "reload": { "keeps-id": true } }),
             json!({ "send-token": { "token": "wrong" } }),

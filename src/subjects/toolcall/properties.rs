@@ -28,6 +28,7 @@
 //! | `ended_is_stored` | | the ends of turns that users see, and the host's storage |
 //! | `entries_are_true` | | the host's states of the session and its chats |
 //! | `states_are_true` | | the host's states and its storage, the answers of users, agents and tools |
+//! | `limits_hold` | | the host's states and its storage, and the operations that wait |
 //! | `views_are_current` | | the titles that users give, and the states that they read |
 //! | `questions_are_answered` | | the outcomes of questions, and the connections of their clients |
 //! | `unowned_fails` | | the ends of calls without an owner |
@@ -48,6 +49,7 @@ use crate::subjects::judging::story_properties;
 
 mod actions;
 mod attempts;
+mod bounds;
 mod calls;
 mod chats;
 mod deadlines;
@@ -119,6 +121,8 @@ story_properties! {
         "after a quiet period, the session lists each chat as the chat is";
     "states_are_true" as states::states_are_true, states::STATES_ARE_TRUE:
         "after a quiet period, each field of the host's states is what users, agents and tools did";
+    "limits_hold" as bounds::limits_hold, bounds::LIMITS_HOLD:
+        "sessions, chats, turns, parts, active clients, tools, subscriptions and what waits never exceed their limits";
     "views_are_current" as views::views_are_current, views::VIEWS_ARE_CURRENT:
         "a window shows what the host confirmed, and what its user has done since";
     "questions_are_answered" as questions::questions_are_answered, questions::QUESTIONS_ARE_ANSWERED:

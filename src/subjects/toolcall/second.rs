@@ -14,6 +14,7 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message as Frame;
 
+use super::contents::plain_value;
 use super::digests::digest;
 use super::notes::{Became, By, OfCall, OfChannel, Status};
 use super::observer;
@@ -22,7 +23,7 @@ use super::settling::SETTLES;
 use crate::net::{Endpoint, Stream};
 use crate::subject::{HostContext, Recorder};
 use reknit_toolcall::state::apply;
-use reknit_toolcall::wire::ahp::notifications::SessionRemovedParams;
+use reknit_toolcall::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
 use reknit_toolcall::wire::{
     ActionEnvelope, InitializeResult, Message, SnapshotState, StateAction, method, params, read,
 };
@@ -120,6 +121,14 @@ impl SecondConnection {
             {
                 if let Ok(removed) = params::<SessionRemovedParams>(given.as_deref()) {
                     self.remove_channel(&removed.session);
+                }
+            }
+            Ok(Message::Notification { method, params: given })
+                if method == method::SESSION_ADDED =>
+            {
+                if let Ok(added) = params::<SessionAddedParams>(given.as_deref()) {
+                    let channel = added.summary.resource.clone();
+                    OfChannel::Announced(plain_value(&added.summary)).note(&self.record, &channel);
                 }
             }
             Ok(Message::Request { id, .. }) => {

@@ -22,6 +22,14 @@ pub const CHANNEL: &str = "channel";
 
 /// The name of the session.
 pub const SESSION: &str = "s1";
+/// The names of all sessions. Only the first exists at the start.
+pub(super) const SESSIONS: [&str; 3] = [SESSION, "s2", "s3"];
+
+/// Returns whether this is the name of a session, and not of a chat.
+pub(super) fn is_session(channel: &str) -> bool {
+    SESSIONS.contains(&channel)
+}
+
 /// The name of the chat that every window watches.
 pub const CHAT: &str = "c1";
 
@@ -251,7 +259,7 @@ pub(super) fn chats(plan: &Plan) -> Vec<String> {
     let declared = plan
         .entries(CHANNEL)
         .map(|(name, _)| name.to_owned())
-        .filter(|name| name != SESSION && name != CHAT);
+        .filter(|name| !is_session(name) && name != CHAT);
     std::iter::once(CHAT.to_owned()).chain(declared).collect()
 }
 

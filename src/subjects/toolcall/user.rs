@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::answers::{self, Did, Reading};
+use super::answers::{self, Did};
 use super::notes::{Became, By, OfCall};
 use super::observer::{Observer, WaitingCall};
 use super::operations::{Token, ToolcallOperation};
@@ -32,6 +32,8 @@ use reknit_toolcall::wire::StateAction;
 use reknit_toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
 use reknit_toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
 use reknit_toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
+
+mod direct;
 
 /// The maximum duration of a client's close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -296,17 +298,15 @@ impl WindowUser {
                 self.host.record.answered(call, "unsubscribed");
             }
             ToolcallOperation::ReadState { channel, unconfirmed } => {
-                let state = match unconfirmed {
-                    true => client.view(&channel),
-                    false => client.confirmed(&channel),
-                };
-                match state {
-                    Some(state) => {
-                        let answer = Answer::Done(Did::Reads(Reading::of(&state)).into());
-                        self.host.record.answered(call, answer);
-                    }
-                    None => self.host.record.refused(call, "the window does not have its state"),
-                }
+                self.read_state(call, &channel, unconfirmed)
+            }
+            ToolcallOperation::ReadConnection {} => self.read_connection(call),
+            ToolcallOperation::CreateSession { name } => self.create_session(call, name),
+            ToolcallOperation::EndSession { name } => self.end_session(call, name),
+            ToolcallOperation::ReportContent { chat } => self.report_content(call, chat),
+            ToolcallOperation::ReportResult { chat } => self.report_result(call, chat),
+            ToolcallOperation::JudgeResult { chat, approves } => {
+                self.judge_result(call, chat, approves)
             }
             ToolcallOperation::NewChat {} => {
                 let name = format!("n{}", call.0);

@@ -15,7 +15,8 @@ use reknit_toolcall::client::done;
 use reknit_toolcall::state::{call, chat};
 use reknit_toolcall::wire::ahp::state::{
     ChatState, Message, MessageKind, ResponsePart, SessionStatus, ToolCallCancellationReason,
-    ToolCallCompletedState, ToolCallConfirmationReason, ToolCallState, ToolInput, TurnState,
+    ToolCallCompletedState, ToolCallConfirmationReason, ToolCallState, ToolInput,
+    ToolResultContent, TurnState,
 };
 
 /// The first field of a chat that is not what the outside world says.
@@ -57,7 +58,7 @@ pub(super) fn untrue_chat(
 
 /// The status that follows from the turn in progress and its calls.
 fn status(chat: &ChatState) -> SessionStatus {
-    let waits = |part: &ResponsePart| matches!(part, ResponsePart::ToolCall(part) if matches!(part.tool_call, ToolCallState::PendingConfirmation(_)));
+    let waits = |part: &ResponsePart| matches!(part, ResponsePart::ToolCall(part) if matches!(part.tool_call, ToolCallState::PendingConfirmation(_) | ToolCallState::PendingResultConfirmation(_)));
     match &chat.active_turn {
         Some(turn) if turn.response_parts.iter().any(waits) => SessionStatus::InputNeeded,
         Some(_) => SessionStatus::InProgress,
@@ -140,7 +141,13 @@ fn untrue_call(story: &Story<'_>, known: &CallStory<'_>, state: &ToolCallState) 
             }
             ToolCallState::PendingConfirmation(pending) => untrue_input(&pending.tool_input),
             ToolCallState::Running(running) => untrue_input(&running.tool_input)
-                .or_else(|| untrue_confirmation(story, known, &running.confirmed)),
+                .or_else(|| untrue_confirmation(story, known, &running.confirmed))
+                .or_else(|| {
+                    running.content.as_ref().and_then(|it| untrue_content(story, known, it))
+                }),
+            // Only a user's own report asks for consent to a result.
+            ToolCallState::PendingResultConfirmation(_) if reports_result(story) => None,
+            _ if reports_result(story) && call::is_over(state) => None,
             ToolCallState::Completed(completed) => untrue_result(story, known, completed),
             ToolCallState::Cancelled(cancelled) => {
                 let tool: ToolSetup = story.cx.plan.entry(setup::TOOL, tool).unwrap_or_default();
@@ -155,6 +162,28 @@ fn untrue_call(story: &Story<'_>, known: &CallStory<'_>, state: &ToolCallState) 
             }
             _ => Some(wrong("the state of a call", "of another kind")),
         })
+}
+
+/// Returns whether users report results beside their tools.
+fn reports_result(story: &Story<'_>) -> bool {
+    story.asked.values().any(|asked| asked.verb() == "report-result")
+}
+
+/// The content of a running call: a report of its user, named after the operation.
+fn untrue_content(
+    story: &Story<'_>,
+    known: &CallStory<'_>,
+    content: &[ToolResultContent],
+) -> Option<Phrase> {
+    let [ToolResultContent::Text(report)] = content else {
+        return Some(wrong("the content of a running call", &format!("{} parts", content.len())));
+    };
+    let number = report.text.strip_prefix("report ").and_then(|number| number.parse().ok());
+    let asked = number.and_then(|number| story.asked.get(&Call(number)));
+    let is_true = asked.is_some_and(|asked| {
+        asked.verb() == "report-content" && asked.field("chat") == Some(known.chat)
+    });
+    (!is_true).then(|| wrong("the content of a running call", &report.text))
 }
 
 /// The name of the tool, twice.

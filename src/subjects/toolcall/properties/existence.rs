@@ -103,7 +103,7 @@ impl<'a> Existence<'a> {
         from: Time,
         to: Time,
     ) -> impl Iterator<Item = (&str, Time)> {
-        let chats = self.channels.keys().filter(|channel| *channel != SESSION);
+        let chats = self.channels.keys().filter(|channel| !setup::is_session(channel));
         chats.filter_map(move |chat| Some((chat.as_str(), self.throughout(chat, from, to)?)))
     }
 

@@ -104,6 +104,8 @@ impl Grant<'_, '_> {
                 let chat = self.asked.field("chat")?;
                 self.is_deleted(chat).or_else(|| self.is_created(chat))
             }
+            ("create-session", _) => self.is_created(self.asked.field("name")?),
+            ("end-session", _) => self.is_deleted(self.asked.field("name")?),
             ("dispose-session", _) => self.is_deleted(SESSION),
             ("start-turn", Some(Did::Began(turn))) => {
                 self.has_begun(turn).or_else(|| self.has_a_token())

@@ -29,7 +29,9 @@ const ENDS_TURNS: [&str; 4] = ["cancel-turn", "dispose-chat", "remake-chat", "di
 
 /// See the module.
 pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
-    if !story.cx.plan.puppets.is_empty() {
+    // A result that a user reports is not the result of a tool.
+    let reports = story.asked.values().any(|asked| asked.verb() == "report-result");
+    if !story.cx.plan.puppets.is_empty() || reports {
         return Vec::new();
     }
     let mut found = Vec::new();

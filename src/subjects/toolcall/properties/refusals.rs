@@ -120,7 +120,9 @@ impl Refusal<'_, '_> {
                     self.request(self.asked.field("chat")?)
                 }
                 "dispose-session" => self.request(SESSION),
-                "new-session" => self.new_session(),
+                "new-session" => self.new_session(SESSION),
+                "create-session" => self.new_session(self.asked.field("name")?),
+                "end-session" => self.request(self.asked.field("name")?),
                 "claim" => self.claim(),
                 "send-token" if self.asked.field("token") != Some("wrong") => {
                     Some(Phrase::new(&GOOD_TOKEN, ViolationFields::default()))
@@ -245,19 +247,18 @@ impl Refusal<'_, '_> {
         self.is_there(channel, self.asked.at.before(MS)).filter(|_| can_be_there)
     }
 
-    /// The creation of the session, and the subscription to it.
-    fn new_session(&self) -> Option<Phrase> {
+    /// The creation of a session. If it is the main one, the window also subscribes to it.
+    fn new_session(&self, name: &str) -> Option<Phrase> {
         let Refusal { story, asked, at, .. } = self;
-        let verb = |asked: &&UserOperation<'_>| asked.verb() == "new-session";
         match self.text() {
             "a session with that name already exists" => {
-                let exists = story.existence.at_all(SESSION, asked.at, *at);
+                let exists = story.existence.at_all(name, asked.at, *at);
                 (!exists).then(|| Phrase::new(&NOT_THERE, ViolationFields::default()))
             }
             "there are too many sessions" => {
-                let requests = story.asked.values().filter(verb).count();
-                (requests + 1 < story.host_limits.sessions).then(no_limit)
+                (self.sessions().max(self.creations()) < story.host_limits.sessions).then(no_limit)
             }
+            _ if name != SESSION => None,
             _ => {
                 let since = story.existence.created_in(SESSION, asked.at, *at)?;
                 let may_be_gone = story.existence.deleted_in(SESSION, asked.at, *at)
@@ -266,6 +267,27 @@ impl Refusal<'_, '_> {
                     .then(|| Phrase::new(&IS_THERE, fields! { channel: SESSION, since }))
             }
         }
+    }
+
+    /// The number of sessions that may have existed during the request.
+    fn sessions(&self) -> usize {
+        let all = setup::SESSIONS.into_iter();
+        all.filter(|name| self.story.existence.at_all(name, self.asked.at, self.at)).count()
+    }
+
+    /// The number of other requests to create sessions that may have been in progress. The host may
+    /// still have one whose connection was lost.
+    fn creations(&self) -> usize {
+        let is_creation = |verb: &str| ["new-session", "create-session"].contains(&verb);
+        let in_progress = |call: &Call| {
+            let outcome = self.outcomes.get(call);
+            *call != self.call
+                && outcome.is_none_or(|outcome| outcome.failed || outcome.at >= self.asked.at)
+        };
+        let others = self.story.asked.iter().filter(|(call, other)| {
+            is_creation(other.verb()) && other.at <= self.at && in_progress(call)
+        });
+        others.count()
     }
 
     /// A returning client that the host accepted a moment ago.

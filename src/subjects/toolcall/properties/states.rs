@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
+
 use super::chats::untrue_chat;
 use super::story::{Story, window};
 use crate::history::{EventKind, Time};
@@ -108,6 +110,7 @@ impl<'a> Model<'_, 'a> {
     fn pass(&mut self, channel: &'a str, note: &'a OfChannel, at: Time) -> Option<Phrase> {
         match note {
             OfChannel::Stored | OfChannel::Deleted if channel == SESSION => self.renew(),
+            OfChannel::Stored | OfChannel::Deleted if setup::is_session(channel) => {}
             OfChannel::Stored => {
                 if self.chats.is_empty() && self.default != DefaultChat::Unknown {
                     self.default = DefaultChat::Is(Some(channel));
@@ -129,6 +132,10 @@ impl<'a> Model<'_, 'a> {
                 SnapshotState::Chat(chat) => return untrue_chat(self.story, channel, chat, at),
                 _ => {}
             },
+            OfChannel::Announced(summary) => {
+                let truth = json!({ "resource": channel, "provider": PROVIDER, "title": channel, "status": "idle" });
+                return (*summary != truth).then(|| wrong("an announcement", &summary.to_string()));
+            }
             OfChannel::Lists { chats, stored: Some(stored) } => {
                 if let SnapshotState::Session(stored) = stored.state() {
                     return self.stored(chats, stored);
@@ -147,7 +154,13 @@ impl<'a> Model<'_, 'a> {
 
     fn root(&self, root: &RootState, at: Time) -> Option<Phrase> {
         let RootState { agents, active_sessions, terminals, config, meta } = root;
-        let sessions = self.sessions.values().filter(|noted| **noted == at).count();
+        let others = setup::SESSIONS.into_iter().filter(|session| *session != SESSION);
+        let others = others.filter(|session| self.story.existence.at_all(session, at, at)).count();
+        let asks = |verb: &str| self.story.asked.values().any(|asked| asked.verb() == verb);
+        if asks("create-session") && !self.story.deaths.is_empty() {
+            return None; // a restarted host does not count the sessions that it has not restored
+        }
+        let sessions = others + self.sessions.values().filter(|noted| **noted == at).count();
         let providers: Vec<&str> = agents.iter().map(|agent| agent.provider.as_str()).collect();
         let counted = active_sessions.map_or("missing".to_owned(), |n| n.to_string());
         differs("the number of sessions", &counted, &sessions.to_string())

@@ -128,6 +128,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the root counts a session that was disposed of", "derived"),
     defect("RestoredSessionsMissing", "restored-sessions-missing", &["states_are_true"],
         "the root does not count a session that the host restored", "found by a hunt"),
+    defect("SessionsAlwaysCountOne", "sessions-always-count-one", &["limits_hold", "refusals_are_true"],
+        "for its limit of sessions, the host counts one session", "derived"),
     defect("DisposedStaysListed", "disposed-stays-listed", &["states_are_true", "entries_are_true"],
         "the host does not save the session after a chat was disposed of: a restarted host lists the chat again", "derived"),
     // -- actions
@@ -182,6 +184,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the client never sends actions that were made without a connection", "facts, 17"),
     defect("InFlightForgotten", "in-flight-forgotten", &["requests_settle", "bounded_ending"],
         "a request that is in flight at a connection loss never ends", "facts, 18"),
+    defect("HeldWithoutLimit", "held-without-limit", &["limits_hold"],
+        "the client accepts requests without a limit", "derived"),
     defect("ViewLacksOwnActions", "view-lacks-own-actions", &["views_are_current"],
         "the view of a channel does not include the client's unconfirmed actions", "derived"),
     defect("RunsBeforeCaughtUp", "runs-before-caught-up", &["no_work_for_what_is_over"],

@@ -34,6 +34,7 @@ impl ClientCore {
     fn refusal(&self) -> Option<Failure> {
         match &self.line {
             Line::Closed(why) => Some(why.clone()),
+            _ if defect!(HeldWithoutLimit) => None,
             _ if self.held.len() + self.in_flight.len() >= self.limits.held => Some(Failure::Full),
             _ => None,
         }

@@ -1,9 +1,11 @@
 //! Tests of `states_are_true`, `views_are_current` and `questions_are_answered`.
 
+use super::super::bounds::limits_hold;
 use super::super::questions::questions_are_answered;
 use super::super::states::states_are_true;
 use super::super::views::views_are_current;
 use super::*;
+use crate::schedule::LimitValue;
 use crate::subjects::toolcall::PROVIDER;
 use crate::subjects::toolcall::answers::Reading;
 use crate::subjects::toolcall::contents::Contents;
@@ -142,4 +144,35 @@ fn a_question_is_answered_over_a_connection_that_lives() {
         ]
     );
     holds(&heard(asked(Some(5_000)), 5_000), questions_are_answered);
+}
+
+#[test]
+fn a_user_does_not_wait_for_more_than_the_limit() {
+    let waits = |held: u64| {
+        let asks = |scripted: ScriptedRun, call: u64| {
+            scripted.asked_as(call, 5_000 + call, Class::InFlight, "new-chat", "{}")
+        };
+        let mut scripted = [2, 3, 4].into_iter().fold(here_until(None), asks);
+        scripted.plan.limits.set("client.held", LimitValue::Count(held));
+        scripted.answered(2, 6_000, Did::Made("n2".into()))
+    };
+    holds(&waits(3), limits_hold);
+    assert_eq!(
+        violations(&waits(2), limits_hold),
+        ["client: it has 3 requests that wait, and the limit is 2 (at 6.000 s)"]
+    );
+}
+
+#[test]
+fn a_session_has_no_more_chats_than_the_limit() {
+    let lists = |chats: &[&str]| {
+        let entry = |name: &&str| session::summary(&chat::new(name, name, String::new()));
+        let entries = chats.iter().map(entry).collect();
+        let mut scripted =
+            has(here_until(None), 5_000, "s1", session_with(|it| it.chats = entries));
+        scripted.plan.limits.set("host.chats", LimitValue::Count(2));
+        scripted
+    };
+    holds(&lists(&["c1", "n2"]), limits_hold);
+    assert_eq!(violations(&lists(&["c1", "n2", "n3"]), limits_hold).len(), 1);
 }
