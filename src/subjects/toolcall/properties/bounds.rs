@@ -9,12 +9,12 @@ use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::contents::Contents;
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::setup;
+use crate::subjects::toolcall::setup::{self, SESSION};
 use reknit_toolcall::wire::SnapshotState;
 
 kinds! {
     pub(super) LIMITS_HOLD;
-    EXCEEDED = "exceeded": "{subject:}it has {count} {what}, and the limit is {limit} {moment}";
+    EXCEEDED = "exceeded": "{subject:}there are {count} {what}, and the limit is {limit} {moment}";
 }
 
 /// The operations that are one action until they end.
@@ -92,14 +92,20 @@ fn of_user(
     ]
 }
 
-/// The sessions that exist. A restarted host counts a session again when it restores the session.
+/// The sessions in the memory of the host. A stored session gets there when a window subscribes to it;
+/// after a restart of the host, that is unknown here.
 fn sessions(story: &Story<'_>, at: Time) -> Vec<Counted> {
     if !story.deaths.is_empty() {
         return Vec::new();
     }
-    let all = setup::SESSIONS.into_iter();
-    let count = all.filter(|session| story.existence.throughout(session, at, at).is_some()).count();
-    vec![Counted { what: "sessions beside it", count, limit: story.host_limits.sessions }]
+    let mut looks = story.watch_spans.iter().filter(|look| look.channel == SESSION);
+    let is_loaded = looks.any(|look| look.from <= at);
+    let is_held = |session: &&str| {
+        let since = story.existence.throughout(session, at, at);
+        since.is_some_and(|since| since > Time::ZERO || is_loaded)
+    };
+    let count = setup::SESSIONS.iter().copied().filter(|session| is_held(session)).count();
+    vec![Counted { what: "sessions", count, limit: story.host_limits.sessions }]
 }
 
 fn of_state(story: &Story<'_>, contents: &Contents) -> Vec<Counted> {

@@ -159,7 +159,7 @@ fn a_user_does_not_wait_for_more_than_the_limit() {
     holds(&waits(3), limits_hold);
     assert_eq!(
         violations(&waits(2), limits_hold),
-        ["client: it has 3 requests that wait, and the limit is 2 (at 6.000 s)"]
+        ["client: there are 3 requests that wait, and the limit is 2 (at 6.000 s)"]
     );
 }
 
