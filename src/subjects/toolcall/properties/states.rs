@@ -76,6 +76,8 @@ struct Model<'s, 'a> {
     default: DefaultChat<'a>,
     /// The sessions in the memory of the host, with the time of the note.
     sessions: BTreeMap<&'a str, Time>,
+    /// The last state of the main session in the memory of the host.
+    held: Option<&'a SessionState>,
 }
 
 /// The default chat of the session: its first chat, while that exists.
@@ -93,6 +95,7 @@ impl<'a> Model<'_, 'a> {
             chats: setup::chats(story.cx.plan).into_iter().collect(),
             default: DefaultChat::Is(None),
             sessions: BTreeMap::new(),
+            held: None,
         }
     }
 
@@ -127,6 +130,7 @@ impl<'a> Model<'_, 'a> {
                 SnapshotState::Root(root) => return self.root(root, at),
                 SnapshotState::Session(session) => {
                     self.sessions.insert(channel, at);
+                    self.held = Some(&**session).filter(|_| channel == SESSION).or(self.held);
                     return self.session(channel, session, at);
                 }
                 SnapshotState::Chat(chat) => return untrue_chat(self.story, channel, chat, at),
@@ -241,9 +245,11 @@ impl<'a> Model<'_, 'a> {
         let is_at_rest = |status: u32| status == SessionStatus::Idle.bits();
         let busy = stored.chats.iter().find(|entry| !is_at_rest(entry.status));
         let default = stored.default_chat.as_deref().unwrap_or("missing");
+        let untrue_copy = || self.held.and_then(|held| untrue_copy(held, stored));
         differs("the list of chats in the storage", &chats.join(", "), &listed.join(", "))
             .or_else(|| differs("an active client in the storage", active, "none"))
             .or_else(|| busy.map(|entry| wrong("the status of a stored entry", &entry.resource)))
+            .or_else(untrue_copy)
             .or_else(|| match self.default {
                 DefaultChat::Is(truth) => {
                     differs("the default chat in the storage", default, truth.unwrap_or("missing"))
@@ -251,4 +257,17 @@ impl<'a> Model<'_, 'a> {
                 DefaultChat::Unknown => None,
             })
     }
+}
+
+/// A difference between the session in the memory of the host and the one in its storage. A chat is
+/// stored without the turn in progress.
+fn untrue_copy(held: &SessionState, stored: &SessionState) -> Option<Phrase> {
+    let at_rest = held.chats.iter().filter(|entry| entry.status == SessionStatus::Idle.bits());
+    let mut both = at_rest.filter_map(|entry| {
+        let copy = stored.chats.iter().find(|copy| copy.resource == entry.resource)?;
+        Some((&copy.modified_at, &entry.modified_at))
+    });
+    differs("the title in the storage", &stored.title, &held.title).or_else(|| {
+        both.find_map(|(copy, entry)| differs("the time of a stored entry", copy, entry))
+    })
 }

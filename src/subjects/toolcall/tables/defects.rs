@@ -128,6 +128,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the root counts a session that was disposed of", "derived"),
     defect("RestoredSessionsMissing", "restored-sessions-missing", &["states_are_true"],
         "the root does not count a session that the host restored", "found by a hunt"),
+    defect("TitleIsNotSaved", "title-is-not-saved", &["states_are_true"],
+        "the host does not save a new title of a session: a restarted host shows the old one", "found by a hunt"),
     defect("SessionsAlwaysCountOne", "sessions-always-count-one", &["limits_hold", "refusals_are_true"],
         "for its limit of sessions, the host counts one session", "derived"),
     defect("DisposedStaysListed", "disposed-stays-listed", &["states_are_true", "entries_are_true"],

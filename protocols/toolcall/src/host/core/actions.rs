@@ -157,6 +157,7 @@ impl HostCore {
             StateAction::ChatTurnStarted(started) => Some(started.clone()),
             _ => None,
         };
+        let renames = matches!(action, StateAction::SessionTitleChanged(_));
         let leaves = matches!(action, StateAction::SessionActiveClientRemoved(_));
         let result_of = match &action {
             StateAction::ChatToolCallComplete(complete) => {
@@ -175,6 +176,9 @@ impl HostCore {
             }
             applied => applied?,
         };
+        if renames && !defect!(TitleIsNotSaved) {
+            self.save(&channel);
+        }
         if leaves {
             for chat in self.chats_of(&channel) {
                 self.fail_calls(client, &chat, ReleaseReason::Released, now);

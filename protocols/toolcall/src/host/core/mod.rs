@@ -351,6 +351,7 @@ impl HostCore {
             .get(chat)
             .filter(|turn| Some(&turn.id) != active.as_ref())
             .map(|turn| turn.id.clone());
+        let is_over = over.is_some();
         if let Some(turn) = over {
             self.turns.remove(chat);
             self.push_effect(HostEffect::Stop { chat: chat.to_owned(), turn });
@@ -359,6 +360,10 @@ impl HostCore {
             }
         }
         self.update_chat_entry(chat, status, modified_at, now);
+        let session = self.channels.get(chat).and_then(|chat| chat.session.clone());
+        if let Some(session) = session.filter(|_| is_over) {
+            self.save(&session);
+        }
     }
 
     /// Returns the duration of a turn.
