@@ -245,7 +245,8 @@ impl<'a> Model<'_, 'a> {
         let is_at_rest = |status: u32| status == SessionStatus::Idle.bits();
         let busy = stored.chats.iter().find(|entry| !is_at_rest(entry.status));
         let default = stored.default_chat.as_deref().unwrap_or("missing");
-        let untrue_copy = || self.held.and_then(|held| untrue_copy(held, stored));
+        let died = self.default == DefaultChat::Unknown;
+        let untrue_copy = || self.held.and_then(|held| untrue_copy(held, stored, died));
         differs("the list of chats in the storage", &chats.join(", "), &listed.join(", "))
             .or_else(|| differs("an active client in the storage", active, "none"))
             .or_else(|| busy.map(|entry| wrong("the status of a stored entry", &entry.resource)))
@@ -260,9 +261,11 @@ impl<'a> Model<'_, 'a> {
 }
 
 /// A difference between the session in the memory of the host and the one in its storage. A chat is
-/// stored without the turn in progress.
-fn untrue_copy(held: &SessionState, stored: &SessionState) -> Option<Phrase> {
-    let at_rest = held.chats.iter().filter(|entry| entry.status == SessionStatus::Idle.bits());
+/// stored without the turn in progress. A restarted host corrects the entry of a chat whose turn it
+/// lost, and stores that with the next change.
+fn untrue_copy(held: &SessionState, stored: &SessionState, died: bool) -> Option<Phrase> {
+    let is_at_rest = |status: u32| status == SessionStatus::Idle.bits() && !died;
+    let at_rest = held.chats.iter().filter(|entry| is_at_rest(entry.status));
     let mut both = at_rest.filter_map(|entry| {
         let copy = stored.chats.iter().find(|copy| copy.resource == entry.resource)?;
         Some((&copy.modified_at, &entry.modified_at))
