@@ -78,7 +78,10 @@ impl fmt::Display for Answer {
                 Some(Coded { code, message }) => write!(f, "refused ({code}): {message}"),
                 None => write!(f, "refused: {why}"),
             },
-            Self::Queued(what) => write!(f, "queued: {what}"),
+            Self::Queued(what) => {
+                f.write_str("queued: ")?;
+                what.fmt(f)
+            }
             Self::GivenUp => f.write_str("queued: given up"),
         }
     }

@@ -12,6 +12,7 @@
 //! stays short and survives small changes of timing.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::digest::Digest;
@@ -249,8 +250,9 @@ fn second(at: Time) -> String {
     format!("{} s", at.0 / 1000)
 }
 
-fn short(text: &impl ToString) -> String {
-    let text = text.to_string().replace('\n', " ");
+fn short(text: &impl fmt::Display) -> String {
+    // The alternate form of an answer contains what its usual form leaves out.
+    let text = format!("{text:#}").replace('\n', " ");
     match text.char_indices().nth(LONGEST) {
         None => text,
         Some((end, _)) => {

@@ -38,6 +38,7 @@ pub enum SeenVerdict {
     Interrupted,
 }
 
+/// The alternate form (`{:#}`) contains the report, too.
 impl fmt::Display for CommandOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.verdict {
@@ -46,6 +47,9 @@ impl fmt::Display for CommandOutcome {
             SeenVerdict::Interrupted => f.write_str("interrupted")?,
         }
         write!(f, " (exit {})", self.status)?;
+        if !f.alternate() {
+            return Ok(());
+        }
         for (command, status, code) in &self.commands {
             let code = code.map_or_else(String::new, |code| format!(" {code}"));
             write!(f, ", `{command}` {status}{code}")?;

@@ -537,11 +537,19 @@ fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
     left.chain(unused).chain(unnamed_threads(story)).collect()
 }
 
-/// The thread of a new task that its user cancelled before the turn, or whose turn was refused.
+/// The thread of a new task that its user cancelled before the turn, or whose turn was refused. While
+/// the turn of another command runs, the broker refuses to delete a thread.
 fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, Answer::Refused(_)) = run.answer? else { return None };
     let has = |wanted: &TurnNote| run.notes.iter().any(|(_, note)| *note == wanted);
-    let is_unused = run.cancelled.is_some() || has(&TurnNote::Refused);
+    let is_alone = story.runs.iter().all(|other| {
+        let is_over = other.answer.is_some_and(|(over, _)| over < run.asked);
+        other.call == run.call || is_over || other.asked > at
+    });
+    let is_unused = match has(&TurnNote::Refused) {
+        true => is_alone && story.jobs.jobs.is_empty(),
+        false => run.cancelled.is_some(),
+    };
     let (_, thread) = run.thread()?;
     let bound = at + news(story.cx);
     let may_stay = !is_unused

@@ -61,12 +61,12 @@ pub(super) fn pauses_are_right(story: &Story<'_>) -> Vec<Violation> {
             };
             let lasted = connected.get(index).map(|since| over.since(*since));
             let Some((least, most)) = pauses.after(lasted) else { continue };
+            let (pause, at) = (next.opened.since(over), next.opened);
             if story.is_held(host, over, at) {
                 // The client may count the time of the hold as time of the connection.
                 pauses.next = None;
                 continue;
             }
-            let (pause, at) = (next.opened.since(over), next.opened);
             if at < story.until && (pause + MS < least || pause > most + AT_ONCE) {
                 let data = fields! { pause, conn: before.name.as_str(), least, most };
                 let subject = About::Host(before.client.clone());
