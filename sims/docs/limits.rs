@@ -39,7 +39,6 @@ const WITHOUT: &[&str] = &[
     "toolcall host.message-bytes",
     "toolcall host.outbox-bytes",
     "toolcall host.replies",
-    "toolcall host.sessions",
     "toolcall host.write-deadline",
     "turn broker.requests",
     "turn cancel.interrupt",

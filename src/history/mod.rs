@@ -493,14 +493,13 @@ mod tests {
     #[test]
     fn a_name_without_a_label_covers_connections_of_every_label() {
         let conn = |name: &str, generation| Connection {
-            name: name.into(),
-            client: name.split(['/', '#']).next().expect("a host").into(),
-            server: "server".into(),
             generation,
-            opened: Time::ZERO,
-            over: (None, None),
-            received: (None, None),
-            unblocked: (None, None),
+            ..Connection::new(
+                name.into(),
+                name.split(['/', '#']).next().expect("a host").into(),
+                "server".into(),
+                Time::ZERO,
+            )
         };
         let conns = [
             ("a#1", Some(1)),

@@ -40,6 +40,23 @@ pub struct Connection {
     pub unblocked: (Option<Time>, Option<Time>),
 }
 
+impl Connection {
+    /// Returns a connection that is opened at a time. Nothing has happened to it yet.
+    pub fn new(name: String, client: Host, server: Host, opened: Time) -> Self {
+        let never = (None, None);
+        Self {
+            name,
+            client,
+            server,
+            generation: None,
+            opened,
+            over: never,
+            received: never,
+            unblocked: never,
+        }
+    }
+}
+
 /// How one end of a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnEnd {

@@ -338,14 +338,9 @@ impl ScriptedRun {
         let (client, server) = self.link();
         let (opened, over) = (Time(opened), over.map(Time));
         self.history.conns.push(Connection {
-            name,
-            client,
-            server,
             generation: Some(n.into()),
-            opened,
             over: (over, over),
-            received: (None, None),
-            unblocked: (None, None),
+            ..Connection::new(name, client, server, opened)
         });
         let fields = [
             ("generation", MilestoneValue::Number(n.into())),
@@ -362,14 +357,8 @@ impl ScriptedRun {
         let ((client, server), over) = (self.link(), over.map(Time));
         let name = format!("{client}/{label}#{n}");
         let conn = Connection {
-            name,
-            client,
-            server,
-            generation: None,
-            opened: Time(opened),
             over: (over, over),
-            received: (None, None),
-            unblocked: (None, None),
+            ..Connection::new(name, client, server, Time(opened))
         };
         self.history.conns.push(conn);
         self
@@ -380,14 +369,8 @@ impl ScriptedRun {
         let (client, over) = (self.by.clone(), over.map(Time));
         let name = format!("{client}#1");
         let conn = Connection {
-            name,
-            client,
-            server: "web".into(),
-            generation: None,
-            opened: Time(opened),
             over: (over, over),
-            received: (None, None),
-            unblocked: (None, None),
+            ..Connection::new(name, client, "web".into(), Time(opened))
         };
         self.history.conns.push(conn);
         self

@@ -257,14 +257,9 @@ pub(crate) mod tests {
             let (client, server) = ("client".into(), "server".into());
             let (opened, over) = (Time(0), (None, None));
             self.0.conns.push(Connection {
-                name: name.into(),
-                client,
-                server,
                 generation,
-                opened,
                 over,
-                received: (None, None),
-                unblocked: (None, None),
+                ..Connection::new(name.into(), client, server, opened)
             });
         }
     }

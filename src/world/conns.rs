@@ -364,15 +364,6 @@ impl Conns {
             Some(label) => format!("{client}/{label}#{}", conn.number_of_label),
             None => format!("{client}#{}", conn.number),
         };
-        Connection {
-            name,
-            client,
-            server: hosts.get(conn.server).name.clone(),
-            generation: None,
-            opened,
-            over: (None, None),
-            received: (None, None),
-            unblocked: (None, None),
-        }
+        Connection::new(name, client, hosts.get(conn.server).name.clone(), opened)
     }
 }

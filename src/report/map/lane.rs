@@ -36,15 +36,8 @@ impl SweepLanes {
             let span = (site.client.clone(), site.server.clone(), site.opened, position.at);
             spans.entry(site.index.0).or_insert(span).3 = position.at;
         }
-        let conns = spans.iter().map(|(n, (client, server, opened, _))| Connection {
-            name: ConnIndex(*n).0.to_string(),
-            client: client.clone(),
-            server: server.clone(),
-            generation: None,
-            opened: *opened,
-            over: (None, None),
-            received: (None, None),
-            unblocked: (None, None),
+        let conns = spans.iter().map(|(n, (client, server, opened, _))| {
+            Connection::new(ConnIndex(*n).0.to_string(), client.clone(), server.clone(), *opened)
         });
         let history = History { conns: conns.collect(), ..History::default() };
         let mut hosts: Vec<_> =

@@ -215,17 +215,7 @@ mod tests {
     use crate::history::Time;
 
     fn conn(client: &str, server: &str) -> Connection {
-        let (name, opened, over) = (format!("{client}#1"), Time(0), (None, None));
-        Connection {
-            name,
-            client: client.into(),
-            server: server.into(),
-            generation: None,
-            opened,
-            over,
-            received: (None, None),
-            unblocked: (None, None),
-        }
+        Connection::new(format!("{client}#1"), client.into(), server.into(), Time(0))
     }
 
     fn lanes(conns: Vec<Connection>, clients: u32) -> HostLanes {

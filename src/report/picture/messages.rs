@@ -158,14 +158,9 @@ mod tests {
 
     fn fates(mut events: Vec<Event>) -> Vec<(Option<Time>, Arrival)> {
         let conn = |n: u64, over| Connection {
-            name: format!("client#{n}"),
-            client: "client".into(),
-            server: "server".into(),
             generation: Some(n),
-            opened: Time(0),
             over: (over, None),
-            received: (None, None),
-            unblocked: (None, None),
+            ..Connection::new(format!("client#{n}"), "client".into(), "server".into(), Time(0))
         };
         events.push(Event {
             at: Time(500),

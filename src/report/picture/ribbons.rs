@@ -163,17 +163,8 @@ mod tests {
 
     fn conn(generation: u64, opened: u64, over: Option<u64>) -> Connection {
         let (name, over) = (format!("client#{generation}"), over.map(Time));
-        let (client, server) = ("client".into(), "server".into());
-        Connection {
-            name,
-            client,
-            server,
-            generation: Some(generation),
-            opened: Time(opened),
-            over: (over, over),
-            received: (None, None),
-            unblocked: (None, None),
-        }
+        let conn = Connection::new(name, "client".into(), "server".into(), Time(opened));
+        Connection { generation: Some(generation), over: (over, over), ..conn }
     }
 
     #[test]

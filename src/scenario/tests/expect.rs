@@ -45,14 +45,8 @@ impl HistoryBuilder {
     /// Adds connection n of the client, which carries generation n.
     pub(super) fn connected(mut self, at: u64, n: u64) -> Self {
         let conn = Connection {
-            name: format!("client#{n}"),
-            client: Host::client(1),
-            server: "server".into(),
             generation: Some(n),
-            opened: Time(at),
-            over: (None, None),
-            received: (None, None),
-            unblocked: (None, None),
+            ..Connection::new(format!("client#{n}"), Host::client(1), "server".into(), Time(at))
         };
         self.history.conns.push(conn);
         *self.history.milestones.entry(CONNECTED).or_default() += 1;

@@ -260,6 +260,7 @@ mod tests {
                 every: Duration::from_millis(50),
                 bytes: Some(65_536),
                 blank_every: None,
+                open_end: false,
             },
             stderr: Print { lines: 3, blank_every: NonZeroU64::new(2), ..Print::default() },
             stdin: Stdin::Echoes,

@@ -494,15 +494,8 @@ mod tests {
         check: fn(&CheckContext<'_>) -> Vec<Violation>,
         events: Vec<Event>,
     ) -> Vec<String> {
-        let conn = |n| Connection {
-            name: format!("client#{n}"),
-            client: "client".into(),
-            server: "server".into(),
-            generation: None,
-            opened: Time(900),
-            over: (None, None),
-            received: (None, None),
-        };
+        let conn =
+            |n| Connection::new(format!("client#{n}"), "client".into(), "server".into(), Time(900));
         let history = History { events, conns: (1..5).map(conn).collect(), ..History::default() };
         let (plan, guarantees) = (Plan::new("exec"), Guarantees::default());
         let servers = &["server"];
