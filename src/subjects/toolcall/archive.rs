@@ -7,16 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::sleep;
 
 use super::notes::OfChannel;
-use super::setup::{self, CHANNEL, ChannelSetup, SESSION};
+use super::setup::{self, AT_FIRST, CHANNEL, ChannelSetup, SESSION};
 use crate::net::BoxFuture;
 use crate::schedule::Plan;
 use crate::subject::{Disk, Recorder};
 use reknit_toolcall::host::{Archive, Stored};
 use reknit_toolcall::state::{chat, session};
 use reknit_toolcall::wire::SnapshotState;
-
-/// The creation time of everything that exists at the start.
-pub(super) const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
 
 /// The stored value of a removed channel.
 const FORGOTTEN: &str = "";

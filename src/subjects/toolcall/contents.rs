@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::archive::AT_FIRST;
 use super::digests::{is_counted, is_time};
+use super::setup::AT_FIRST;
 use reknit_toolcall::wire::SnapshotState;
 use reknit_toolcall::wire::ahp::state::{ChatState, ResponsePart, SessionStatus};
 

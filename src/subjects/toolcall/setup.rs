@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::schedule::Plan;
 use crate::schedule::units::WrittenDuration;
 
+/// The creation time of everything that exists at the start.
+pub(super) const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
+
 /// The key of the table of turns.
 pub const TURN: &str = "turn";
 /// The key of the table of tools that windows run.

@@ -318,7 +318,7 @@ impl AppServer {
             open: 0,
             is_named: false,
             is_answered: false,
-            sent: Sent::new(),
+            sent: Sent::start(),
         };
         self.turns.push(Box::pin(played.play(interrupted)));
     }

@@ -84,7 +84,7 @@ pub struct Sent {
 
 impl Sent {
     /// The turn starts now.
-    pub fn new() -> Self {
+    pub fn start() -> Self {
         let now = Instant::now();
         Self { last: now, longest: Duration::ZERO, until: now }
     }

@@ -110,7 +110,7 @@ pub(super) fn counts_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let spans = Spans::of(cx);
-    let clients: Vec<Host> = (1..=cx.plan.clients).map(|n| Host::client(n)).collect();
+    let clients: Vec<Host> = (1..=cx.plan.clients).map(Host::client).collect();
     let servers = cx.servers.iter().copied().filter(|server| *server != web::HOST);
     let hosts = servers.map(|host| (host, OF_SERVERS));
     let hosts: Vec<(&str, &[Counter])> =

@@ -44,6 +44,9 @@ const ALL_REQUESTS: usize = 4 << 20;
 /// The most entries of a directory that a random schedule lists.
 const MOST_LISTED: usize = 2;
 
+/// More bytes than a text has that a random schedule writes to a file.
+const LONGEST_TEXT: usize = 64;
+
 /// The facts that a refusal is compared with.
 #[derive(Default)]
 struct Truth<'a> {
@@ -191,7 +194,8 @@ impl<'a> Truth<'a> {
     ) -> bool {
         let Failure::Refused { message, .. } = &refusal.0 else { return false };
         if message.starts_with("file is too large") {
-            return asked.verb() == "read-file";
+            let is_longer = asked.verb() == "use-files" && limits.file_bytes < LONGEST_TEXT;
+            return asked.verb() == "read-file" || is_longer;
         }
         let calls = || self.targets.asked.values().filter(|other| other.host == asked.host);
         if message.starts_with("the directory has more than") {

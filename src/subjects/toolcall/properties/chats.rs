@@ -6,10 +6,11 @@ use crate::history::{Call, Time};
 use crate::property::Phrase;
 use crate::subjects::records;
 use crate::subjects::toolcall::agent::{PIECES, input};
-use crate::subjects::toolcall::archive::AT_FIRST;
 use crate::subjects::toolcall::contents::ended_at;
 use crate::subjects::toolcall::notes::CallEnd;
-use crate::subjects::toolcall::setup::{self, Calling, Consent, Scene, ToolEnds, ToolSetup};
+use crate::subjects::toolcall::setup::{
+    self, AT_FIRST, Calling, Consent, Scene, ToolEnds, ToolSetup,
+};
 use crate::subjects::toolcall::tools;
 use reknit_toolcall::client::done;
 use reknit_toolcall::state::{call, chat};
