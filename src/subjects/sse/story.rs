@@ -356,6 +356,11 @@ impl<'a> Story<'a> {
         if let Some(nth) = (1..*count).find(earlier) {
             *count = nth;
             question.record = target.to_owned();
+            let lost = self.questions.iter_mut().filter(|other| {
+                let is_run = matches!(other.operation, SseOperation::Run { .. });
+                is_run && other.call != call && other.record == target
+            });
+            lost.for_each(|other| other.record.clear());
         }
     }
 

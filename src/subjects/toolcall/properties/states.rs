@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::chats::untrue_chat;
-use super::story::{Story, window};
+use super::story::{MS, Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation};
@@ -158,16 +158,24 @@ impl<'a> Model<'_, 'a> {
 
     fn root(&self, root: &RootState, at: Time) -> Option<Phrase> {
         let RootState { agents, active_sessions, terminals, config, meta } = root;
-        let others = setup::SESSIONS.into_iter().filter(|session| *session != SESSION);
-        let others = others.filter(|session| self.story.existence.at_all(session, at, at)).count();
+        // A session that begins or ends in this millisecond may count.
+        let (before, existence) = (at.before(MS), &self.story.existence);
+        let others = || setup::SESSIONS.into_iter().filter(|session| *session != SESSION);
+        let lasts = |session: &&str| existence.throughout(session, before, at).is_some();
+        let least = others().filter(lasts).count();
+        let most = others().filter(|session| existence.at_all(session, before, at)).count();
         let asks = |verb: &str| self.story.asked.values().any(|asked| asked.verb() == verb);
         if asks("create-session") && !self.story.deaths.is_empty() {
             return None; // a restarted host does not count the sessions that it has not restored
         }
-        let sessions = others + self.sessions.values().filter(|noted| **noted == at).count();
+        let own = self.sessions.values().filter(|noted| **noted == at).count();
         let providers: Vec<&str> = agents.iter().map(|agent| agent.provider.as_str()).collect();
         let counted = active_sessions.map_or("missing".to_owned(), |n| n.to_string());
-        differs("the number of sessions", &counted, &sessions.to_string())
+        let is_true = (least..=most).any(|others| counted == (others + own).to_string());
+        let sessions = (most + own).to_string();
+        let number = differs("the number of sessions", &counted, &sessions);
+        number
+            .filter(|_| !is_true)
             .or_else(|| differs("the kind of agent", &providers.join(", "), PROVIDER))
             .or_else(|| {
                 let others = terminals.is_some() || config.is_some() || meta.is_some();
