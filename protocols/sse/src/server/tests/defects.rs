@@ -436,6 +436,43 @@ fn wrong_cursors_are_accepted() {
 }
 
 #[test]
+fn the_address_counts_more_than_the_header() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let uri = "GET /command/c/resume?after_eid=0";
+        status(world.send(uri, &[("last-event-id", "x")], "").await).await
+    };
+    compare("ParameterBeforeHeader", story, "CURSOR_MALFORMED", "200");
+}
+
+#[test]
+fn a_command_waits_although_its_client_has_all_events() {
+    let story = || async {
+        let (hold, retained_bytes, in_flight) = (60 * SECOND, 400_000, 400_000);
+        let line_bytes = 100_000;
+        let limits =
+            ServerLimits { hold, retained_bytes, in_flight, line_bytes, ..Default::default() };
+        let world = World::new(limits).await;
+        let mut first = world.start().await;
+        sleep(SECOND).await;
+        let machine = world.machine.clone();
+        let line = format!("{}\n", "x".repeat(999));
+        machine.prints(0, &line.repeat(375)).await;
+        while first.next().await.unwrap().position != Some(375) {}
+        first.close();
+        sleep(SECOND).await;
+        let more = format!("{}\n", "y".repeat(29_999));
+        machine.prints(0, &more).await;
+        sleep(SECOND).await;
+        let mut second = world.resume(375, None).await;
+        let arrives = async { while second.next().await.unwrap().position != Some(376) {} };
+        tokio::time::timeout(SECOND, arrives).await.is_ok().to_string()
+    };
+    compare("CursorFreesNothing", story, "true", "false");
+}
+
+#[test]
 fn empty_lines_are_not_sent() {
     let story = || async {
         let world = world().await;
