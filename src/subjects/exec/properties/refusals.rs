@@ -144,8 +144,8 @@ fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
     });
     let read: BTreeSet<Call> = lines.collect();
     let refused = judged(cx).filter_map(|event| match &event.what {
-        EventKind::Answered { call, answer: answer @ Answer::Refused(_) }
-            if read.contains(call) && !has_unknown_outcome(answer) =>
+        EventKind::Answered { call, answer: answer @ Answer::Refused(why) }
+            if read.contains(call) && !ExecFailure::is_gap(why) =>
         {
             let data = fields! { answer };
             Some(Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data))
@@ -153,11 +153,6 @@ fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
         _ => None,
     });
     refused.collect()
-}
-
-fn has_unknown_outcome(answer: &Answer) -> bool {
-    let refusal = answer.refusal::<ExecFailure>();
-    refusal.is_some_and(|refusal| matches!(refusal.0, Failure::Gap { .. }))
 }
 
 impl<'a> Truth<'a> {
