@@ -55,6 +55,11 @@ impl Connection {
             unblocked: never,
         }
     }
+
+    /// Returns whether its client opened it under a label, besides its own: `client/second#1`.
+    pub fn is_labelled(&self) -> bool {
+        self.name.contains('/')
+    }
 }
 
 /// How one end of a connection ended.

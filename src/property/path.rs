@@ -299,10 +299,8 @@ impl<'a> Path<'a> {
 /// client: other clients have them, or further connections of the same client, whose names have a
 /// label (`client/second#1`). An interval that did not end ends at [`NEVER`].
 pub fn full_intervals(history: &History, client: &str, connections: usize) -> Vec<(Time, Time)> {
-    let others = history
-        .conns
-        .iter()
-        .filter(|conn| conn.client.as_str() != client || conn.name.contains('/'));
+    let others =
+        history.conns.iter().filter(|conn| conn.client.as_str() != client || conn.is_labelled());
     let mut changes: Vec<(Time, i64)> =
         others.flat_map(|conn| [(conn.opened, 1), (conn.over.1.unwrap_or(NEVER), -1)]).collect();
     changes.sort_unstable();

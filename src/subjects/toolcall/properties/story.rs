@@ -750,7 +750,7 @@ impl<'a> Story<'a> {
 
 /// Returns whether a window opened this connection besides its own: `client/second#1`.
 pub(super) fn is_second(conn: &Connection) -> bool {
-    conn.name.contains('/')
+    conn.is_labelled()
 }
 
 /// The default limits of a host.
