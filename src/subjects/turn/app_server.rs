@@ -396,7 +396,8 @@ impl Played {
         match ended {
             Some(end) => {
                 self.end(end);
-                if self.setup.start == Start::Last {
+                let has_exited = matches!(end, End::Exits | End::ExitsMidLine);
+                if self.setup.start == Start::Last && !has_exited {
                     self.answer_request();
                 }
             }
@@ -509,7 +510,10 @@ impl Played {
             turn["id"] = json!(format!("{}-inner", self.turn));
             turn["rootTurnId"] = json!(self.turn);
         }
-        self.named();
+        // Only the answer says that the thread of a detached review is this turn's.
+        if !(self.is_review && self.setup.detached) {
+            self.named();
+        }
         self.notify(method::TURN_STARTED, json!({ "threadId": self.thread, "turn": turn }));
     }
 

@@ -279,7 +279,10 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
                 let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
                 // The client then does not know that the subagents have ended.
                 let is_known = !may_forget_subagents(story, run, at);
-                let is_exit = exits && is_quiet && was_left_alone && !was_silent && is_known;
+                // Nothing names the thread of a detached review but the answer to its start.
+                let is_named = run.named().is_some_and(|named| named <= at);
+                let is_exit =
+                    is_named && exits && is_quiet && was_left_alone && !was_silent && is_known;
                 is_exit.then(|| violation(&ANSWERED, fields! { seen, answered })).flatten()
             }
             _ => None,

@@ -25,7 +25,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("turn.broker.cut", &["conn", "why"], "the broker cut off a client"),
     milestone("turn.broker.abandoned", &["answered"], "a turn lost its client"),
     milestone("turn.broker.interrupted", &["turn"], "the broker interrupted a turn that had lost its client"),
-    milestone("turn.broker.fenced", &[], "the broker dropped a notification of a turn without a client"),
+    milestone("turn.broker.fenced", &[], "the broker dropped a notification that no connected client may get"),
     milestone("turn.broker.stopping", &[], "the broker was asked to end"),
     milestone("turn.broker.upstream-ended", &["why"], "the app-server of the broker ended"),
     milestone("turn.broker.stale", &[], "a client found the record of a dead broker on its machine"),
@@ -113,6 +113,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("AbandonedTurnsAreKept", "abandoned-turns-are-kept", &["broker_lets_go"], "the broker never gives up an abandoned turn that does not end", "derived from facts, 20"),
     defect("HeldStartOutlivesItsClient", "held-start-outlives-its-client", &["abandoned_is_interrupted"], "a start that waits for the end of an abandoned turn is sent although its client has gone", "derived"),
     defect("RefusedStartStaysLive", "refused-start-stays-live", &["start_is_prompt"], "a turn whose start the app-server refuses keeps the broker busy", "derived"),
+    defect("UnclaimedThreadsAreDropped", "unclaimed-threads-are-dropped", &["reports_are_whole", "report_counts", "failure_is_true"], "the broker drops the news of a thread that it does not know while an abandoned turn winds down", "a hunt of reknit"),
+    defect("LateNamesRunOn", "late-names-run-on", &["broker_lets_go"], "a late answer to a start names a turn that has ended, and the broker waits for its end", "a hunt of reknit"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),

@@ -24,6 +24,8 @@ pub struct BrokerCounts {
     pub finished_turns: usize,
     /// Threads with a known owner.
     pub threads: usize,
+    /// The bytes of the notifications that wait until a turn claims their thread.
+    pub unclaimed_bytes: usize,
     /// The bytes of the messages that wait for clients.
     pub outbox_bytes: usize,
 }
@@ -46,6 +48,7 @@ impl BrokerCore {
             turns: self.turns.len() - finished_turns,
             finished_turns,
             threads: self.threads.len(),
+            unclaimed_bytes: self.unclaimed.bytes(),
             outbox_bytes: self.clients.values().map(|client| client.outbox_bytes()).sum(),
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! - `requests`: admission of requests, and their answers. `turns`: turns from start to end, and
 //!   interrupts. `routing`: the client of each notification. `stages`: start and end of the broker.
-//! - `client`, `forwarded`, `turn`, `threads`, `stage`: the data types of these modules. `outside`: the
+//! - `client`, `forwarded`, `turn`, `threads`, `unclaimed`, `stage`: the data types of these modules. `outside`: the
 //!   effects, and the exit. `counts`: the resource counts.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -34,6 +34,7 @@ mod tests;
 mod threads;
 mod turn;
 mod turns;
+mod unclaimed;
 
 pub use counts::BrokerCounts;
 pub use outside::{BrokerEffect, BrokerExit, ClientId, CutReason, Ticket};
@@ -43,6 +44,7 @@ use forwarded::{Forwarded, Held};
 use stage::Stage;
 use threads::Threads;
 use turn::{OwnedTurn, TurnToken};
+use unclaimed::Unclaimed;
 
 /// The state machine of a broker.
 pub struct BrokerCore {
@@ -55,6 +57,7 @@ pub struct BrokerCore {
     held: VecDeque<Held>,
     turns: BTreeMap<TurnToken, OwnedTurn>,
     threads: Threads,
+    unclaimed: Unclaimed,
     effects: VecDeque<BrokerEffect>,
     /// The counter for tickets and tokens.
     serial: u64,
@@ -76,6 +79,7 @@ impl BrokerCore {
             held: VecDeque::new(),
             turns: BTreeMap::new(),
             threads: Threads::new(limits.threads),
+            unclaimed: Unclaimed::new(limits.threads, limits.connection.outbox_bytes),
             effects: VecDeque::new(),
             serial: 0,
             slot: None,
@@ -193,6 +197,7 @@ impl BrokerCore {
     fn after_input(&mut self, now: Instant) {
         self.release_held(now);
         self.forget_finished();
+        self.drop_unclaimed();
         self.continue_stop(now);
     }
 

@@ -248,6 +248,7 @@ impl BrokerCore {
                     Purpose::Thread => self.on_thread_answer(client, result, now),
                     Purpose::Interrupt | Purpose::Other => {}
                 }
+                self.deliver_claimed(now);
                 if let Some(client) = client {
                     let text = match (reported, outcome) {
                         (Some(answer), _) => response_text(&id, &answer),

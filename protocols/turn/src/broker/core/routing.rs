@@ -1,5 +1,6 @@
 //! The client of each notification. A notification belongs to a turn, and through it to the client
-//! that started the turn. Notifications of a turn without a client are dropped.
+//! that started the turn. Notifications of a turn without a client are dropped. Those of a thread that
+//! several turns can own wait until one of them claims it.
 
 use reknit_jsonrpc::{Message, unreadable_text};
 use reknit_seams::{defect, milestone};
@@ -11,6 +12,7 @@ use super::forwarded::{Forwarded, Purpose};
 use super::outside::ClientId;
 use super::threads::ThreadOwner;
 use super::turn::TurnToken;
+use super::unclaimed::News;
 use crate::wire::{Item, LONGEST_ID, Notification, Scope, code};
 
 /// To whom a notification goes.
@@ -19,6 +21,8 @@ enum Target {
     /// The client of a turn, if it is still connected.
     Turn(TurnToken),
     Client(ClientId),
+    /// Several turns can own the thread.
+    Unclaimed,
     /// The notification concerns no connected client.
     Dropped,
 }
@@ -27,16 +31,47 @@ impl BrokerCore {
     /// Handles a notification of the app-server.
     pub fn on_notification(&mut self, method: &str, params: Option<&RawValue>, now: Instant) {
         self.catch_up(now);
+        self.route(method, params, now);
+        self.deliver_claimed(now);
+        self.interrupt_all(now);
+        self.after_input(now);
+    }
+
+    /// Passes the notifications of every thread on that a turn or a client has claimed.
+    pub(super) fn deliver_claimed(&mut self, now: Instant) {
+        while let Some(news) = self.unclaimed.take(|thread| self.threads.owner(thread).is_some()) {
+            for News { method, params } in news {
+                self.route(&method, params.as_deref(), now);
+            }
+        }
+    }
+
+    /// Drops the notifications of unclaimed threads when no turn can claim them any more.
+    pub(super) fn drop_unclaimed(&mut self) {
+        if !self.unclaimed.is_empty() && !self.may_claim() {
+            fenced(self.unclaimed.clear());
+        }
+    }
+
+    fn route(&mut self, method: &str, params: Option<&RawValue>, now: Instant) {
         let notification = Notification::parse(method, params).unwrap_or_else(|error| {
             tracing::debug!(%error, method, "an unreadable notification");
             Notification::Other { scope: scope(params), method: method.to_owned() }
         });
         let target = self.target(&notification);
+        // The bug: only a thread that is known at once has an owner.
+        if target == Target::Unclaimed
+            && !defect!(UnclaimedThreadsAreDropped)
+            && let Some(thread) = unclaimed_thread(&notification)
+        {
+            let news = News { method: method.to_owned(), params: params.map(ToOwned::to_owned) };
+            return fenced(self.unclaimed.hold(thread, news));
+        }
         self.learn(&notification, target, now);
         let client = match target {
             Target::Turn(token) => self.turns.get(&token).and_then(|turn| turn.client),
             Target::Client(client) => Some(client),
-            Target::Dropped => None,
+            Target::Unclaimed | Target::Dropped => None,
         };
         // The bug: notifications belong to the client that is served now.
         let client = if defect!(OwnerPerSocket) { self.holder() } else { client };
@@ -46,10 +81,8 @@ impl BrokerCore {
                 let text = Message::Notification { method, params }.to_text();
                 self.tell(client, text, now);
             }
-            None => milestone!("turn.broker.fenced"),
+            None => fenced(1),
         }
-        self.interrupt_all(now);
-        self.after_input(now);
     }
 
     /// Handles a line of the app-server that is no message. It may have been anything, also news of the
@@ -93,7 +126,11 @@ impl BrokerCore {
             _ => None,
         };
         match parent {
-            Some(parent) => self.owner_of_thread(parent).map_or(Target::Dropped, Target::Turn),
+            Some(parent) => match self.owner_of_thread(parent) {
+                Some(token) => Target::Turn(token),
+                None if self.sole_candidate().is_none() && self.may_claim() => Target::Unclaimed,
+                None => Target::Dropped,
+            },
             None => self.target_of_unknown(notification),
         }
     }
@@ -122,8 +159,7 @@ impl BrokerCore {
     }
 
     /// Returns the client that probably causes a notification of an unknown thread: a thread that it
-    /// starts, or a subagent whose app-server is too old to name the parent. While an abandoned turn
-    /// winds down, the notification may belong to it.
+    /// starts, or a subagent whose app-server is too old to name the parent.
     fn target_of_unknown(&self, notification: &Notification) -> Target {
         if matches!(notification, Notification::ThreadStarted(_)) {
             let starter = self.forwarded.values().find_map(|forwarded| match forwarded {
@@ -134,12 +170,32 @@ impl BrokerCore {
                 return Target::Client(client);
             }
         }
-        let fenced = self.turns.values().any(|turn| turn.winds_down());
-        let live = self.turns.iter().find(|(_, turn)| turn.client.is_some() && turn.is_live());
-        match live {
-            Some((token, _)) if !fenced => Target::Turn(*token),
-            _ => Target::Dropped,
+        // The order within a thread stays.
+        if unclaimed_thread(notification).is_some_and(|thread| self.unclaimed.holds(thread)) {
+            return Target::Unclaimed;
         }
+        match self.sole_candidate() {
+            Some(token) => Target::Turn(token),
+            None if self.may_claim() => Target::Unclaimed,
+            None => Target::Dropped,
+        }
+    }
+
+    /// Returns the live turn that must own a new thread, because no other turn can.
+    fn sole_candidate(&self) -> Option<TurnToken> {
+        let mut unfinished = self.turns.iter().filter(|(_, turn)| !turn.is_finished());
+        let (token, turn) = unfinished.next()?;
+        let is_sole = unfinished.next().is_none() && !self.awaits_late_start();
+        (is_sole && turn.client.is_some() && turn.is_live()).then_some(*token)
+    }
+
+    /// Whether a turn can still name an unknown thread as its own.
+    fn may_claim(&self) -> bool {
+        self.turns.values().any(|turn| !turn.is_finished()) || self.awaits_late_start()
+    }
+
+    fn awaits_late_start(&self) -> bool {
+        self.forwarded.values().any(|forwarded| matches!(forwarded, Forwarded::LateStart { .. }))
     }
 
     /// Learns threads and turns from a notification.
@@ -181,6 +237,23 @@ impl BrokerCore {
         if !is_main && !thread.is_empty() && thread.len() <= LONGEST_ID {
             self.threads.set(thread, ThreadOwner::Turn(token));
         }
+    }
+}
+
+/// Returns the thread whose claim decides about a notification: a new thread follows its parent.
+fn unclaimed_thread(notification: &Notification) -> Option<&str> {
+    match notification {
+        Notification::ThreadStarted(thread) => {
+            thread.parent_thread_id.as_deref().or(Some(&thread.id))
+        }
+        _ => notification.thread(),
+    }
+}
+
+/// Records that the broker dropped notifications.
+fn fenced(notifications: usize) {
+    for _ in 0..notifications {
+        milestone!("turn.broker.fenced");
     }
 }
 

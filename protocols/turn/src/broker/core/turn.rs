@@ -152,9 +152,16 @@ impl OwnedTurn {
         self.running.remove(key);
         if self.answered && self.thread == key.0 && self.id.as_ref() == Some(&key.1) {
             self.end();
-        } else if (!self.answered || self.reported.is_some()) && self.ended.len() < most {
+        } else if self.may_be_named() && self.ended.len() < most {
             self.ended.insert(key.clone());
         }
+    }
+
+    /// Whether an answer to the start request can still name it, or name it anew. A turn without an id
+    /// may get a late answer.
+    fn may_be_named(&self) -> bool {
+        let late = self.id.is_none() && !defect!(LateNamesRunOn);
+        !self.answered || self.reported.is_some() || late
     }
 
     /// Handles the end of this turn.

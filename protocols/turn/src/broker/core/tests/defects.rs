@@ -129,3 +129,31 @@ fn shutdown_looks_like_a_crash() {
         assert_eq!(bench.core.exit().map(BrokerExit::status), Some(1));
     });
 }
+
+#[test]
+fn unclaimed_threads_are_dropped() {
+    with_defect("UnclaimedThreadsAreDropped", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        bench.ask(B, "review/start", json!({ "threadId": "t2", "delivery": "detached" }));
+        bench.item("r", "v", "before the answer");
+        let answer = json!({ "turn": { "id": "v" }, "reviewThreadId": "r" });
+        bench.answer("review/start", answer);
+        assert_eq!(bench.seen(B), ["answer"]);
+    });
+}
+
+#[test]
+fn late_names_run_on() {
+    with_defect("LateNamesRunOn", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+        let ticket = bench.refuse("review/start", true);
+        bench.close(A);
+        bench.wait(limits().settle * 3);
+        bench.turn_completed("r", "u");
+        bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
+        assert_eq!(bench.core.counts().turns, 1, "it waits for a turn that has ended");
+    });
+}

@@ -207,3 +207,57 @@ fn the_long_id_of_a_subagents_thread_costs_no_memory() {
     bench.notify("item/started", item(&"x".repeat(512)));
     assert_eq!(bench.core.counts().threads, 2);
 }
+
+#[test]
+fn a_detached_review_beside_an_abandoned_turn_gets_what_came_before_its_answer() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.ask(B, "review/start", json!({ "threadId": "t2", "delivery": "detached" }));
+    bench.turn_started("r", "v");
+    thread_started(&mut bench, "s", Some("r"));
+    bench.turn_started("s", "x");
+    bench.item("foreign", "y", "of another turn");
+    bench.turn_completed("t", "u");
+    bench.item("r", "v", "hi");
+    assert_eq!(bench.seen(B), [""; 0], "the thread may be the abandoned turn's");
+    let answer = json!({ "turn": { "id": "v", "status": "inProgress" }, "reviewThreadId": "r" });
+    bench.answer("review/start", answer);
+    let seen = ["turn/started", "thread/started", "hi", "turn/started", "answer"];
+    assert_eq!(bench.seen(B), seen);
+    bench.turn_completed("s", "x");
+    bench.turn_completed("r", "v");
+    assert_eq!(bench.seen(B), ["turn/completed", "turn/completed"]);
+    let counts = bench.core.counts();
+    assert_eq!((counts.turns, counts.unclaimed_bytes), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn a_subagent_that_works_before_it_is_named_belongs_to_the_turn_that_names_it() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.start_turn(B, "t2", "v");
+    bench.turn_started("s", "x");
+    assert_eq!(bench.seen(B), [""; 0]);
+    let spawn = json!({ "type": "collabAgentToolCall", "id": "i", "tool": "spawnAgent",
+        "status": "inProgress", "receiverThreadIds": ["s"] });
+    let item = json!({ "threadId": "t2", "turnId": "v", "item": spawn });
+    bench.notify("item/started", item);
+    bench.item("s", "x", "of the subagent");
+    assert_eq!(bench.seen(B), ["item/started", "turn/started", "of the subagent"]);
+}
+
+#[test]
+fn the_thread_of_an_abandoned_review_is_interrupted_when_the_answer_names_it() {
+    let mut bench = Bench::new();
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+    bench.close(A);
+    bench.start_turn(B, "t2", "u");
+    bench.turn_started("r", "v");
+    assert_eq!(bench.seen(B), [""; 0]);
+    let answer = json!({ "turn": { "id": "v", "status": "inProgress" }, "reviewThreadId": "r" });
+    bench.answer("review/start", answer);
+    assert_eq!(bench.take("turn/interrupt").params, json!({ "threadId": "r", "turnId": "v" }));
+    assert_eq!(bench.seen(B), [""; 0], "no news of another client's review");
+}
