@@ -240,11 +240,9 @@ pub(super) fn heard_from(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Ti
 fn next_item(facts: &Facts<'_>, view: &View<'_>) -> Option<Time> {
     let is_open = view.ending().is_none_or(|(_, at, _)| at > facts.horizon);
     let is_judged = is_open && view.fit.difference.is_none() && !facts.path(view.path).puppet;
-    let item = facts.sources[view.source]
-        .items
-        .get(view.fit.start + view.fit.items)
-        .filter(|_| is_judged)?;
-    (!item.bytes.is_empty()).then_some(item.at)
+    let next = view.fit.start + view.fit.items;
+    let mut items = facts.sources[view.source].items.iter().skip(next).filter(|_| is_judged);
+    items.find(|item| !item.bytes.is_empty()).map(|item| item.at)
 }
 
 /// Returns when the producer of a stream died with its host, if that was after the opening and no

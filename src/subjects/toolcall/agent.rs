@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::archive;
 use super::notes::{Became, By, CallEnd, OfCall, OfChannel};
 use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
 use crate::history::{Call, Stream};
@@ -30,9 +31,9 @@ pub(super) struct ScriptedAgent {
     plan: Arc<Plan>,
     record: Recorder,
     questions: Arc<AtomicU64>,
-    /// The calls whose turns began in this incarnation of the host. The disk stores those of all
-    /// incarnations.
-    begun: Arc<Mutex<BTreeSet<Call>>>,
+    /// The calls whose turns began in this incarnation of the host, and how often their chat had been
+    /// deleted. The disk stores the calls of all incarnations.
+    begun: Arc<Mutex<BTreeSet<(Call, u64)>>>,
     disk: Disk,
 }
 
@@ -51,10 +52,12 @@ impl ScriptedAgent {
     }
 
     /// Records that a call's turn began. If the turn of the same call also began in an earlier
-    /// incarnation of the host, it is the same effect, and is not recorded again.
+    /// incarnation of the host, or in a chat of this name that was deleted since, it is the same effect,
+    /// and is not recorded again.
     fn begins(&self, call: Call, chat: &str) {
         let key = format!("began {call}");
-        let is_new = self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(call);
+        let begun = (call, archive::deletions(&self.disk, chat));
+        let is_new = self.begun.lock().unwrap_or_else(PoisonError::into_inner).insert(begun);
         if !is_new || self.disk.read(&key).is_none() {
             self.record.effect(call, chat);
         }
@@ -73,7 +76,11 @@ impl host::Agent for ScriptedAgent {
         let ends = Ends { record: player.record.clone(), stream: stream.clone() };
         let speaker = match player.count(&turn.id) {
             1 => turn.id.clone(),
-            times => format!("{}/{times}", turn.id),
+            times => {
+                // It lives again, although it may say nothing.
+                player.record.produced(&stream, "");
+                format!("{}/{times}", turn.id)
+            }
         };
         Box::pin(async move {
             let _ends = ends;

@@ -86,9 +86,20 @@ impl Archive for DiskArchive {
     fn forget(&self, channel: &str) {
         if self.contains(channel) {
             OfChannel::Deleted.note(&self.record, channel);
+            let times = deletions(&self.disk, channel) + 1;
+            self.disk.write(&deletions_key(channel), times.to_string());
         }
         self.disk.write(channel, FORGOTTEN);
     }
+}
+
+/// Returns how often a channel was deleted.
+pub(super) fn deletions(disk: &Disk, channel: &str) -> u64 {
+    disk.read(&deletions_key(channel)).and_then(|times| times.parse().ok()).unwrap_or(0)
+}
+
+fn deletions_key(channel: &str) -> String {
+    format!("deletions {channel}")
 }
 
 fn read(kept: &str) -> Option<Stored> {

@@ -73,6 +73,11 @@ impl Observer {
         self.all().keys().cloned().collect()
     }
 
+    /// Whether the user watches a channel.
+    pub(super) fn watches(&self, channel: &str) -> bool {
+        self.all().contains_key(channel)
+    }
+
     /// Starts to watch a channel.
     pub fn watch(&self, channel: &str) {
         self.all().entry(channel.to_owned()).or_default();

@@ -132,7 +132,7 @@ impl Window {
         let begins = begins
             .map(|(turn, setup)| (setup.chat, turn))
             .inspect(|(chat, _)| observer.watch(chat));
-        looking.spawn(join_session(client.clone(), watched, begins));
+        looking.spawn(join_session(client.clone(), observer.clone(), watched, begins));
         Self { client, observer, _looking: looking, asked: PendingCalls::new(host.record.clone()) }
     }
 }
@@ -142,8 +142,14 @@ fn is_first(host: &HostContext) -> bool {
     host.name.as_str() == "client"
 }
 
-/// Takes part in the session, and starts a turn if `begins` contains one.
-async fn join_session(client: Arc<Client>, watched: Vec<String>, begins: Option<(String, String)>) {
+/// Takes part in the session, and starts a turn if `begins` contains one. Leaves out what the user has
+/// stopped watching in the meantime.
+async fn join_session(
+    client: Arc<Client>,
+    observer: Arc<Observer>,
+    watched: Vec<String>,
+    begins: Option<(String, String)>,
+) {
     while let Err(Failure::Lost | Failure::Late) =
         client.authenticate(archive::PROVIDER, super::TOKEN).await
     {
@@ -151,7 +157,10 @@ async fn join_session(client: Arc<Client>, watched: Vec<String>, begins: Option<
     }
     let first = begins.as_ref().map_or(CHAT, |(chat, _)| chat);
     for channel in [SESSION, CHAT, first] {
-        subscribe_to(&client, channel).await;
+        subscribe_to(&client, &observer, channel).await;
+    }
+    if !observer.watches(SESSION) {
+        return;
     }
     let joined = client.join(SESSION).await;
     if let (Ok(()), Some((chat, turn))) = (joined, begins) {
@@ -159,13 +168,14 @@ async fn join_session(client: Arc<Client>, watched: Vec<String>, begins: Option<
         let _ = client.start_turn(&chat, &turn, "at the start").await;
     }
     for channel in watched {
-        subscribe_to(&client, &channel).await;
+        subscribe_to(&client, &observer, &channel).await;
     }
 }
 
-/// Subscribes to a channel, unless its state is known.
-async fn subscribe_to(client: &Client, channel: &str) {
-    while client.confirmed(channel).is_none()
+/// Subscribes to a channel that the user watches, unless its state is known.
+async fn subscribe_to(client: &Client, observer: &Observer, channel: &str) {
+    while observer.watches(channel)
+        && client.confirmed(channel).is_none()
         && let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await
     {
         sleep(RETRY_PAUSE).await;

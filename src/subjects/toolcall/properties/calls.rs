@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::line::has_slot_since;
 use super::story::{CallStory, MS, Story, window};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
@@ -155,8 +156,17 @@ fn works_on(call: &CallStory<'_>, at: Time, host: &str) -> Option<Phrase> {
 pub(super) fn tools_begin_once(story: &Story<'_>) -> Vec<Violation> {
     let is_reloaded =
         |host, from, to| story.begins_of(host).any(|begin| begin >= from && begin <= to);
+    // A client remembers only so many calls that it has begun.
+    let is_forgotten = |call: &CallStory<'_>, host, from, to| {
+        let others = story.calls.iter().filter(|other| other.id != call.id);
+        let begins = others.flat_map(|other| &other.begins);
+        let between = begins.filter(|(at, on)| *on == host && *at >= from && *at <= to);
+        between.count() >= story.client_limits.begun_calls
+    };
     let again = story.calls.iter().filter_map(|call| match call.begins[..] {
-        [(first, _), (at, host), ..] if !is_reloaded(host, first, at) => {
+        [(first, _), (at, host), ..]
+            if !is_reloaded(host, first, at) && !is_forgotten(call, host, first, at) =>
+        {
             let data = fields! { call: call.id, host, first };
             Some(Violation::new("tools_begin_once", call.turn, at, &AGAIN, data))
         }
@@ -187,7 +197,8 @@ pub(super) fn results_count(story: &Story<'_>) -> Vec<Violation> {
         let bound = if at_once {
             soon
         } else {
-            story.calm_since(host, story.until).max(*at) + story.reconnect_bound()
+            let free = story.calm_since(host, story.until).max(has_slot_since(story, host));
+            free.max(*at) + story.reconnect_bound()
         };
         if bound < story.until && call.left > bound {
             let data = fields! { call: call.id, host, ended: *at };

@@ -111,7 +111,7 @@ fn has_room_since(story: &Story<'_>, client: &str) -> Time {
 
 /// The time from which the host has a place for a window: fewer other connections are open than it
 /// accepts.
-fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
+pub(super) fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
     let full = full_intervals(story.cx.history, window, story.host_limits.connections);
     let before = full.into_iter().filter(|(began, _)| *began < story.until);
     before.map(|(_, ended)| ended).max().unwrap_or(Time::ZERO)

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::calls::offers;
-use super::story::{CallStory, FailedCall, HostConnection, MS, Story, text, window};
+use super::story::{CallStory, FailedCall, HostConnection, MS, Story, WatchSpan, text, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
@@ -243,13 +243,20 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for asked in story.asked.values().filter(|asked| asked.verb() == "unwatch") {
         let channel = asked.field("channel").unwrap_or_default();
+        // A window that is replaced at this moment subscribes anew, and was not asked.
+        if story.begins_of(asked.host).any(|at| at == asked.at) {
+            continue;
+        }
+        let gives_up = |spans: &[WatchSpan<'_>], channel: &str| {
+            let mut ended = spans.iter().filter(|span| span.to == asked.at);
+            ended.any(|span| span.host == asked.host && span.channel == channel)
+        };
         for call in &story.calls {
             let is_about =
                 window(call.owner) == asked.host && (channel == SESSION || channel == call.chat);
-            let was_known = story.watch_spans.iter().any(|look| {
-                look.host == asked.host && look.channel == channel && look.to == asked.at
-            });
-            if !is_about || !was_known || call.began > asked.at || call.left <= asked.at {
+            let depended =
+                gives_up(&story.watch_spans, call.chat) || gives_up(&story.parts, SESSION);
+            if !is_about || !depended || call.began > asked.at || call.left <= asked.at {
                 continue;
             }
             let Some(last_received) = last_received(story, call.owner, asked.at) else { continue };

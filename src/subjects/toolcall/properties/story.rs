@@ -37,7 +37,7 @@ pub(super) struct Story<'a> {
     /// The intervals in which users watch a channel and have its state.
     pub(super) watch_spans: Vec<WatchSpan<'a>>,
     /// The intervals in which users saw that their clients take part in the session.
-    parts: Vec<WatchSpan<'a>>,
+    pub(super) parts: Vec<WatchSpan<'a>>,
     /// The intervals of faults, and of hosts that were down.
     fault_periods: Vec<FaultPeriod<'a>>,
     /// The times at which the host died.

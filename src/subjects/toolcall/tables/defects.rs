@@ -56,6 +56,12 @@ pub const DEFECTS: &[DefectDoc] = &[
         "when a client unsubscribes on one connection, the host releases the channel although another connection of the client is subscribed", "derived"),
     defect("UnsubscribedStaysJoined", "unsubscribed-stays-joined", &["places_are_wanted"],
         "a client that unsubscribed from a session joins it again as soon as it subscribes", "derived"),
+    defect("ClientsCountAtTheirArrival", "clients-count-at-their-arrival", &["bounded_memory"],
+        "the host checks the number of clients before a restore, but not after it", "a hunt of reknit"),
+    defect("CancelledChatsStayLoaded", "cancelled-chats-stay-loaded", &["no_residue"],
+        "a chat whose turn is cancelled by a client that no longer watches it stays in memory", "a hunt of reknit"),
+    defect("RenewedEntriesAreNotSaved", "renewed-entries-are-not-saved", &["states_are_true"],
+        "a session that is restored after a turn of its chat stores the old time of the chat", "a hunt of reknit"),
     // -- calls
     defect("LargeResultIsAwaited", "large-result-is-awaited", &["results_count"],
         "the host refuses a result that is too large, and goes on waiting for the call", "derived"),

@@ -159,6 +159,7 @@ impl HostCore {
         };
         let renames = matches!(action, StateAction::SessionTitleChanged(_));
         let leaves = matches!(action, StateAction::SessionActiveClientRemoved(_));
+        let ends = matches!(action, StateAction::ChatTurnCancelled(_));
         let result_of = match &action {
             StateAction::ChatToolCallComplete(complete) => {
                 Some((complete.turn_id.clone(), complete.tool_call_id.clone()))
@@ -178,6 +179,10 @@ impl HostCore {
         };
         if renames && !defect!(TitleIsNotSaved) {
             self.save(&channel);
+        }
+        if ends && !defect!(CancelledChatsStayLoaded) {
+            // The client may no longer hold the chat.
+            self.evict_if_unused(&channel);
         }
         if leaves {
             for chat in self.chats_of(&channel) {

@@ -86,7 +86,10 @@ impl HostCore {
             *known = Channel { made: known.made, ..Channel::of(state, stored.session) };
             milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
-            self.renew_entries(channel, now);
+            if self.renew_entries(channel, now) && !defect!(RenewedEntriesAreNotSaved) {
+                let session = self.channels.get(channel).and_then(|known| known.session.clone());
+                self.save(session.as_deref().unwrap_or(channel));
+            }
             if is_session && !defect!(RestoredSessionsMissing) {
                 self.notify_sessions(now);
             }
@@ -95,8 +98,8 @@ impl HostCore {
     }
 
     /// Updates the entry of a restored chat, or the entries of all chats of a restored session: the
-    /// session and its chats are saved at different times.
-    fn renew_entries(&mut self, restored: &str, now: Instant) {
+    /// session and its chats are saved at different times. Returns whether an entry changed.
+    fn renew_entries(&mut self, restored: &str, now: Instant) -> bool {
         let is_it = |name: &str, known: &Channel| {
             name == restored || known.session.as_deref() == Some(restored)
         };
@@ -107,9 +110,11 @@ impl HostCore {
             }
             _ => None,
         });
+        let mut has_changed = false;
         for (chat, status, modified_at) in summaries.collect::<Vec<_>>() {
-            self.update_chat_entry(&chat, status, modified_at, now);
+            has_changed |= self.update_chat_entry(&chat, status, modified_at, now);
         }
+        has_changed
     }
 
     /// Registers the chats of a restored session. They are restored on demand.
@@ -261,17 +266,19 @@ impl HostCore {
         status: u32,
         modified_at: String,
         now: Instant,
-    ) {
+    ) -> bool {
         let Some(session) = self.channels.get(chat).and_then(|chat| chat.session.clone()) else {
-            return;
+            return false;
         };
-        let Some(SnapshotState::Session(state)) = self.state(&session) else { return };
-        let Some(before) = state.chats.iter().find(|known| known.resource == chat) else { return };
+        let Some(SnapshotState::Session(state)) = self.state(&session) else { return false };
+        let Some(before) = state.chats.iter().find(|known| known.resource == chat) else {
+            return false;
+        };
         let (same_status, same_time) = (before.status == status, before.modified_at == modified_at);
         if same_status && same_time
             || (same_status || same_time) && defect!(EntryChangesWithItsTime)
         {
-            return;
+            return false;
         }
         let changes = PartialChatSummary {
             status: Some(status),
@@ -283,6 +290,7 @@ impl HostCore {
             changes,
         });
         self.apply(&session, action, None, now).expect("the chat is in its session's list");
+        true
     }
 
     /// Answers the pending requests for a subscription after its channel was restored or found

@@ -187,6 +187,11 @@ impl HostCore {
                 "too many subscriptions, or an invalid channel name",
             ));
         }
+        self.check_clients(client)
+    }
+
+    /// Whether there is room for a client. Others may come while its channels are restored.
+    fn check_clients(&self, client: &str) -> Result<(), Refusal> {
         let full = self.clients.len() >= self.limits.clients && !self.clients.contains_key(client);
         if full { Err(Refusal::new(code::CONFLICT, "there are too many clients")) } else { Ok(()) }
     }
@@ -229,6 +234,16 @@ impl HostCore {
 
     /// Completes the handshake in one step, after all its channels are settled.
     fn complete_handshake(&mut self, conn: ConnId, now: Instant) {
+        let Some(transport) = self.transports.get(&conn) else { return };
+        let Stage::Arriving(handshake) = &transport.stage else { return };
+        let checked = self.check_clients(&handshake.client);
+        if let Err(Refusal(code, why)) = checked
+            && !defect!(ClientsCountAtTheirArrival)
+        {
+            let (id, until) = (handshake.id.clone(), handshake.until);
+            self.roll_back(conn, until, now);
+            return self.send(conn, Message::error(id, code, why));
+        }
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         let stage = std::mem::replace(&mut transport.stage, Stage::Fresh(now));
         let Stage::Arriving(mut handshake) = stage else { return };
@@ -420,16 +435,16 @@ impl HostCore {
             .filter(|(_, transport)| transport.handshake_until().is_some_and(|until| until <= now));
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             milestone!("toolcall.host.no-handshake", conn = conn.0);
-            self.roll_back(conn, now);
+            self.roll_back(conn, now, now);
             self.end(conn, CloseReason::NoHandshake);
         }
     }
 
-    /// Undoes the reservations of a handshake.
-    fn roll_back(&mut self, conn: ConnId, now: Instant) {
+    /// Undoes the reservations of a handshake. The next one must be complete by `until`.
+    fn roll_back(&mut self, conn: ConnId, until: Instant, now: Instant) {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, Stage::Fresh(now))
-        else {
+        let fresh = Stage::Fresh(until);
+        let Stage::Arriving(handshake) = std::mem::replace(&mut transport.stage, fresh) else {
             return;
         };
         transport.subscriptions.clear();
