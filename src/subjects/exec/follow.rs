@@ -147,7 +147,8 @@ pub(super) async fn follow(
                     parts.all().for_each(|part| record.gave_up(Some(part), manner.call));
                 }
                 parts.end(&record, |_| failed(&failure));
-                let again = process.failure();
+                // A subscription can fail alone, and the process later.
+                let again = process.failure().filter(|_| failure != Failure::NotKept);
                 parts.end(&record, |_| failed(again.as_ref().unwrap_or(&failure)));
             }
         }

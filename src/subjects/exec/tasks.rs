@@ -158,6 +158,8 @@ pub(super) struct TaskUser {
     /// The directory of the tasks, without a slash at its end.
     root: String,
     held: Vec<RemoteFile>,
+    /// The last refusal of a block.
+    refused: Option<Failure>,
 }
 
 impl TaskUser {
@@ -170,7 +172,7 @@ impl TaskUser {
             None => files,
         };
         let root = if apart { format!("/of-call-{}", call.0) } else { String::new() };
-        Self { files, root, held: Vec::new() }
+        Self { files, root, held: Vec::new(), refused: None }
     }
 
     /// Does the tasks in their order, with a pause before each. Returns all answers, or the first one
@@ -195,6 +197,9 @@ impl TaskUser {
             };
             if let Some(wanted) = says.get(n).filter(|wanted| **wanted != said) {
                 let wanted = wanted.clone();
+                if let Some(refusal) = self.refused.take() {
+                    return Err(refusal);
+                }
                 return outcome.map(|_| WrongTask { task: n as u64 + 1, said, wanted }.into());
             }
             answers.push(said);
@@ -222,6 +227,7 @@ impl TaskUser {
     /// Does one task.
     async fn answer(&mut self, task: &FileTask) -> Result<String, Failure> {
         let files = &self.files;
+        let mut refused = None;
         Ok(match task {
             FileTask::CreateDirectory { path, parents } => {
                 files.create_directory(self.at(path), *parents).await?;
@@ -237,9 +243,10 @@ impl TaskUser {
                 let mut answers = Vec::new();
                 for (offset, text) in blocks {
                     let written = file.write_block(*offset, Bytes::from(text.clone())).await;
-                    answers.push(block_answer(written.map(|()| "written".into()))?);
+                    answers.push(block_answer(written.map(|()| "written".into()), &mut refused)?);
                 }
                 file.close().await?;
+                self.refused = refused;
                 answers.join(", ")
             }
             FileTask::ReadBlocks { path, blocks } => {
@@ -250,9 +257,10 @@ impl TaskUser {
                         let end = if block.eof { " and the end" } else { "" };
                         format!("{}{end}", text(&block.chunk.0))
                     });
-                    answers.push(block_answer(read)?);
+                    answers.push(block_answer(read, &mut refused)?);
                 }
                 file.close().await?;
+                self.refused = refused;
                 answers.join(", ")
             }
             FileTask::Hold { path, writes } => {
@@ -319,10 +327,17 @@ impl TaskUser {
     }
 }
 
-/// The answer for one block. A refusal is an answer, too.
-fn block_answer(answer: Result<String, Failure>) -> Result<String, Failure> {
+/// The answer for one block. A refusal is an answer, too, and is kept in `refused`.
+fn block_answer(
+    answer: Result<String, Failure>,
+    refused: &mut Option<Failure>,
+) -> Result<String, Failure> {
     match answer {
-        Err(Failure::Refused { code, message }) => Ok(format!("refused: {message} ({code})")),
+        Err(Failure::Refused { code, message }) => {
+            let said = format!("refused: {message} ({code})");
+            *refused = Some(Failure::Refused { code, message });
+            Ok(said)
+        }
         answer => answer,
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reknit_seams::defect;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -78,11 +79,22 @@ pub(super) struct Call {
     /// How often the server answered that its transport is closed, or that another connection has
     /// the session.
     pub(super) refusals: u32,
+    /// Whether a connection died between the request and its answer. Then it may have taken effect.
+    pub(super) was_cut_off: bool,
 }
 
 impl Call {
-    /// Completes the call.
+    /// Completes the call. The refusal of a write that was sent again says nothing about the first
+    /// one: the server may have written it, and forgotten the process since.
     pub(super) fn end(self, outcome: Result<Box<RawValue>, Failure>) {
+        let may_be_written =
+            self.kind == RetryPolicy::Write && self.was_cut_off && !defect!(RefusedRepeatIsFinal);
+        let outcome = match outcome {
+            Err(Failure::Refused { .. } | Failure::Superseded) if may_be_written => {
+                Err(Failure::ConnectionLost)
+            }
+            outcome => outcome,
+        };
         // The caller may have stopped waiting.
         let _ = self.answer.send(outcome);
     }

@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | events of a process | are read afterwards, in order, each once | |
 //! | `read` | waits | is resent |
-//! | `write` | waits | fails; with `retry_writes` it is resent under the same id, and written once |
+//! | `write` | waits | fails; with `retry_writes` it is resent under the same id, and written once; it fails if the server refuses that |
 //! | `start` | waits | fails; a started process is terminated, and its id stays taken until then |
 //! | `signal`, `terminate` | wait | fail |
 //! | `http`, `http_stream` | wait | fail |

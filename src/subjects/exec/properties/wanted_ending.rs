@@ -2,9 +2,10 @@
 //! over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::served::UserOperation;
-use crate::history::{Answer, Call, Ending, EventKind, ProcessOutcome, Time};
+use crate::history::{Answer, Call, Connection, Ending, EventKind, ProcessOutcome, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::schedule::{Fault, Host};
@@ -18,12 +19,20 @@ kinds! {
     KILLED = "killed": "{subject:}it ended with {outcome}, but no user terminated it {moment}";
 }
 
+/// How long the server may wait for its peer after it has closed a connection.
+const CLOSING: Duration = Duration::from_secs(1);
+
 /// Whether the server had an installed connection of a client at any time after `from` and before
-/// `to`.
+/// `to`. The server detaches the session when it begins to close the connection.
 fn was_connected(cx: &CheckContext<'_>, client: &str, from: Time, to: Time) -> bool {
     let installed = cx.history.conns.iter().filter(|conn| conn.generation.is_some());
     let mut own = installed.filter(|conn| conn.client.as_str() == client);
-    own.any(|conn| conn.opened < to && conn.over.1.is_none_or(|over| over > from))
+    let detached = |conn: &Connection| {
+        let over = conn.over.1?;
+        let vanished = conn.over.0.is_some_and(|gone| gone < over.before(CLOSING));
+        Some(if vanished { over.before(CLOSING) } else { over })
+    };
+    own.any(|conn| conn.opened < to && detached(conn).is_none_or(|over| over > from))
 }
 
 pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {

@@ -55,6 +55,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "write ids count from 1: the server takes writes of a second client of a session for retries", "facts, 43"),
     defect("RetriedWritesSwap", "retried-writes-swap", &["at_most_once"],
         "the client sends writes that were in flight again in a different order", "facts, 45"),
+    defect("RefusedRepeatIsFinal", "refused-repeat-is-final", &["refusals_are_true"],
+        "a write that is sent again, and refused because its process has ended since, counts as not written", "a hunt of reknit"),
     defect("AmbiguousStartAdopted", "ambiguous-start-adopted", &["at_most_once"],
         "the client treats a start with an unknown outcome as successful", "facts, 47"),
     defect("AmbiguousStartKept", "ambiguous-start-kept", &["no_orphan"],

@@ -355,7 +355,8 @@ impl Core {
             self.watches.clear();
         }
         for (id, in_flight) in in_flight {
-            let InFlight::Call(ticket, call) = in_flight else { continue };
+            let InFlight::Call(ticket, mut call) = in_flight else { continue };
+            call.was_cut_off = true;
             milestone!("exec.client.cut-off", conn, id, method = call.method);
             let again = match call.kind {
                 RetryPolicy::Read => true,

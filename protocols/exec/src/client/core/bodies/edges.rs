@@ -89,7 +89,16 @@ impl CoreTest {
         let until = Instant::now() + Duration::from_secs(60);
         let (kind, method) = (RetryPolicy::Body(feed), method::HTTP_REQUEST);
         self.core.on_command(
-            Command::Call(Call { kind, method, params, process: None, until, answer, refusals: 0 }),
+            Command::Call(Call {
+                kind,
+                method,
+                params,
+                process: None,
+                until,
+                answer,
+                refusals: 0,
+                was_cut_off: false,
+            }),
             Instant::now(),
         );
         self.carry_out();

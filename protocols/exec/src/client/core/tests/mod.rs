@@ -261,7 +261,8 @@ impl CoreTest {
         let params = serde_json::value::to_raw_value(params).unwrap();
         let process = process.map(|seen| (seen.key.clone(), seen.log.clone()));
         let until = self.now + self.core.limits.call_wait;
-        let call = Call { kind, method, params, process, until, answer, refusals: 0 };
+        let call =
+            Call { kind, method, params, process, until, answer, refusals: 0, was_cut_off: false };
         self.command(Command::Call(call));
         answered
     }
@@ -285,6 +286,7 @@ impl CoreTest {
             until,
             answer,
             refusals: 0,
+            was_cut_off: false,
         };
         self.command(Command::Call(call));
         answered
