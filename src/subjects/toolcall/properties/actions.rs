@@ -130,6 +130,13 @@ fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
     !is_tight && !forgotten.any(|forgot| forgot >= asked.at && forgot <= at)
 }
 
+/// Returns the only operation that gives this title.
+fn named_by(story: &Story<'_>, title: &str) -> Option<Call> {
+    let mut calls = story.asked.iter().filter(|(_, asked)| asked.field("title") == Some(title));
+    let (call, _) = calls.next()?;
+    calls.next().is_none().then_some(*call)
+}
+
 /// The operations of one window take effect in the order in which the user asked for them, both as
 /// actions and as requests. A reloaded window is another window.
 pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
@@ -179,7 +186,7 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
             }
             _ => continue,
         };
-        let Some(call) = call_of(title) else { continue };
+        let Some(call) = call_of(title).or_else(|| named_by(story, title)) else { continue };
         let Some(window) = story.window_of(call) else { continue };
         let user = host(event);
         let died = story.deaths.iter().any(|death| *death <= event.at);
