@@ -303,26 +303,33 @@ fn open_before<'f, 'a>(
     })
 }
 
-/// Returns how long the answers to a call, and to the calls before it, take to arrive. If only so many
-/// requests may be in flight, each such number takes a round trip.
-fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
-    let plan = facts.cx.plan;
-    let latency = facts.path(call.path).worst_latency(Time::ZERO, NEVER);
+/// Returns how often a call, and the calls before it, fill the limit of requests in flight. Each time,
+/// the next requests wait for the answers to the earlier ones.
+fn rounds(facts: &Facts<'_>, call: &CallFacts<'_>) -> u32 {
     let rounds = facts.guarantees().in_flight.map_or(0, |limit| {
         let requests = open_before(facts, call).map(|other| (limit.of)(other.operation));
         (requests.sum::<u64>() + (limit.of)(call.operation)) / limit.requests.max(1)
     });
-    let rounds = u32::try_from(rounds).unwrap_or(u32::MAX);
+    u32::try_from(rounds).unwrap_or(u32::MAX)
+}
+
+/// Returns how long the answers to a call, and to the calls before it, take to arrive.
+fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
+    let plan = facts.cx.plan;
+    let latency = facts.path(call.path).worst_latency(Time::ZERO, NEVER);
+    let rounds = rounds(facts, call);
     let bytes = |call: &CallFacts<'_>| (facts.guarantees().answer_bytes)(plan, call.operation);
     let bytes = open_before(facts, call).map(bytes).sum::<u64>() + bytes(call);
     through(bytes, latency) + latency.saturating_mul(2).saturating_mul(rounds)
 }
 
 /// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the
-/// outside world, plus the transfer of the answers.
+/// outside world, plus the transfer of the answers. A puppet may leave all of the requests in flight
+/// without an answer, each time.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     let is_patient = facts.path(call.path).puppet || may_wait_for_the_outside(facts, call);
     let outside = if is_patient { facts.guarantees().call_wait } else { Duration::ZERO };
+    let outside = outside.saturating_mul(rounds(facts, call).saturating_add(1));
     call.operation.wait() + outside + answers(facts, call)
 }
 

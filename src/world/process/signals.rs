@@ -180,14 +180,21 @@ impl Scripted {
         drop(stdin);
 
         let hung_up = terminal && !script.ignores.contains(&HANG_UP);
+        // The child holds the pipes, and says nothing. After a kill, its launcher need not wait for it.
         if let Some(late) = script.late_output.filter(|late| late.is_detached && all_killed) {
-            let pipes = [stdout.end(), stderr.end()];
-            tokio::select! {
-                biased;
-                () = signals.machine_down() => {}
-                () = sleep(late.after) => {}
+            let holds = async {
+                tokio::select! {
+                    biased;
+                    () = signals.machine_down() => {}
+                    () = sleep(late.after) => {}
+                }
+            };
+            if exit == Exit::Signal(KILL) {
+                let pipes = [stdout.end(), stderr.end()];
+                holds.await;
+                return drop(pipes);
             }
-            return drop(pipes);
+            holds.await;
         }
         if let Some(late) = script.late_output.filter(|_| !all_killed && !hung_up) {
             let followed = conditions.clone();
