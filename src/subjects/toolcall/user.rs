@@ -354,9 +354,19 @@ impl WindowUser {
             }
             ToolcallOperation::NewSession {} => {
                 let observer = self.window.observer.clone();
+                let is_new = !observer.watches(SESSION);
+                observer.ask(SESSION);
                 self.wait(call, async move {
-                    client.create_session(SESSION).await?;
-                    observer.ask(SESSION);
+                    if let Err(failure) = client.create_session(SESSION).await {
+                        observer.answered(SESSION);
+                        if is_new {
+                            observer.let_go(SESSION, call);
+                        }
+                        return Err(failure);
+                    }
+                    if !observer.watches(SESSION) {
+                        return Ok(format!("created {SESSION}").into());
+                    }
                     see(&client, &observer, SESSION, true, call).await
                 });
             }

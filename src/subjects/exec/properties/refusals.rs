@@ -108,6 +108,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                             written.map(|written| violation(&FILE_IS_THERE, fields! { written })),
                         );
                     }
+                    "use-files" if has_lost_its_file(cx, asked, event.at, refusal) => {}
                     "write-file" | "remove-file" | "watch-file" | "use-files" => {
                         found.push(violation(&FILE_REFUSED, ViolationFields::default()));
                     }
@@ -132,6 +133,19 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     found.truncate(5);
     found
+}
+
+/// Returns whether a call was refused because its file was open on a connection that ended meanwhile.
+fn has_lost_its_file(
+    cx: &CheckContext<'_>,
+    asked: &UserOperation<'_>,
+    at: Time,
+    refusal: &ExecFailure,
+) -> bool {
+    let Failure::Refused { message, .. } = &refusal.0 else { return false };
+    let mut own = cx.history.conns.iter().filter(|conn| conn.client.as_str() == asked.host);
+    let ended = |over: Option<Time>| over.is_some_and(|over| over >= asked.at && over <= at);
+    message.starts_with("unknown file handle") && own.any(|conn| ended(conn.over.1))
 }
 
 /// Returns a violation for each refused write whose line the process read. A call whose process

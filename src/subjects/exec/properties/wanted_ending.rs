@@ -23,14 +23,15 @@ kinds! {
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// Whether the server had an installed connection of a client at any time after `from` and before
-/// `to`. The server detaches the session when it begins to close the connection.
+/// `to`. The server detaches the session when it begins to close the connection, unless the client
+/// closed it first.
 fn was_connected(cx: &CheckContext<'_>, client: &str, from: Time, to: Time) -> bool {
     let installed = cx.history.conns.iter().filter(|conn| conn.generation.is_some());
     let mut own = installed.filter(|conn| conn.client.as_str() == client);
     let detached = |conn: &Connection| {
         let over = conn.over.1?;
-        let vanished = conn.over.0.is_some_and(|gone| gone < over.before(CLOSING));
-        Some(if vanished { over.before(CLOSING) } else { over })
+        let is_closed = |gone| gone <= over && gone >= over.before(CLOSING);
+        Some(if conn.over.0.is_some_and(is_closed) { over } else { over.before(CLOSING) })
     };
     own.any(|conn| conn.opened < to && detached(conn).is_none_or(|over| over > from))
 }
