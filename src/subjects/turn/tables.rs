@@ -115,6 +115,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("RefusedStartStaysLive", "refused-start-stays-live", &["start_is_prompt"], "a turn whose start the app-server refuses keeps the broker busy", "derived"),
     defect("UnclaimedThreadsAreDropped", "unclaimed-threads-are-dropped", &["reports_are_whole", "report_counts", "failure_is_true"], "the broker drops the news of a thread that it does not know while an abandoned turn winds down", "a hunt of reknit"),
     defect("LateNamesRunOn", "late-names-run-on", &["broker_lets_go"], "a late answer to a start names a turn that has ended, and the broker waits for its end", "a hunt of reknit"),
+    defect("LateAnswersClaimNothing", "late-answers-claim-nothing", &["broker_lets_go"], "a late answer to a start names a thread, but the broker does not read the end of its turn, which it holds", "a hunt of reknit"),
+    defect("OldEndsTakeTheRoom", "old-ends-take-the-room", &["ending_is_prompt"], "a broker that remembers as many ended turns as it may forgets the newest one", "a hunt of reknit"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),

@@ -232,6 +232,10 @@ impl BrokerCore {
             }
             Some(Forwarded::LateStart { token }) => {
                 self.on_start_answer(token, outcome.as_deref().ok(), now);
+                // The bug: the end of a turn that only a late answer names stays unread.
+                if !defect!(LateAnswersClaimNothing) {
+                    self.deliver_claimed(now);
+                }
             }
             Some(Forwarded::Client { client, id, purpose, .. }) => {
                 if self.slot == client {

@@ -1,6 +1,6 @@
 //! One turn that a client started, from its start request to the end of all its work.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 use reknit_seams::defect;
 use tokio::time::Instant;
@@ -38,9 +38,9 @@ pub(super) struct OwnedTurn {
     pub ends: bool,
     /// The turns that run for it: its own, and those of its subagents.
     pub running: BTreeMap<TurnKey, Interrupts>,
-    /// The turns that ended before the answer to the start request. The answer
-    /// contains the id of this one.
-    pub ended: BTreeSet<TurnKey>,
+    /// The last turns that ended before the answer to the start request. The answer may contain the id of
+    /// one of them.
+    pub ended: VecDeque<TurnKey>,
     /// When the broker gives it up.
     pub until: Option<Instant>,
     /// How long its client may own it.
@@ -75,7 +75,7 @@ impl OwnedTurn {
             over: false,
             ends: false,
             running: BTreeMap::new(),
-            ended: BTreeSet::new(),
+            ended: VecDeque::new(),
             until: Some(until),
             most: until,
         }
@@ -152,8 +152,20 @@ impl OwnedTurn {
         self.running.remove(key);
         if self.answered && self.thread == key.0 && self.id.as_ref() == Some(&key.1) {
             self.end();
-        } else if self.may_be_named() && self.ended.len() < most {
-            self.ended.insert(key.clone());
+        } else if self.may_be_named() {
+            self.keep_end(key.clone(), most);
+        }
+    }
+
+    /// Remembers the end of a turn. The oldest one makes room, because a turn that runs ends after it.
+    fn keep_end(&mut self, key: TurnKey, most: usize) {
+        self.ended.push_back(key);
+        while self.ended.len() > most {
+            // The bug: the newest end makes room.
+            match defect!(OldEndsTakeTheRoom) {
+                true => self.ended.pop_back(),
+                false => self.ended.pop_front(),
+            };
         }
     }
 

@@ -298,3 +298,32 @@ fn a_detached_review_that_ended_before_its_late_answer_is_not_interrupted() {
     bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
     assert_eq!((bench.received.len(), bench.core.counts().turns), (before, 0));
 }
+
+#[test]
+fn a_late_answer_delivers_what_came_before_it() {
+    let mut bench = Bench::new();
+    bench.start_turn(B, "t2", "v");
+    bench.close(B);
+    assert_eq!(bench.interrupted(), ["v"]);
+    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+    let ticket = bench.refuse("review/start", true);
+    bench.close(A);
+    bench.turn_started("r", "u");
+    bench.turn_completed("r", "u");
+    bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
+    assert_eq!(bench.interrupted(), [""; 0], "the review has ended");
+    bench.turn_completed("t2", "v");
+    assert_eq!((bench.core.counts().turns, bench.core.counts().unclaimed_bytes), (0, 0));
+}
+
+#[test]
+fn the_ends_of_many_other_turns_do_not_hide_the_end_of_a_turn() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    for n in 0..=limits().threads {
+        bench.turn_completed("t", &format!("earlier {n}"));
+    }
+    bench.turn_completed("t", "u");
+    bench.answer("turn/start", started("u"));
+    assert!(bench.admits(B));
+}

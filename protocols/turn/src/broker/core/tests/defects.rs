@@ -149,11 +149,43 @@ fn late_names_run_on() {
     with_defect("LateNamesRunOn", || {
         let mut bench = Bench::new();
         bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+        bench.turn_started("r", "u");
         let ticket = bench.refuse("review/start", true);
         bench.close(A);
         bench.wait(limits().settle * 3);
         bench.turn_completed("r", "u");
         bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
         assert_eq!(bench.core.counts().turns, 1, "it waits for a turn that has ended");
+    });
+}
+
+#[test]
+fn late_answers_claim_nothing() {
+    with_defect("LateAnswersClaimNothing", || {
+        let mut bench = Bench::new();
+        bench.start_turn(B, "t2", "v");
+        bench.close(B);
+        bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+        let ticket = bench.refuse("review/start", true);
+        bench.close(A);
+        bench.turn_started("r", "u");
+        bench.turn_completed("r", "u");
+        bench.turn_completed("t2", "v");
+        bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
+        assert_eq!(bench.interrupted(), ["v", "u"], "the review has ended");
+    });
+}
+
+#[test]
+fn old_ends_take_the_room() {
+    with_defect("OldEndsTakeTheRoom", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+        for n in 0..limits().threads {
+            bench.turn_completed("t", &format!("earlier {n}"));
+        }
+        bench.turn_completed("t", "u");
+        bench.answer("turn/start", started("u"));
+        assert!(!bench.admits(B), "busy for a turn that is over");
     });
 }
