@@ -241,12 +241,18 @@ fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
 
 /// Returns since when work of a turn was open, if it was at this time and its client could know.
 fn open_since(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let is_known = |since: &Time| *since + news(story.cx) < at && story.is_calm_until(at);
+    works_since(run, at).filter(is_known)
+}
+
+/// Returns since when a turn has open work at this time, if it has.
+fn works_since(run: &Run<'_>, at: Time) -> Option<Time> {
     let works = run.notes.iter().rev().find_map(|(noted, note)| match note {
         TurnNote::Works if *noted <= at => Some(Some(*noted)),
         TurnNote::Rests if *noted <= at => Some(None),
         _ => None,
     });
-    works?.filter(|since| *since + news(story.cx) < at && story.is_calm_until(at))
+    works.flatten()
 }
 
 fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
@@ -273,7 +279,9 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
                 let setup = setup::turn(cx.plan, run.turn());
                 let exits = matches!(setup.end, End::Exits | End::ExitsMidLine);
                 let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
-                let is_quiet = !setup.late_work && setup.open == Open::None;
+                // The end of another turn may be the exit, while subagents of this one work.
+                let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
+                let is_quiet = !setup.late_work && !works;
                 // The client may interrupt a turn that is silent for so long.
                 let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
                 let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);

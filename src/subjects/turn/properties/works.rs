@@ -165,6 +165,19 @@ pub(in super::super) fn broker_lets_go(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
+/// Whether the app-server named a turn in this span that had no reported end: the broker interrupts it,
+/// and waits again.
+fn was_named_late(story: &Story<'_>, since: Time, until: Time) -> bool {
+    works(story).iter().any(|work| {
+        let named = work.when(|note| *note == TurnNote::Named);
+        let reported = work.when(|note| matches!(note, TurnNote::Reported(_)));
+        named.is_some_and(|named| {
+            let is_late = since <= named && named <= until;
+            is_late && reported.is_none_or(|reported| reported > named)
+        })
+    })
+}
+
 /// Judges the counts of a broker at a time.
 fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation> {
     let broker = limits::broker(&story.cx.plan.limits.over(LIMITS));
@@ -192,7 +205,7 @@ fn held(story: &Story<'_>, counted: &Counted<'_>, at: Time) -> Option<Violation>
         ("bytes for clients", counts.outbox_bytes),
     ];
     let (what, count) = left.into_iter().find(|(_, count)| *count > 0)?;
-    let is_alone = since > Time::ZERO && open(since) == 0;
+    let is_alone = since > Time::ZERO && open(since) == 0 && !was_named_late(story, since, at);
     let data = fields! { count: count as u64, what, since };
     is_alone.then(|| violation(&HELD, data)).flatten()
 }
