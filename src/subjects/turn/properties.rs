@@ -285,12 +285,21 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
                 // The client may interrupt a turn that is silent for so long.
                 let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
                 let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
+                // The client may give up a start that takes too long.
+                let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
+                let (started, ..) = run.started()?;
+                let was_prompt = started.since(run.asked) + news(cx) < request;
                 // The client then does not know that the subagents have ended.
                 let is_known = !may_forget_subagents(story, run, at);
                 // Nothing names the thread of a detached review but the answer to its start.
                 let is_named = run.named().is_some_and(|named| named <= at);
-                let is_exit =
-                    is_named && exits && is_quiet && was_left_alone && !was_silent && is_known;
+                let is_exit = was_prompt
+                    && is_named
+                    && exits
+                    && is_quiet
+                    && was_left_alone
+                    && !was_silent
+                    && is_known;
                 is_exit.then(|| violation(&ANSWERED, fields! { seen, answered })).flatten()
             }
             _ => None,

@@ -66,6 +66,11 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Whether its turn has this id.
+    fn has_turn(&self, id: Option<&str>) -> bool {
+        self.started().is_some_and(|(_, turn, _)| Some(turn) == id)
+    }
+
     /// Whether it has a thread with this id. The thread of a review is known once its turn starts.
     fn has_thread(&self, id: Option<&str>) -> bool {
         self.notes.iter().any(|(_, note)| match note {
@@ -308,9 +313,13 @@ impl<'a> Story<'a> {
                 fields,
             } => {
                 let thread = MilestoneValue::text(fields, "thread");
-                // A later command may continue the thread of an earlier one.
-                let mut open = asked.runs.values_mut().filter(|run| run.answer.is_none());
-                if let Some(run) = open.rfind(|run| run.has_thread(thread)) {
+                let turn = MilestoneValue::text(fields, "turn");
+                // A later command may continue the thread of an earlier one, also beside it.
+                let open = || asked.runs.values().filter(|run| run.answer.is_none());
+                let own = open().find(|run| run.has_turn(turn));
+                let run = own.or_else(|| open().rfind(|run| run.has_thread(thread)));
+                let call = run.map(|run| run.call);
+                if let Some(run) = call.and_then(|call| asked.runs.get_mut(&call)) {
                     let is_resolved = *name == "turn.client.decided";
                     *if is_resolved { &mut run.resolved } else { &mut run.decided } =
                         Some(event.at);

@@ -120,8 +120,8 @@ impl Capture {
         if self.verdict().is_some() && !defect!(LaterEndReplacesTheVerdict) {
             return;
         }
-        let thread = self.tree.main();
-        milestone!("turn.client.decided", thread = %thread, verdict = verdict.name());
+        let (thread, turn) = (self.tree.main(), self.tree.turn().unwrap_or_default());
+        milestone!("turn.client.decided", thread, turn, verdict = verdict.name());
         let before = std::mem::replace(&mut self.stage, Stage::Over(verdict));
         if let Stage::Starting(held) | Stage::Unnamed(held) = before {
             self.give_back(held);

@@ -74,8 +74,8 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
         point!("turn.client.verdict").await;
         turn.await_interrupt(upstream).await;
         let report = turn.capture.into_report().expect("a capture that is over has a verdict");
-        let (thread, verdict) = (&report.thread, report.verdict.name());
-        milestone!("turn.client.verdict", thread = %thread, verdict);
+        let (thread, turn) = (report.thread.as_str(), report.turn.as_deref().unwrap_or_default());
+        milestone!("turn.client.verdict", thread, turn, verdict = report.verdict.name());
         Followed::Report(report)
     }
 
