@@ -4,9 +4,12 @@ use std::path::Path;
 
 use super::*;
 
-/// Crates that several protocols share: their code counts as product code of each of these
-/// protocols.
-const SHARED: &[(&str, &str)] = &[("exec", "crates/jsonrpc"), ("toolcall", "crates/jsonrpc")];
+/// Code that several protocols share: it counts as product code of each of these protocols.
+const SHARED: &[(&str, &str)] = &[
+    ("exec", "crates/jsonrpc/src/link.rs"),
+    ("toolcall", "crates/jsonrpc/src/link.rs"),
+    ("turn", "crates/jsonrpc/src/lines.rs"),
+];
 
 /// All product code of a protocol, without its tests.
 pub(super) fn product(protocol: &str) -> String {
@@ -28,8 +31,8 @@ pub(super) fn product(protocol: &str) -> String {
         .iter()
         .filter(|(whose, _)| *whose == protocol)
         .map(|(_, shared)| (*shared).to_owned());
-    for package in shared.chain([format!("protocols/{protocol}")]) {
-        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(package).join("src"), &mut all);
+    for code in shared.chain([format!("protocols/{protocol}/src")]) {
+        read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(code), &mut all);
     }
     all
 }

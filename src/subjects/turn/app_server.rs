@@ -145,7 +145,7 @@ struct AppServer {
     threads: BTreeMap<String, Tag>,
     /// The threads on its disk.
     stored: BTreeSet<String>,
-    /// The turns that run, by id.
+    /// The turns, by id.
     running: BTreeMap<String, Running>,
     turns: FuturesUnordered<BoxFuture<'static, ()>>,
 }
@@ -153,13 +153,16 @@ struct AppServer {
 /// The file that agents change.
 const FILE: &str = "src/lib.rs";
 
-/// A turn that runs.
+/// A turn that runs, or is over.
 struct Running {
     thread: String,
+    tag: Tag,
     interrupts: watch::Sender<bool>,
     /// The requests to interrupt it that are answered after its end.
     waiting: Arc<Mutex<Vec<Value>>>,
     answered_last: bool,
+    /// How many interrupts are refused.
+    refused: u64,
 }
 
 impl AppServer {
@@ -170,6 +173,11 @@ impl AppServer {
 
     fn send(&self, message: &Value) {
         let _ = self.out.send(line(message)); // the writer may be gone
+    }
+
+    fn refuse(&self, request: &Value, why: &str) {
+        let error = json!({ "code": -32600, "message": why });
+        self.send(&json!({ "id": request, "error": error }));
     }
 
     /// Sends messages when the time has passed that the requests for a thread take.
@@ -198,10 +206,7 @@ impl AppServer {
         let (params, id) = (&request["params"], id.clone());
         match method {
             method::INITIALIZE if self.setup.initialize == Initialize::Silent => {}
-            method::INITIALIZE if self.is_initialized => {
-                let error = json!({ "code": -32600, "message": "already initialized" });
-                self.send(&json!({ "id": id, "error": error }));
-            }
+            method::INITIALIZE if self.is_initialized => self.refuse(&id, "already initialized"),
             method::INITIALIZE => {
                 self.is_initialized = true;
                 self.record.observed(&self.stream, AppServerNote::Initialized);
@@ -251,11 +256,7 @@ impl AppServer {
                 }
                 self.send(&json!({ "id": id, "result": {} }));
             }
-            _ => {
-                let error =
-                    json!({ "code": -32600, "message": format!("unknown method {method}") });
-                self.send(&json!({ "id": id, "error": error }));
-            }
+            _ => self.refuse(&id, &format!("unknown method {method}")),
         }
     }
 
@@ -267,15 +268,23 @@ impl AppServer {
             let is_it = *id == turn || turn.is_empty() && running.thread == thread;
             is_it && !running.interrupts.is_closed()
         };
-        let Some((_, running)) = self.running.iter().find(is_meant) else {
-            let error = json!({ "code": -32600, "message": "no such turn" });
-            return self.send(&json!({ "id": id, "error": error }));
+        let Some(turn) = self.running.iter().find(is_meant).map(|(id, _)| id.clone()) else {
+            if let Some(over) = self.running.get(turn) {
+                self.record.observed(&over.tag.stream(), TurnNote::InterruptedLate);
+            }
+            return self.refuse(&id, "no such turn");
         };
+        let Some(running) = self.running.get_mut(&turn) else { return };
+        if running.refused > 0 {
+            running.refused -= 1;
+            self.record.observed(&running.tag.stream(), TurnNote::InterruptRefused);
+            return self.refuse(&id, "the turn cannot be interrupted now");
+        }
         if running.answered_last {
             let mut waiting = running.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.push(id);
         } else {
-            self.send(&json!({ "id": id, "result": {} }));
+            let _ = self.out.send(line(&json!({ "id": id, "result": {} }))); // the writer may be gone
         }
         let _ = running.interrupts.send(true); // the turn may just have ended
     }
@@ -289,7 +298,6 @@ impl AppServer {
         let turn = self.name("turn");
         let (interrupts, interrupted) = watch::channel(false);
         let waiting = Arc::new(Mutex::new(Vec::new()));
-        self.running.retain(|_, running| !running.interrupts.is_closed());
         let answered_last = setup.interrupt_answered_last;
         let mut thread = params["threadId"].as_str().unwrap_or_default().to_owned();
         if is_review {
@@ -299,8 +307,14 @@ impl AppServer {
                 thread = self.name("review");
             }
         }
-        let running =
-            Running { thread: thread.clone(), interrupts, waiting: waiting.clone(), answered_last };
+        let running = Running {
+            thread: thread.clone(),
+            tag: tag.clone(),
+            interrupts,
+            waiting: waiting.clone(),
+            answered_last,
+            refused: setup.refused_interrupts,
+        };
         self.running.insert(turn.clone(), running);
         let played = Played {
             request: id,
@@ -314,6 +328,7 @@ impl AppServer {
             exits: self.exits.clone(),
             waiting,
             held: Vec::new(),
+            answer: None,
             items: 0,
             open: 0,
             is_named: false,
@@ -350,6 +365,8 @@ struct Played {
     waiting: Arc<Mutex<Vec<Value>>>,
     /// The lines of a burst.
     held: Vec<u8>,
+    /// The answer that comes with the report of the end.
+    answer: Option<Value>,
     items: u64,
     /// The number of commands and subagents that work.
     open: u64,
@@ -382,8 +399,12 @@ impl Played {
                 return self.flush();
             }
             Start::Silent => return std::future::pending().await,
-            Start::Answered | Start::NotifiedFirst | Start::Late | Start::Last | Start::Unnamed => {
-            }
+            Start::Answered
+            | Start::NotifiedFirst
+            | Start::Late
+            | Start::Last
+            | Start::Unnamed
+            | Start::Unanswered => {}
         }
         self.record.effect(self.tag.call, &*self.tag.stream().0);
         let (turn, thread) = (self.turn.clone(), self.thread.clone());
@@ -396,14 +417,13 @@ impl Played {
         match ended {
             Some(end) => {
                 self.end(end);
-                let has_exited = matches!(end, End::Exits | End::ExitsMidLine);
-                if self.setup.start == Start::Last && !has_exited {
+                if self.setup.start == Start::Last && !end.exits() {
                     self.answer_request();
                 }
             }
             None => {
                 // The app-server answers each request, also one of a turn that is over by then.
-                if !self.is_answered {
+                if !self.is_answered && self.setup.start != Start::Unanswered {
                     self.answer_request();
                 }
                 self.note(TurnNote::Interrupted);
@@ -425,7 +445,7 @@ impl Played {
         if self.setup.start == Start::Late {
             self.pause().await;
         }
-        let answers_last = self.setup.start == Start::Last;
+        let answers_last = matches!(self.setup.start, Start::Last | Start::Unanswered);
         if !answers_late && !answers_last {
             self.answer_request();
         }
@@ -578,6 +598,12 @@ impl Played {
             Answer::Unphased => (text.as_str(), None),
             Answer::None => return,
         };
+        if self.setup.answer_at_end {
+            let id = self.item_id();
+            let message = json!({ "type": "agentMessage", "id": id, "text": text, "phase": phase });
+            self.answer = Some(message);
+            return;
+        }
         self.note(TurnNote::Answered { is_final: self.setup.answer == Answer::Final });
         if self.is_review && self.setup.answer == Answer::Final {
             let id = self.item_id();
@@ -609,21 +635,38 @@ impl Played {
                 self.flush();
                 let _ = self.exits.send(Exit::Code(0));
             }
+            End::ExitsReported => {
+                let report = self.reported("completed");
+                self.held.extend(report.to_string().into_bytes());
+                self.flush();
+                let _ = self.exits.send(Exit::Code(0));
+            }
         }
     }
 
     fn report(&mut self, status: &'static str) {
+        let report = self.reported(status);
+        self.send(&report);
+    }
+
+    /// Returns the report of the end, and records that it is sent.
+    fn reported(&mut self, status: &'static str) -> Value {
         let reported = match status {
             "completed" => Reported::Completed,
             "failed" => Reported::Failed,
             _ => Reported::Interrupted,
         };
-        self.note(TurnNote::Reported(reported));
         let mut turn = json!({ "id": self.turn, "status": status });
+        if let Some(answer) = self.answer.take() {
+            self.note(TurnNote::Answered { is_final: self.setup.answer == Answer::Final });
+            turn["items"] = json!([answer]);
+        }
+        self.note(TurnNote::Reported(reported));
         if status == "failed" {
             turn["error"] = json!({ "message": "the model refused" });
         }
-        self.notify(method::TURN_COMPLETED, json!({ "threadId": self.thread, "turn": turn }));
+        let params = json!({ "threadId": self.thread, "turn": turn });
+        json!({ "method": method::TURN_COMPLETED, "params": params })
     }
 
     fn start_subagent(&mut self, n: u64) -> Worker {

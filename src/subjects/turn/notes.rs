@@ -144,6 +144,10 @@ pub enum TurnNote {
     },
     /// A client interrupts the turn.
     Interrupted,
+    /// The app-server refuses to interrupt the turn, which runs on.
+    InterruptRefused,
+    /// A client asks for the interrupt of the turn, but it is over.
+    InterruptedLate,
     /// For how long the app-server had sent nothing about the turn when it was interrupted.
     Silent(Silence),
     /// The app-server reports the end.
@@ -299,6 +303,8 @@ impl fmt::Display for TurnNote {
                 f.write_str("the agent answers without a phase or text")
             }
             Self::Interrupted => f.write_str("the turn is interrupted"),
+            Self::InterruptRefused => f.write_str("the app-server refuses to interrupt the turn"),
+            Self::InterruptedLate => f.write_str("an interrupt comes after the end of the turn"),
             Self::Silent(Silence { now, .. }) => {
                 write!(f, "the app-server had been silent for {now} ms")
             }

@@ -172,6 +172,8 @@ impl Operations for TurnOperation {
             // Only a broker of the client's machine is chosen by its account.
             let account = account.filter(|_| route == RouteSetup::Workspace).map(str::to_owned);
             let background = session.is_some();
+            // A job continues no thread. One that was drawn to do so has no session.
+            let session = session.filter(|_| !resume);
             let (resume, unstartable) = (resume && !background, unstartable && background);
             Self::Task { turn, route, account, background, unstartable, session, resume }
         };

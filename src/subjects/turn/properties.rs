@@ -21,6 +21,7 @@
 //! | `refusals_are_true` | a command that got no turn, and what was in its way |
 //! | `interrupts_have_a_cause` | an interrupt that the app-server got, and what users asked before |
 //! | `report_counts` | what the app-server reported first, and the verdict of the user |
+//! | `ended_is_left_alone` | an interrupt that came after the app-server had reported the end of its turn |
 //! | `reports_are_whole` | the work that the app-server reported, and the work that a command listed |
 //! | `cancel_is_prompt` | when a user cancelled a command, and when it ended |
 //! | `one_client_works`, `threads_are_free` | when the app-server started turns, and when they ended |
@@ -73,6 +74,7 @@ kinds! {
 kinds! {
     ANSWER_IS_THE_ANSWER;
     OTHER_TURN = "other-turn": "{subject:}the command printed the answer of another turn: {printed} {moment}";
+    LOST = "lost": "{subject:}the command printed no answer, but the agent had given its final answer at {answered} {moment}";
     OTHER_TEXT = "other-text": "{subject:}the command printed {printed}, but the final answer is {answer} {moment}";
 }
 
@@ -174,6 +176,8 @@ story_properties! {
         "the verdict of a turn is what the app-server reports, unless something else ended the turn before";
     "reports_are_whole" as reports::reports_are_whole, reports::REPORTS_ARE_WHOLE:
         "the report of a completed turn lists the commands and changes of its agent and subagents";
+    "ended_is_left_alone" as interrupts::ended_is_left_alone, interrupts::ENDED_IS_LEFT_ALONE:
+        "a turn is not interrupted after the app-server has reported its end";
     "cancel_is_prompt" as interrupts::cancel_is_prompt, interrupts::CANCEL_IS_PROMPT:
         "a command that its user cancelled ends in the time that its client has for that";
     "one_client_works" as works::one_client_works, works::ONE_CLIENT_WORKS:
@@ -263,49 +267,52 @@ fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
             return None;
         }
         let seen = seen(&outcome.verdict);
+        // Nothing names the thread of a detached review but the answer to its start.
+        let is_named = run.named().is_some_and(|named| named <= at);
         let violation =
             |kind, data| Some(Violation::new("failure_is_true", run.call, at, kind, data));
         match run.reported() {
             // Before that, the report can still be on its way.
-            Some((reported, Reported::Completed)) if reported + news(cx) < run.resolved? => {
+            Some((reported, Reported::Completed))
+                if is_named && reported + news(cx) < run.resolved? =>
+            {
                 violation(&COMPLETED, fields! { seen, reported })
             }
             _ if is_early(cx, run) => {
                 let interrupted = run.interrupted()?;
                 violation(&EARLY, fields! { seen, interrupted })
             }
-            None => {
-                let answered = run.final_answer().filter(|answered| *answered <= at)?;
-                let setup = setup::turn(cx.plan, run.turn());
-                let exits = matches!(setup.end, End::Exits | End::ExitsMidLine);
-                let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
-                // The end of another turn may be the exit, while subagents of this one work.
-                let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
-                let is_quiet = !setup.late_work && !works;
-                // The client may interrupt a turn that is silent for so long.
-                let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
-                let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
-                // The client may give up a start that takes too long.
-                let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
-                let (started, ..) = run.started()?;
-                let was_prompt = started.since(run.asked) + news(cx) < request;
-                // The client then does not know that the subagents have ended.
-                let is_known = !may_forget_subagents(story, run, at);
-                // Nothing names the thread of a detached review but the answer to its start.
-                let is_named = run.named().is_some_and(|named| named <= at);
-                let is_exit = was_prompt
-                    && is_named
-                    && exits
-                    && is_quiet
-                    && was_left_alone
-                    && !was_silent
-                    && is_known;
-                is_exit.then(|| violation(&ANSWERED, fields! { seen, answered })).flatten()
+            None if is_named => {
+                let answered = answered_before_the_exit(story, run, at)?;
+                violation(&ANSWERED, fields! { seen, answered })
             }
             _ => None,
         }
     });
     untrue.collect()
+}
+
+/// Returns when the agent of a turn gave its final answer, if the app-server then exited while nothing
+/// was open, and nothing else can have ended the turn.
+fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let answered = run.final_answer().filter(|answered| *answered <= at)?;
+    let setup = setup::turn(cx.plan, run.turn());
+    let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
+    // The end of another turn may be the exit, while subagents of this one work.
+    let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
+    let is_quiet = !setup.late_work && !works;
+    // The client may interrupt a turn that is silent for so long.
+    let idle = limits::turn(&set).idle;
+    let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
+    // The client may give up a start that takes too long.
+    let (started, ..) = run.started()?;
+    let was_prompt = started.since(run.asked) + news(cx) < limits::connection(&set).request;
+    // The client then does not know that the subagents have ended.
+    let is_known = !may_forget_subagents(story, run, at);
+    let is_exit = setup.end.exits() && was_left_alone && is_quiet && was_prompt;
+    (is_exit && !was_silent && is_known).then_some(answered)
 }
 
 /// Whether only the client of a turn can have interrupted it, and no deadline was near.
@@ -337,9 +344,13 @@ fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let wrong = story.runs.iter().filter_map(|run| {
         let (at, outcome) = run.outcome()?;
-        let printed = outcome.answer.as_deref()?;
         let violation =
             |kind, data| Some(Violation::new("answer_is_the_answer", run.call, at, kind, data));
+        let Some(printed) = outcome.answer.as_deref() else {
+            let answered = run.final_answer().filter(|answered| *answered <= at)?;
+            let is_lost = outcome.verdict == SeenVerdict::Completed;
+            return is_lost.then(|| violation(&LOST, fields! { answered })).flatten();
+        };
         let tag = Tag { turn: run.turn().to_owned(), call: run.call };
         if Tag::find(printed).is_some_and(|other| other != tag) {
             return violation(&OTHER_TURN, fields! { printed: printed.to_owned() });
@@ -394,6 +405,7 @@ fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
         let is_over = |at| run.gone().is_some_and(|over| over <= at) || run.left().is_some();
         if let Some(gone) = run.abandoned {
             let bound = gone.max(named) + LEARNS + news(cx);
+            let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
             // The crash that ended the client may be the first fault.
             let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound)
                 && story.first_other_fault.is_none_or(|fault| fault > bound);
@@ -403,6 +415,7 @@ fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
         }
         if let Some(cancelled) = run.cancelled {
             let bound = cancelled.max(named) + LEARNS + news(cx);
+            let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
             if story.is_calm_until(bound) && !is_over(bound) && bound < until {
                 return violation(bound, &CANCELLED_RUNS_ON, fields! { cancelled });
             }
@@ -417,13 +430,20 @@ fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
         };
         let is_given_up = own_verdict
             && knew
-            && run.interrupted().is_none_or(|interrupted| interrupted > decided)
+            && run.asked_to_interrupt().is_none_or(|asked| asked > decided)
             && run.reported().is_none_or(|(reported, _)| reported > decided)
             && !is_over(decided);
         let seen = seen(&outcome.verdict);
         is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
     });
     wrong.collect()
+}
+
+/// Returns when a turn must be interrupted whose first interrupt the app-server refused: its client waits
+/// for the end of the turn, and then the broker repeats the interrupt.
+fn refused(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<Time> {
+    let interrupt = limits::turn(&cx.plan.limits.over(LIMITS)).interrupt;
+    Some(run.interrupt_refused()? + interrupt * 2 + LEARNS + news(cx))
 }
 
 fn interruption_is_true(story: &Story<'_>) -> Vec<Violation> {
@@ -443,7 +463,7 @@ fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let until = Time::from(cx.plan.horizon);
     let late = story.runs.iter().filter_map(|run| {
-        let (over, allowed) = done(cx, run)?;
+        let (over, allowed) = done(story, run)?;
         let bound = over + allowed + news(cx) * 2;
         let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
         let is_open = run.abandoned.is_none() && !in_time;
@@ -457,7 +477,8 @@ fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
 
 /// Returns when the app-server was done with a turn, and how long the client may then take. A refused
 /// turn did not run: its client removes the thread first, and the broker can be busy meanwhile.
-fn done(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
+fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
+    let cx = story.cx;
     let set = cx.plan.limits.over(LIMITS);
     let (turn, connection) = (limits::turn(&set), limits::connection(&set));
     let setup = setup::turn(cx.plan, run.turn());
@@ -479,7 +500,7 @@ fn done(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
     if let Some(left) = run.left() {
         let deadline = match setup.end {
             End::Error => turn.follow_up,
-            _ if infers(&setup) => turn.inference,
+            _ if infers(&setup) && !may_forget_subagents(story, run, left) => turn.inference,
             _ => turn.idle.min(turn.absolute),
         };
         return Some((left, deadline + turn.interrupt + ends));
@@ -489,7 +510,10 @@ fn done(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
 
 /// Whether the client infers the end of a turn without a report.
 fn infers(setup: &TurnSetup) -> bool {
-    setup.answer == AgentAnswer::Final && !setup.late_work && setup.open == Open::None
+    setup.answer == AgentAnswer::Final
+        && !setup.answer_at_end
+        && !setup.late_work
+        && setup.open == Open::None
 }
 
 fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {

@@ -70,6 +70,8 @@ pub struct TurnSetup {
     pub detached: bool,
     /// The answer of the agent.
     pub answer: Answer,
+    /// Whether the answer comes only in the report of the end.
+    pub answer_at_end: bool,
     /// Whether the agent says more after its answer.
     pub late_message: bool,
     /// Whether the agent runs a command after its answer.
@@ -78,6 +80,8 @@ pub struct TurnSetup {
     pub rest: WrittenDuration,
     /// How the turn ends.
     pub end: End,
+    /// How many interrupts of the turn the app-server refuses, before it accepts one.
+    pub refused_interrupts: u64,
     /// Whether the app-server answers an interrupt only after it has reported the end of the turn.
     pub interrupt_answered_last: bool,
     /// Whether all messages of the turn leave in one write, together with the answer to the start
@@ -110,14 +114,19 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         commands_fail: false,
         detached: false,
         answer,
+        answer_at_end: false,
         late_message: false,
         late_work: false,
         rest: WrittenDuration(Duration::ZERO),
         end,
+        refused_interrupts: 0,
         interrupt_answered_last: false,
         burst: false,
     }
 }
+
+/// The time that an answer takes that never comes.
+const LONGER_THAN_ANY_RUN: Duration = Duration::from_secs(1_000_000);
 
 impl TurnSetup {
     /// Returns how long the answer to the start request takes.
@@ -130,6 +139,7 @@ impl TurnSetup {
                 let pauses = u32::try_from(of_subagents).unwrap_or(u32::MAX).saturating_add(30);
                 return self.every.0.saturating_mul(pauses) + self.rest.0;
             }
+            Start::Unanswered => return LONGER_THAN_ANY_RUN,
             Start::Answered | Start::Unnamed | Start::Refused | Start::Silent => 0,
         };
         self.every.0 * u32::try_from(pauses).unwrap_or(u32::MAX)
@@ -153,8 +163,10 @@ pub enum Start {
     Unnamed,
     /// It refuses to start the turn.
     Refused,
-    /// It never answers.
+    /// It never answers, and plays nothing.
     Silent,
+    /// It reports the start, all items and the end, and never answers.
+    Unanswered,
 }
 
 /// How a subagent starts and ends.
@@ -249,6 +261,15 @@ pub enum End {
     Exits,
     /// It exits with 0 in the middle of a line.
     ExitsMidLine,
+    /// It reports that the turn completed, and exits with 0 before the end of the line.
+    ExitsReported,
+}
+
+impl End {
+    /// Whether the app-server exits.
+    pub fn exits(self) -> bool {
+        matches!(self, Self::Exits | Self::ExitsMidLine | Self::ExitsReported)
+    }
 }
 
 /// One entry: the app-servers that this host launches.

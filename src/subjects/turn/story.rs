@@ -119,6 +119,21 @@ impl<'a> Run<'a> {
         self.when(|note| *note == TurnNote::Interrupted)
     }
 
+    /// Returns when the app-server refused to interrupt the turn for the first time.
+    pub fn interrupt_refused(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::InterruptRefused)
+    }
+
+    /// Returns when an interrupt of the turn came after its end, for the first time.
+    pub fn interrupted_late(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::InterruptedLate)
+    }
+
+    /// Returns when a client asked for the interrupt of the turn for the first time.
+    pub fn asked_to_interrupt(&self) -> Option<Time> {
+        self.when(|note| matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused))
+    }
+
     /// Returns for how long the app-server had sent nothing about the turn when it was interrupted.
     pub fn silent(&self) -> Option<Silence> {
         silent(&self.notes)

@@ -70,6 +70,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ExitBeforeTheLastLines", "exit-before-the-last-lines", &["failure_is_true"], "the exit of the app-server decides before its last lines are read", "facts, 22"),
     defect("BadLineLeavesTheChild", "bad-line-leaves-the-child", &["ends_in_order"], "after an unreadable line, the app-server lives on", "facts, 37"),
     defect("EndsAtAnUnreadableLine", "ends-at-an-unreadable-line", &["abandoned_is_interrupted"], "an unreadable line fails the turn", "facts, 37"),
+    defect("LastLineIsDropped", "last-line-is-dropped", &["report_counts"], "the last message of an app-server that exits before the end of its line is lost", "derived"),
+    defect("CommentsHideTheAnswer", "comments-hide-the-answer", &["answer_is_the_answer"], "an answer that comes only with the end of its turn is lost if the agent has said anything before", "derived"),
     defect("InfersFromAnyMessage", "infers-from-any-message", &["success_is_true", "answer_is_the_answer"], "any complete message counts as the final answer", "rejected in #243"),
     defect("CountsAnEmptyAnswer", "counts-an-empty-answer", &["success_is_true"], "a final answer without text counts", "facts, 31"),
     defect("InfersWhileItemsAreOpen", "infers-while-items-are-open", &["success_is_true"], "the client infers the end although an item of the main thread is open", "facts, 29"),
@@ -117,6 +119,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LateNamesRunOn", "late-names-run-on", &["broker_lets_go"], "a late answer to a start names a turn that has ended, and the broker waits for its end", "a hunt of reknit"),
     defect("LateAnswersClaimNothing", "late-answers-claim-nothing", &["broker_lets_go"], "a late answer to a start names a thread, but the broker does not read the end of its turn, which it holds", "a hunt of reknit"),
     defect("OldEndsTakeTheRoom", "old-ends-take-the-room", &["ending_is_prompt"], "a broker that remembers as many ended turns as it may forgets the newest one", "a hunt of reknit"),
+    defect("AdoptedTurnsRunOn", "adopted-turns-run-on", &["ended_is_left_alone"], "a turn that ended before its start timed out counts as running", "derived"),
+    defect("RefusedInterruptIsFinal", "refused-interrupt-is-final", &["abandoned_is_interrupted"], "the broker interrupts an abandoned turn only once, also if the app-server refuses that", "derived"),
     // The broker of a client's machine.
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),

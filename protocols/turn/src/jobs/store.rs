@@ -261,9 +261,12 @@ impl JobStore {
                 Err(error) => return Err(error),
             }
         }
-        listing
-            .jobs
-            .retain(|job| session.is_none_or(|session| job.session.as_deref() == Some(session)));
+        // The bug: a job without a session belongs to each session.
+        let is_of = |job: &Job, session| match job.session.as_deref() {
+            Some(own) => own == session,
+            None => defect!(JobsWithoutASessionBelongToAll),
+        };
+        listing.jobs.retain(|job| session.is_none_or(|session| is_of(job, session)));
         listing.jobs.sort_by(|one, other| (other.created, &other.id).cmp(&(one.created, &one.id)));
         Ok(listing)
     }

@@ -240,6 +240,17 @@ async fn an_exit_that_overtakes_the_last_lines_loses_them() {
 }
 
 #[tokio::test]
+async fn the_last_line_may_lack_its_end() {
+    let script = "echo '{\"method\":\"a\"}'; printf '{\"method\":\"b\"}'; exit 3";
+    let mut upstream = sh(script).await;
+    assert_eq!((next(&mut upstream).await, next(&mut upstream).await), ("a".into(), "b".into()));
+    let _on = defect_on("LastLineIsDropped");
+    let mut upstream = sh(script).await;
+    assert_eq!(next(&mut upstream).await, "a");
+    assert!(next(&mut upstream).await.starts_with("end: "));
+}
+
+#[tokio::test]
 async fn a_process_ends_with_its_input() {
     let upstream = sh("cat >/dev/null; exit 4").await;
     let end = ConnectionLimits { close: 10 * S, ..limits() };

@@ -4,12 +4,13 @@ use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
 use reknit_turn::limits::{CancelLimits, JobLimits};
 
-use LimitValue::Count;
+use LimitValue::{Bytes, Count};
 
 /// The sizes and deadlines of jobs.
 #[rustfmt::skip]
 pub const LIMITS: &[Limit] = &[
     limit("jobs.kept", Count(50), Count(0), "how many jobs that are over keep their records"),
+    limit("jobs.log-bytes", Bytes(1 << 20), Bytes(64), "how many bytes the log of a job may have"),
     limit("jobs.lock", secs(5), millis(1), "how long a process waits for the lock of the job records"),
     limit("cancel.interrupt", secs(5), millis(10), "how long the interrupt of a cancelled job may take through the broker"),
     limit("cancel.grace", secs(15), millis(10), "how long the worker of a cancelled job may take to end"),
@@ -20,6 +21,7 @@ pub fn jobs(limits: &Limits) -> JobLimits {
     JobLimits {
         kept: limits.count("jobs.kept") as usize,
         lock: limits.duration("jobs.lock"),
+        log_bytes: limits.count("jobs.log-bytes") as usize,
         ..JobLimits::default()
     }
 }

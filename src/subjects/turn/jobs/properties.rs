@@ -26,7 +26,7 @@ use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::{ends, news};
-use crate::subjects::turn::setup::{self, Answer};
+use crate::subjects::turn::setup::{self, Answer, Edits, TurnSetup};
 use crate::subjects::turn::story::{Story, silent, started};
 use reknit_turn::jobs::StateName;
 
@@ -85,7 +85,8 @@ kinds! {
 
 kinds! {
     pub(in super::super) LOG_IS_COMPLETE;
-    LINES = "lines": "{subject:}a user saw the job completed, with {lines} items in its log, but its turn had {items} {moment}";
+    LINES = "lines": "{subject:}a user saw the job completed, and in its log {lines}, but its turn completed {items} {moment}";
+    BYTES = "bytes": "{subject:}the log of the job has {bytes} bytes, more than {most} {moment}";
 }
 
 kinds! {
@@ -191,28 +192,57 @@ pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
         if setup.subagents > 0 || job.damaged.is_some() {
             return None;
         }
-        let has_answer = setup.answer != Answer::None;
-        let after = u64::from(setup.late_message) + u64::from(setup.late_work);
-        let items = setup.work + u64::from(has_answer) + after;
         let mut sights = jobs.sights(job);
         let (look, seen) = sights.find(|(look, seen)| {
             look.since > ended
                 && seen.state == StateName::Completed
                 && look.at < Time::from(cx.plan.horizon)
         })?;
-        let lines = seen.log.iter().filter(|line| line.starts_with(DONE)).count() as u64;
-        let is_cut = seen.log.iter().any(|line| line.starts_with('('));
+        let violation = |kind, data| Some(violation("log_is_complete", job, look.at, kind, data));
+        let bytes = seen.log.iter().map(|line| line.len() + 1).sum::<usize>() as u64;
+        let most = limits::jobs(&cx.plan.limits.over(LIMITS)).log_bytes as u64;
+        if bytes > most {
+            return violation(&BYTES, fields! { bytes, most });
+        }
         let is_calm = jobs.disturbed_worker.is_none_or(|fault| fault > look.at)
             && story.shutdowns.iter().all(|shutdown| *shutdown > look.at);
-        let is_short = lines < items && !is_cut && is_calm;
-        let data = fields! { lines, items };
-        is_short.then(|| violation("log_is_complete", job, look.at, &LINES, data))
+        let lines: Vec<&str> = seen.log.iter().filter_map(|line| line.strip_prefix(DONE)).collect();
+        let items = items(&setup);
+        let is_whole = match seen.log.last().is_some_and(|last| last == FULL) {
+            true => items.starts_with(&lines),
+            false => lines == items,
+        };
+        let data = || fields! { lines: listed(&lines), items: listed(&items) };
+        (!is_whole && is_calm).then(|| violation(&LINES, data())).flatten()
     });
     short.collect()
 }
 
 /// The start of the line of a log for a completed item.
 const DONE: &str = "done: ";
+
+/// The last line of a log that is full.
+const FULL: &str = "(the log is full)";
+
+/// Returns the kinds of the items that the app-server completes before the end of a turn, in order.
+fn items(setup: &TurnSetup) -> Vec<&'static str> {
+    let work = (1..=setup.work).map(|n| match n % 3 {
+        1 => "agentMessage",
+        2 => "commandExecution",
+        _ => "reasoning",
+    });
+    let after = [
+        (setup.edits != Edits::None, "fileChange"),
+        (setup.answer != Answer::None && !setup.answer_at_end, "agentMessage"),
+        (setup.late_message, "agentMessage"),
+        (setup.late_work, "commandExecution"),
+    ];
+    work.chain(after.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind)).collect()
+}
+
+fn listed(kinds: &[&str]) -> String {
+    if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
+}
 
 /// A job without a wish of a user to end it ends as its turn does.
 pub(in super::super) fn job_is_undisturbed(story: &Story<'_>) -> Vec<Violation> {
@@ -367,7 +397,9 @@ fn may_end(story: &Story<'_>, job: &Job<'_>) -> bool {
     let interrupt = turn::turn(&set).interrupt * 2;
     let needs = interrupt + ends(&set) + turn::connection(&set).terminate + news(story.cx) * 2;
     let own = setup::app_server(story.cx.plan, job.host);
-    let is_slow = setup::turn(story.cx.plan, job.turn()).interrupt_answered_last
+    let turn = setup::turn(story.cx.plan, job.turn());
+    let is_slow = turn.interrupt_answered_last
+        || turn.refused_interrupts > 0
         || own.outlives_input
         || own.ignores_terminate;
     !is_slow || limits::cancel(&story.cx.plan.limits.over(LIMITS)).grace >= needs
@@ -381,6 +413,10 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
         // A worker that does not know of the cancel learns of it with the next news of its turn.
         let every = setup::turn(cx.plan, job.turn()).every.0;
         let bound = ended.max(job.named()?) + STOPS + every * 4 + cx.plan.latency.1 * 2;
+        // The worker waits for the end of the turn, and then the broker repeats the interrupt.
+        let interrupt = turn::turn(&cx.plan.limits.over(turn::LIMITS)).interrupt;
+        let refused = job.interrupt_refused().map(|at| at + interrupt * 2 + STOPS + news(cx));
+        let bound = refused.map_or(bound, |refused| bound.max(refused));
         let is_calm = jobs.disturbed.is_none_or(|fault| fault > bound)
             && story.shutdowns.iter().all(|shutdown| *shutdown > bound);
         let is_over = job.over().is_some_and(|over| over <= bound);

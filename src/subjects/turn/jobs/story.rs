@@ -110,6 +110,11 @@ impl<'a> Job<'a> {
         self.when(|note| *note == TurnNote::Interrupted)
     }
 
+    /// Returns when the app-server refused to interrupt the turn for the first time.
+    pub fn interrupt_refused(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::InterruptRefused)
+    }
+
     /// Returns when the app-server sent the id of the turn.
     pub fn named(&self) -> Option<Time> {
         self.when(|note| *note == TurnNote::Named)

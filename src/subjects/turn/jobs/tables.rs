@@ -48,6 +48,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("WorksOnACancelledJob", "works-on-a-cancelled-job", &["ended_job_stops"], "a worker that learns of a cancel from the record goes on", "facts, 42"),
     defect("KillsWithoutAnInterrupt", "kills-without-an-interrupt", &["cancel_interrupts"], "a cancel kills the worker, and interrupts nothing", "facts, 35"),
     defect("EndsOtherSessions", "ends-other-sessions", &["cancel_is_asked"], "the end of a session cancels the jobs of all sessions", "issue 540; facts, 9"),
+    defect("JobsWithoutASessionBelongToAll", "jobs-without-a-session-belong-to-all", &["cancel_is_asked"], "the end of a session cancels the jobs that have no session", "derived"),
+    defect("LogKeepsNoRoom", "log-keeps-no-room", &["log_is_complete"], "a full log does not say that lines are missing", "derived"),
     defect("WaitEndsAtOnce", "wait-ends-at-once", &["job_waits_are_true"], "the wait for a job ends at once, although the job is active", "derived from facts, A.6"),
     defect("KeepsOneJobMore", "keeps-one-job-more", &["old_jobs_are_pruned"], "one job more than the limit keeps its record", "derived from facts, 45"),
     defect("PrunesByCreation", "prunes-by-creation", &["old_jobs_are_pruned"], "the jobs that were created first are pruned first, not those that ended first", "derived"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{ends, may_forget_subagents, news, seen};
+use super::shared::{ends, may_forget, may_forget_subagents, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
@@ -21,6 +21,11 @@ kinds! {
     pub(in super::super) REPORT_COUNTS;
     OTHER_VERDICT = "other-verdict": "{subject:}the app-server reported at {reported} that the turn {how}, but its user saw a turn that {seen} {moment}";
     OTHER_REASON = "other-reason": "{subject:}the app-server reported at {reported} why the turn failed, but its user saw another reason ({seen}) {moment}";
+}
+
+kinds! {
+    pub(in super::super) ENDED_IS_LEFT_ALONE;
+    OVER = "over": "{subject:}an interrupt of the turn arrived, but the app-server had reported its end at {reported} {moment}";
 }
 
 kinds! {
@@ -52,12 +57,14 @@ pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violat
 /// Whether a user asked for the end of a turn, or of its broker, before a time.
 fn is_asked_for(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
     let own = [run.cancelled, run.abandoned].into_iter().flatten();
-    let second = story
-        .interrupts
-        .iter()
-        .filter(|(_, on, turn)| *on == run.host && *turn == run.turn())
-        .map(|(asked, ..)| *asked);
-    own.chain(second).chain(story.shutdowns.iter().copied()).any(|asked| asked <= at)
+    own.chain(story.shutdowns.iter().copied()).any(|asked| asked <= at)
+        || is_interrupted_by_hand(story, run, at)
+}
+
+/// Whether a user interrupted a turn over a second connection before a time.
+fn is_interrupted_by_hand(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let is_own = |on: &str, turn: &str| on == run.host && turn == run.turn();
+    story.interrupts.iter().any(|(asked, on, turn)| is_own(on, turn) && *asked <= at)
 }
 
 /// Whether the client may have inferred the end of a turn before a time. Then it leaves, and the broker
@@ -117,6 +124,8 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
     let (at, outcome) = run.outcome()?;
     let (reported, how) = run.reported()?;
+    // Nothing names the thread of a detached review but the answer to its start.
+    run.named().filter(|named| *named <= at)?;
     let arrives = reported + news(cx) * 2;
     // A broker that is asked to end waits only so long for its turns.
     let waits = limits::broker(&cx.plan.limits.over(LIMITS)).shutdown;
@@ -149,6 +158,25 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
             violation(&OTHER_VERDICT, fields! { reported, how, seen })
         }
     }
+}
+
+pub(in super::super) fn ended_is_left_alone(story: &Story<'_>) -> Vec<Violation> {
+    story.runs.iter().filter_map(|run| interrupted_late(story, run)).collect()
+}
+
+fn interrupted_late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let at = run.interrupted_late()?;
+    let (reported, _) = run.reported()?;
+    let is_known = reported + news(story.cx) * 2 < at && run.named()? + news(story.cx) * 2 < at;
+    // A client that waits for the answer to the start does not read the end.
+    let is_cancelled = run.cancelled.is_some_and(|cancelled| cancelled <= at);
+    let is_judged = is_known
+        && !is_cancelled
+        && !may_forget(story, at)
+        && story.is_calm_between(run.asked.before(BEFORE), at)
+        && !is_interrupted_by_hand(story, run, at);
+    let data = fields! { reported };
+    is_judged.then(|| Violation::new("ended_is_left_alone", run.call, at, &OVER, data))
 }
 
 pub(in super::super) fn cancel_is_prompt(story: &Story<'_>) -> Vec<Violation> {

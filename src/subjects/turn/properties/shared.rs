@@ -8,7 +8,7 @@ use crate::schedule::Limits;
 use crate::subjects::turn::jobs::story::Job;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
-use crate::subjects::turn::setup::{self, TurnSetup};
+use crate::subjects::turn::setup::{self, Start, TurnSetup};
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::wire::code;
 
@@ -43,8 +43,9 @@ pub(super) fn is_in_use(story: &Story<'_>, run: &Run<'_>, since: Time, until: Ti
         // turn lasts for it until its client is gone. After a fault, that also holds for a turn that
         // did not end, and the report may be on its way until the user has an answer.
         let is_calm = story.is_calm_until(until);
+        let is_unanswered = setup::turn(story.cx.plan, other.turn()).start == Start::Unanswered;
         let ended = match other.gone() {
-            _ if other.left().is_some() => story.broker_learned(other),
+            _ if other.left().is_some() || is_unanswered => story.broker_learned(other),
             None if !is_calm => story.broker_learned(other),
             Some(gone) if !is_calm => answered.map(|answered| answered.max(gone)),
             gone => gone.or(answered),
@@ -57,18 +58,32 @@ pub(super) fn is_in_use(story: &Story<'_>, run: &Run<'_>, since: Time, until: Ti
 /// Whether the broker may have forgotten a thread of a command's subagents by this time. It remembers only
 /// so many threads. While an abandoned turn winds down, it drops the news of a thread that it does not know.
 pub(super) fn may_forget_subagents(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let own = setup::turn(story.cx.plan, run.turn());
+    let began = run.started().map_or(run.asked, |(began, ..)| began);
+    let counts = |other: &Run<'_>| other.call != run.call && !is_over(story, other, began);
+    let is_alone = story.runs.iter().all(|other| other.asked > at || !counts(other))
+        && story.jobs.jobs.values().all(|job| job.asked > at);
+    run.route() != "direct" && own.subagents > 0 && !is_alone && may_forget(story, at)
+}
+
+/// Whether a broker certainly knows at this time that a turn and all that it started are over.
+fn is_over(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
+    let cx = story.cx;
+    let setup = setup::turn(cx.plan, run.turn());
+    let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
+    let was_prompt = setup.answers_after() + news(cx) < request;
+    let is_reported = run.reported().is_some_and(|(reported, _)| reported + news(cx) < at);
+    is_reported && was_prompt && !setup.stranger
+}
+
+/// Whether the turns up to this time have more threads than the broker remembers.
+pub(super) fn may_forget(story: &Story<'_>, at: Time) -> bool {
     let plan = story.cx.plan;
     let most = limits::broker(&plan.limits.over(LIMITS)).threads as u64;
-    let own = setup::turn(plan, run.turn());
-    let runs = story.runs.iter().filter(|other| other.asked <= at && other.call != run.call);
-    let jobs = story.jobs.jobs.values().filter(|job| job.asked <= at);
-    let others: Vec<u64> = runs
-        .map(Run::turn)
-        .chain(jobs.map(Job::turn))
-        .map(|turn| threads(&setup::turn(plan, turn)))
-        .collect();
-    let is_full = threads(&own) + others.iter().sum::<u64>() > most;
-    run.route() != "direct" && own.subagents > 0 && !others.is_empty() && is_full
+    let runs = story.runs.iter().filter(|run| run.asked <= at).map(Run::turn);
+    let jobs = story.jobs.jobs.values().filter(|job| job.asked <= at).map(Job::turn);
+    let all = runs.chain(jobs).map(|turn| threads(&setup::turn(plan, turn)));
+    all.sum::<u64>() > most
 }
 
 /// Returns how many threads the broker learns of from a turn.

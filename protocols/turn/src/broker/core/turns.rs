@@ -215,7 +215,9 @@ impl BrokerCore {
             && !accepted
         {
             running.refused = true;
-            running.retry = running.may_repeat().then_some(again);
+            // The bug: the turn runs on after the first refusal.
+            running.retry =
+                (running.may_repeat() && !defect!(RefusedInterruptIsFinal)).then_some(again);
         }
     }
 

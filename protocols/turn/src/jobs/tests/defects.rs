@@ -179,3 +179,25 @@ fn records_after_the_start() {
         claimed && job.state.name() == StateName::Running
     });
 }
+
+#[test]
+fn jobs_without_a_session_belong_to_all() {
+    breaks("JobsWithoutASessionBelongToAll", || async {
+        let store = TestMachine::new().store().await;
+        store.create(NewJob { session: None, ..task("") }).await.unwrap();
+        store.list(Some("s1")).await.unwrap().jobs.is_empty()
+    });
+}
+
+#[test]
+fn log_keeps_no_room() {
+    breaks("LogKeepsNoRoom", || async {
+        let machine = TestMachine::new();
+        let store = machine.store_with(JobLimits { log_bytes: 40, ..JobLimits::default() }).await;
+        let id = JobId::new("task-a").unwrap();
+        for _ in 0..9 {
+            store.log(&id).append("0123456789").await.unwrap();
+        }
+        store.log(&id).tail(1).await.unwrap() == ["(the log is full)"]
+    });
+}

@@ -189,3 +189,29 @@ fn old_ends_take_the_room() {
         assert!(!bench.admits(B), "busy for a turn that is over");
     });
 }
+
+#[test]
+fn adopted_turns_run_on() {
+    with_defect("AdoptedTurnsRunOn", || {
+        let mut bench = Bench::new();
+        bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+        bench.turn_started("t", "u");
+        bench.turn_completed("t", "u");
+        bench.refuse("turn/start", true);
+        assert!(!bench.admits(B), "busy for a turn that is over");
+        bench.close(A);
+        assert_eq!(bench.interrupted(), ["u"]);
+    });
+}
+
+#[test]
+fn refused_interrupt_is_final() {
+    with_defect("RefusedInterruptIsFinal", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        bench.refuse("turn/interrupt", false);
+        bench.wait(limits().retry);
+        assert_eq!(bench.interrupted(), [""; 0]);
+    });
+}
