@@ -92,6 +92,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     // The start of a turn.
     defect("RunsAgainAfterALostStart", "runs-again-after-a-lost-start", &["at_most_once", "no_thread_is_left"], "a command whose start request has no answer runs again on another server", "facts, rule 12"),
     defect("RunsAgainBesideItsThread", "runs-again-beside-its-thread", &["no_thread_is_left"], "a command that falls back leaves its thread behind", "facts, 36"),
+    defect("RefusalHidesTheTurn", "refusal-hides-the-turn", &["job_is_undisturbed"], "a start that a broker refuses because its app-server has ended counts as refused, although the app-server has reported the turn", "a hunt of reknit"),
     // The broker.
     defect("BrokerOutlivesTheAppServer", "broker-outlives-the-app-server", &["ending_is_prompt", "busy_is_true"], "the broker does not react to the end of its app-server", "the plugin 1.0.5; facts, 2"),
     defect("ShutdownLooksLikeACrash", "shutdown-looks-like-a-crash", &["exit_is_true"], "the broker takes its own shutdown for a crash", "the first version of #243; facts, 3"),

@@ -148,7 +148,7 @@ impl Capture {
     pub fn handle(&mut self, input: Input, now: Instant) {
         match input {
             Input::Answer(answer) => self.answered(answer, now),
-            Input::Refused { code, message } => self.refused(code, message),
+            Input::Refused { code, message } => self.refused(code, message, now),
             Input::NoAnswer => self.not_answered(now),
             Input::Notification(raw) => self.notified(raw, now),
             Input::Unreadable => self.could_not_read(now),

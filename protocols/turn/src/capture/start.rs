@@ -53,8 +53,18 @@ impl Capture {
         }
     }
 
-    /// Takes the refusal of the start request. There is nothing to interrupt.
-    pub(super) fn refused(&mut self, code: i64, message: String) {
+    /// Whether the server has reported the turn, although its start has no answer.
+    pub fn has_begun(&self) -> bool {
+        // The bug: only the answer counts.
+        self.held_turn().is_some() && !defect!(RefusalHidesTheTurn)
+    }
+
+    /// Takes the refusal of the start request. There is nothing to interrupt. A turn that the server has
+    /// reported has started: only its answer is lost.
+    pub(super) fn refused(&mut self, code: i64, message: String, now: Instant) {
+        if self.has_begun() {
+            return self.not_answered(now);
+        }
         if !matches!(self.stage, Stage::Starting(_)) && self.tree.turn().is_some() {
             return;
         }

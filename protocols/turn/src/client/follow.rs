@@ -104,7 +104,9 @@ impl Turn {
             UpstreamEvent::Answered { number, outcome } if number == self.start => {
                 self.is_answered = true;
                 match outcome {
-                    Err(RequestFailure::Refused(_)) if self.capture.verdict().is_none() => {
+                    Err(RequestFailure::Refused(_))
+                        if self.capture.verdict().is_none() && !self.capture.has_begun() =>
+                    {
                         return outcome.err().map(Refusal::from);
                     }
                     outcome => {

@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 21] = [
+const ROWS: [Row; 22] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -30,6 +30,7 @@ const ROWS: [Row; 21] = [
     ("KeepsTheFirstTurnOfASubagent", second_turn_of_a_subagent, "none"),
     ("ForgetsEndedTurns", end_before_start, "Completed(EndOfServer) at 0 ms"),
     ("ReportsTheLastMessage", comment_after_the_answer, "Completed(Reported) at 0 ms: the answer"),
+    ("RefusalHidesTheTurn", refusal_after_the_report, "Completed(Reported) at 0 ms"),
     ("CommentsHideTheAnswer", answer_in_the_report, "Completed(Reported) at 0 ms: the answer"),
 ];
 
@@ -207,5 +208,13 @@ fn answer_in_the_report() -> CaptureTest {
         let mut report = turn_params("t", "u", "u", "completed");
         report["turn"]["items"] = json!([message("the answer", Some("final_answer"))]);
         test.notify("turn/completed", report);
+    })
+}
+
+fn refusal_after_the_report() -> CaptureTest {
+    starting(|test| {
+        test.turn_started("t", "u", "u");
+        test.complete();
+        test.handle(Input::Refused { code: -32000, message: "the app-server ended".into() });
     })
 }

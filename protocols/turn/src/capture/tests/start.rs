@@ -52,6 +52,16 @@ fn a_refusal_is_a_failure_without_an_interrupt() {
 }
 
 #[test]
+fn a_turn_that_was_reported_before_its_refusal_has_started() {
+    let mut test = CaptureTest::starting();
+    test.turn_started("t", "u", "u");
+    test.handle(Input::Refused { code: -32000, message: "the app-server ended".into() });
+    assert_eq!(test.outcome(), "none");
+    test.complete();
+    assert_eq!(test.outcome(), "Completed(Reported) at 0 ms");
+}
+
+#[test]
 fn a_second_answer_changes_nothing() {
     let mut test = CaptureTest::running();
     test.answer("v");
