@@ -232,6 +232,7 @@ impl Processes {
 
     /// Starts a process: registers it, and sends it to the future that runs all processes.
     fn start(&self, command: &Command) -> io::Result<Box<dyn Child>> {
+        let command = &calls::assigned(command);
         let program = command.argv.first().ok_or(io::ErrorKind::InvalidInput)?;
         self.can_confine(command).map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why))?;
         let script = self.software.scripts.get(program);

@@ -213,10 +213,7 @@ impl Following {
     }
 
     fn give_up(&self, why: &Data) {
-        for stream in self.named.all() {
-            self.host.record.gave_up(Some(&stream), self.call);
-        }
-        self.named.failed(&self.host.record, why);
+        self.named.given_up(&self.host.record, self.call, why);
     }
 
     fn note(&self, note: SseNote) {

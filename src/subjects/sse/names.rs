@@ -1,7 +1,7 @@
 //! The names of a command, in the history and on the wire, and those of the server.
 
 use super::operations::CommandName;
-use crate::history::{Data, Ending, ProcessOutcome, Stream};
+use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
 use crate::net::Endpoint;
 use crate::subject::Recorder;
 use crate::subjects::records;
@@ -47,6 +47,11 @@ impl Named {
         Self { record, id }
     }
 
+    /// Returns the names of the n-th run of a process in a shell session by a host.
+    pub(super) fn in_session(host: &str, process: &str, nth: u64) -> Self {
+        Self::nth(&format!("{host}-session"), process, nth, None)
+    }
+
     /// Returns the names of a command that an operation of `user` names. `newest`: the number of starts
     /// of a process by the user.
     pub(super) fn of(user: &str, command: &CommandName, newest: u64) -> Self {
@@ -80,6 +85,14 @@ impl Named {
             let outcome = if stream == self.whole() { outcome } else { ProcessOutcome::Closed };
             record.completed(&stream, Data::from(outcome));
         }
+    }
+
+    /// Records that the user gives up the process and its pipes.
+    pub(super) fn given_up(&self, record: &Recorder, call: Call, why: &Data) {
+        for stream in self.all() {
+            record.gave_up(Some(&stream), call);
+        }
+        self.failed(record, why);
     }
 
     /// Records that the process and its pipes failed for their user.

@@ -74,6 +74,8 @@ impl Serialize for SseFailure {
 /// What a user sees of a command that the history has no entry for.
 #[derive(Clone, PartialEq)]
 pub(super) enum SseNote {
+    /// It runs in the shell session with this path.
+    RunsIn { call: Call, session: String },
     /// The cursor stood at `position` after an event, and at `after` before it, which is not the position
     /// before.
     NotNext { after: u64, position: u64 },
@@ -100,6 +102,7 @@ pub(super) enum SseNote {
 impl fmt::Display for SseNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::RunsIn { session, .. } => write!(f, "the user runs it in {session}"),
             Self::NotNext { after, position } => write!(f, "after event {after}: event {position}"),
             Self::Gap { after, gap } => write!(f, "after event {after}: {gap}"),
             Self::Output { position, pipe, bytes } => {

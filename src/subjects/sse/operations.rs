@@ -103,16 +103,21 @@ pub enum SseOperation {
         /// The request.
         request: WrongRequest,
     },
-    /// Creates a shell session, and runs a command in it.
+    /// Runs a command in a shell session. Its record is `client-session/p1`, and `client-session/p1.2` if
+    /// the same host does that again.
     #[serde(rename_all = "kebab-case")]
     Session {
-        /// The process: an entry of `[process.NAME]` that no other operation uses.
+        /// The process: an entry of `[process.NAME]`.
         process: String,
+        /// The process in whose newest session of this host it runs. By default, it gets a new session, which
+        /// the user deletes after it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        with: Option<String>,
         /// How long the command may run; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time_limit: Option<WrittenDuration>,
     },
-    /// Deletes the shell session in which a command runs.
+    /// Deletes the newest shell session in which this host runs a command.
     #[serde(rename_all = "kebab-case")]
     DeleteSession {
         /// The process of the command.
@@ -173,12 +178,16 @@ impl Operations for SseOperation {
         let reads = option::weighted(0.25, pace).boxed();
         let time_limit = prop_oneof![
             4 => Just(None), 1 => Just(Some(millis(2_000))), 1 => Just(Some(millis(15_000))),
-        ];
+        ]
+        .boxed();
         let background = prop_oneof![3 => Just(false), 1 => Just(true)];
         let from = prop_oneof![Just(From::Start), Just(From::Last)];
         let cursor =
             select(vec!["", "x", "-1", "99999", "RUN-0", "RUN-99999", "7c0ffee15bad0042-1"]);
         let wait = select(vec![2_000, 20_000]).prop_map(millis).boxed();
+        let with = option::of(process.clone());
+        let session = (process.clone(), with, time_limit.clone());
+        let delete = process.clone().prop_map(|process| Self::DeleteSession { process });
         prop_oneof![
             6 => (process, background, time_limit, reads.clone()).prop_map(|(process, background, time_limit, reads)| {
                 Self::Run { process, background, id: None, time_limit, reads }
@@ -193,6 +202,8 @@ impl Operations for SseOperation {
             }),
             1 => (command.clone(), wait).prop_map(|(command, wait)| Self::Stick { command, wait }),
             2 => (command, select(WrongRequest::ALL)).prop_map(|(command, request)| Self::Wrong { command, request }),
+            2 => session.prop_map(|(process, with, time_limit)| Self::Session { process, with, time_limit }),
+            1 => delete,
         ]
         .boxed()
     }
@@ -223,6 +234,7 @@ mod tests {
             json!({ "wrong": { "process": "p1", "request": "no-token" } }),
             json!({ "session": { "process": "p1" } }),
             json!({ "session": { "process": "p1", "time-limit": "2s" } }),
+            json!({ "session": { "process": "p1", "with": "p2" } }),
             json!({ "delete-session": { "process": "p1" } }),
         ] {
             let operation: SseOperation = serde_json::from_value(value.clone()).unwrap();

@@ -23,6 +23,7 @@
 //! | `streams_stay` | the connections that a follower lost, although nothing was in the way |
 //! | `pauses_grow` | when the followers of a host began attempts |
 //! | `items_are_lines` | the items that a user received |
+//! | `sessions_run_one` | when the processes of a shell session ran, and the commands that were refused because of that |
 //! | `server_lets_go` | what the server held, and the connections and commands that there were |
 
 use super::story::Story;
@@ -34,6 +35,7 @@ mod gaps;
 mod held;
 mod refusals;
 mod server;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
@@ -81,6 +83,8 @@ story_properties! {
         "the attempts of a follower that makes no progress become rare";
     "items_are_lines" as followers::items_are_lines, followers::ITEMS_ARE_LINES:
         "an item contains at most one line, and no more bytes than the limit says";
+    "sessions_run_one" as sessions::sessions_run_one, sessions::SESSIONS_RUN_ONE:
+        "a shell session runs one command at a time, and refuses another one only meanwhile";
     "server_lets_go" as held::server_lets_go, held::SERVER_LETS_GO:
         "a server holds a connection while it is open, and a log while its command runs and for the stated time";
 }

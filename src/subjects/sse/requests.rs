@@ -13,12 +13,14 @@ use hyper_util::rt::TokioIo;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
-use super::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure};
+use super::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use super::wrong::WrongRequest;
 use crate::history::{Answer, Call, Data, ProcessOutcome};
 use crate::process::KILL;
 use crate::subject::HostContext;
+use crate::world::process::calls;
 use reknit_sse::client::{Client, Failure, Refused, RequestError};
 use reknit_sse::wire::{
     Cursor, Decoder, Ending, Event, Record, RefusalBody, RunInSession, SessionCreated, header, path,
@@ -266,23 +268,38 @@ pub(super) async fn delete_session(host: HostContext, call: Call, path: String) 
     answer(&host, call, PATIENCE, asked).await;
 }
 
-/// Runs a process in a new shell session, and records its output as the stream of the process.
-pub(super) async fn session(
-    host: HostContext,
-    call: Call,
-    process: String,
-    time_limit: Option<Duration>,
-    sessions: Sessions,
-) {
+/// A command that a user runs in a shell session.
+pub(super) struct SessionRun {
+    pub(super) named: Named,
+    pub(super) process: String,
+    /// The path of the session. By default, the command gets a new one.
+    pub(super) session: Option<String>,
+    pub(super) time_limit: Option<Duration>,
+}
+
+/// Creates a shell session. Returns its path.
+async fn create_session(host: &HostContext) -> Result<String, Unanswered> {
+    let created = open(host, Method::POST, "/session", String::new(), &[]).await?;
+    let created = created.body().await?;
+    let created: SessionCreated = serde_json::from_slice(&created).map_err(Unanswered::lost)?;
+    Ok(format!("/session/{}", created.session_id))
+}
+
+/// Runs a process in a shell session, and records its output as the stream of the process.
+pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sessions: Sessions) {
+    let SessionRun { named, process, session, time_limit } = run;
+    let is_own = session.is_none();
     let started = async {
-        let created = open(&host, Method::POST, "/session", String::new(), &[]).await?;
-        let created = created.body().await?;
-        let created: SessionCreated = serde_json::from_slice(&created).map_err(Unanswered::lost)?;
-        let timeout = time_limit.map(|limit| limit.as_millis() as i64);
-        let run = RunInSession { command: process.clone(), timeout, ..RunInSession::default() };
-        let body = serde_json::to_string(&run).map_err(Unanswered::lost)?;
-        let path = format!("/session/{}", created.session_id);
+        let path = match session {
+            Some(path) => path,
+            None => create_session(&host).await?,
+        };
         sessions.all().insert(process.clone(), path.clone());
+        host.record.observed(&named.whole(), SseNote::RunsIn { call, session: path.clone() });
+        let command = calls::command_line(&named.record, call, &process);
+        let timeout = time_limit.map(|limit| limit.as_millis() as i64);
+        let run = RunInSession { command, timeout, ..RunInSession::default() };
+        let body = serde_json::to_string(&run).map_err(Unanswered::lost)?;
         let stream = open(&host, Method::POST, &format!("{path}/run"), body, &[]).await?;
         Ok((path, stream))
     };
@@ -293,46 +310,56 @@ pub(super) async fn session(
         }
         Err(_) => return host.record.failed(call, "no answer in time"),
     };
-    let named = Named::nth("client", &process, 1, None);
     named.all().iter().for_each(|stream| host.record.opened(stream, call));
     // A session without a command holds no resources but its name. The server itself ends a command whose
     // stream is lost.
-    if read_session(&host, &named, stream).await {
+    if read_session(&host, call, &named, stream).await && is_own {
         let _ = timeout(PATIENCE, open(&host, Method::DELETE, &path, String::new(), &[])).await;
     }
 }
 
-/// Reads the stream of a command to its end. Returns whether it was complete.
-async fn read_session(host: &HostContext, named: &Named, stream: Open) -> bool {
+/// Reads the stream of a command to its end. Returns whether it was complete. After a gap, the user reads
+/// on, and has given the command up.
+async fn read_session(host: &HostContext, call: Call, named: &Named, stream: Open) -> bool {
+    let silence = limits::client(&host.limits).silence;
     let Open { response, _connection } = stream;
     let mut body = response.into_body();
     let mut decoder = Decoder::new(1 << 20);
-    while let Some(frame) = body.frame().await {
+    let mut has_gap = false;
+    while let Ok(Some(frame)) = timeout(silence, body.frame()).await {
         let data = frame.ok().and_then(|frame| frame.into_data().ok());
         if data.is_none_or(|data| decoder.feed(&data).is_err()) {
             break;
         }
         for Record { event, .. } in std::iter::from_fn(|| decoder.next()).map(|next| next.record) {
             match event {
-                Event::Output(pipe, bytes) => {
+                Event::Output(pipe, bytes) if !has_gap => {
                     host.record.delivered(&named.pipe(pipe), bytes, None);
                 }
-                Event::Ended { ending: Ending::Exited(code), .. } => {
-                    named.completed(&host.record, ProcessOutcome::Exit(code));
-                    return true;
+                Event::Gap(gap) if !has_gap => {
+                    has_gap = true;
+                    named.given_up(&host.record, call, &Data::from(gap.to_string()));
                 }
-                Event::Ended { ending: Ending::Killed(signal), .. } => {
-                    named.completed(&host.record, ProcessOutcome::Signal(signal));
-                    return true;
-                }
-                Event::Ended { .. } => {
-                    named.completed(&host.record, ProcessOutcome::Signal(KILL));
+                Event::Ended { ending, .. } => {
+                    if !has_gap {
+                        named.completed(&host.record, outcome(&ending));
+                    }
                     return true;
                 }
                 _ => {}
             }
         }
     }
-    named.failed(&host.record, &Data::from("the connection ended"));
+    if !has_gap {
+        named.failed(&host.record, &Data::from("the connection ended"));
+    }
     false
+}
+
+fn outcome(ending: &Ending) -> ProcessOutcome {
+    match ending {
+        Ending::Exited(code) => ProcessOutcome::Exit(*code),
+        Ending::Killed(signal) => ProcessOutcome::Signal(*signal),
+        _ => ProcessOutcome::Signal(KILL),
+    }
 }

@@ -76,9 +76,13 @@ pub(super) struct Story<'a> {
     pub cx: &'a CheckContext<'a>,
     pub client: ClientLimits,
     pub server: ServerLimits,
+    /// How many bytes each event of a long line has, at least. A line is split between characters.
+    pub piece_bytes: usize,
     /// The commands, by record.
     pub processes: BTreeMap<&'a str, Process<'a>>,
     pub questions: Vec<Question<'a>>,
+    /// The shell sessions in which users run commands.
+    pub sessions: BTreeMap<Call, &'a str>,
     /// When a user asked a command to end for the first time, by record.
     pub interrupts: BTreeMap<String, Time>,
     /// The notes of the users of each host about each command.
@@ -125,6 +129,19 @@ pub(super) enum Wrong {
     EndedEarly,
 }
 
+/// The bytes of a character that do not fit into an event, at most.
+const REST: usize = 3;
+
+/// Returns how many bytes each event of a long line has, at least.
+fn piece_bytes(cx: &CheckContext<'_>, line_bytes: usize) -> usize {
+    let is_wide = |name: &str| {
+        let setup = cx.plan.entry::<Setup>(TABLE, name).unwrap_or_default();
+        [setup.print, setup.stderr].into_iter().flatten().any(|printed| printed.wide)
+    };
+    let rest = if cx.plan.entries(TABLE).any(|(name, _)| is_wide(name)) { REST } else { 0 };
+    line_bytes.saturating_sub(rest).max(1)
+}
+
 impl<'a> Story<'a> {
     pub fn of(cx: &'a CheckContext<'a>) -> Self {
         let set = cx.plan.limits.over(LIMITS);
@@ -132,8 +149,10 @@ impl<'a> Story<'a> {
             cx,
             client: limits::client(&set),
             server: limits::server(&set),
+            piece_bytes: piece_bytes(cx, limits::server(&set).line_bytes),
             processes: BTreeMap::new(),
             questions: Vec::new(),
+            sessions: BTreeMap::new(),
             interrupts: BTreeMap::new(),
             notes: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -159,7 +178,27 @@ impl<'a> Story<'a> {
         for event in judged(cx) {
             story.take(event, &mut starts);
         }
+        story.name_deleted_sessions();
         story
+    }
+
+    /// Finds the command of each session that a user deletes.
+    fn name_deleted_sessions(&mut self) {
+        for at in 0..self.questions.len() {
+            let (before, rest) = self.questions.split_at_mut(at);
+            let Some(question) = rest.first_mut() else { return };
+            let SseOperation::DeleteSession { process: deleted } = &question.operation else {
+                continue;
+            };
+            let is_of = |earlier: &&Question<'_>| match &earlier.operation {
+                SseOperation::Session { process, .. } => {
+                    process == deleted && earlier.host == question.host
+                }
+                _ => false,
+            };
+            let newest = before.iter().rev().find(is_of);
+            question.record = newest.map(|newest| newest.record.clone()).unwrap_or_default();
+        }
     }
 
     /// Returns the setup of a command's process.
@@ -264,6 +303,11 @@ impl<'a> Story<'a> {
                 } else if let Some(SseNote::Asks { call, cursor, knows_run }) = saw.downcast_ref() {
                     if let Some(question) = self.question(*call) {
                         question.sent = Some((cursor, *knows_run));
+                    }
+                } else if let Some(SseNote::RunsIn { call, session }) = saw.downcast_ref() {
+                    self.sessions.insert(*call, session);
+                    if let Some(question) = self.question(*call) {
+                        question.record = stream.to_string();
                     }
                 } else if let Some(note) = saw.downcast_ref() {
                     let key = (host(event), stream.0.as_ref());
@@ -387,9 +431,8 @@ impl<'a> Story<'a> {
             SseOperation::Run { process, id, .. } => {
                 Named::nth(on, process, newest(process, 1), id.as_deref()).record
             }
-            SseOperation::Session { process, .. } | SseOperation::DeleteSession { process } => {
-                process.clone()
-            }
+            // Its user names it once it has a session.
+            SseOperation::Session { .. } | SseOperation::DeleteSession { .. } => String::new(),
             SseOperation::Follow { command, .. }
             | SseOperation::Leave(command)
             | SseOperation::Interrupt(command)

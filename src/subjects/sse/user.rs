@@ -11,7 +11,7 @@ use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
 use super::notes::SseNote;
 use super::operations::{CommandName, From, SseOperation};
-use super::requests::{self, Sessions};
+use super::requests::{self, SessionRun, Sessions};
 use super::tables::is_execd;
 use crate::history::{Answer, Call};
 use crate::subject::{HostContext, OperationQueue};
@@ -148,10 +148,19 @@ impl SseUser {
                 let named = self.named(&command);
                 self.busy.spawn(requests::wrong(host, call, named, request));
             }
-            SseOperation::Session { process, time_limit } => {
+            SseOperation::Session { process, with, time_limit } => {
+                let session = with.map(|with| self.sessions.path(&with).ok_or(with)).transpose();
+                let Ok(session) = session else {
+                    return host.record.refused(call, "the process runs in no session");
+                };
+                let key = sessions_key(&process);
+                let nth =
+                    host.disk.read(&key).and_then(|count| count.parse().ok()).unwrap_or(0) + 1;
+                host.disk.write(&key, nth.to_string());
+                let named = Named::in_session(host.name.as_str(), &process, nth);
                 let time_limit = time_limit.map(|limit| limit.0);
-                let sessions = self.sessions.clone();
-                self.busy.spawn(requests::session(host, call, process, time_limit, sessions));
+                let run = SessionRun { named, process, session, time_limit };
+                self.busy.spawn(requests::session(host, call, run, self.sessions.clone()));
             }
             SseOperation::DeleteSession { process } => match self.sessions.path(&process) {
                 Some(path) => drop(self.busy.spawn(requests::delete_session(host, call, path))),
@@ -222,6 +231,10 @@ impl SseUser {
         }
         is_open
     }
+}
+
+fn sessions_key(process: &str) -> String {
+    format!("sessions {process}")
 }
 
 fn starts_key(process: &str) -> String {

@@ -11,6 +11,24 @@ pub const NAME: &str = "REKNIT_NAME";
 /// The environment variable that contains the call that launched the process.
 pub const CALL: &str = "REKNIT_CALL";
 
+/// Returns a command line that sets these variables, and starts a program.
+pub fn command_line(name: &str, call: Call, program: &str) -> String {
+    format!("{NAME}={name} {CALL}={} {program}", call.0)
+}
+
+/// Returns a command with the variables that its command line sets, as a shell does.
+pub(super) fn assigned(command: &Command) -> Command {
+    let mut command = command.clone();
+    let Some(line) = command.argv.first_mut() else { return command };
+    while let Some((assigned, rest)) = line.split_once(' ')
+        && let Some((name, value)) = assigned.split_once('=')
+    {
+        command.env.push((name.to_owned(), value.to_owned()));
+        *line = rest.to_owned();
+    }
+    command
+}
+
 /// Returns a variable of a command, if it is set.
 pub(super) fn variable<'c>(command: &'c Command, name: &str) -> Option<&'c str> {
     command.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -69,6 +87,15 @@ mod tests {
         let two = [line(Call(3), 0), line(Call(4), 2)].concat();
         assert_eq!(two, b"#3 \n#4 \n");
         assert_eq!(lines.feed(&two), [Call(3), Call(4)]);
+    }
+
+    #[test]
+    fn a_command_line_can_set_variables() {
+        let argv = vec![command_line("client-session/p1", Call(7), "p1")];
+        let command = assigned(&Command { argv, ..Command::default() });
+        assert_eq!(command.argv, ["p1"]);
+        assert_eq!(variable(&command, NAME), Some("client-session/p1"));
+        assert_eq!(variable(&command, CALL), Some("7"));
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Print {
     pub blank_every: Option<NonZeroU64>,
     /// Whether the last line has no line end.
     pub open_end: bool,
+    /// Whether a line with a length is filled with characters of three bytes.
+    pub wide: bool,
 }
 
 /// A child of a process, which holds its pipes after the end of the process, and then prints a last
@@ -85,6 +87,9 @@ impl Default for ProcessEnd {
     }
 }
 
+/// The character that fills wide lines.
+const WIDE: &str = "€";
+
 impl Print {
     /// Returns the n-th line, from 1, of the pipe with this name (`p1/stdout`). The line contains
     /// its number and its pipe, if they fit. Otherwise it consists of letters that are computed
@@ -112,7 +117,13 @@ impl Print {
             line.pop();
             // The history keeps short lines without a copy, so they should have no spare capacity.
             line.reserve_exact(bytes - line.len());
-            line.resize(bytes - 1, PADDING);
+            if self.wide {
+                let room = bytes - 1 - line.len();
+                line.resize(line.len() + room % WIDE.len(), PADDING);
+                line.extend(WIDE.repeat(room / WIDE.len()).bytes());
+            } else {
+                line.resize(bytes - 1, PADDING);
+            }
             line.push(b'\n');
             return line.into();
         }

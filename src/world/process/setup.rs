@@ -77,6 +77,9 @@ pub struct PrintedLines {
     /// Whether the last line has no line end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open_end: bool,
+    /// Whether a line with a length is filled with characters of three bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wide: bool,
 }
 
 /// How a process handles its standard input.
@@ -173,8 +176,10 @@ impl JsonSchema for Ends {
 }
 
 impl From<PrintedLines> for Print {
-    fn from(PrintedLines { lines, every, bytes, blank_every, open_end }: PrintedLines) -> Self {
-        Self { lines, every: every.0, bytes: bytes.map(|bytes| bytes.0), blank_every, open_end }
+    fn from(printed: PrintedLines) -> Self {
+        let PrintedLines { lines, every, bytes, blank_every, open_end, wide } = printed;
+        let bytes = bytes.map(|bytes| bytes.0);
+        Self { lines, every: every.0, bytes, blank_every, open_end, wide }
     }
 }
 
@@ -223,6 +228,7 @@ fn prints(lines: u64, every_ms: u64, code: i32) -> Setup {
         bytes: None,
         blank_every: None,
         open_end: false,
+        wide: false,
     };
     Setup { print: Some(print), exit: Ends(ProcessEnd::Code(code)), ..Setup::default() }
 }
@@ -246,7 +252,7 @@ mod tests {
     #[test]
     fn an_entry_converts_to_a_script() {
         let script = read(json!({
-            "print": { "lines": 200, "every": "50ms", "bytes": "64KiB" },
+            "print": { "lines": 200, "every": "50ms", "bytes": "64KiB", "wide": true },
             "stderr": { "lines": 3, "blank-every": 2 },
             "stdin": "echo",
             "shows-command": true,
@@ -261,6 +267,7 @@ mod tests {
                 bytes: Some(65_536),
                 blank_every: None,
                 open_end: false,
+                wide: true,
             },
             stderr: Print { lines: 3, blank_every: NonZeroU64::new(2), ..Print::default() },
             stdin: Stdin::Echoes,

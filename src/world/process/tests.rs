@@ -500,3 +500,14 @@ fn each_nth_line_can_be_blank() {
     assert_eq!(lines.map(|line| line.len()), [20, 1, 20, 1]);
     assert_eq!(print.line("p1", 2), "\n");
 }
+
+#[test]
+fn a_wide_line_has_its_length_and_whole_characters() {
+    for bytes in 20..30 {
+        let print = Print { bytes: Some(bytes), wide: true, ..Print::default() };
+        let line = print.line("p1/stdout", 1);
+        let text = std::str::from_utf8(&line).unwrap();
+        assert_eq!(line.len() as u64, bytes);
+        assert!(text.contains('€') && text.ends_with('\n'), "{text}");
+    }
+}

@@ -52,6 +52,8 @@ impl Lines {
                     return None;
                 }
             },
+            // The bug: a line is split after as many bytes as an event may have.
+            None if within.len() == self.most && defect!(SplitsCharacters) => within.len(),
             None if within.len() == self.most => whole_characters(within),
             None => {
                 self.searched = within.len();

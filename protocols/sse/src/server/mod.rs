@@ -59,10 +59,12 @@
 //! | – | `HoldNeverEnds` | the time that output waits for its client begins again whenever it is over |
 //! | – | `SessionCommandOutlivesStream` | a command of a session does not end with its stream |
 //! | – | `DeletedSessionRunsOn` | the command of a deleted session runs on |
+//! | – | `LostStreamFreesTheSession` | a session runs another command while one whose stream is lost has not ended |
+//! | – | `SplitsCharacters` | a long line is split inside a character |
 //! | – | `ParameterBeforeHeader` | the position in the address counts more than the last event that arrived |
 //! | – | `CursorFreesNothing` | a command goes on waiting for a client that comes back with all events |
 //!
-//! The branch of execd has all of them except B, the last 13, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 15, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use reknit_seams::defect;
+
 use super::registry::Running;
 use crate::wire::Refusal;
 
@@ -83,7 +85,11 @@ impl Sessions {
     /// Returns the command that a session runs.
     pub(super) fn running(&self, id: &str) -> Option<Arc<Running>> {
         let newest = self.all.get(id)?.newest.clone()?;
-        let runs = newest.command().runs();
+        let runs = {
+            let command = newest.command();
+            // The bug: a command whose stream is lost counts as over.
+            command.runs() && (command.has_stream() || !defect!(LostStreamFreesTheSession))
+        };
         runs.then_some(newest)
     }
 

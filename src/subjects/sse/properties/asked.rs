@@ -329,7 +329,7 @@ pub(super) fn is_crowded(story: &Story<'_>, at: Time) -> bool {
         count += 1;
         // A long line is several events.
         let weights = process.lines.iter().flatten().map(|(_, line)| {
-            let events = line.len().div_ceil(story.server.line_bytes);
+            let events = line.len().div_ceil(story.piece_bytes);
             line.len() + OVERHEAD as usize * events
         });
         bytes += weights.sum::<usize>() + REQUEST;

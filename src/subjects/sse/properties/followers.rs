@@ -23,6 +23,7 @@ kinds! {
 kinds! {
     pub(super) ITEMS_ARE_LINES;
     LINES = "lines": "{subject:}the user received more than one line as one item {moment}";
+    HALF = "half": "{subject:}the user received an item that begins inside a character {moment}";
     TOO_LONG = "too-long": "{subject:}the user received {bytes} bytes as one item, more than {most} {moment}";
 }
 
@@ -114,6 +115,10 @@ pub(super) fn items_are_lines(story: &Story<'_>) -> Vec<Violation> {
         let line = text.strip_suffix(b"\n").unwrap_or(&text);
         if line.contains(&b'\n') {
             return violation(&LINES, fields! {});
+        }
+        // The second and later bytes of a character.
+        if text.first().is_some_and(|byte| byte & 0xc0 == 0x80) {
+            return violation(&HALF, fields! {});
         }
         let (bytes, most) = (text.len() as u64, most as u64);
         (bytes > most).then(|| violation(&TOO_LONG, fields! { bytes, most })).flatten()

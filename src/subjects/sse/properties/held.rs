@@ -26,11 +26,11 @@ kinds! {
 const LEARNS: Duration = Duration::from_secs(2);
 
 pub(super) fn server_lets_go(story: &Story<'_>) -> Vec<Violation> {
-    // The history does not say when the command of a session was launched, or when a command ended
-    // whose process does not exist.
+    // The history does not say when a command ended whose process does not exist.
     let is_unknown = |operation: &SseOperation| match operation {
-        SseOperation::Session { .. } => true,
-        SseOperation::Run { process, .. } => story.cx.plan.entry::<Setup>(TABLE, process).is_none(),
+        SseOperation::Run { process, .. } | SseOperation::Session { process, .. } => {
+            story.cx.plan.entry::<Setup>(TABLE, process).is_none()
+        }
         _ => false,
     };
     if story.questions.iter().any(|question| is_unknown(&question.operation)) {
@@ -81,7 +81,7 @@ fn held(story: &Story<'_>, counts: &Counts, at: Time) -> Option<Violation> {
         let retention = Time::from(retention);
         return violation(&LOGS, fields! { count, most, retention });
     }
-    let bytes: u64 = kept().map(|(_, process)| weight(process, story.server.line_bytes)).sum();
+    let bytes: u64 = kept().map(|(_, process)| weight(process, story.piece_bytes)).sum();
     if counts.log_bytes as u64 > bytes {
         let (count, most) = (counts.log_bytes as u64, bytes);
         return violation(&BYTES, fields! { count, most });
@@ -90,7 +90,12 @@ fn held(story: &Story<'_>, counts: &Counts, at: Time) -> Option<Violation> {
         let is_kept = process.ended.is_none_or(|(ended, _)| at.since(ended) + LEARNS < retention);
         is_kept && process.launched.iter().all(|launch| *launch + LEARNS <= at)
     };
-    let least = there().filter(is_due).count();
+    // The log of a command of a session goes with its stream.
+    let in_session = |(record, _): &(&&str, &Process<'_>)| {
+        let mut own = story.questions.iter().filter(|question| question.record == **record);
+        own.any(|question| story.sessions.contains_key(&question.call))
+    };
+    let least = there().filter(|there| is_due(there) && !in_session(there)).count();
     if counts.commands < least && !is_crowded(story, at) {
         let (count, least) = (counts.commands as u64, least as u64);
         return violation(&NO_LOGS, fields! { count, least });
@@ -99,9 +104,9 @@ fn held(story: &Story<'_>, counts: &Counts, at: Time) -> Option<Violation> {
 }
 
 /// Returns the weight of the log of a command, at most.
-fn weight(process: &Process<'_>, line_bytes: usize) -> u64 {
+fn weight(process: &Process<'_>, piece_bytes: usize) -> u64 {
     let lines = process.lines.iter().flatten().map(|(_, line)| {
-        let events = line.len().div_ceil(line_bytes.max(1)).max(1) as u64;
+        let events = line.len().div_ceil(piece_bytes).max(1) as u64;
         line.len() as u64 + OVERHEAD * (events + 1)
     });
     lines.sum::<u64>() + OVERHEAD

@@ -281,8 +281,7 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
     let late = story.questions.iter().filter_map(|question| {
         let record = question.record.as_str();
         let process = story.processes.get(record)?;
-        // No variable names the call that ran a command in a session.
-        let launched = process.launched.first().copied().unwrap_or(question.asked);
+        let launched = *process.launched.first()?;
         let setup = story.setup(record);
         let obeys = !setup.ignores.contains(&(TERMINATE as u8));
         let grace = if obeys { Duration::ZERO } else { story.server.interrupt_grace };

@@ -45,6 +45,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("GraceIsATimeLimit", "grace-is-a-time-limit", &["endings_are_true", "status_is_true"], "a command that is killed after an interrupt is reported as timed out", "derived"),
     defect("EarlyInterruptLost", "early-interrupt-lost", &["ends_when_asked"], "an interrupt during the launch has no effect", "derived"),
     defect("SessionCommandOutlivesStream", "session-command-outlives-stream", &["ends_when_asked"], "a command of a session does not end with its stream", "derived"),
+    defect("LostStreamFreesTheSession", "lost-stream-frees-the-session", &["sessions_run_one"], "a session runs another command while one whose stream is lost has not ended", "derived"),
+    defect("SplitsCharacters", "splits-characters", &["items_are_lines"], "a line that is longer than an event is split inside a character", "derived"),
     defect("DeletedSessionRunsOn", "deleted-session-runs-on", &["ends_when_asked"], "the command of a deleted session runs on", "derived"),
     defect("HoldNeverEnds", "hold-never-ends", &["producer_is_not_delayed"], "the time that output waits for its client begins again whenever it is over", "derived from facts, H"),
     defect("TimeLimitDelaysTheKill", "time-limit-delays-the-kill", &["ends_when_asked"], "a command with a time limit is not killed after an interrupt", "derived"),

@@ -49,9 +49,9 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("sse.server.slow-head", &["conn"], "the head of a request did not arrive in time"),
     only("a puppet", milestone("sse.server.slow-body", &["conn"], "the body of a request did not arrive in time")),
     only("a puppet", milestone("sse.server.malformed", &["conn"], "the bytes of a connection are not HTTP")),
-    only("an operation that no random run has", milestone("sse.session.created", &["session"], "a shell session exists")),
-    only("an operation that no random run has", milestone("sse.session.runs", &["session", "conn"], "a shell session runs a command")),
-    only("an operation that no random run has", milestone("sse.session.deleted", &["session"], "a shell session was deleted")),
+    milestone("sse.session.created", &["session"], "a shell session exists"),
+    milestone("sse.session.runs", &["session", "conn"], "a shell session runs a command"),
+    milestone("sse.session.deleted", &["session"], "a shell session was deleted"),
 ];
 
 /// The points at which a task can be held.

@@ -668,6 +668,33 @@ fn a_command_outlives_its_session_or_its_stream() {
     compare("DeletedSessionRunsOn", deleted, "[15]", "[]");
 }
 
+#[test]
+fn a_session_runs_a_second_command_beside_a_lost_one() {
+    let story = || async {
+        let world = world().await;
+        let created = world.send("POST /session", &[], "").await.text().await;
+        let id = serde_json::from_str::<crate::wire::SessionCreated>(&created).unwrap().session_id;
+        let run = format!("POST /session/{id}/run");
+        world.send(&run, &[], r#"{"command":"run"}"#).await.close();
+        sleep(SECOND).await;
+        status(world.send(&run, &[], r#"{"command":"run"}"#).await).await
+    };
+    compare("LostStreamFreesTheSession", story, "SESSION_BUSY", "200");
+}
+
+#[test]
+fn a_long_line_is_split_inside_a_character() {
+    let story = || async {
+        let world = World::new(ServerLimits { line_bytes: 4, ..Default::default() }).await;
+        started(&world).await;
+        world.machine.prints(0, "123é\n").await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    let good = "1 123, 2 é, 3 Exited(0), Clean";
+    compare("SplitsCharacters", story, good, "1 123\u{fffd}, 2 \u{fffd}, 3 Exited(0), Clean");
+}
+
 /// Every bug of the code is in the table, and every row of the table is in the code and here.
 #[test]
 fn the_table_of_bugs_is_complete() {
@@ -683,6 +710,7 @@ fn the_table_of_bugs_is_complete() {
         include_str!("../requests.rs"),
         include_str!("../route.rs"),
         include_str!("../session_requests.rs"),
+        include_str!("../sessions.rs"),
         include_str!("../stream.rs"),
     ]
     .concat();
