@@ -212,6 +212,8 @@ pub(super) enum ExecObservation {
     AfterTheEnd(String),
     /// The HTTP server received credentials that belong to another origin.
     ForeignCredentials,
+    /// The HTTP server received a request with another method than the redirect demands.
+    OtherMethod,
 }
 
 impl fmt::Display for ExecObservation {
@@ -225,6 +227,7 @@ impl fmt::Display for ExecObservation {
             }
             Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
             Self::ForeignCredentials => f.write_str("credentials of another origin"),
+            Self::OtherMethod => f.write_str("a request with another method"),
         }
     }
 }

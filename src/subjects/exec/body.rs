@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::answers::{ExecFailure, ExecObservation, StreamTotals};
 use super::operations::ExecOperation;
 use super::sum::Sum;
-use super::web::{self, WebSetup};
+use super::web::{self, WebMethod, WebSetup};
 use crate::history::{Answer, Call, Stream};
 use crate::schedule::{Operation, Plan};
 use crate::subject::Recorder;
@@ -98,8 +98,8 @@ impl BodyRequest {
         request
             .headers
             .push(RequestHeader::new("authorization", format!("Bearer {}", self.stream)));
-        if self.setup.posts {
-            request.method = "POST".into();
+        if self.setup.method != WebMethod::Get {
+            request.method = self.setup.method.name().into();
             request.body = Some(self.stream.0.as_bytes().to_vec().into());
         }
         request

@@ -20,6 +20,7 @@
 //! | `http_fails_truly` | the reasons of failed requests and bodies, and the ends of their client's connections |
 //! | `files_are_true` | the contents that users read, the changes that the server's files recorded, and the answers that tasks with files must have |
 //! | `response_before_body` | the milestone that a piece arrived before its response |
+//! | `methods_are_kept` | the methods of the requests that the HTTP server received |
 //! | `credentials_stay` | the credentials that the HTTP server received at an origin that they do not belong to |
 //! | `redirects_end` | the connections that the server opened, and the requests of its users |
 //! | `http_ends_with_its_connection` | the connections that the server opened, and the ends of the connections that it had accepted |
@@ -231,6 +232,12 @@ pub(super) const OWN: &[Property] = &[
         check: http::end_with_their_connection,
     },
     Property {
+        name: "methods_are_kept",
+        doc: "a request and its redirects have the methods that their user and RFC 9110 demand",
+        kinds: http::METHODS_ARE_KEPT,
+        check: http::methods_are_kept,
+    },
+    Property {
         name: "credentials_stay",
         doc: "a redirect to another origin does not carry the credentials of the user",
         kinds: http::CREDENTIALS_STAY,
@@ -381,7 +388,7 @@ fn in_sequence(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Milestone { name: "exec.process.exited", fields } => {
                 exits.extend(exited(fields))
             }
-            EventKind::Observed { stream, saw } if !http::is_foreign(saw) => {
+            EventKind::Observed { stream, saw } if !http::is_of_a_request(saw) => {
                 let place = match saw.downcast_ref() {
                     Some(ExecObservation::ExitAt(seq)) => Some(*seq),
                     _ => None,

@@ -79,8 +79,8 @@ pub struct WebSetup {
     pub sized: bool,
     /// Whether the server breaks off after the last piece instead of ending the body.
     pub breaks_off: bool,
-    /// Whether users request it with `POST` instead of `GET`.
-    pub posts: bool,
+    /// The method with which users request it.
+    pub method: WebMethod,
     /// The pause before each response.
     pub answers_after: WrittenDuration,
     /// The number of redirects that precede the body.
@@ -92,6 +92,38 @@ pub struct WebSetup {
     /// Whether the response has the header `x-request`, which shows the request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shows_request: bool,
+}
+
+/// The method of a request. A request that is no `get` has a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WebMethod {
+    /// `GET`
+    #[default]
+    Get,
+    /// `POST`
+    Post,
+    /// `PUT`
+    Put,
+}
+
+impl WebMethod {
+    /// Returns its name on the wire.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+        }
+    }
+
+    /// Returns the method of the request to the target of a redirect (RFC 9110, 15.4).
+    fn after(self, RedirectStatus(status): RedirectStatus) -> Self {
+        match (status, self) {
+            (303, _) | (301 | 302, Self::Post) => Self::Get,
+            _ => self,
+        }
+    }
 }
 
 /// The status of a redirect: 301, 302, 303, 307 or 308.
@@ -149,7 +181,7 @@ fn some(pieces: u64, every_ms: u64) -> WebSetup {
         bytes: Size(100),
         sized: true,
         breaks_off: false,
-        posts: false,
+        method: WebMethod::Get,
         answers_after: WrittenDuration(Duration::ZERO),
         redirects: 0,
         redirect_status: RedirectStatus(302),
@@ -159,7 +191,12 @@ fn some(pieces: u64, every_ms: u64) -> WebSetup {
 }
 
 fn moved(redirects: u64) -> WebSetup {
-    WebSetup { redirects, posts: true, redirect_status: RedirectStatus(303), ..some(5, 100) }
+    WebSetup {
+        redirects,
+        method: WebMethod::Post,
+        redirect_status: RedirectStatus(303),
+        ..some(5, 100)
+    }
 }
 
 fn unsized_(pieces: u64, every_ms: u64) -> WebSetup {
@@ -240,6 +277,13 @@ async fn answer(
     let setup = WebSetup::declared(&host.plan, &asked.body);
     if port != PORT && request.headers().contains_key(AUTHORIZATION) {
         host.record.observed(&asked.stream, ExecObservation::ForeignCredentials);
+    }
+    let method = match asked.hop {
+        0 => setup.method,
+        _ => setup.method.after(setup.redirect_status),
+    };
+    if asked.call.is_some() && request.method() != method.name() {
+        host.record.observed(&asked.stream, ExecObservation::OtherMethod);
     }
     let posts = request.method() == Method::POST;
     let target = asked.target(&setup, posts);

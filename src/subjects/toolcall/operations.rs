@@ -59,6 +59,8 @@ pub enum ToolcallOperation {
         /// The session, or the chat.
         channel: String,
     },
+    /// Leaves the session, and goes on watching it. The host ends the calls of the window.
+    Leave {},
     /// Reads the state of a channel that the window watches.
     #[serde(rename_all = "kebab-case")]
     ReadState {
@@ -253,6 +255,7 @@ mod tests {
             json!({ "watch": { "chat": "s1", "looks-only": true } }),
             json!({ "watch-twice": { "chat": "c2" } }),
             json!({ "unwatch": { "channel": "s1" } }),
+            json!({ "leave": {} }),
             json!({ "read-state": { "channel": "c1" } }),
             json!({ "read-state": { "channel": "s1", "unconfirmed": true } }),
             json!({ "new-chat": {} }),

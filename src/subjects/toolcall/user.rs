@@ -29,7 +29,9 @@ use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
 use reknit_toolcall::client::{Client, ClientConfig, Failure};
 use reknit_toolcall::wire::StateAction;
-use reknit_toolcall::wire::ahp::actions::{ChatToolCallStartAction, SessionTitleChangedAction};
+use reknit_toolcall::wire::ahp::actions::{
+    ChatToolCallStartAction, SessionActiveClientRemovedAction, SessionTitleChangedAction,
+};
 use reknit_toolcall::wire::ahp::state::{ToolCallClientContributor, ToolCallContributor};
 use reknit_toolcall::wire::{DisposeChatParams, DisposeSessionParams, method};
 
@@ -306,6 +308,14 @@ impl WindowUser {
                     client.unsubscribe(&channel);
                 }
                 self.host.record.answered(call, "unsubscribed");
+            }
+            ToolcallOperation::Leave {} => {
+                let client_id = client.id();
+                let leaves = SessionActiveClientRemovedAction { client_id };
+                self.wait(call, async move {
+                    let leaves = StateAction::SessionActiveClientRemoved(leaves);
+                    client.dispatch(SESSION, leaves).await.map(|()| "left".into())
+                });
             }
             ToolcallOperation::ReadState { channel, unconfirmed } => {
                 self.read_state(call, &channel, unconfirmed)

@@ -28,6 +28,11 @@ kinds! {
 }
 
 kinds! {
+    pub(super) METHODS_ARE_KEPT;
+    OTHER_METHOD = "other-method": "{subject:}the request had another method than its user and the redirects demand {moment}";
+}
+
+kinds! {
     pub(super) CREDENTIALS_STAY;
     FOREIGN = "foreign": "{subject:}another origin received the credentials of the request {moment}";
 }
@@ -154,19 +159,37 @@ pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
     early.take(5).collect()
 }
 
-/// Returns whether the HTTP server observed credentials of another origin.
-pub(super) fn is_foreign(saw: &Data) -> bool {
-    saw.downcast_ref() == Some(&ExecObservation::ForeignCredentials)
+/// Returns whether it is about a request, and not about what a user saw.
+pub(super) fn is_of_a_request(saw: &Data) -> bool {
+    matches!(
+        saw.downcast_ref(),
+        Some(ExecObservation::ForeignCredentials | ExecObservation::OtherMethod)
+    )
 }
 
 pub(super) fn credentials_stay(cx: &CheckContext<'_>) -> Vec<Violation> {
+    observed(cx, &ExecObservation::ForeignCredentials, "credentials_stay", &FOREIGN)
+}
+
+pub(super) fn methods_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
+    observed(cx, &ExecObservation::OtherMethod, "methods_are_kept", &OTHER_METHOD)
+}
+
+/// Returns a violation for each request about which the HTTP server observed this.
+fn observed(
+    cx: &CheckContext<'_>,
+    what: &ExecObservation,
+    name: &'static str,
+    kind: &'static ViolationKind,
+) -> Vec<Violation> {
     let seen = judged(cx).filter_map(|event| match &event.what {
-        EventKind::Observed { stream, saw } if is_foreign(saw) => Some((stream, event.at)),
+        EventKind::Observed { stream, saw } if saw.downcast_ref() == Some(what) => {
+            Some((stream, event.at))
+        }
         _ => None,
     });
-    let found = seen.map(|(stream, at)| {
-        Violation::new("credentials_stay", stream, at, &FOREIGN, ViolationFields::default())
-    });
+    let found =
+        seen.map(|(stream, at)| Violation::new(name, stream, at, kind, ViolationFields::default()));
     found.take(5).collect()
 }
 

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::catch_up::catch_ups_progress;
 use super::generations::{attempts_are_answered, kept_while_healthy};
-use super::http::{credentials_stay, end_with_their_connection, fail_truly, redirects_end};
+use super::http::{
+    credentials_stay, end_with_their_connection, fail_truly, methods_are_kept, redirects_end,
+};
 use super::prompt::answers_are_prompt;
 use super::repair::{gaps_are_requested, processes_fail_truly, refusals_pass, write_ids_are_own};
 use super::served::{closed_are_kept, ids_are_own, reads_wait};
@@ -729,6 +731,18 @@ fn credentials_belong_to_one_origin() {
     );
     assert!(violations(&leaked, super::in_sequence).is_empty());
     assert!(violations(&history(), credentials_stay).is_empty());
+}
+
+#[test]
+fn a_request_has_the_method_that_its_user_demands() {
+    let saw = EventKind::Observed { stream: "h1".into(), saw: ExecObservation::OtherMethod.into() };
+    let changed = history().user(1_000, saw);
+    assert_eq!(
+        violations(&changed, methods_are_kept),
+        ["h1: the request had another method than its user and the redirects demand (at 1.000 s)"]
+    );
+    assert!(violations(&changed, super::in_sequence).is_empty());
+    assert!(violations(&changed, credentials_stay).is_empty());
 }
 
 #[test]

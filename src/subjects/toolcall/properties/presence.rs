@@ -41,6 +41,7 @@ kinds! {
 kinds! {
     pub(super) RELEASED_AT_ONCE;
     STILL_OPEN = "still-open": "{subject:}{call} had not ended by {at}, although its owner {owner} unsubscribed from {channel} at {released}";
+    LEFT_OPEN = "left-open": "{subject:}{call} had not ended by {at}, although its owner {owner} left {channel} at {released}";
 }
 
 kinds! {
@@ -54,6 +55,9 @@ pub(super) fn no_live_client_failed(story: &Story<'_>) -> Vec<Violation> {
     for failed in &story.failed {
         let (at, owner) = (failed.at, failed.owner);
         let looks = |channel| story.watches(window(owner), channel, at, at);
+        if story.has_left_the_session(window(owner), at) {
+            continue;
+        }
         let (kind, data) = if owner == STRANGER {
             (&UNKNOWN, ViolationFields::default())
         } else if is_live(story, failed, at.before(MS))
@@ -106,7 +110,8 @@ fn failed_without_cause(story: &Story<'_>, call: &CallStory<'_>) -> Option<Viola
         call.tools.iter().any(|(when, _, what)| *what == ToolWork::Ends && *when <= at);
     let is_announced = story.failed.iter().any(|failed| failed.call == *id && failed.at == at);
     let is_puppet = story.cx.plan.puppets.keys().any(|puppet| puppet.as_str() == host);
-    if owner.is_empty() || tool_ended || is_announced || is_puppet {
+    let has_left = story.has_left_the_session(host, at);
+    if owner.is_empty() || tool_ended || is_announced || is_puppet || has_left {
         return None;
     }
     let is_there = || {
@@ -278,6 +283,28 @@ pub(super) fn released_at_once(story: &Story<'_>) -> Vec<Violation> {
             }
         }
     }
+    found.extend(released_by_leaving(story));
+    found
+}
+
+/// If a user leaves the session, the host ends the client's calls in all of its chats at once.
+fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for asked in story.asked.values().filter(|asked| asked.verb() == "leave") {
+        let mut own = story.parts.iter().filter(|part| part.host == asked.host);
+        let took_part = own.any(|part| part.from < asked.at && part.to >= asked.at);
+        let bound = asked.at + story.moment();
+        let is_calm = took_part
+            && bound < story.until
+            && story.is_calm(asked.host, asked.at.before(story.moment()), bound);
+        for call in story.calls.iter().filter(|call| is_calm && window(call.owner) == asked.host) {
+            let learns = story.has_main_connection(call.owner, asked.at);
+            if learns && call.began < asked.at && call.left > bound {
+                let data = fields! { call: call.id, owner: call.owner, channel: SESSION, released: asked.at };
+                found.push(Violation::new("released_at_once", call.turn, bound, &LEFT_OPEN, data));
+            }
+        }
+    }
     found
 }
 
@@ -325,6 +352,19 @@ pub(super) fn holds_are_exact(story: &Story<'_>) -> Vec<Violation> {
 }
 
 impl Story<'_> {
+    /// Returns whether the user of a window has left the session, and the window has not taken part
+    /// again since.
+    fn has_left_the_session(&self, host: &str, at: Time) -> bool {
+        let mut leaves = self
+            .asked
+            .values()
+            .filter(|asked| asked.verb() == "leave" && asked.host == host && asked.at <= at);
+        leaves.any(|left| {
+            let mut own = self.parts.iter().filter(|part| part.host == host);
+            !own.any(|part| part.from > left.at && part.from <= at)
+        })
+    }
+
     /// Returns whether a client had a connection until this moment that its window had lost before
     /// its user received the channel. That connection is not subscribed to the channel, so the host
     /// may release the channel there, whether the connection ends at this moment or not.

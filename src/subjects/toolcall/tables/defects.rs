@@ -62,6 +62,12 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a chat whose turn is cancelled by a client that no longer watches it stays in memory", "a hunt of reknit"),
     defect("RenewedEntriesAreNotSaved", "renewed-entries-are-not-saved", &["states_are_true"],
         "a session that is restored after a turn of its chat stores the old time of the chat", "a hunt of reknit"),
+    defect("SentRepliesCount", "sent-replies-count", &["healthy_is_kept"],
+        "the answers that the host has sent still count as waiting, so it closes a healthy connection after enough of them", "derived"),
+    defect("OlderOutcomeIsKept", "older-outcome-is-kept", &["actions_once", "in_order"],
+        "a client that begins again with number 1 repeats an action, and the host compares it with an older action of that number", "derived"),
+    defect("LeavesOneChat", "leaves-one-chat", &["released_at_once"],
+        "a client that leaves a session loses its calls only in one chat", "derived"),
     // -- calls
     defect("LargeResultIsAwaited", "large-result-is-awaited", &["results_count"],
         "the host refuses a result that is too large, and goes on waiting for the call", "derived"),

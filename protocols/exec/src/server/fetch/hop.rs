@@ -147,7 +147,8 @@ impl Hop {
     /// Changes the method as the status demands. Returns whether the request loses its body.
     fn loses_body(&mut self, status: StatusCode) -> bool {
         let becomes_get = match status.as_u16() {
-            301 | 302 => self.method == Method::POST,
+            // The bug: the redirect changes each method.
+            301 | 302 => self.method == Method::POST || defect!(EveryMethodBecomesGet),
             303 => true,
             _ => false,
         };

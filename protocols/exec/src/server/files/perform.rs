@@ -138,7 +138,8 @@ impl Performer {
     async fn metadata(&self, params: FileParams) -> Result<String, RequestError> {
         let files = self.permitted(params.follow_symlinks, params.sandbox.as_ref()).await?;
         let path = local(&params.path)?;
-        let is_symlink = files.metadata(path, false).await?.kind == Kind::Link;
+        let own = files.metadata(path, false).await?;
+        let is_symlink = own.kind == Kind::Link;
         if is_symlink && params.follow_symlinks == Some(false) {
             return Err(RequestError::invalid_file_request("the path is a symbolic link"));
         }
@@ -147,7 +148,7 @@ impl Performer {
             is_directory: target.kind == Kind::Directory,
             is_file: target.kind == Kind::File,
             is_symlink,
-            size: target.size,
+            size: if defect!(LinkHasItsOwnSize) { own.size } else { target.size },
             created_at_ms: millis(target.created),
             modified_at_ms: millis(target.modified),
         }))

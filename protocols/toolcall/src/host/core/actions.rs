@@ -86,7 +86,9 @@ impl HostCore {
             }
         };
         if let Some(client) = self.clients.get_mut(client) {
-            client.outcomes.forget(&seq);
+            if !defect!(OlderOutcomeIsKept) {
+                client.outcomes.forget(&seq);
+            }
             client.outcomes.keep(seq, AnsweredAction { digest, after: client.heard_of, done });
             client.heard_of += 1;
         }
@@ -185,7 +187,9 @@ impl HostCore {
             self.evict_if_unused(&channel);
         }
         if leaves {
-            for chat in self.chats_of(&channel) {
+            // The bug: the session has one chat.
+            let most = if defect!(LeavesOneChat) { 1 } else { usize::MAX };
+            for chat in self.chats_of(&channel).into_iter().take(most) {
                 self.fail_calls(client, &chat, ReleaseReason::Released, now);
             }
         }
