@@ -107,6 +107,16 @@ impl JobCancelled {
     }
 }
 
+/// The last line of a log that is full.
+const FULL: &str = "(the log is full)";
+
+impl SeenJob {
+    /// Whether the log says that it is full.
+    pub fn has_full_log(&self) -> bool {
+        self.log.last().is_some_and(|last| last == FULL)
+    }
+}
+
 impl From<&Job> for SeenJob {
     fn from(job: &Job) -> Self {
         let tag = tag(job);
@@ -172,7 +182,10 @@ impl fmt::Display for Looks {
 
 impl fmt::Display for Saw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let jobs = self.jobs.iter().map(|job| format!("{} {}", job.turn, job.state));
+        let jobs = self.jobs.iter().map(|job| {
+            let log = if job.has_full_log() { " (its log is full)" } else { "" };
+            format!("{} {}{log}", job.turn, job.state)
+        });
         let broken = self.broken.iter().map(|_| "one is not readable".to_owned());
         let all: Vec<String> = jobs.chain(broken).collect();
         f.write_str(if all.is_empty() { "no jobs" } else { "" })?;

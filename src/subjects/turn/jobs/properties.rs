@@ -208,7 +208,7 @@ pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
             && story.shutdowns.iter().all(|shutdown| *shutdown > look.at);
         let lines: Vec<&str> = seen.log.iter().filter_map(|line| line.strip_prefix(DONE)).collect();
         let items = items(&setup);
-        let is_whole = match seen.log.last().is_some_and(|last| last == FULL) {
+        let is_whole = match seen.has_full_log() {
             true => items.starts_with(&lines),
             false => lines == items,
         };
@@ -220,9 +220,6 @@ pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
 
 /// The start of the line of a log for a completed item.
 const DONE: &str = "done: ";
-
-/// The last line of a log that is full.
-const FULL: &str = "(the log is full)";
 
 /// Returns the kinds of the items that the app-server completes before the end of a turn, in order.
 fn items(setup: &TurnSetup) -> Vec<&'static str> {
