@@ -268,6 +268,25 @@ pub(super) async fn delete_session(host: HostContext, call: Call, path: String) 
     answer(&host, call, PATIENCE, asked).await;
 }
 
+/// The key of the paths of all shell sessions in which a host ran commands.
+const SESSIONS: &str = "all sessions";
+
+fn remember(host: &HostContext, path: &str) {
+    let all = host.disk.read(SESSIONS).unwrap_or_default();
+    host.disk.write(SESSIONS, format!("{all}{path}\n"));
+}
+
+/// Deletes the shell sessions of a user that leaves: the server may not learn that their streams are lost.
+pub(super) async fn end_sessions(host: HostContext) {
+    for path in host.disk.read(SESSIONS).unwrap_or_default().lines() {
+        while let Err(Unanswered::Lost(_)) =
+            open(&host, Method::DELETE, path, String::new(), &[]).await
+        {
+            sleep(SOON).await;
+        }
+    }
+}
+
 /// A command that a user runs in a shell session.
 pub(super) struct SessionRun {
     pub(super) named: Named,
@@ -295,6 +314,7 @@ pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sess
             None => create_session(&host).await?,
         };
         sessions.all().insert(process.clone(), path.clone());
+        remember(&host, &path);
         host.record.observed(&named.whole(), SseNote::RunsIn { call, session: path.clone() });
         let command = calls::command_line(&named.record, call, &process);
         let timeout = time_limit.map(|limit| limit.as_millis() as i64);

@@ -73,6 +73,7 @@ impl SseUser {
         for named in self.all_started() {
             ends.spawn(requests::end(self.host.clone(), named));
         }
+        ends.spawn(requests::end_sessions(self.host.clone()));
         while ends.join_next().await.is_some() {}
     }
 
