@@ -53,7 +53,7 @@ pub(super) fn untrue_chat(
             let over = chat.turns.iter().map(|turn| (turn.id.as_str(), &turn.response_parts));
             let active =
                 chat.active_turn.iter().map(|turn| (turn.id.as_str(), &turn.response_parts));
-            over.chain(active).find_map(|(turn, parts)| untrue_parts(story, turn, parts))
+            over.chain(active).find_map(|(turn, parts)| untrue_parts(story, turn, parts, at))
         })
 }
 
@@ -114,13 +114,14 @@ fn untrue_end(
     (!is_true).then(|| wrong("the end of a turn", &format!("{state:?}")))
 }
 
-fn untrue_parts(story: &Story<'_>, turn: &str, parts: &[ResponsePart]) -> Option<Phrase> {
+fn untrue_parts(story: &Story<'_>, turn: &str, parts: &[ResponsePart], at: Time) -> Option<Phrase> {
     parts.iter().find_map(|part| match part {
         ResponsePart::Markdown(_) => None,
         ResponsePart::ToolCall(part) => {
             let id = call::id(&part.tool_call);
-            let known =
-                story.calls.iter().rev().find(|call| &*call.turn.0 == turn && call.id == id);
+            // A restarted host names its calls from 1 again.
+            let mut earlier = story.calls.iter().rev().filter(|call| call.began <= at);
+            let known = earlier.find(|call| &*call.turn.0 == turn && call.id == id);
             match known {
                 Some(known) => untrue_call(story, known, &part.tool_call),
                 // The agent may note its call only after it has started it.

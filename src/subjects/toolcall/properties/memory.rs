@@ -4,7 +4,7 @@
 //! network's record shows since when a client is absent, and the client's milestones show whether the
 //! host still knew it. `no_residue` judges what remains at the end of a run.
 
-use super::story::{HostConnection, Story, window};
+use super::story::{HostConnection, MS, Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
@@ -35,7 +35,9 @@ pub(super) fn forgotten_in_time(story: &Story<'_>) -> Vec<Violation> {
 
 fn too_early(story: &Story<'_>, client: &str, at: Time) -> Option<Violation> {
     story.of_client(client, at).next()?; // the host accepted it
-    let (kind, data) = match story.away_since(client, at) {
+    // The client may return in the moment in which it is forgotten.
+    let away = story.away_since(client, at).or_else(|| story.away_since(client, at.before(MS)));
+    let (kind, data) = match away {
         None => (&HERE, fields! {}),
         Some(away) if away + story.host_limits.client_retention > at => (&EARLY, fields! { away }),
         Some(_) => return None,

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use super::calls::offers;
-use super::story::{CallStory, FailedCall, HostConnection, MS, Story, WatchSpan, text, window};
+use super::story::{
+    CallStory, FailedCall, HostConnection, MS, Story, WatchSpan, is_second, text, window,
+};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
@@ -313,7 +315,10 @@ fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
 fn last_received(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     let own = || story.attached.iter().filter(|attached| attached.client == client);
     // A second connection may hold the channel that this one releases.
-    if own().any(|attached| attached.is_second() && attached.over > at) {
+    let mut seconds = story.cx.history.conns.iter().filter(|conn| {
+        is_second(conn) && conn.client.as_str() == window(client) && conn.opened < at
+    });
+    if seconds.any(|conn| conn.over.1.is_none_or(|over| over > at)) {
         return None;
     }
     if own().any(|attached| attached.at < at && attached.is_live(at)) {
