@@ -31,7 +31,6 @@ const WITHOUT: &[&str] = &[
     "sse client.open-timeout",
     "sse server.body-bytes",
     "sse server.retry",
-    "toolcall client.begun-calls",
     "toolcall client.channel-bytes",
     "toolcall client.message-bytes",
     "toolcall client.outbox-bytes",
