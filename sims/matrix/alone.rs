@@ -36,6 +36,7 @@ const SSE: &[Alone] = &[
     ("streams_stay", "heartbeat-only-once", "a-quiet-command-for-a-minute"),
     ("pauses_grow", "pauses-do-not-grow", "a-server-that-is-away-for-long"),
     ("items_are_lines", "lines-are-joined", "many-lines-at-once"),
+    ("sessions_run_one", "lost-stream-frees-the-session", "a-session-whose-command-has-lost-its-stream"),
     ("server_lets_go", "sweeps-with-the-last", "logs-go-one-by-one"),
 ];
 
