@@ -43,9 +43,12 @@ impl JobLog {
             line.push('\n');
             // The bug: lines take the room of the last one.
             let reserved = if defect!(LogKeepsNoRoom) { 0 } else { FULL.len() as u64 };
+            // A short line could still find room after the last one.
+            if self.says_full().await? {
+                return Ok(());
+            }
             if size + line.len() as u64 + reserved > most {
-                let is_full = size + FULL.len() as u64 > most || self.ends_with(FULL).await?;
-                if is_full {
+                if size + FULL.len() as u64 > most {
                     return Ok(());
                 }
                 line = FULL.to_owned();
@@ -55,8 +58,10 @@ impl JobLog {
         appended.await.map_err(|error| failed(&self.path, error))
     }
 
-    async fn ends_with(&self, line: &str) -> io::Result<bool> {
-        Ok(self.end(line.len()).await? == line.as_bytes())
+    /// Whether the last line says that the log is full.
+    async fn says_full(&self) -> io::Result<bool> {
+        let end = self.end(FULL.len() + 1).await?;
+        Ok(end.strip_prefix(b"\n").unwrap_or(&end) == FULL.as_bytes())
     }
 
     /// Returns the last bytes of the file.

@@ -31,3 +31,17 @@ fn a_full_log_says_so_once() {
         assert_eq!(machine.get("task-a.log").await, text);
     });
 }
+
+#[test]
+fn no_line_is_so_short_that_it_follows_the_last_one() {
+    run(async {
+        let machine = TestMachine::new();
+        let store = machine.store_with(JobLimits { log_bytes: 60, ..JobLimits::default() }).await;
+        let id = JobId::new("task-a").unwrap();
+        for line in ["0123456789", &"long ".repeat(9), "short", ""] {
+            store.log(&id).append(line).await.unwrap();
+        }
+        let text = machine.get("task-a.log").await;
+        assert_eq!(text, "0123456789\n(the log is full)\n");
+    });
+}
