@@ -38,8 +38,8 @@ pub(super) struct OwnedTurn {
     pub ends: bool,
     /// The turns that run for it: its own, and those of its subagents.
     pub running: BTreeMap<TurnKey, Interrupts>,
-    /// The last turns that ended before the answer to the start request. The answer may contain the id of
-    /// one of them.
+    /// The last turns that ended before the answer to the start request, or before the report of their
+    /// start. The answer may contain the id of one of them, and the report starts nothing.
     pub ended: VecDeque<TurnKey>,
     /// When the broker gives it up.
     pub until: Option<Instant>,
@@ -150,10 +150,10 @@ impl OwnedTurn {
 
     /// Handles the end of a turn, perhaps of this one.
     pub fn on_completed(&mut self, key: &TurnKey, most: usize) {
-        self.running.remove(key);
+        let had_begun = self.running.remove(key).is_some();
         if self.answered && self.thread == key.0 && self.id.as_ref() == Some(&key.1) {
             self.end();
-        } else if self.may_be_named() {
+        } else if self.may_be_named() || (self.id.is_some() && !had_begun) {
             self.keep_end(key.clone(), most);
         }
     }

@@ -106,6 +106,10 @@ impl BrokerCore {
             // The turn inside of a review names the review.
             turn.reported.get_or_insert_with(|| root.unwrap_or(&key.1).to_owned());
         }
+        // The end of a turn can come before its start.
+        if turn.ended.contains(&key) {
+            return;
+        }
         // A turn that is known takes no more room.
         if turn.running.len() >= self.limits.threads && !turn.running.contains_key(&key) {
             return;

@@ -261,3 +261,16 @@ fn the_thread_of_an_abandoned_review_is_interrupted_when_the_answer_names_it() {
     assert_eq!(bench.take("turn/interrupt").params, json!({ "threadId": "r", "turnId": "v" }));
     assert_eq!(bench.seen(B), [""; 0], "no news of another client's review");
 }
+
+#[test]
+fn a_subagent_that_ends_before_its_start_holds_nothing() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    thread_started(&mut bench, "s", Some("t"));
+    bench.turn_completed("s", "x");
+    bench.turn_started("s", "x");
+    bench.turn_completed("t", "u");
+    assert_eq!(bench.core.counts().turns, 0);
+    bench.close(A);
+    assert_eq!(bench.interrupted(), [""; 0]);
+}
