@@ -2,6 +2,8 @@
 //! that started the turn. Notifications of a turn without a client are dropped. Those of a thread that
 //! several turns can own wait until one of them claims it.
 
+use std::collections::BTreeMap;
+
 use reknit_jsonrpc::{Message, unreadable_text};
 use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
@@ -37,12 +39,14 @@ impl BrokerCore {
         self.after_input(now);
     }
 
-    /// Passes the notifications of every thread on that a turn or a client has claimed.
+    /// Passes the notifications of every thread on that a turn or a client has claimed, in their order. One
+    /// of them can claim another thread.
     pub(super) fn deliver_claimed(&mut self, now: Instant) {
-        while let Some(news) = self.unclaimed.take(|thread| self.threads.owner(thread).is_some()) {
-            for News { method, params } in news {
-                self.route(&method, params.as_deref(), now);
-            }
+        let mut claimed = BTreeMap::new();
+        loop {
+            claimed.extend(self.unclaimed.take(|thread| self.threads.owner(thread).is_some()));
+            let Some((_, News { method, params })) = claimed.pop_first() else { return };
+            self.route(&method, params.as_deref(), now);
         }
     }
 

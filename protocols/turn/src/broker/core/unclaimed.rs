@@ -3,7 +3,8 @@
 //! The app-server may report a thread before the broker can know whose it is: the thread of a detached
 //! review before the answer that names it, or the thread of a subagent before the item that names it.
 //! If more than one turn can own the thread, the broker holds its notifications until one of these turns
-//! claims it. The memory is bounded: the broker drops the thread that has waited longest.
+//! claims it. Their order stays, also between threads: the end of a turn must not overtake the work of its
+//! subagents. The memory is bounded: the broker drops the thread that has waited longest.
 
 use std::collections::VecDeque;
 
@@ -21,16 +22,18 @@ impl News {
     }
 }
 
-/// The notifications of one thread, in order.
+/// The notifications of one thread, in order, each with its place in the order of all.
 struct Thread {
     id: String,
-    news: Vec<News>,
+    news: Vec<(u64, News)>,
     bytes: usize,
 }
 
 /// The held notifications, with the thread first that has waited longest.
 pub(super) struct Unclaimed {
     threads: VecDeque<Thread>,
+    /// How many notifications were held so far.
+    held: u64,
     most_threads: usize,
     most_bytes: usize,
 }
@@ -38,7 +41,7 @@ pub(super) struct Unclaimed {
 impl Unclaimed {
     /// Creates an empty store for up to `most_threads` threads, and `most_bytes` bytes of notifications.
     pub fn new(most_threads: usize, most_bytes: usize) -> Self {
-        Self { threads: VecDeque::new(), most_threads, most_bytes }
+        Self { threads: VecDeque::new(), held: 0, most_threads, most_bytes }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -58,6 +61,8 @@ impl Unclaimed {
     /// Holds a notification of this thread. Returns how many notifications were dropped instead.
     pub fn hold(&mut self, thread: &str, news: News) -> usize {
         let weight = news.weight();
+        self.held += 1;
+        let news = (self.held, news);
         match self.threads.iter_mut().find(|held| held.id == thread) {
             Some(held) => {
                 held.bytes += weight;
@@ -75,10 +80,13 @@ impl Unclaimed {
         dropped
     }
 
-    /// Takes the notifications of the first thread that is claimed.
-    pub fn take(&mut self, is_claimed: impl Fn(&str) -> bool) -> Option<Vec<News>> {
-        let at = self.threads.iter().position(|thread| is_claimed(&thread.id))?;
-        self.threads.remove(at).map(|thread| thread.news)
+    /// Takes the notifications of all threads that are claimed, each with its place in the order of all.
+    pub fn take(&mut self, is_claimed: impl Fn(&str) -> bool) -> Vec<(u64, News)> {
+        let threads = std::mem::take(&mut self.threads);
+        let (claimed, others) = threads.into_iter().partition(|thread| is_claimed(&thread.id));
+        self.threads = others;
+        let claimed: VecDeque<Thread> = claimed;
+        claimed.into_iter().flat_map(|thread| thread.news).collect()
     }
 
     /// Drops everything. Returns how many notifications there were.
@@ -95,9 +103,9 @@ mod tests {
         News { method: method.to_owned(), params: None }
     }
 
-    fn taken(unclaimed: &mut Unclaimed, thread: &str) -> Option<Vec<String>> {
-        let news = unclaimed.take(|id| id == thread)?;
-        Some(news.into_iter().map(|news| news.method).collect())
+    fn taken(unclaimed: &mut Unclaimed, threads: &[&str]) -> Vec<(u64, String)> {
+        let news = unclaimed.take(|id| threads.contains(&id));
+        news.into_iter().map(|(place, news)| (place, news.method)).collect()
     }
 
     #[test]
@@ -107,10 +115,24 @@ mod tests {
             assert_eq!(unclaimed.hold(thread, news(method)), 0);
         }
         assert_eq!(unclaimed.bytes(), 3);
-        assert_eq!(taken(&mut unclaimed, "c"), None);
-        assert_eq!(taken(&mut unclaimed, "a"), Some(vec!["1".to_owned(), "3".to_owned()]));
+        assert_eq!(taken(&mut unclaimed, &["c"]), []);
+        assert_eq!(taken(&mut unclaimed, &["a"]), [(1, "1".to_owned()), (3, "3".to_owned())]);
         assert_eq!(unclaimed.clear(), 1);
         assert!(unclaimed.is_empty());
+    }
+
+    #[test]
+    fn claimed_notifications_have_their_places_in_the_order_of_all() {
+        let mut unclaimed = Unclaimed::new(9, 100);
+        for (thread, method) in [("a", "1"), ("b", "2"), ("c", "3"), ("a", "4")] {
+            assert_eq!(unclaimed.hold(thread, news(method)), 0);
+        }
+        let mut all = taken(&mut unclaimed, &["a", "b"]);
+        all.sort();
+        let methods: Vec<&str> = all.iter().map(|(_, method)| method.as_str()).collect();
+        assert_eq!(methods, ["1", "2", "4"]);
+        assert_eq!(taken(&mut unclaimed, &["a", "b"]), []);
+        assert_eq!(unclaimed.clear(), 1);
     }
 
     #[test]
@@ -119,7 +141,7 @@ mod tests {
         assert_eq!(unclaimed.hold("a", news("1")) + unclaimed.hold("b", news("2")), 0);
         assert_eq!(unclaimed.hold("a", news("3")), 0);
         assert_eq!(unclaimed.hold("c", news("4")), 2);
-        assert_eq!(taken(&mut unclaimed, "a"), None);
+        assert_eq!(taken(&mut unclaimed, &["a"]), []);
         let mut small = Unclaimed::new(9, 5);
         assert_eq!(small.hold("a", news("123")) + small.hold("b", news("45")), 0);
         assert_eq!(small.hold("b", news("6")), 1);

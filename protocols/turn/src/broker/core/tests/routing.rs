@@ -223,7 +223,7 @@ fn a_detached_review_beside_an_abandoned_turn_gets_what_came_before_its_answer()
     assert_eq!(bench.seen(B), [""; 0], "the thread may be the abandoned turn's");
     let answer = json!({ "turn": { "id": "v", "status": "inProgress" }, "reviewThreadId": "r" });
     bench.answer("review/start", answer);
-    let seen = ["turn/started", "thread/started", "hi", "turn/started", "answer"];
+    let seen = ["turn/started", "thread/started", "turn/started", "hi", "answer"];
     assert_eq!(bench.seen(B), seen);
     bench.turn_completed("s", "x");
     bench.turn_completed("r", "v");
