@@ -35,6 +35,9 @@ const POLL: Duration = Duration::from_millis(500);
 /// How long a user reads a page of logs.
 const PAGE: Duration = Duration::from_millis(50);
 
+/// How long a user reads the pages of logs that are there, after its wait is over.
+const READS: Duration = Duration::from_secs(5);
+
 /// How long a user that leaves waits before it asks again.
 const SOON: Duration = Duration::from_millis(300);
 
@@ -165,7 +168,7 @@ pub(super) async fn status(host: HostContext, call: Call, client: Client, named:
 }
 
 /// Reads the logs of a command with the product's client, page by page, until it has ended or `wait` has
-/// passed.
+/// passed. A user that has too many pages to read has no failure: it stops.
 pub(super) async fn logs(
     host: HostContext,
     call: Call,
@@ -183,7 +186,9 @@ pub(super) async fn logs(
             seen.gap = seen.gap.take().or(page.gap.map(|gap| gap.to_string()));
             let moved = page.next.after > cursor.after;
             (cursor, seen.next) = (page.next, page.next.after);
-            if moved {
+            if moved && Instant::now() >= until + READS {
+                return Ok(Data::from(SeenLogs { whole: false, ..seen }));
+            } else if moved {
                 sleep(PAGE).await;
             } else if seen.whole {
                 return Ok(Data::from(seen));
