@@ -130,10 +130,13 @@ impl BrokerCore {
             _ => None,
         };
         match parent {
-            Some(parent) => match self.owner_of_thread(parent) {
-                Some(token) => Target::Turn(token),
-                None if self.sole_candidate().is_none() && self.may_claim() => Target::Unclaimed,
-                None => Target::Dropped,
+            Some(parent) => match (self.owner_of_thread(parent), self.threads.owner(parent)) {
+                (Some(token), _) => Target::Turn(token),
+                (None, None) if self.sole_candidate().is_none() && self.may_claim() => {
+                    Target::Unclaimed
+                }
+                // No turn uses the parent, so nothing is left to claim it.
+                (None, _) => Target::Dropped,
             },
             None => self.target_of_unknown(notification),
         }

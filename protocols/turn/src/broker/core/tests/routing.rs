@@ -274,3 +274,20 @@ fn a_subagent_that_ends_before_its_start_holds_nothing() {
     bench.close(A);
     assert_eq!(bench.interrupted(), [""; 0]);
 }
+
+#[test]
+fn a_subagent_of_a_thread_without_a_turn_belongs_to_no_one() {
+    let mut bench = Bench::new();
+    bench.ask(B, "thread/start", json!({}));
+    bench.answer("thread/start", json!({ "thread": { "id": "t2" } }));
+    bench.start_turn(B, "t3", "u3");
+    bench.turn_completed("t3", "u3");
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.pull(B).clear();
+    thread_started(&mut bench, "s", Some("t2"));
+    bench.item("s", "x", "of the subagent");
+    assert_eq!(bench.seen(B), [""; 0]);
+    bench.turn_completed("t", "u");
+    assert_eq!(bench.core.counts().unclaimed_bytes, 0);
+}
