@@ -84,6 +84,18 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// Creates a call that was not sent yet.
+    pub(super) fn new(
+        kind: RetryPolicy,
+        method: &'static str,
+        params: Box<RawValue>,
+        process: Option<(Key, Arc<Log>)>,
+        until: Instant,
+        answer: oneshot::Sender<Result<Box<RawValue>, Failure>>,
+    ) -> Self {
+        Self { kind, method, params, process, until, answer, refusals: 0, was_cut_off: false }
+    }
+
     /// Completes the call. The refusal of a write that was sent again says nothing about the first
     /// one: the server may have written it, and forgotten the process since.
     pub(super) fn end(self, outcome: Result<Box<RawValue>, Failure>) {

@@ -105,8 +105,7 @@ impl CommandChannel {
         let _permit = self.shared.permits.acquire().await.map_err(|_| Failure::Closed)?;
         let until = Instant::now() + self.limits.call_wait.saturating_add(wait).min(EVER);
         let (answer, answered) = oneshot::channel();
-        let call =
-            Call { kind, method, params, process, until, answer, refusals: 0, was_cut_off: false };
+        let call = Call::new(kind, method, params, process, until, answer);
         self.commands.send(Command::Call(call)).map_err(|_| Failure::Closed)?;
         let result = answered.await.unwrap_or(Err(Failure::Closed))?;
         read(Some(&result)).map_err(|error| Failure::Malformed(error.to_string()))

@@ -83,9 +83,9 @@ impl Unclaimed {
     /// Takes the notifications of all threads that are claimed, each with its place in the order of all.
     pub fn take(&mut self, is_claimed: impl Fn(&str) -> bool) -> Vec<(u64, News)> {
         let threads = std::mem::take(&mut self.threads);
-        let (claimed, others) = threads.into_iter().partition(|thread| is_claimed(&thread.id));
+        let (claimed, others): (VecDeque<Thread>, _) =
+            threads.into_iter().partition(|thread| is_claimed(&thread.id));
         self.threads = others;
-        let claimed: VecDeque<Thread> = claimed;
         claimed.into_iter().flat_map(|thread| thread.news).collect()
     }
 

@@ -89,16 +89,7 @@ impl CoreTest {
         let until = Instant::now() + Duration::from_secs(60);
         let (kind, method) = (RetryPolicy::Body(feed), method::HTTP_REQUEST);
         self.core.on_command(
-            Command::Call(Call {
-                kind,
-                method,
-                params,
-                process: None,
-                until,
-                answer,
-                refusals: 0,
-                was_cut_off: false,
-            }),
+            Command::Call(Call::new(kind, method, params, None, until, answer)),
             Instant::now(),
         );
         self.carry_out();

@@ -261,8 +261,7 @@ impl CoreTest {
         let params = serde_json::value::to_raw_value(params).unwrap();
         let process = process.map(|seen| (seen.key.clone(), seen.log.clone()));
         let until = self.now + self.core.limits.call_wait;
-        let call =
-            Call { kind, method, params, process, until, answer, refusals: 0, was_cut_off: false };
+        let call = Call::new(kind, method, params, process, until, answer);
         self.command(Command::Call(call));
         answered
     }
@@ -278,16 +277,7 @@ impl CoreTest {
         let params = serde_json::value::to_raw_value(&params).unwrap();
         let until = self.now + self.core.limits.call_wait + wait;
         let process = Some((process.key.clone(), process.log.clone()));
-        let call = Call {
-            kind: RetryPolicy::Read,
-            method: "process/read",
-            params,
-            process,
-            until,
-            answer,
-            refusals: 0,
-            was_cut_off: false,
-        };
+        let call = Call::new(RetryPolicy::Read, "process/read", params, process, until, answer);
         self.command(Command::Call(call));
         answered
     }

@@ -288,12 +288,7 @@ fn a_turn_that_is_named_after_its_answer_may_run_as_long_as_any_other() {
 #[test]
 fn a_detached_review_that_ended_before_its_late_answer_is_not_interrupted() {
     let mut bench = Bench::new();
-    bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
-    bench.turn_started("r", "u");
-    let ticket = bench.refuse("review/start", true);
-    bench.close(A);
-    bench.wait(limits().settle * 3);
-    bench.turn_completed("r", "u");
+    let ticket = bench.end_a_review_without_an_answer();
     let before = bench.received.len();
     bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
     assert_eq!((bench.received.len(), bench.core.counts().turns), (before, 0));

@@ -148,12 +148,7 @@ fn unclaimed_threads_are_dropped() {
 fn late_names_run_on() {
     with_defect("LateNamesRunOn", || {
         let mut bench = Bench::new();
-        bench.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
-        bench.turn_started("r", "u");
-        let ticket = bench.refuse("review/start", true);
-        bench.close(A);
-        bench.wait(limits().settle * 3);
-        bench.turn_completed("r", "u");
+        let ticket = bench.end_a_review_without_an_answer();
         bench.late(ticket, json!({ "turn": { "id": "u" }, "reviewThreadId": "r" }));
         assert_eq!(bench.core.counts().turns, 1, "it waits for a turn that has ended");
     });

@@ -188,6 +188,17 @@ impl Bench {
         assert_eq!(self.reply(client, id)["result"]["turn"]["id"], turn);
     }
 
+    /// Plays a detached review of A that ends after A has left, and before the answer to its start.
+    fn end_a_review_without_an_answer(&mut self) -> Ticket {
+        self.ask(A, "review/start", json!({ "threadId": "t", "delivery": "detached" }));
+        self.turn_started("r", "u");
+        let ticket = self.refuse("review/start", true);
+        self.close(A);
+        self.wait(limits().settle * 3);
+        self.turn_completed("r", "u");
+        ticket
+    }
+
     fn pull(&mut self, client: ClientId) -> &mut Vec<Value> {
         let inbox = self.inbox.entry(client).or_default();
         while let Some(text) = self.core.pull(client) {
