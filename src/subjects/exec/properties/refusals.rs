@@ -98,7 +98,9 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                 {
                     continue;
                 }
+                let has_lost_its_file = || has_lost_its_file(cx, asked, event.at, refusal);
                 match asked.verb() {
+                    "read-blocks" | "use-files" if has_lost_its_file() => {}
                     "start" if truth.can_start(cx, asked) => {
                         found.push(violation(&NOT_STARTED, ViolationFields::default()));
                     }
@@ -108,7 +110,6 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                             written.map(|written| violation(&FILE_IS_THERE, fields! { written })),
                         );
                     }
-                    "use-files" if has_lost_its_file(cx, asked, event.at, refusal) => {}
                     "write-file" | "remove-file" | "watch-file" | "use-files" => {
                         found.push(violation(&FILE_REFUSED, ViolationFields::default()));
                     }
@@ -353,6 +354,19 @@ mod tests {
             r#"{"file":"f1"}"#,
         );
         assert!(violations(&refused(removed, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn the_blocks_of_a_file_need_the_connection_on_which_it_was_opened() {
+        let lost = || says("unknown file handle `file-1`");
+        let read = |over| {
+            let write =
+                started().asked_as(3, 1_100, Class::InFlight, "write-file", r#"{"file":"f1"}"#);
+            let write = write.effect(3, 1_200, "file /f1").conn(2, 1_000, over);
+            let read = write.asked_as(2, 2_000, Class::Bound, "read-blocks", r#"{"file":"f1"}"#);
+            violations(&refused(read, 2_100, lost()), refusals_are_true).len()
+        };
+        assert_eq!((read(None), read(Some(2_050))), (1, 0));
     }
 
     #[test]
