@@ -50,8 +50,13 @@ pub struct Guarantees {
     /// The longest time that a user waits for a stream while another reader has it. Default: zero,
     /// readers do not exclude each other.
     ///
-    /// Read by `bounded_delivery`.
+    /// Read by `bounded_delivery` and `justified_failure`.
     pub takeover: Duration,
+    /// The stream that an operation of a host reads, if another reader can keep the host from it.
+    /// Default: none.
+    ///
+    /// Read by `justified_failure`.
+    pub reads: fn(&str, &Operation) -> Option<Stream>,
     /// The maximum time for which a call waits for a peer that is alive but never answers: a
     /// puppet, or a host of `outside`. Default: zero.
     ///
@@ -165,6 +170,7 @@ impl Guarantees {
             gives_up: true,
             attempt: Duration::ZERO,
             takeover: Duration::ZERO,
+            reads: |_, _| None,
             call_wait: Duration::ZERO,
             outside_wait: |_, operation| operation.wait(),
             round_trips: 2,

@@ -7,7 +7,8 @@
 //!
 //! - (a) From `t` − recovery to `t`, its path had a fault and no fault-free interval of length `A`.
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
-//!   is [`inconclusive`].
+//!   is [`inconclusive`]. If readers [exclude each other](super::Guarantees::takeover), the time in
+//!   which a user of another host reads the stream is not fault-free.
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
 //!   had a fault, or that much data had been produced before the opening, or its user is slow (it
 //!   reads with pauses, or late) and the protocol does not [slow the producer down for
@@ -44,7 +45,7 @@ use crate::history::{Class, Data, Ending, Time};
 use super::bounded_ending::may_wait_for_the_outside;
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
-use super::path::Path;
+use super::path::{NEVER, Path, longest_gap};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
@@ -250,11 +251,34 @@ impl FailureSite<'_> {
                 (ended + path.recovery_window(facts.guarantees(), Time::ZERO, ended)).min(asked),
             ]
         });
+        let busy = path.faulty_or(self.other_readers(facts));
         let ends = ends.filter(|end| contact.is_none_or(|contact| contact <= *end));
         ends.chain([self.at])
-            .map(|end| no_recovery_window_until(facts, path, end, contact))
+            .map(|end| no_recovery_window_until(facts, path, end, contact, &busy))
             .max()
             .unwrap_or(Justification::Unjustified)
+    }
+
+    /// Returns the intervals in which users of other hosts keep its user from reading the stream.
+    fn other_readers(&self, facts: &Facts<'_>) -> Vec<(Time, Time)> {
+        let guarantees = facts.guarantees();
+        if guarantees.takeover.is_zero() {
+            return Vec::new();
+        }
+        let (host, stream) = match self.what {
+            FailedItem::View(view) => (view.host, Some(view.stream.clone())),
+            FailedItem::Call(call) => (call.host, (guarantees.reads)(call.host, call.operation)),
+        };
+        let others = facts.views.iter();
+        let others =
+            others.filter(|other| other.host != host && Some(other.stream) == stream.as_ref());
+        let held = others.filter_map(|other| {
+            let (_, opened, _) = other.opened?;
+            let ended = other.ending().map(|(_, at, _)| at);
+            let ended = [ended, other.gave_up, other.orphaned].into_iter().flatten().min();
+            Some((opened, ended.unwrap_or(NEVER)))
+        });
+        held.collect()
     }
 
     /// Evaluates (b) while the producer lives.
@@ -305,7 +329,7 @@ impl FailureSite<'_> {
         match () {
             () if self.at < forgotten => Justification::Unjustified,
             () if from >= forgotten => Justification::Justified,
-            () => compare(facts, path, from, forgotten, Duration::ZERO),
+            () => compare(facts, path, (from, forgotten), Duration::ZERO, path.faulty()),
         }
     }
 
@@ -363,29 +387,29 @@ fn no_recovery_window_until(
     path: &Path<'_>,
     end: Time,
     contact: Option<Time>,
+    busy: &[(Time, Time)],
 ) -> Justification {
     let recovery = facts.guarantees().recovery;
     let before_the_world =
         contact.map_or(Duration::ZERO, |_| recovery.saturating_sub(end.since(Time::ZERO)));
-    compare(facts, path, end.before(recovery), end, before_the_world)
+    compare(facts, path, (end.before(recovery), end), before_the_world, busy)
 }
 
-/// Compares the longest fault-free interval with `A` and 2 `A`. The first interval is longer by
-/// `more`, which lies before `from`.
+/// Compares the longest interval that is not `busy` with `A` and 2 `A`. The first interval is longer
+/// by `more`, which lies before `from`.
 fn compare(
     facts: &Facts<'_>,
     path: &Path<'_>,
-    from: Time,
-    to: Time,
+    (from, to): (Time, Time),
     more: Duration,
+    busy: &[(Time, Time)],
 ) -> Justification {
     if !path.is_touched(from, to) {
         return Justification::Unjustified;
     }
     let recovery_window = path.recovery_window(facts.guarantees(), from, to);
-    let (calm, until) = path.longest_calm(from, to);
-    let leading =
-        path.faulty().iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
+    let (calm, until) = longest_gap(busy, from, to);
+    let leading = busy.iter().find(|(_, ended)| *ended >= from).map_or(to, |(began, _)| *began);
     match until.since(calm).max(leading.since(from) + more) {
         longest if longest < recovery_window => Justification::Justified,
         longest if longest <= recovery_window * 2 => Justification::Inconclusive,

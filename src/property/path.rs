@@ -192,15 +192,13 @@ impl<'a> Path<'a> {
 
     /// Returns the longest fault-free interval between two times.
     pub fn longest_calm(&self, from: Time, to: Time) -> (Time, Time) {
-        let mut longest = (from, from);
-        let mut calm_since = from;
-        for &(began, ended) in
-            self.faulty.iter().filter(|(began, ended)| *ended >= from && *began <= to)
-        {
-            longest = longer(longest, (calm_since, began));
-            calm_since = calm_since.max(ended);
-        }
-        longer(longest, (calm_since, to))
+        longest_gap(&self.faulty, from, to)
+    }
+
+    /// Returns the intervals in which the path was faulty, or in which one of these `others` held the
+    /// user: disjoint, in order.
+    pub fn faulty_or(&self, others: Vec<(Time, Time)>) -> Vec<(Time, Time)> {
+        merged([self.faulty.clone(), others].concat(), Duration::ZERO)
     }
 
     /// Returns the faulty intervals, and merges those with less than `apart` between them, because
@@ -320,6 +318,18 @@ pub fn full_intervals(history: &History, client: &str, connections: usize) -> Ve
         }
     }
     full
+}
+
+/// Returns the longest interval between two times that lies in none of these intervals.
+pub fn longest_gap(intervals: &[(Time, Time)], from: Time, to: Time) -> (Time, Time) {
+    let mut longest = (from, from);
+    let mut calm_since = from;
+    for &(began, ended) in intervals.iter().filter(|(began, ended)| *ended >= from && *began <= to)
+    {
+        longest = longer(longest, (calm_since, began));
+        calm_since = calm_since.max(ended);
+    }
+    longer(longest, (calm_since, to))
 }
 
 fn longer(a: (Time, Time), b: (Time, Time)) -> (Time, Time) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::history::{Answer, Class, Nature, Scope};
+use crate::history::{Answer, Class, Nature, Scope, Stream};
 use crate::property::{Retention, SlowUsers};
-use crate::schedule::{Conn, Fault, Learns, TrafficCount};
+use crate::schedule::{Conn, Fault, Learns, Operation, TrafficCount};
 
 use super::super::scripted::{A, ScriptedRun, history};
 use super::inconclusive;
@@ -766,4 +766,29 @@ fn the_stream_of_a_bound_call_may_fail_with_its_connection() {
     };
     judged(&scripted(40_000), Is::Justified);
     judged(&scripted(39_999), Is::Unjustified);
+}
+
+#[test]
+fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
+    // Another client reads until 20 s, then comes a fault until the recovery deadline.
+    let run = |takeover| {
+        let run = history().guarantees(|guarantees| guarantees.takeover = takeover);
+        let run = run.by("client2").opened("s1", 2, 0).produced("s1", 400, "a");
+        let run = run.delivered("s1", 410, "a").completed("s1", 20_000, "exit 0");
+        let run = run.by("client").opened("s1", 1, 5_000).kills(21_000, 31_000);
+        fails(run, 31_000)
+    };
+    judged(&run(Duration::from_secs(30)), Is::Justified);
+    judged(&run(Duration::ZERO), Is::Unjustified);
+    // A call that opened nothing reads the stream that its operation names.
+    let call = |stream: fn(&str, &Operation) -> Option<Stream>| {
+        let run = run(Duration::from_secs(30)).guarantees(|guarantees| guarantees.reads = stream);
+        run.asked(7, 5_000).failed(7, 31_000, "lost")
+    };
+    judged(&call(|_, _| Some("s1".into())), Is::Justified);
+    judged(&call(|_, _| None), Is::Unjustified);
+    // Without a fault, the other reader excuses nothing.
+    let calm = history().guarantees(|guarantees| guarantees.takeover = Duration::from_secs(30));
+    let calm = calm.by("client2").opened("s1", 2, 0).by("client").opened("s1", 1, 5_000);
+    judged(&fails(calm, 31_000), Is::Unjustified);
 }

@@ -164,6 +164,7 @@ impl Subject for Exec {
             gives_up: true,
             attempt: client.connect_timeout + client.initialize_timeout,
             takeover: Duration::ZERO,
+            reads: |_, _| None,
             call_wait: client.call_wait,
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more

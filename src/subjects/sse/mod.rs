@@ -20,7 +20,8 @@ use crate::history::{Side, Stream};
 use crate::property::{
     CheckContext, Guarantees, Property, Retention, SlowUsers, Violation, WorkBounds,
 };
-use crate::schedule::{Limit, Limits};
+use crate::schedule::{Limit, Limits, Operation};
+use crate::subject::dyn_subject::read;
 use crate::subject::{
     DefectDoc, Dissector, HostContext, MilestoneDoc, OperationQueue, PointDoc, Rule, Subject,
     VariantDoc,
@@ -138,6 +139,7 @@ impl Subject for Sse {
             recovery: client.budget,
             attempt: client.open_timeout.max(requests::PATIENCE),
             takeover: client.budget + server.takeover_after,
+            reads: followed,
             round_trips: 4, // SYN, the request, and a page more
             // An attempt that loses its packets can be silent for half of its duration, because TCP's
             // retransmission pauses double.
@@ -172,6 +174,14 @@ impl Subject for Sse {
 
     fn dissector(&self, _: Side) -> Box<dyn Dissector> {
         Box::new(label::HttpLines::default())
+    }
+}
+
+/// Returns the stream of the command of another host that an operation follows.
+fn followed(host: &str, operation: &Operation) -> Option<Stream> {
+    match read::<SseOperation>(operation).ok()? {
+        SseOperation::Follow { command, .. } => Some(names::Named::of(host, &command, 1).whole()),
+        _ => None,
     }
 }
 
