@@ -14,8 +14,9 @@
 //! Each park of tokio costs about as much as a poll. The engine therefore avoids parks that have no
 //! visible effect: the driver continues at once if no task is ready, the clock takes its last
 //! nanosecond at the end of the turn, packets that change nothing wait for the next event
-//! ([`quiet`]), and the driver sets its own timer once per turn.
+//! ([`quiet`](super::network::quiet)), and the driver sets its own timer once per turn.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
@@ -29,14 +30,13 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::history::Time;
 use crate::schedule::Host;
 
-use super::engine::{Machine, Stack};
-use super::link::packets_first;
-use super::local;
-use super::state::World;
-use super::steps::Reached;
-use super::{RunError, resources};
+use super::engine::Machine;
+use super::network::quiet::take_slept_past;
+use super::network::stack::Stack;
+use super::options::RunError;
+use super::world::World;
+use super::{closing, local, resources, thread};
 
-mod quiet;
 mod stack;
 
 use stack::EventStack;
@@ -54,15 +54,17 @@ impl EventMachine {
             .start_paused(true)
             .rng_seed(RngSeed::from_bytes(&seed.to_le_bytes()))
             .on_thread_park(park)
-            .on_task_spawn(|task| local::spawned(task.id()))
+            .on_task_spawn(|task| thread::spawned(task.id()))
             .on_before_task_poll(|task| {
-                quiet::before_poll();
-                if local::before_poll(task.id()) == MOST_POLLS {
+                if take_slept_past() {
+                    local::try_with(World::deliver_passed);
+                }
+                if thread::before_poll(task.id()) == MOST_POLLS {
                     report_livelock();
                 }
             })
-            .on_after_task_poll(|_| local::after_poll())
-            .on_task_terminate(|task| local::terminated(task.id()))
+            .on_after_task_poll(|_| thread::after_poll())
+            .on_task_terminate(|task| thread::terminated(task.id()))
             .build()?;
         Ok(Self { runtime })
     }
@@ -78,9 +80,11 @@ impl Machine for EventMachine {
     fn drive(&mut self, until: Time) -> Result<(), RunError> {
         self.runtime.block_on(async {
             local::with(World::begin_run);
-            Driver::new(until).await;
+            TURNS.set(local::with(|world| Turns::new(until, world)));
+            Driver.await;
             // Outside of the runtime, tokio's clock is the real one.
-            super::finish();
+            closing::finish();
+            drop(TURNS.take());
         });
         Ok(())
     }
@@ -100,42 +104,51 @@ const MOST_ROUNDS: u32 = 100;
 fn report_livelock() {
     local::try_with(|world| {
         world.livelock = Some(format!("{MOST_POLLS} polls"));
-        world.wake_driver();
+        world.net.timeline.wake_driver();
     });
 }
 
 /// Ends a turn: no task is ready.
 fn park() {
-    local::progress(1);
-    let Some(ran) = local::try_with(World::ran) else { return };
+    thread::progress(1);
+    if local::try_with(|_| ()).is_none() {
+        return;
+    }
+    let ran = with(Turns::ran);
     if ran {
         resources::sample_all();
     }
-    let (stops, moves_on) = local::with(|world| {
-        let now = world.now();
+    let (stops, moves_on) = with(|turns, world| {
+        let now = world.net.now();
         if ran {
-            world.end_turn();
-        } else if world.turns.moment != Moment::Open || world.turns.look <= Time(now.0 + 1) {
-            world.plan_wake(now);
+            turns.end_turn(world);
+        } else if turns.moment != Moment::Open || turns.look <= Time(now.0 + 1) {
+            turns.plan_wake(world, now);
         }
-        world.forget_time();
-        (world.livelock.is_some(), world.turns.moment == Moment::MovesOn)
+        world.net.timeline.forget_time();
+        (world.livelock.is_some(), turns.moment == Moment::MovesOn)
     });
     if moves_on {
         advance(MILLISECOND - JUST_BEFORE);
-        local::with(|world| world.turns.moment = Moment::Open);
+        TURNS.with_borrow_mut(|turns| turns.moment = Moment::Open);
     }
     if stops {
-        local::seal();
+        thread::seal();
     }
 }
 
-/// The state that a world keeps between turns.
+thread_local! {
+    static TURNS: RefCell<Turns> = RefCell::default();
+}
+
+/// Calls `f` with the turns and the world of this thread. `f` must not run product code.
+fn with<R>(f: impl FnOnce(&mut Turns, &mut World) -> R) -> R {
+    TURNS.with_borrow_mut(|turns| local::with(|world| f(turns, world)))
+}
+
+/// The state that the engine keeps between turns.
 #[derive(Default)]
-pub(super) struct Turns {
-    notes: Vec<local::TurnNote>,
-    /// The milestones and points that tasks reached in the turn, in order.
-    reached: Vec<Reached>,
+struct Turns {
     /// The time of the last turn, and the number of rounds of triggers at that time.
     last: Time,
     rounds: u32,
@@ -179,124 +192,114 @@ enum Moment {
     MovesOn,
 }
 
-impl World {
-    /// Returns whether anything ran in this turn. If not, there are no notes or packets to collect.
-    fn ran(&mut self) -> bool {
-        let now = self.now();
-        if self.turns.last != now {
-            (self.turns.last, self.turns.rounds) = (now, 0);
-            local::time_moved();
+impl Turns {
+    /// Returns the state at the beginning of a run that ends at `until`. Must be called inside the
+    /// runtime.
+    fn new(until: Time, world: &World) -> Self {
+        Self {
+            until,
+            origin: Some(Instant::now() - world.net.timeline.passed()),
+            alarm: Some(Box::pin(sleep(Duration::ZERO))),
+            runtime: Some(Handle::current().metrics()),
+            ..Self::default()
         }
-        let before = std::mem::replace(&mut self.turns.polls, local::polls());
-        std::mem::take(&mut self.turns.acted) || before != self.turns.polls
+    }
+
+    /// Returns whether anything ran in this turn. If not, there are no notes or packets to collect.
+    fn ran(&mut self, world: &mut World) -> bool {
+        let now = world.net.now();
+        if self.last != now {
+            (self.last, self.rounds) = (now, 0);
+            thread::time_moved();
+        }
+        let before = std::mem::replace(&mut self.polls, thread::polls());
+        std::mem::take(&mut self.acted) || before != self.polls
     }
 
     /// Ends a turn in which something ran.
-    fn end_turn(&mut self) {
-        if self.read_notes() {
-            self.turns.rounds += 1;
-            if self.turns.rounds < MOST_ROUNDS {
+    fn end_turn(&mut self, world: &mut World) {
+        if world.read_notes() {
+            self.rounds += 1;
+            if self.rounds < MOST_ROUNDS {
                 // A triggered step may have made tasks ready. They run in the same instant, before
                 // any packet leaves.
-                return self.next_round();
+                return self.next_round(world);
             }
-            self.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
-            self.wake_driver();
+            world.livelock = Some(format!("{MOST_ROUNDS} rounds of triggers"));
+            world.net.timeline.wake_driver();
         }
-        self.finish_host_deaths();
-        self.after_start();
-        self.egress();
+        world.finish_host_deaths();
+        world.after_start();
+        world.net.egress();
         // Notes that the world itself made in the meantime belong to this turn, too.
-        if self.read_notes() {
-            return self.next_round();
+        if world.read_notes() {
+            return self.next_round(world);
         }
-        self.plan_wake(self.now());
+        self.plan_wake(world, world.net.now());
     }
 
     /// Continues the turn, even if the triggered steps woke no task: data that tasks wrote before
     /// has not left yet.
-    fn next_round(&mut self) {
-        self.turns.acted = true;
-        self.wake_driver();
-    }
-
-    /// Writes the notes of this turn to the history, and then runs the steps that they trigger.
-    /// Returns whether a step was triggered.
-    ///
-    /// All notes come before the triggered steps. So a note that a task makes after the milestone
-    /// that kills its host still belongs to the living host.
-    pub(super) fn read_notes(&mut self) -> bool {
-        let mut notes = std::mem::take(&mut self.turns.notes);
-        local::drain(&mut notes);
-        let mut reached = std::mem::take(&mut self.turns.reached);
-        reached.extend(notes.drain(..).filter_map(|note| self.read_note(note.host, note.what)));
-        self.turns.notes = notes;
-        let mut acted = false;
-        for reached in reached.drain(..) {
-            acted |= self.reached(&reached);
-        }
-        self.turns.reached = reached;
-        acted
+    fn next_round(&mut self, world: &mut World) {
+        self.acted = true;
+        world.net.timeline.wake_driver();
     }
 
     /// Wakes the driver before the clock jumps, if it has something to do first. Otherwise puts it
     /// to sleep until it has.
-    fn plan_wake(&mut self, now: Time) {
-        let next = self.queue.next();
-        self.turns.moment = match self.turns.moment {
+    fn plan_wake(&mut self, world: &mut World, now: Time) {
+        let next = world.net.timeline.queue.next();
+        self.moment = match self.moment {
             Moment::Timers => Moment::TimersDone,
             Moment::Packets(_)
                 if next.is_some_and(|next| next <= now)
-                    || now >= self.turns.until
-                    || self.livelock.is_some() =>
+                    || now >= self.until
+                    || world.livelock.is_some() =>
             {
                 Moment::PacketsDone
             }
             Moment::Packets(_) => {
-                self.turns.moment = Moment::MovesOn;
-                return self.sleep_until(self.next_look(now));
+                self.moment = Moment::MovesOn;
+                return self.sleep_until(world, self.next_look(world, now));
             }
-            Moment::Open => match self.packets_are_next(now) {
+            Moment::Open => match self.packets_are_next(world, now) {
                 Some(next) => Moment::Before(next),
                 None if next.is_some_and(|next| next <= now) => Moment::Open,
-                None => return self.sleep_until(self.next_look(now)),
+                None => return self.sleep_until(world, self.next_look(world, now)),
             },
             other => other,
         };
-        self.wake_driver();
+        world.net.timeline.wake_driver();
     }
 
     /// Returns the next millisecond, if an event is due in it that comes before its timers.
-    fn packets_are_next(&self, now: Time) -> Option<Time> {
+    fn packets_are_next(&self, world: &World, now: Time) -> Option<Time> {
         let next = Time(now.0 + 1);
-        let is_next = self.queue.next()? <= next && self.next_noticed()? == next;
-        (is_next && self.is_whole() && packets_first(self.seed(), self.plan.order, next))
-            .then_some(next)
+        let is_next = world.net.timeline.queue.next()? <= next && world.net.next_noticed()? == next;
+        (is_next && world.net.timeline.is_whole() && world.net.packets_first(next)).then_some(next)
     }
 
     /// Returns the next millisecond, if its packets are the very next event. The driver then does
     /// not have to wait for the end of the turn.
-    fn packets_are_all(&self) -> Option<Time> {
-        let now = self.now();
-        let goes_on =
-            self.turns.moment == Moment::Open && now < self.turns.until && self.livelock.is_none();
-        if goes_on && self.is_still() { self.packets_are_next(now) } else { None }
+    fn packets_are_all(&self, world: &World) -> Option<Time> {
+        let now = world.net.now();
+        let goes_on = self.moment == Moment::Open && now < self.until && world.livelock.is_none();
+        if goes_on && self.is_still() { self.packets_are_next(world, now) } else { None }
     }
 
     /// Returns whether nothing has happened since the end of the last turn and no task is ready.
     /// Waiting for the end of this turn would then change nothing.
     fn is_still(&self) -> bool {
-        let Turns { acted, polls, runtime, .. } = &self.turns;
+        let Turns { acted, polls, runtime, .. } = self;
         let nobody_is_ready =
             || runtime.as_ref().is_some_and(|runtime| runtime.worker_local_queue_depth(0) == 0);
-        !acted && *polls == local::polls() && nobody_is_ready()
+        !acted && *polls == thread::polls() && nobody_is_ready()
     }
 
     /// Makes the driver sleep until a virtual time. Sets its timer directly, without waking the
     /// driver.
-    fn sleep_until(&mut self, look: Time) {
-        let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = &mut self.turns
-        else {
+    fn sleep_until(&mut self, world: &mut World, look: Time) {
+        let Turns { alarm: Some(alarm), origin: Some(origin), look: before, .. } = self else {
             return;
         };
         if std::mem::replace(before, look) != look {
@@ -304,13 +307,72 @@ impl World {
         }
         // Polling a timer runs no product code. A driver that is already awake comes here by
         // itself.
-        if self
-            .driver
+        let driver = &world.net.timeline.driver;
+        if driver
             .as_ref()
             .is_some_and(|driver| alarm.as_mut().poll(&mut Context::from_waker(driver)).is_ready())
         {
-            self.wake_driver();
+            world.net.timeline.wake_driver();
         }
+    }
+
+    /// Handles everything that is due at this moment. Returns whether the run is over.
+    fn act(&mut self, world: &mut World) -> bool {
+        let (moment, now) = (self.moment, world.net.now());
+        if world.livelock.is_some() {
+            return true;
+        }
+        world.deliver_passed();
+        if now >= self.until && moment == Moment::Open {
+            self.acted = true;
+            match world.at_end() {
+                Some(until) => self.until = until,
+                None => return true,
+            }
+        }
+        let waits = match moment {
+            Moment::Open => self.timers_first(world, now) && !self.is_still(),
+            Moment::Timers => true,
+            _ => false,
+        };
+        if waits {
+            self.moment = Moment::Timers;
+            return false;
+        }
+        for n in 1.. {
+            let Some(due) = world.net.timeline.queue.pop(now) else { break };
+            self.acted = true;
+            world.act(due);
+            if n % AT_ONCE == 0 && self.polls == thread::polls() {
+                world.net.take_sent();
+            }
+        }
+        if moment == Moment::TimersDone {
+            self.moment = Moment::Open;
+        }
+        // If something was done, the end of this turn sets the timer of the driver.
+        if !self.acted {
+            self.sleep_until(world, self.next_look(world, now));
+        }
+        false
+    }
+
+    /// Returns whether an event is due now that must wait for the timers of its millisecond.
+    fn timers_first(&self, world: &World, now: Time) -> bool {
+        world.net.timeline.queue.next() == Some(now) && !world.net.packets_first(now)
+    }
+
+    /// Returns the time of the driver's next check: the time of the next event, or a millisecond
+    /// earlier if the event comes before the timers.
+    fn next_look(&self, world: &World, now: Time) -> Time {
+        let until = self.until;
+        let next = world
+            .net
+            .next_noticed()
+            .filter(|next| *next > now)
+            .map_or(until, |next| next.min(until));
+        let early = next > Time(now.0 + 1) && world.net.packets_first(next);
+        if early { Time(next.0 - 1) } else { next }
     }
 }
 
@@ -327,28 +389,17 @@ fn advance(by: Duration) {
 }
 
 /// The future that a run blocks on. Handles events when they are due, until the end of the run.
-pub(super) struct Driver(());
+struct Driver;
 
 impl Driver {
-    /// Creates a driver that stops at `until`. Must be called inside the runtime.
-    pub fn new(until: Time) -> Self {
-        local::with(|world| {
-            world.turns.until = until;
-            world.turns.origin = Some(Instant::now() - world.stack.passed());
-            world.turns.alarm = Some(Box::pin(sleep(Duration::ZERO)));
-            world.turns.runtime = Some(Handle::current().metrics());
-        });
-        Self(())
-    }
-
     /// Handles everything that is due. Returns whether the run is over.
     fn act(cx: &Context<'_>) -> bool {
-        let moment = local::with(|world| {
-            world.driver.get_or_insert_with(|| cx.waker().clone());
-            if let Some(next) = world.packets_are_all() {
-                world.turns.moment = Moment::Before(next);
+        let moment = with(|turns, world| {
+            world.net.timeline.driver.get_or_insert_with(|| cx.waker().clone());
+            if let Some(next) = turns.packets_are_all(world) {
+                turns.moment = Moment::Before(next);
             }
-            world.turns.moment
+            turns.moment
         });
         let moment = match moment {
             Moment::Before(at) => {
@@ -361,64 +412,11 @@ impl Driver {
             }
             other => other,
         };
-        local::with(|world| {
-            world.forget_time();
-            world.turns.moment = moment;
-            let now = world.now();
-            if world.livelock.is_some() {
-                return true;
-            }
-            world.deliver_passed();
-            if now >= world.turns.until && moment == Moment::Open {
-                world.turns.acted = true;
-                match world.at_end() {
-                    Some(until) => world.turns.until = until,
-                    None => return true,
-                }
-            }
-            let waits = match moment {
-                Moment::Open => world.timers_first(now) && !world.is_still(),
-                Moment::Timers => true,
-                _ => false,
-            };
-            if waits {
-                world.turns.moment = Moment::Timers;
-                return false;
-            }
-            for n in 1.. {
-                let Some(due) = world.queue.pop(now) else { break };
-                world.turns.acted = true;
-                world.act(due);
-                if n % AT_ONCE == 0 && world.turns.polls == local::polls() {
-                    world.take_sent();
-                }
-            }
-            if moment == Moment::TimersDone {
-                world.turns.moment = Moment::Open;
-            }
-            // If something was done, the end of this turn sets the timer of the driver.
-            if !world.turns.acted {
-                world.sleep_until(world.next_look(now));
-            }
-            false
+        with(|turns, world| {
+            world.net.timeline.forget_time();
+            turns.moment = moment;
+            turns.act(world)
         })
-    }
-}
-
-impl World {
-    /// Returns whether an event is due now that must wait for the timers of its millisecond.
-    fn timers_first(&self, now: Time) -> bool {
-        self.queue.next() == Some(now) && !packets_first(self.seed(), self.plan.order, now)
-    }
-
-    /// Returns the time of the driver's next check: the time of the next event, or a millisecond
-    /// earlier if the event comes before the timers.
-    fn next_look(&self, now: Time) -> Time {
-        let until = self.turns.until;
-        let next =
-            self.next_noticed().filter(|next| *next > now).map_or(until, |next| next.min(until));
-        let early = next > Time(now.0 + 1) && packets_first(self.seed(), self.plan.order, next);
-        if early { Time(next.0 - 1) } else { next }
     }
 }
 

@@ -1,24 +1,20 @@
 //! The hosts of a world.
 
-use std::net::IpAddr;
+use rand_chacha::ChaCha8Rng;
 
 use crate::files::Memory;
 use crate::net::UnixSockets;
-use crate::schedule::{Host, Orphans, Unsynced};
+use crate::schedule::{Orphans, Unsynced, keyed};
 use crate::subject::Disk;
 
-use super::local::{HostIx, NOBODY};
 use super::process::Processes;
+use super::thread::HostIx;
 
 /// A host.
 pub(super) struct HostState {
-    pub name: Host,
-    pub ip: IpAddr,
     pub role: Role,
     /// Whether it is up.
     pub up: bool,
-    /// Whether no packet leaves or reaches the host (a power loss).
-    pub dark: bool,
     /// Whether the resources that the host has before its first connection were counted.
     pub counted: bool,
     /// How often the host was started.
@@ -37,6 +33,8 @@ pub(super) struct HostState {
     pub files: Memory,
     /// The unix sockets, as the current root sees them.
     pub unix: UnixSockets,
+    /// The randomness of the host's programs.
+    pub entropy: ChaCha8Rng,
     /// The storage of the host's adapter, which survives the host's death.
     pub disk: Disk,
 }
@@ -53,14 +51,12 @@ pub(super) enum Role {
 }
 
 impl HostState {
-    /// Creates a host that was not started yet.
-    pub fn new(name: Host, ip: IpAddr, role: Role, files: Memory) -> Self {
+    /// Creates the host with this number, which was not started yet.
+    pub fn new(number: usize, role: Role, files: Memory, seed: u64) -> Self {
         Self {
-            name,
-            ip,
+            entropy: keyed::keyed(seed, "entropy", &[number as u64]),
             role,
             up: false,
-            dark: false,
             counted: false,
             starts: 0,
             clock_off: 0,
@@ -75,7 +71,7 @@ impl HostState {
     }
 }
 
-/// All hosts, by number and by name. The first is [`NOBODY`]. If there are processes, the last is
+/// All hosts, by number. The first is [`NOBODY`]. If there are processes, the last is
 /// the outside world.
 pub(super) struct Hosts(Vec<HostState>);
 
@@ -99,27 +95,6 @@ impl Hosts {
     /// Returns the host with this number, mutably.
     pub fn get_mut(&mut self, host: HostIx) -> &mut HostState {
         &mut self.0[host.0]
-    }
-
-    /// Returns the host with this name.
-    pub fn named(&self, name: &Host) -> Option<HostIx> {
-        self.iter().find(|(_, host)| host.name == *name).map(|(index, _)| index)
-    }
-
-    /// Returns the host with this address.
-    pub fn at(&self, ip: IpAddr) -> Option<HostIx> {
-        self.iter().find(|(_, host)| host.ip == ip).map(|(index, _)| index)
-    }
-
-    /// Iterates over the hosts of the subject: all except `nobody` and the outside world.
-    pub fn iter(&self) -> impl Iterator<Item = (HostIx, &HostState)> {
-        self.indices().map(|host| (host, self.get(host)))
-    }
-
-    /// Iterates over the numbers of the subject's hosts.
-    pub fn indices(&self) -> impl Iterator<Item = HostIx> + use<> {
-        let end = self.outside().map_or(self.0.len(), |outside| outside.0);
-        (NOBODY.0 + 1..end).map(HostIx)
     }
 
     /// Returns the outside world, if the plan has processes.

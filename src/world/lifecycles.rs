@@ -1,5 +1,4 @@
-//! The lifecycles of hosts: starting them, taking them down, restarting them; and the end of the
-//! run.
+//! The lifecycles of hosts: starting them, taking them down, and restarting them.
 //!
 //! A host dies in these steps:
 //!
@@ -19,25 +18,22 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, ProcessOutcome, Side, Stream, Time};
+use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, ProcessOutcome, Side, Stream};
 use crate::net::Endpoint;
 use crate::process::KILL;
 use crate::schedule::profile::choice::below;
 use crate::schedule::{Fault, Host, Orphans, Unsynced, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
-use super::ends::reset_by_hand;
-use super::faults::{FaultAction, Target};
 use super::hosts::Role;
-use super::local::{self, HostIx};
+use super::network::faults::{ActiveFault, FaultAction, NewFault, Target};
+use super::network::queue::Due;
 use super::outside::{self, WorldJournal};
 use super::process::Processes;
 use super::puppet;
-use super::queue::Due;
-use super::state::{Phase, World};
-
-/// The time that the clients get to close after their users have stopped.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+use super::stream::reset_by_hand;
+use super::thread::{self, HostIx};
+use super::world::World;
 
 /// How a host dies.
 pub(super) struct Death<'f> {
@@ -56,31 +52,32 @@ impl World {
     /// Starts all hosts: the outside world, then the servers, then the clients.
     pub(super) fn start_all(&mut self) {
         if let (Some(outside), Some(root)) = (self.hosts.outside(), self.outside.take()) {
-            self.stack.start(outside, root);
+            self.net.stack.start(outside, root);
         }
-        self.hosts.indices().for_each(|host| self.start(host));
+        self.net.directory.indices().for_each(|host| self.start(host));
     }
 
     fn start(&mut self, host: HostIx) {
         let state = self.hosts.get_mut(host);
         state.unix = state.unix.of_new_process();
         let root = self.root(host);
-        let seed = self.seed();
+        let seed = self.net.settings.seed;
         if let Some(processes) = &self.hosts.get(host).processes {
             processes.on_host_up();
         }
         let state = self.hosts.get_mut(host);
-        state.starts += 1;
-        (state.up, state.dark) = (true, false);
-        self.entropy[host.0] = keyed::keyed(seed, "entropy", &[host.0 as u64, state.starts]);
-        self.record(Some(host), EventKind::Started);
-        self.stack.start(host, root);
+        (state.up, state.starts) = (true, state.starts + 1);
+        state.entropy = keyed::keyed(seed, "entropy", &[host.0 as u64, state.starts]);
+        self.net.directory.set_dark(host, false);
+        self.net.record(Some(host), EventKind::Started);
+        self.net.stack.start(host, root);
     }
 
     /// Creates the root of a host.
     fn root(&mut self, host: HostIx) -> Root {
         let state = self.hosts.get(host);
-        let (name, role, env) = (state.name.clone(), state.role, outside::env(host, state));
+        let name = self.net.directory.name(host).clone();
+        let (role, env) = (state.role, outside::env(host, state));
         let disk = state.disk.clone();
         if let Some(puppet) = self.plan.puppets.get(&name).cloned() {
             let port = self.subject.port();
@@ -124,43 +121,43 @@ impl World {
         death: Death<'_>,
     ) -> Result<(), String> {
         let Death { host, lasts, kernel, orphans, unsynced } = death;
-        let index = self.hosts.named(host).ok_or_else(|| format!("there is no host `{host}`"))?;
+        let index = self.net.host(host)?;
         if !self.hosts.get(index).up {
             return Err(format!("{host} is down"));
         }
-        let number =
-            self.declare(step, fault, Target::Host(index), None, FaultAction::Dead, Nature::Kills);
+        let (target, kind, nature) = (Target::Host(index), FaultAction::Dead, Nature::Kills);
+        let number = self.net.declare(NewFault { step, fault, target, toward: None, kind, nature });
         if let Some(lasts) = lasts {
-            self.schedule(self.now() + lasts, 0, Due::Restart(index, Some(number)));
+            self.net.schedule(self.net.now() + lasts, 0, Due::Restart(index, Some(number)));
         }
-        self.record(Some(index), EventKind::Died { kernel });
+        self.net.record(Some(index), EventKind::Died { kernel });
         self.drop_holds_of(index);
         self.gauges.iter_mut().for_each(|gauge| gauge.dies_with(index));
         self.users.retain(|(client, _)| *client != index);
         let state = self.hosts.get_mut(index);
-        (state.up, state.dark, state.orphans) = (false, kernel, orphans);
-        state.unsynced = unsynced;
+        self.net.directory.set_dark(index, kernel);
+        (state.up, state.orphans, state.unsynced) = (false, orphans, unsynced);
         state.unix.kill();
         let ended = state.processes.as_ref().map(Processes::on_host_down).unwrap_or_default();
         for process in ended {
             let stream = Stream::from(process.as_str());
-            self.record(
+            self.net.record(
                 Some(index),
                 EventKind::Ended { stream, outcome: ProcessOutcome::Signal(KILL).into() },
             );
         }
-        local::mark_dying(index);
-        self.stack.stop(index);
-        self.wake_driver();
+        thread::mark_dying(index);
+        self.net.stack.stop(index);
+        self.net.timeline.wake_driver();
         Ok(())
     }
 
     /// Finishes the deaths of hosts, after the turn in which their tasks were dropped.
     pub(super) fn finish_host_deaths(&mut self) {
-        for host in local::take_dead_hosts() {
-            let tasks = local::tasks_of(host);
+        for host in thread::take_dead_hosts() {
+            let tasks = thread::tasks_of(host);
             if tasks > 0 {
-                self.record(Some(host), EventKind::Outlived { tasks });
+                self.net.record(Some(host), EventKind::Outlived { tasks });
             }
             for (conn, side) in self.ends_on(host) {
                 self.end_of_dead_host(conn, side);
@@ -171,103 +168,76 @@ impl World {
             }
             if state.unsynced == Unsynced::Lost {
                 let key = [host.0 as u64, state.starts];
-                let mut draws = keyed::keyed(self.seed(), "unsynced", &key);
+                let mut draws = keyed::keyed(self.net.settings.seed, "unsynced", &key);
                 state.files.lose_unsynced(|bound| below(bound, &mut draws));
             }
         }
     }
 
     fn ends_on(&self, host: HostIx) -> Vec<(ConnIndex, Side)> {
-        let ends = |(index, conn): (ConnIndex, &super::conns::ConnState)| {
+        let ends = |(index, conn): (ConnIndex, &super::network::conns::ConnState)| {
             conn.side_on(host).map(|side| (index, side))
         };
-        self.conns.iter().filter_map(ends).collect()
+        self.net.conns.iter().filter_map(ends).collect()
     }
 
     /// Handles that the host of an end has died. If a user still holds the end, it gets an error.
     /// After a power loss, the kernel forgets the connection. A SYN that has not arrived is not
     /// affected: the next incarnation of the host may accept it.
     fn end_of_dead_host(&mut self, conn: ConnIndex, side: Side) {
-        if side == Side::Server && self.conns.get(conn).is_syn_in_flight() {
+        if side == Side::Server && self.net.conns.get(conn).is_syn_in_flight() {
             return;
         }
-        let dark = self.hosts.get(self.conns.get(conn).host(side)).dark;
-        let held = self.conns.get(conn).end(side).lock().socket.is_some();
+        let dark = self.net.directory.is_dark(self.net.conns.get(conn).host(side));
+        let held = self.net.conns.get(conn).end(side).lock().socket.is_some();
         if held && !dark {
-            self.send_reset(conn, side);
+            self.net.send_reset(conn, side);
         }
         if dark {
             // The data that the kernel would have retransmitted is lost with the kernel.
-            let direction = self.conns.get_mut(conn).from(side);
+            let direction = self.net.conns.get_mut(conn).from(side);
             direction.held.clear();
             direction.unsent.clear();
             direction.lost_since = None;
         }
         if held || dark {
-            self.kill(conn, side, ErrorKind::ConnectionReset);
-            self.conns.get(conn).end(side).lock().dropped = true;
+            self.net.kill(conn, side, ErrorKind::ConnectionReset);
+            self.net.conns.get(conn).end(side).lock().dropped = true;
         }
-        self.record_conn_end(conn, side, ConnEnd::Closed);
+        self.net.record_conn_end(conn, side, ConnEnd::Closed);
     }
 
     /// Restarts a host that is down. `fault` is the fault that took it down, if known.
     pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
-        let is_over = |fault| !self.faults.active.iter().any(|active| active.number == fault);
+        let is_over = |fault| !self.net.faults.active.iter().any(|active| active.number == fault);
         if self.hosts.get(host).up || fault.is_some_and(is_over) {
             return;
         }
-        if local::is_dying(host) {
+        if thread::is_dying(host) {
             // Its tasks have not yet had their turn to drop.
-            return self.schedule(
-                self.now() + Duration::from_millis(1),
+            return self.net.schedule(
+                self.net.now() + Duration::from_millis(1),
                 0,
                 Due::Restart(host, fault),
             );
         }
-        let down = |active: &super::faults::ActiveFault| {
+        let down = |active: &ActiveFault| {
             active.target == Target::Host(host) && active.kind == FaultAction::Dead
         };
         let fault = fault.or_else(|| {
-            self.faults.active.iter().rev().find(|active| down(active)).map(|active| active.number)
+            self.net
+                .faults
+                .active
+                .iter()
+                .rev()
+                .find(|active| down(active))
+                .map(|active| active.number)
         });
         self.start(host);
         match fault {
             Some(fault) => self.expire(fault),
             None => {
-                self.release_held();
-            }
-        }
-    }
-
-    /// Handles the end of the first turn.
-    pub(super) fn after_start(&mut self) {
-        self.phase = self.phase.max(Phase::Running);
-    }
-
-    /// Moves to the next closing phase when the run has reached its planned end. Returns the new
-    /// end, or `None` if the run is over.
-    pub(super) fn at_end(&mut self) -> Option<Time> {
-        let now = self.now();
-        match self.phase {
-            Phase::Starting | Phase::Running => {
-                self.phase = Phase::Closing;
-                self.users.clear();
-                Some(now + CLOSE_TIMEOUT)
-            }
-            Phase::Closing => {
-                self.phase = Phase::Settling;
-                for host in self.hosts.indices() {
-                    let state = self.hosts.get(host);
-                    if state.role == Role::Client {
-                        state.processes.iter().for_each(Processes::terminate_product);
-                        self.stack.stop(host);
-                    }
-                }
-                Some(now + self.settle)
-            }
-            Phase::Settling | Phase::Over => {
-                self.phase = Phase::Over;
-                None
+                self.net.release_held();
             }
         }
     }

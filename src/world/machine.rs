@@ -11,8 +11,9 @@ use crate::files::{File, Files, Memory, Open};
 use crate::net::{Accept, BoxFuture, Endpoint, Listener, Stream};
 use crate::process::{Detached, Identity, ProcessTable, Reach};
 
-use super::local::{self, HostIx};
+use super::local;
 use super::process::Processes;
+use super::thread::HostIx;
 
 /// The process id of a host's root.
 const ROOT: u32 = 1;

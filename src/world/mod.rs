@@ -26,115 +26,53 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::files::Memory;
-use crate::history::{EventKind, History, Side, Time};
+use crate::history::History;
 use crate::probe;
 use crate::schedule::{Action, Fault, Host, Plan, Speaks, Step, TrafficCount, Unsynced};
 use crate::subject::DynSubject;
 
-mod acks;
-mod batch;
-mod conns;
-mod ends;
+mod closing;
+mod counters;
+mod dispatch;
 mod engine;
 mod event;
 mod faults;
-mod held;
 mod hosts;
 mod lifecycles;
-mod link;
 mod local;
 mod machine;
+mod network;
+mod notes;
+mod options;
 mod outside;
 mod prober;
 pub mod process;
 mod puppet;
-mod queue;
 mod resources;
-mod segments;
-mod state;
 mod steps;
 mod stream;
-mod tap;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod tracing_layer;
 mod turmoil;
-mod windows;
+mod waiting;
+mod world;
 
-pub use local::on_progress;
+pub use options::{Detail, Engine, Options, RunError, Tick};
+pub use thread::on_progress;
 
 use engine::Machine;
+use event::EventMachine;
 use hosts::{HostState, Hosts, Role};
+use network::directory::Directory;
+use network::{NetSettings, SimNet};
 use process::Script;
-use state::{Phase, World};
-
-/// Options of a run. Only `control` and `engine` change what happens in the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// How much detail the history contains.
-    pub detail: Detail,
-    /// The engine that carries the segments.
-    pub engine: Engine,
-    /// Whether packets of an older generation are dropped after a newer one is installed.
-    pub control: bool,
-    /// Whether to collect the subject's own tracing output.
-    pub log: bool,
-}
-
-/// How much detail of a run its history contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// Everything that the properties need.
-    #[default]
-    Verdict,
-    /// All packets and messages, too.
-    Full,
-}
-
-/// The engine that carries the segments of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Engine {
-    /// Event-driven, on `turmoil-net`: virtual time jumps to the next event.
-    #[default]
-    Event,
-    /// Stock `turmoil`, in ticks.
-    Turmoil(Tick),
-}
-
-impl Engine {
-    /// Stock `turmoil` with its usual ticks of one millisecond.
-    pub const TURMOIL: Self = Self::Turmoil(Tick::LEAST);
-
-    /// Returns whether both are the same engine, regardless of the tick.
-    pub fn is_like(self, other: Self) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
-}
-
-/// The step of stock `turmoil`'s clock: whole milliseconds, up to a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tick(u16);
-
-impl Tick {
-    /// One millisecond.
-    pub const LEAST: Self = Self(1);
-
-    /// Creates a tick of this length. Returns `None` if it is shorter than a millisecond, longer
-    /// than a second, or not a whole number of milliseconds.
-    pub fn of(length: Duration) -> Option<Self> {
-        let millis =
-            u16::try_from(length.as_millis()).ok().filter(|millis| (1..=1_000).contains(millis))?;
-        (Duration::from_millis(millis.into()) == length).then_some(Self(millis))
-    }
-
-    /// Returns the length of the tick.
-    pub fn length(self) -> Duration {
-        Duration::from_millis(self.0.into())
-    }
-}
+use turmoil::TickMachine;
+use waiting::StepRunner;
+use world::{Phase, World};
 
 /// The result of a run.
 #[derive(Debug)]
@@ -143,41 +81,6 @@ pub struct RunOutcome {
     pub history: History,
     /// The subject's own tracing output, with virtual times and hosts, if it was requested.
     pub log: Vec<String>,
-}
-
-/// The reason why a run could not be performed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// Milestones do not arrive.
-    #[error(
-        "the world does not hear milestones: a `max_level_*` or `release_max_level_*` feature of the crate `tracing` is on somewhere; \
-         take it out"
-    )]
-    Deaf,
-    /// The plan uses a name that the subject does not have.
-    #[error("{0}")]
-    Plan(String),
-    /// The engine itself gave up during the run.
-    #[error("the engine stopped the run at {at}: {why}")]
-    Engine {
-        /// The virtual time.
-        at: Time,
-        /// The engine's error message.
-        why: String,
-    },
-    /// The driver recorded something that no protocol can cause, so the run cannot be checked.
-    #[error(
-        "{mistake}, in the run with seed {seed}; see `What a driver must record` in the docs of the trait `Subject`"
-    )]
-    Recording {
-        /// The seed of the run.
-        seed: u64,
-        /// The record that the driver must not make, and the correct alternative.
-        mistake: String,
-    },
-    /// The operating system could not provide a runtime.
-    #[error("no runtime: {0}")]
-    Runtime(String),
 }
 
 /// Runs a plan. Does not check properties.
@@ -197,7 +100,12 @@ pub fn run(
     if !subject.programs().is_empty() {
         scripts.get_or_insert_default();
     }
-    let machine = engine::machine(options.engine, plan.seed)?;
+    let machine: Box<dyn Machine> = match options.engine {
+        Engine::Event => Box::new(
+            EventMachine::new(plan.seed).map_err(|error| RunError::Runtime(error.to_string()))?,
+        ),
+        Engine::Turmoil(tick) => Box::new(TickMachine::new(plan.seed, tick)),
+    };
     carry_out(subject, plan, options, scripts.as_ref(), machine)
 }
 
@@ -222,12 +130,12 @@ fn carry_out(
     }));
     // The order matters: drop the tasks first, then the subject's values in the world, then the
     // socket stack.
-    local::seal();
+    thread::seal();
     drop(catch_unwind(AssertUnwindSafe(|| drop(machine))));
     drop(local::try_with(|world| std::mem::take(&mut world.gauges)));
     let world = local::leave().expect("it was entered");
     match run {
-        Ok(result) => result.map(|()| RunOutcome { history: world.history, log: world.log }),
+        Ok(result) => result.map(|()| RunOutcome { history: world.net.history, log: world.log }),
         Err(panic) => resume_unwind(panic),
     }
 }
@@ -277,16 +185,8 @@ fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(
 fn receives_milestones() -> bool {
     crate::milestone!("reknit.world.hears");
     let mut notes = Vec::new();
-    local::drain(&mut notes);
+    thread::drain(&mut notes);
     !notes.is_empty()
-}
-
-/// Finishes a run: if it is complete, counts the remaining resources. Writes the remaining notes.
-fn finish() {
-    if local::with(|world| world.phase) == Phase::Over {
-        resources::close();
-    }
-    local::with(World::seal);
 }
 
 /// Creates a world at the start of its run.
@@ -303,19 +203,18 @@ fn new(
     hosts.extend(scripts.map(|_| (Host::from("the world outside"), Role::Outside)));
     let names: Vec<Host> = hosts.iter().map(|(name, _)| name.clone()).collect();
     let (stack, ips) = machine.stack(&names);
+    let directory = Directory::new(names.into_iter().zip(ips), scripts.is_some());
     let files = match plan.steps.iter().any(loses_unsynced) {
         true => Memory::tracking_syncs,
         false => Memory::default,
     };
-    let mut hosts: Vec<_> = hosts
-        .into_iter()
-        .zip(ips)
-        .map(|((name, role), ip)| HostState::new(name, ip, role, files()))
-        .collect();
+    let hosts = hosts.into_iter().enumerate();
+    let mut hosts: Vec<_> =
+        hosts.map(|(n, (_, role))| HostState::new(n, role, files(), plan.seed)).collect();
     let limits = plan.limits.over(subject.limits());
     let plan = Arc::new(plan.clone());
     let outside = scripts.map(|scripts| {
-        outside::processes(hosts.iter_mut(), scripts, subject.programs(), &plan, &limits)
+        outside::processes(&mut hosts, &directory, scripts, subject.programs(), &plan, &limits)
     });
     let counts_messages = |step: &Step| {
         matches!(
@@ -323,77 +222,42 @@ fn new(
             Action::Fault(Fault::CutAfter { count: TrafficCount::Messages(_), .. })
         )
     };
-    let entropy = (0..hosts.len())
-        .map(|host| crate::schedule::keyed::keyed(plan.seed, "entropy", &[host as u64]))
-        .collect();
+    let dissects = options.detail == Detail::Full || plan.steps.iter().any(counts_messages);
     World {
-        dissects: options.detail == Detail::Full || plan.steps.iter().any(counts_messages),
-        plan,
-        subject: subject.clone(),
-        options: *options,
-        clock: std::cell::Cell::new(None),
-        outbound: Vec::new(),
-        stack,
+        net: SimNet::new(settings(&plan, options), directory, stack),
         hosts: Hosts::new(hosts),
-        conns: conns::Conns::default(),
-        faults: faults::ActiveFaults::default(),
-        steps: steps::StepRunner::default(),
-        queue: queue::Queue::default(),
-        history: History::default(),
-        outside,
-        log: Vec::new(),
-        turns: event::Turns::default(),
-        driver: None,
-        settle: subject.guarantees(&limits).settle,
-        phase: Phase::Starting,
-        opening: Vec::new(),
-        leaving: Vec::new(),
-        reopened: Vec::new(),
-        aborting: Vec::new(),
+        steps: StepRunner::default(),
         users: Vec::new(),
         calls: 0,
+        outside,
         gauges: Vec::new(),
         unowned_resources: BTreeSet::new(),
-        entropy,
+        dissects,
+        log: Vec::new(),
+        notes: Vec::new(),
+        reached: Vec::new(),
+        phase: Phase::Starting,
+        settle: subject.guarantees(&limits).settle,
         livelock: None,
+        subject: subject.clone(),
+        plan,
+    }
+}
+
+/// Returns what the plan and the options fix for the network.
+fn settings(plan: &Plan, options: &Options) -> NetSettings {
+    NetSettings {
+        seed: plan.seed,
+        order: plan.order,
+        latency: plan.latency,
+        healed_from: (!plan.heal.is_zero()).then(|| plan.horizon.saturating_sub(plan.heal).into()),
+        control: options.control,
+        detail: options.detail,
+        keeps_windows: options.engine.is_like(Engine::TURMOIL),
     }
 }
 
 /// Returns whether a step can lose data that was not synced. Other runs do not track it.
 fn loses_unsynced(step: &Step) -> bool {
     matches!(&step.action, Action::Fault(Fault::PowerLoss { unsynced: Unsynced::Lost, .. }))
-}
-
-impl World {
-    /// Begins the run: schedules the steps, and starts the hosts.
-    fn begin_run(&mut self) {
-        self.arm();
-        self.start_all();
-    }
-
-    /// Writes the last entries of the history.
-    fn seal(&mut self) {
-        self.read_notes();
-        if let Some(what) = self.livelock.take() {
-            self.record(None, EventKind::Livelock { what });
-        }
-        self.history.end = self.now();
-        self.history.polls = self.hosts.indices().map(local::polls_of).sum();
-        self.note_deliveries();
-    }
-
-    /// Adds the delivery time to each message of a detailed history.
-    fn note_deliveries(&mut self) {
-        let mut seen = BTreeMap::new();
-        for event in &mut self.history.events {
-            if let EventKind::Message { conn, from, delivered, .. } = &mut event.what {
-                let at: &mut usize = seen.entry((*conn, *from == Side::Server)).or_default();
-                *delivered = self.conns.get(*conn).directions[*from as usize]
-                    .messages
-                    .get(*at)
-                    .and_then(|message| message.delivered);
-                *at += 1;
-            }
-        }
-    }
 }

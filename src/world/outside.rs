@@ -22,12 +22,14 @@ use crate::process::{Command, Launch, Unsupported};
 use crate::schedule::{Host, Limits, Plan, keyed};
 use crate::subject::{Disk, Gauges, HostContext, Journal, Program, ProgramCode, Recorder, Root};
 
+use super::counters::Counters;
 use super::hosts::{HostState, Role};
-use super::local::{self, HostIx, Noted};
+use super::local;
 use super::machine::HostTable;
+use super::network::directory::Directory;
 use super::process::{ChildFaults, NewProcess, Processes, ProgramHost, Programs, Script, Software};
-use super::resources::Counters;
 use super::stream::WorldNet;
+use super::thread::{self, HostIx, Noted};
 
 /// The start of the wall clocks of a world: 2026-01-01 00:00 UTC, in seconds since 1970.
 const START: u64 = 1_767_225_600;
@@ -60,7 +62,8 @@ struct Clock(HostIx);
 
 impl WallClock for Clock {
     fn now(&self) -> SystemTime {
-        let (passed, off) = local::with(|world| (world.now().0, world.hosts.get(self.0).clock_off));
+        let (passed, off) =
+            local::with(|world| (world.net.now().0, world.hosts.get(self.0).clock_off));
         let millis = (START * 1000 + passed).saturating_add_signed(off);
         SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
     }
@@ -73,15 +76,16 @@ impl Entropy for HostEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         // A task that is dropped after its world gets zeros. They have no effect.
         bytes.fill(0);
-        local::try_with(|world| world.entropy[self.0.0].fill_bytes(bytes));
+        local::try_with(|world| world.hosts.get_mut(self.0).entropy.fill_bytes(bytes));
     }
 }
 
 /// Gives every server an operating system with these scripts and the subject's programs. If there are
 /// programs, the clients get one, too. Returns the root of the outside world, which runs all launched
 /// processes.
-pub(super) fn processes<'h>(
-    hosts: impl Iterator<Item = &'h mut HostState>,
+pub(super) fn processes(
+    hosts: &mut [HostState],
+    directory: &Directory,
     scripts: &BTreeMap<String, Script>,
     programs: &'static [Program],
     plan: &Arc<Plan>,
@@ -89,13 +93,14 @@ pub(super) fn processes<'h>(
 ) -> Root {
     let mut running: Vec<BoxFuture<'static, ()>> = Vec::new();
     let launches = |role| role == Role::Server || role == Role::Client && !programs.is_empty();
-    for (index, host) in hosts.enumerate().filter(|(_, host)| launches(host.role)) {
-        let record = Recorder::new(host.name.clone(), Arc::new(GroundTruth));
+    for (index, host) in hosts.iter_mut().enumerate().filter(|(_, host)| launches(host.role)) {
+        let name = directory.name(HostIx(index));
+        let record = Recorder::new(name.clone(), Arc::new(GroundTruth));
         let programs = (!programs.is_empty()).then(|| Programs {
             known: programs,
             host: Box::new(Surroundings {
                 host: HostIx(index),
-                name: host.name.clone(),
+                name: name.clone(),
                 files: host.files.with_clock(Arc::new(Clock(HostIx(index)))),
                 disk: host.disk.clone(),
                 unix: host.unix.clone(),
@@ -172,11 +177,11 @@ impl ProgramHost for Surroundings {
     /// The runtime of the caller must be that of the host, because the second engine has a runtime
     /// for each host.
     fn spawn(&self, process: BoxFuture<'static, ()>) -> io::Result<AbortHandle> {
-        if local::current() != self.host {
+        if thread::current() != self.host {
             let why = "a program of the outside world cannot launch product code";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
-        Ok(local::as_host(self.host, || tokio::spawn(process)).abort_handle())
+        Ok(thread::as_host(self.host, || tokio::spawn(process)).abort_handle())
     }
 }
 
@@ -216,8 +221,8 @@ struct GroundTruth;
 
 impl Journal for GroundTruth {
     fn write(&self, host: &Host, what: EventKind) {
-        if let Some(host) = local::try_with(|world| world.hosts.named(host)).flatten() {
-            local::note_of_world(host, Noted::Entry(what));
+        if let Some(host) = local::try_with(|world| world.net.directory.named(host)).flatten() {
+            thread::note_of_world(host, Noted::Entry(what));
         }
     }
 
@@ -230,14 +235,14 @@ pub(super) struct WorldJournal;
 
 impl Journal for WorldJournal {
     fn write(&self, host: &Host, what: EventKind) {
-        if let Some(host) = local::try_with(|world| world.hosts.named(host)).flatten() {
-            local::note_on(host, Noted::Entry(what));
+        if let Some(host) = local::try_with(|world| world.net.directory.named(host)).flatten() {
+            thread::note_on(host, Noted::Entry(what));
         }
     }
 
     fn gauges(&self, host: &Host, gauges: Gauges) {
         local::try_with(|world| {
-            if let Some(host) = world.hosts.named(host) {
+            if let Some(host) = world.net.directory.named(host) {
                 world.gauges.push(Counters::new(host, gauges));
             }
         });

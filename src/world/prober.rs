@@ -7,18 +7,19 @@ use crate::history::EventKind;
 use crate::probe::{Hold, Prober};
 use crate::schedule::MilestoneValue;
 
-use super::local::{self, NOBODY, Noted};
+use super::local;
+use super::thread::{self, NOBODY, Noted};
 
 /// The prober of the world of this thread.
 pub(super) struct WorldProber;
 
 impl Prober for WorldProber {
     fn point(&self, name: &'static str, fields: &[(&'static str, u64)]) -> Option<Hold> {
-        let host = local::current();
+        let host = thread::current();
         let fields: Arc<[_]> =
             fields.iter().map(|(name, value)| (*name, MilestoneValue::Number(*value))).collect();
         let step = local::try_with(|world| world.holds(host, name, &fields)).flatten();
-        local::note(Noted::Point { name, fields, hold: step });
+        thread::note(Noted::Point { name, fields, hold: step });
         step.map(|step| local::with(|world| world.hold(step, host, name)))
     }
 
@@ -43,21 +44,21 @@ pub(super) fn install_panic_hook() {
     ONCE.call_once(|| {
         let before = take_hook();
         set_hook(Box::new(move |info| {
-            let of_nobody = local::current() == NOBODY;
-            if local::is_recording() {
+            let of_nobody = thread::current() == NOBODY;
+            if thread::is_recording() {
                 let message = info.payload_as_str().unwrap_or("no message");
                 let file =
                     |path: &str| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
                 let at = info
                     .location()
                     .map_or(String::new(), |at| format!(" ({}:{})", file(at.file()), at.line()));
-                local::note(Noted::Entry(EventKind::Panicked {
+                thread::note(Noted::Entry(EventKind::Panicked {
                     message: format!("{message}{at}"),
                 }));
             }
             // The panic may come from the world itself, whose history is then never read. So it is
             // reported as before.
-            if of_nobody || !local::is_recording() {
+            if of_nobody || !thread::is_recording() {
                 before(info);
             }
         }));

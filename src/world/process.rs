@@ -100,6 +100,7 @@ mod table;
 mod tests;
 
 pub use conditions::Conditions;
+pub use ends::PIPE;
 pub use programs::{NewProcess, ProgramHost, Programs};
 pub use script::{LateOutput, Print, ProcessEnd, Script, Stdin};
 pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
@@ -107,13 +108,7 @@ pub use setup::{Ends, Input, Late, PrintedLines, Setup, TABLE, schema, scripts};
 use conditions::Followed;
 use relay::Relayed;
 use signals::{Body, Ended, SignalReceiver};
-use table::{Held, Registered, Table, locked};
-
-/// The capacity of a pipe in bytes, as on Linux. A writer waits while the pipe is full.
-pub const PIPE: usize = 65_536;
-
-/// The signal for a process that writes to a pipe without a reader.
-const BROKEN_PIPE: i32 = 13;
+use table::{Held, Registered, Table, is_down, locked};
 
 /// The simulated operating system of one host. It only runs processes.
 #[derive(Clone)]
@@ -332,10 +327,6 @@ impl Processes {
 enum Launched<'a> {
     Script(&'a Script),
     Program(&'a Programs, &'static Program),
-}
-
-fn is_down() -> io::Error {
-    io::Error::other("the machine is down")
 }
 
 /// Runs processes until they end, or until this future is dropped.

@@ -1,7 +1,6 @@
 //! Running the schedule: steps at their times, triggers, and tasks held at points.
 
 use std::sync::Arc;
-use std::task::Waker;
 
 use crate::history::{Call, EventKind, Nature};
 use crate::net::ConnId;
@@ -10,88 +9,24 @@ use crate::schedule::{
     Action, Fault, HoldEnd, MilestoneValue, Operation, Trigger, TriggerMark, When,
 };
 
-use super::faults::{FaultAction, Target};
 use super::hosts::Role;
-use super::local::{HostIx, Noted};
-use super::queue::Due;
-use super::state::{Phase, World};
-
-/// The field in which milestones and points name their connection.
-const CONN: &str = "conn";
-
-/// The field in which a client that installs a generation may name itself.
-const CLIENT: &str = "client";
-
-/// The steps of a run that wait for a trigger, and the held tasks.
-#[derive(Default)]
-pub(super) struct StepRunner {
-    /// Steps that wait for their trigger, with the number of matches so far.
-    waiting: Vec<(usize, u64)>,
-    /// Tasks that are held.
-    holds: Vec<HeldTask>,
-}
-
-impl StepRunner {
-    /// Returns whether a step or a held task waits for a milestone or point.
-    fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || !self.holds.is_empty()
-    }
-}
-
-/// A milestone or point that a task reached.
-pub(super) struct Reached {
-    is_point: bool,
-    host: HostIx,
-    name: &'static str,
-    fields: Arc<[(&'static str, MilestoneValue)]>,
-}
-
-/// A task that is held at a point.
-struct HeldTask {
-    fault: usize,
-    host: HostIx,
-    name: &'static str,
-    /// The trigger that releases the task, with the number of matches so far.
-    until: Option<(Trigger, u64)>,
-    gate: Arc<Gate>,
-}
-
-/// The gate at which a held task waits.
-#[derive(Default)]
-struct Gate(std::sync::Mutex<(bool, Option<Waker>)>);
-
-impl Gate {
-    fn open(&self) {
-        let mut gate = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        gate.0 = true;
-        if let Some(waker) = gate.1.take() {
-            waker.wake();
-        }
-    }
-
-    async fn passed(self: Arc<Self>) {
-        std::future::poll_fn(|cx| {
-            let mut gate = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if gate.0 {
-                return std::task::Poll::Ready(());
-            }
-            gate.1 = Some(cx.waker().clone());
-            std::task::Poll::Pending
-        })
-        .await;
-    }
-}
+use super::network::faults::{FaultAction, NewFault, Target};
+use super::network::queue::Due;
+use super::notes::CONN;
+use super::thread::HostIx;
+use super::waiting::{Gate, HeldTask, Reached};
+use super::world::{Phase, World};
 
 impl World {
     /// Schedules every step with a time, and adds every step with a trigger to the waiting list.
     pub(super) fn arm(&mut self) {
         let plan = self.plan.clone();
-        if let Some(tail) = self.healed_from() {
-            self.schedule(tail, 0, Due::Heal);
+        if let Some(tail) = self.net.settings.healed_from {
+            self.net.schedule(tail, 0, Due::Heal);
         }
         for (index, step) in plan.steps.iter().enumerate() {
             match &step.when {
-                When::At(at) => self.schedule((*at).into(), 0, Due::Step(index)),
+                When::At(at) => self.net.schedule((*at).into(), 0, Due::Step(index)),
                 When::After(_) => self.steps.waiting.push((index, 0)),
             }
         }
@@ -102,23 +37,24 @@ impl World {
         let plan = self.plan.clone();
         let missed = match &plan.steps[index].action {
             Action::Operation(operation) => {
-                self.record(None, EventKind::Stepped { step: index, note: None });
+                self.net.record(None, EventKind::Stepped { step: index, note: None });
                 self.send_operation(operation)
             }
             Action::Fault(fault) => {
-                self.record(None, EventKind::Stepped { step: index, note: None });
+                self.net.record(None, EventKind::Stepped { step: index, note: None });
                 self.begin(index, fault)
             }
         };
         if let Err(note) = missed {
-            self.record(None, EventKind::Stepped { step: index, note: Some(note) });
+            self.net.record(None, EventKind::Stepped { step: index, note: Some(note) });
         }
     }
 
     /// Sends an operation to the user of a client.
     fn send_operation(&mut self, operation: &Operation) -> Result<(), String> {
         let host = self
-            .hosts
+            .net
+            .directory
             .named(&operation.client)
             .filter(|host| self.hosts.get(*host).role == Role::Client);
         let host = host.ok_or_else(|| format!("no client `{}`", operation.client))?;
@@ -132,7 +68,7 @@ impl World {
         let user = user.ok_or_else(|| format!("{} is down", operation.client))?;
         self.calls += 1;
         let call = Call(self.calls);
-        self.record(
+        self.net.record(
             Some(host),
             EventKind::Asked { call, operation: Box::new(operation.clone()), class },
         );
@@ -154,13 +90,13 @@ impl World {
         };
         is_kind
             && trigger.mark.name() == name
-            && trigger.host.as_ref().is_none_or(|wanted| *wanted == self.hosts.get(host).name)
+            && trigger.host.as_ref().is_none_or(|wanted| *wanted == *self.net.directory.name(host))
             && trigger.fields.iter().all(has)
             && trigger.conn.as_ref().is_none_or(|wanted| {
                 let index =
-                    MilestoneValue::number(fields, CONN).and_then(|n| self.index_of(ConnId(n)));
-                let of = self.hosts.named(&wanted.host);
-                index.zip(of).is_some_and(|(index, of)| self.conns.is_named(index, of, wanted))
+                    MilestoneValue::number(fields, CONN).and_then(|n| self.net.index_of(ConnId(n)));
+                let of = self.net.directory.named(&wanted.host);
+                index.zip(of).is_some_and(|(index, of)| self.net.conns.is_named(index, of, wanted))
             })
     }
 
@@ -190,7 +126,7 @@ impl World {
                 self.step(index);
                 acted = true;
             } else {
-                self.schedule(self.now() + delay, 0, Due::Step(index));
+                self.net.schedule(self.net.now() + delay, 0, Due::Step(index));
             }
         }
         acted
@@ -203,7 +139,7 @@ impl World {
         name: &str,
         fields: &[(&'static str, MilestoneValue)],
     ) -> Option<usize> {
-        if self.steps.waiting.is_empty() || self.is_healed() {
+        if self.steps.waiting.is_empty() || self.net.is_healed() {
             return None;
         }
         let plan = self.plan.clone();
@@ -232,14 +168,15 @@ impl World {
         let Action::Fault(fault @ Fault::Hold { end }) = &plan.steps[step].action else {
             return Box::pin(std::future::ready(()));
         };
-        self.record(None, EventKind::Stepped { step, note: None });
-        let fault =
-            self.declare(step, fault, Target::Host(host), None, FaultAction::Hold, Nature::Slows);
+        self.net.record(None, EventKind::Stepped { step, note: None });
+        let (target, kind) = (Target::Host(host), FaultAction::Hold);
+        let new = NewFault { step, fault, target, toward: None, kind, nature: Nature::Slows };
+        let fault = self.net.declare(new);
         let (until, at_most) = match end {
             HoldEnd::After(lasts) => (None, *lasts),
             HoldEnd::Until { trigger, at_most } => (Some(((**trigger).clone(), 0)), *at_most),
         };
-        self.schedule(self.now() + at_most, 0, Due::Release(fault));
+        self.net.schedule(self.net.now() + at_most, 0, Due::Release(fault));
         let gate = Arc::new(Gate::default());
         self.steps.holds.push(HeldTask { fault, host, name, until, gate: gate.clone() });
         Box::pin(gate.passed())
@@ -275,7 +212,7 @@ impl World {
                 self.release(fault);
                 at_once = true;
             } else {
-                self.schedule(self.now() + delay, 0, Due::Release(fault));
+                self.net.schedule(self.net.now() + delay, 0, Due::Release(fault));
             }
         }
         at_once
@@ -285,9 +222,9 @@ impl World {
     pub(super) fn release(&mut self, fault: usize) {
         let Some(at) = self.steps.holds.iter().position(|held| held.fault == fault) else { return };
         let held = self.steps.holds.remove(at);
-        self.record(Some(held.host), EventKind::Released { name: held.name });
+        self.net.record(Some(held.host), EventKind::Released { name: held.name });
         held.gate.open();
-        self.end_fault(fault);
+        self.net.end_fault(fault);
     }
 
     /// Releases all held tasks.
@@ -306,102 +243,6 @@ impl World {
             .map(|held| held.fault)
             .collect();
         self.steps.holds.retain(|held| held.host != host);
-        held.into_iter().for_each(|fault| self.end_fault(fault));
+        held.into_iter().for_each(|fault| self.net.end_fault(fault));
     }
-
-    /// Writes a note of the turn to the history. Returns the milestone or point that it contains,
-    /// if a step or a held task waits for one.
-    pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> Option<Reached> {
-        let of = (host != super::local::NOBODY).then_some(host);
-        match what {
-            Noted::Entry(entry) => {
-                if self.phase < Phase::Closing || !is_of_user(&entry) {
-                    self.record(of, entry);
-                }
-            }
-            Noted::Milestone { name, fields } => {
-                *self.history.milestones.entry(name).or_default() += 1;
-                self.install_generation(host, name, &fields);
-                let fields: Arc<[_]> = fields.into();
-                self.record(of, EventKind::Milestone { name, fields: fields.clone() });
-                return self.steps.is_waiting().then_some(Reached {
-                    is_point: false,
-                    host,
-                    name,
-                    fields,
-                });
-            }
-            Noted::Point { name, fields, hold } => {
-                *self.history.points.entry(name).or_default() += 1;
-                self.record(
-                    of,
-                    EventKind::Point { name, fields: fields.clone(), held: hold.is_some() },
-                );
-                return self.steps.is_waiting().then_some(Reached {
-                    is_point: true,
-                    host,
-                    name,
-                    fields,
-                });
-            }
-            Noted::Unowned(what) => {
-                if self.unowned_resources.insert(what.clone()) {
-                    self.record(None, EventKind::Unowned { what });
-                }
-            }
-            Noted::Log(line) => {
-                let (at, name) =
-                    (self.now(), of.map_or("-", |host| self.hosts.get(host).name.as_str()));
-                self.log.push(format!("{at:>9}  {name:<8}  {line}"));
-            }
-        }
-        None
-    }
-
-    /// Handles a milestone in which a client installs a generation on a connection. The client may
-    /// also name itself. Then only its own older connections on the same host are stale, and not
-    /// those of a client with another name, such as the same window before a reload.
-    fn install_generation(
-        &mut self,
-        host: HostIx,
-        name: &str,
-        fields: &[(&'static str, MilestoneValue)],
-    ) {
-        if self.subject.generation_milestone() != Some(name) {
-            return;
-        }
-        let number = |wanted: &str| MilestoneValue::number(fields, wanted);
-        let (Some(generation), Some(conn)) =
-            (number("generation"), number(CONN).and_then(|n| self.index_of(ConnId(n))))
-        else {
-            return;
-        };
-        self.conns.get_mut(conn).generation = Some(generation);
-        self.history.conns[conn.0].generation = Some(generation);
-        let label = self.conns.get(conn).label;
-        let named = MilestoneValue::text(fields, CLIENT).map(str::to_owned);
-        self.conns.get_mut(conn).of.clone_from(&named);
-        for older in self.conns.indices().filter(|index| *index < conn) {
-            let state = self.conns.get_mut(older);
-            state.stale |= state.client == host && state.label == label && state.of == named;
-        }
-    }
-}
-
-/// Returns whether an entry is about ground truth or the user. Such entries no longer count after
-/// the clients are closed.
-fn is_of_user(entry: &EventKind) -> bool {
-    matches!(
-        entry,
-        EventKind::Produced { .. }
-            | EventKind::Ended { .. }
-            | EventKind::Effect { .. }
-            | EventKind::Answered { .. }
-            | EventKind::Failed { .. }
-            | EventKind::Opened { .. }
-            | EventKind::Delivered { .. }
-            | EventKind::Observed { .. }
-            | EventKind::StreamEnded { .. }
-            | EventKind::GaveUp { .. }
-    )
 }

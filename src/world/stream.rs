@@ -18,12 +18,11 @@ use crate::net::{
     Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream, UnixSockets,
 };
 
-use super::conns::SharedEnd;
-use super::engine::{RawListener, RawSocket};
-use super::local::{self, HostIx, NOBODY};
+use super::local;
 use super::machine::{self, Counted};
-use super::state::PendingConnect;
-use super::tap;
+use super::network::conns::{PendingConnect, SharedEnd};
+use super::network::stack::{RawListener, RawSocket};
+use super::thread::{self, HostIx, NOBODY};
 
 /// The number of unread bytes from which a read may require a window update.
 const NEARLY_FULL: u64 = 60 * 1024;
@@ -33,14 +32,14 @@ struct OnHost;
 
 impl OnHost {
     fn new(host: HostIx) -> Self {
-        local::with(|world| world.stack.set_current(host));
+        local::with(|world| world.net.stack.set_current(host));
         OnHost
     }
 }
 
 impl Drop for OnHost {
     fn drop(&mut self) {
-        local::try_with(|world| world.stack.set_current(NOBODY));
+        local::try_with(|world| world.net.stack.set_current(NOBODY));
     }
 }
 
@@ -57,8 +56,8 @@ impl WorldNet {
             return Err(io::ErrorKind::InvalidInput.into());
         };
         local::with(|world| {
-            let by_name = world.hosts.named(&name.as_str().into());
-            let by_address = || name.parse().ok().and_then(|ip| world.hosts.at(ip));
+            let by_name = world.net.directory.named(&name.as_str().into());
+            let by_address = || name.parse().ok().and_then(|ip| world.net.directory.at(ip));
             let host = match name.as_str() {
                 "localhost" | "127.0.0.1" | "0.0.0.0" => Some(self.host),
                 _ => by_name.or_else(by_address),
@@ -66,7 +65,7 @@ impl WorldNet {
             let host = host.ok_or_else(|| {
                 io::Error::new(io::ErrorKind::NotFound, format!("there is no host `{name}`"))
             })?;
-            Ok((host, SocketAddr::new(world.hosts.get(host).ip, *port)))
+            Ok((host, SocketAddr::new(world.net.directory.ip(host), *port)))
         })
     }
 }
@@ -87,7 +86,7 @@ impl Connect for WorldNet {
             let end = SharedEnd::new();
             let opening =
                 PendingConnect { to: (server, at.port()), label: to.label(), end: end.clone() };
-            let socket = local::with(|world| world.stack.connect(at));
+            let socket = local::with(|world| world.net.stack.connect(at));
             Connecting { host: self.host, socket: Some(socket), opening: Some(opening), end }.await
         })
     }
@@ -111,7 +110,7 @@ impl Future for Connecting {
         let this = &mut *self;
         let first = this.opening.is_some();
         if let Some(opening) = this.opening.take() {
-            local::with(|world| world.opening.push((this.host, opening)));
+            local::with(|world| world.net.opening.push((this.host, opening)));
         }
         let failed = this.end.lock().error;
         let result = match failed {
@@ -143,9 +142,9 @@ impl Future for Connecting {
             Err(error) => {
                 let kind = this.end.lock().error.unwrap_or(error.kind());
                 local::with(|world| match conn {
-                    Some(conn) => world.not_opened(conn, kind),
+                    Some(conn) => world.net.not_opened(conn, kind),
                     None if first => {
-                        world.opening.retain(|(_, opening)| !opening.end.is(&this.end))
+                        world.net.opening.retain(|(_, opening)| !opening.end.is(&this.end))
                     }
                     None => {}
                 });
@@ -170,7 +169,7 @@ impl Drop for Connecting {
         let conn = end.conn;
         drop(end);
         if let Some(conn) = conn {
-            local::with(|world| world.record_conn_end(conn, Side::Client, ConnEnd::Closed));
+            local::with(|world| world.net.record_conn_end(conn, Side::Client, ConnEnd::Closed));
         }
     }
 }
@@ -188,13 +187,13 @@ impl Network for WorldNet {
             }
             let bind = || {
                 let _on_host = OnHost::new(self.host);
-                local::with(|world| world.stack.bind(address.port()))
+                local::with(|world| world.net.stack.bind(address.port()))
             };
             let binding = match bind() {
                 // Linux lets a server listen again while its old connections are still closing. The
                 // stack does not.
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    local::with(|world| world.forget_orphans(self.host, address.port()));
+                    local::with(|world| world.net.forget_orphans(self.host, address.port()));
                     // The stack removes the forgotten connections at the end of this turn.
                     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
                     bind()?
@@ -236,10 +235,11 @@ impl Accept for Listening {
             let (socket, peer) = std::task::ready!(accepted)?;
             let host = self.host;
             let (conn, end) = local::with(|world| {
-                let from = world.hosts.at(peer.ip()).map(|client| (client, peer.port()));
-                let found = from.and_then(|from| world.conns.of_segment(from, (host, self.port)));
+                let from = world.net.directory.at(peer.ip()).map(|client| (client, peer.port()));
+                let found =
+                    from.and_then(|from| world.net.conns.of_segment(from, (host, self.port)));
                 let (conn, _) = found.expect("who connects has sent a SYN");
-                (conn, world.conns.get(conn).end(Side::Server).clone())
+                (conn, world.net.conns.get(conn).end(Side::Server).clone())
             });
             let stream = WorldStream::attach(host, conn, Side::Server, end, socket);
             Poll::Ready(Ok(stream.opened_by(peer.ip())))
@@ -286,7 +286,7 @@ impl WorldStream {
         }
         local::with(|world| {
             world.hosts.get_mut(host).sockets += 1;
-            world.mark_established(conn, side);
+            world.net.mark_established(conn, side);
         });
         Stream::new(WorldStream { host, conn, side, end, at_end: false }, ConnId(conn.0 as u64 + 1))
     }
@@ -294,7 +294,7 @@ impl WorldStream {
     fn note_end(&mut self) {
         if !self.at_end {
             self.at_end = true;
-            local::with(|world| world.record_conn_end(self.conn, self.side, ConnEnd::Eof));
+            local::with(|world| world.net.record_conn_end(self.conn, self.side, ConnEnd::Eof));
         }
     }
 }
@@ -325,7 +325,7 @@ impl AsyncRead for WorldStream {
         let (filled, wanted) = (buf.filled().len(), buf.remaining());
         if end.received == end.read
             && wanted > 0
-            && local::with(|world| world.wakes_readers(this.conn, this.side))
+            && local::with(|world| world.net.wakes_readers(this.conn, this.side))
         {
             end.reader = Some(cx.waker().clone());
             return Poll::Pending;
@@ -340,7 +340,7 @@ impl AsyncRead for WorldStream {
         end.read += n;
         drop(end);
         if was_full {
-            local::with(|world| world.receive_buffer_read(this.conn, this.side));
+            local::with(|world| world.net.receive_buffer_read(this.conn, this.side));
         }
         if n == 0 && wanted > 0 {
             this.note_end();
@@ -363,8 +363,8 @@ impl AsyncWrite for WorldStream {
             );
         }
         let most = local::with(|world| {
-            world.deliver_deferred_ack(self.conn, self.side);
-            world.may_write(self.conn, self.side)
+            world.net.deliver_deferred_ack(self.conn, self.side);
+            world.net.may_write(self.conn, self.side)
         });
         if most == 0 && !buf.is_empty() {
             end.writer = Some(cx.waker().clone());
@@ -380,9 +380,9 @@ impl AsyncWrite for WorldStream {
         drop(end);
         let written = std::task::ready!(polled)?;
         if was_blocked {
-            local::with(|world| world.unblocked(self.conn, self.side));
+            local::with(|world| world.net.unblocked(self.conn, self.side));
         }
-        tap::wrote(self.conn, self.side, &buf[..written]);
+        wrote(self.conn, self.side, &buf[..written]);
         Poll::Ready(Ok(written))
     }
 
@@ -395,7 +395,7 @@ impl AsyncWrite for WorldStream {
         if end.error.is_some() {
             return Poll::Ready(Ok(()));
         }
-        local::with(|world| world.deliver_deferred_ack(self.conn, self.side));
+        local::with(|world| world.net.deliver_deferred_ack(self.conn, self.side));
         let _on_host = OnHost::new(self.host);
         let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
         Pin::new(socket).poll_shutdown(cx)
@@ -411,7 +411,7 @@ impl Drop for WorldStream {
         let is_open = end.error.is_none();
         let unread = is_open && end.received > end.read;
         if is_open {
-            local::with(|world| world.deliver_deferred_ack(self.conn, self.side));
+            local::with(|world| world.net.deliver_deferred_ack(self.conn, self.side));
         }
         {
             let _on_host = OnHost::new(self.host);
@@ -426,29 +426,39 @@ impl Drop for WorldStream {
         drop(end);
         // At the end of the run, the runtime drops the tasks in an arbitrary order. That order is
         // not part of the history.
-        if !local::is_recording() {
+        if !thread::is_recording() {
             return;
         }
         local::with(|world| {
             if unread {
-                world.abort(self.conn, self.side);
+                world.net.abort(self.conn, self.side);
             }
-            world.stream_dropped(self.conn, self.side);
+            world.net.stream_dropped(self.conn, self.side);
         });
     }
 }
 
-impl super::state::World {
-    /// Handles that a connection could not be opened, or was reset during its handshake.
-    pub(super) fn not_opened(&mut self, conn: ConnIndex, kind: io::ErrorKind) {
-        self.conns.get_mut(conn).end(Side::Client).lock().dropped = true;
-        self.record_conn_end(conn, Side::Client, ConnEnd::NotOpened(kind));
-        // The server's end is never notified, unless the server has accepted the connection.
-        let far = self.conns.get(conn).end(Side::Server).lock();
-        let accepted = far.socket.is_some() || far.dropped;
-        drop(far);
-        if !accepted {
-            self.record_conn_end(conn, Side::Server, ConnEnd::NotOpened(kind));
-        }
-    }
+/// Handles bytes that the user of an end wrote. If the run counts messages, finds the ends of the
+/// messages. The dissector is code of the subject, so it is called while the world is not borrowed.
+fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
+    let reading = local::with(|world| {
+        let dissector = world.net.wrote(conn, from, bytes.len());
+        world.dissects.then(|| (dissector, world.subject.clone()))
+    });
+    let Some((dissector, subject)) = reading else { return };
+    let mut dissector = dissector.unwrap_or_else(|| subject.dissector(from));
+    let found = dissector.feed(bytes);
+    local::with(|world| world.net.read(conn, from, dissector, found));
+}
+
+/// Resets a connection from the end that holds `stream`, like a process that closes it with a
+/// linger time of zero.
+pub(super) fn reset_by_hand(stream: &Stream) {
+    let host = thread::current();
+    local::with(|world| {
+        let Some(conn) = world.net.index_of(stream.id()) else { return };
+        let Some(side) = world.net.conns.get(conn).side_on(host) else { return };
+        world.net.send_reset(conn, side);
+        world.net.kill(conn, side, io::ErrorKind::ConnectionReset);
+    });
 }

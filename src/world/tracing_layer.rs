@@ -16,7 +16,7 @@ use tracing_subscriber::{Layer, Registry};
 use crate::probe::MILESTONE;
 use crate::schedule::MilestoneValue;
 
-use super::local::{self, Noted};
+use super::thread::{self, Noted};
 
 /// The target of turmoil's own tracing events, which are not events of the subject.
 const TURMOIL: &str = "turmoil";
@@ -84,19 +84,19 @@ impl<S: Subscriber> Layer<S> for MilestoneLayer {
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if !local::is_recording() {
+        if !thread::is_recording() {
             return;
         }
         let metadata = event.metadata();
         if self.logs {
             let mut line = Line(format!("{:<5} {}", metadata.level(), metadata.target()));
             event.record(&mut line);
-            local::note(Noted::Log(line.0));
+            thread::note(Noted::Log(line.0));
         }
         if metadata.target() == MILESTONE {
             let mut fields = Fields(Vec::with_capacity(4));
             event.record(&mut fields);
-            local::note(Noted::Milestone { name: metadata.name(), fields: fields.0 });
+            thread::note(Noted::Milestone { name: metadata.name(), fields: fields.0 });
         }
     }
 }

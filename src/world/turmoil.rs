@@ -22,8 +22,8 @@
 //!   SYN-ACK takes no time and cannot be lost, and there is no third segment. A SYN to a port
 //!   without a listener is refused without a way back. The listener skips a SYN whose client has
 //!   given up, so the server's end of that connection is never notified that it is over.
-//! - A segment is one write of at most [`SEGMENT`] bytes, and cannot be split on its way. The world
-//!   provides the acknowledgements and windows itself ([`windows`](super::windows)).
+//! - A segment is one write of at most 1,460 bytes, and cannot be split on its way. The world
+//!   provides the acknowledgements and windows itself ([`windows`](super::network::windows)).
 //! - `accept-then-close` is refused: its middlebox would have to create a SYN-ACK.
 //! - The order of packets and timers within a millisecond is fixed, regardless of the plan.
 //! - There are no task hooks. Tasks and polls are counted with the metrics of the runtimes. A task
@@ -44,19 +44,18 @@ use crate::history::Time;
 use crate::schedule::{Fault, Host};
 use crate::subject::Root;
 
-use super::engine::{Machine, Stack};
-use super::local::{self, HostIx};
-use super::state::World;
-use super::{RunError, Tick, resources};
+use super::engine::Machine;
+use super::network::stack::Stack;
+use super::options::{RunError, Tick};
+use super::thread::HostIx;
+use super::world::World;
+use super::{closing, local, resources, thread};
 
 mod links;
 mod socket;
 mod stack;
 
 use stack::{MachineOrder, Shared, TickStack};
-
-/// The largest segment, the same as in the event engine.
-const SEGMENT: usize = 1_460;
 
 /// The limit on the segments of a direction that are in flight or unread, and on the connections
 /// that wait to be accepted. The windows allow fewer, even with segments of one byte.
@@ -107,7 +106,7 @@ impl TickMachine {
     /// Handles the events that are due and the orders of the world. Returns whether there were any.
     fn catch_up(&mut self) -> bool {
         let mut acted = self.carry_out();
-        while let Some(due) = local::with(|world| world.queue.pop(world.now())) {
+        while let Some(due) = local::with(|world| world.net.timeline.queue.pop(world.net.now())) {
             local::with(|world| world.act(due));
             self.carry_out();
             acted = true;
@@ -123,7 +122,7 @@ impl TickMachine {
             match order {
                 MachineOrder::Start(host, root) => self.start(host, root),
                 MachineOrder::Stop(host) if self.hosts[host.0].known => {
-                    local::as_host(host, || self.sim.crash(self.hosts[host.0].ip));
+                    thread::as_host(host, || self.sim.crash(self.hosts[host.0].ip));
                     // Notes of dropped tasks are read now, while the host is dying, so that they
                     // are ignored.
                     local::with(World::read_notes);
@@ -142,7 +141,7 @@ impl TickMachine {
         }
         let next = host.next.clone();
         self.sim.host(host.ip, move || {
-            local::on_runtime(index);
+            thread::on_runtime(index);
             run_root(next.take().expect("a host is started with a root"))
         });
         for other in self.hosts.iter().filter(|other| other.known) {
@@ -158,12 +157,12 @@ impl TickMachine {
             Ok(stepped) => stepped.map(|_| ()).map_err(|error| Stop::Error(error.to_string())),
             Err(panic) => Err(Stop::Panic(panic)),
         };
-        if local::count_polls() || acted || stepped.is_err() {
+        if thread::count_polls() || acted || stepped.is_err() {
             self.end_turn();
         }
         self.shared.borrow_mut().passed += self.tick.length();
-        local::with(|world| world.forget_time());
-        local::progress(TURNS_A_TICK);
+        local::with(|world| world.net.timeline.forget_time());
+        thread::progress(TURNS_A_TICK);
         stepped
     }
 
@@ -178,7 +177,7 @@ impl TickMachine {
             world.after_start();
         });
         self.shared.borrow_mut().links.collect(&self.sim);
-        local::with(World::egress);
+        local::with(|world| world.net.egress());
         while local::with(World::read_notes) {
             self.catch_up();
         }
@@ -196,9 +195,9 @@ enum Stop {
 /// Runs the root of a host, and then stays pending so that the tasks that the root spawned can
 /// continue. A panic of the root ends it.
 async fn run_root(mut root: Root) -> ::turmoil::Result {
-    let lifecycles = local::RootTaskGuard::of_current_host();
+    let lifecycles = thread::RootTaskGuard::of_current_host();
     std::future::poll_fn(|cx| {
-        local::polls_root();
+        thread::polls_root();
         catch_unwind(AssertUnwindSafe(|| root.as_mut().poll(cx)))
             .unwrap_or(std::task::Poll::Ready(()))
     })
@@ -222,7 +221,7 @@ impl Machine for TickMachine {
     fn drive(&mut self, mut until: Time) -> Result<(), RunError> {
         local::with(World::begin_run);
         loop {
-            if local::with(|world| world.now()) >= until {
+            if local::with(|world| world.net.now()) >= until {
                 let Some(later) = local::with(World::at_end) else { break };
                 until = later;
             }
@@ -233,11 +232,11 @@ impl Machine for TickMachine {
                 Err(Stop::Panic(_)) if local::with(|world| world.has_panicked()) => break,
                 Err(Stop::Panic(panic)) => resume_unwind(panic),
                 Err(Stop::Error(why)) => {
-                    return Err(RunError::Engine { at: local::with(|world| world.now()), why });
+                    return Err(RunError::Engine { at: local::with(|world| world.net.now()), why });
                 }
             }
         }
-        super::finish();
+        closing::finish();
         Ok(())
     }
 }

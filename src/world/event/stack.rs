@@ -5,7 +5,6 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::task::JoinHandle;
@@ -16,8 +15,9 @@ use turmoil_net::{EnterGuard, HostId, KernelConfig, Net, NetstatEntry, Packet};
 use crate::net::BoxFuture;
 use crate::schedule::Host;
 use crate::subject::Root;
-use crate::world::engine::{DeliveryResult, RawListener, RawSocket, Stack};
-use crate::world::local::{self, HostIx, NOBODY};
+use crate::world::network::stack::{DeliveryResult, RawListener, RawSocket, Stack};
+use crate::world::network::timeline::Clock;
+use crate::world::thread::{self, HostIx, NOBODY};
 
 impl RawSocket for TcpStream {
     fn drain(&mut self, into: &mut BytesMut) {
@@ -90,8 +90,9 @@ impl EventStack {
 }
 
 impl Stack for EventStack {
-    fn passed(&self) -> Duration {
-        Instant::now() - self.started
+    fn clock(&self) -> Clock {
+        let started = self.started;
+        Box::new(move || Instant::now() - started)
     }
 
     fn set_current(&self, host: HostIx) {
@@ -139,7 +140,7 @@ impl Stack for EventStack {
     }
 
     fn start(&mut self, host: HostIx, root: Root) {
-        self.roots[host.0] = Some(local::as_host(host, || tokio::spawn(root)));
+        self.roots[host.0] = Some(thread::as_host(host, || tokio::spawn(root)));
     }
 
     fn stop(&mut self, host: HostIx) {

@@ -10,13 +10,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use super::PIPE;
 use super::calls::CallLines;
 use super::script::Print;
 use crate::history::{ProcessOutcome, Stream};
 use crate::process::{Stdio, Streams};
 use crate::schedule::Pipe;
 use crate::subject::Recorder;
+
+/// The capacity of a pipe in bytes, as on Linux. A writer waits while the pipe is full.
+pub const PIPE: usize = 65_536;
 
 /// The byte that ends the input of a terminal: Ctrl-D.
 const END_OF_INPUT: u8 = 4;

@@ -8,9 +8,10 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 use tokio::task::AbortHandle;
 
+use super::Processes;
+use super::ends::PIPE;
 use super::signals::Body;
 use super::table::Registered;
-use super::{PIPE, Processes};
 use crate::files::File;
 use crate::net::{BoxFuture, UnixSockets};
 use crate::process::{Command, Detached, Identity, Input, Output};

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use super::PIPE;
 use super::conditions::Followed;
+use super::ends::PIPE;
 use crate::schedule::Pipe;
 
 /// The bytes that a relay reads at once.

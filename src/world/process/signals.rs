@@ -10,7 +10,6 @@ use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
-use super::BROKEN_PIPE;
 use super::conditions::{Followed, paced};
 use super::ends::{ProcessEnds, ProcessInput, ProcessOutput, ProcessPipes};
 use super::script::{Print, ProcessEnd, Script, Stdin, outcome};
@@ -20,6 +19,9 @@ use crate::net::{BoxFuture, UnixSockets};
 use crate::process::{Exit, KILL};
 use crate::subject::Recorder;
 use crate::subject::program::SignalSender;
+
+/// The signal for a process that writes to a pipe without a reader.
+const BROKEN_PIPE: i32 = 13;
 
 /// The signal for a process whose terminal has no reader any more, or whose terminal's first
 /// process has ended.

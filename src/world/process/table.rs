@@ -10,10 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
-use super::is_down;
 use super::signals::SignalReceiver;
 use crate::net::UnixSockets;
 use crate::process::{Identity, TERMINATE};
+
+/// Returns the error of a machine that is down.
+pub(super) fn is_down() -> io::Error {
+    io::Error::other("the machine is down")
+}
 
 /// The pid of the first process of a host.
 const FIRST_PID: u32 = 1000;

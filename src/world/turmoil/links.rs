@@ -12,7 +12,7 @@ use ::turmoil::{Protocol, Segment, Sim};
 use bytes::Bytes;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
-use crate::world::engine::DeliveryResult;
+use crate::world::network::stack::DeliveryResult;
 
 /// The path from one socket to another.
 type Way = (SocketAddr, SocketAddr);

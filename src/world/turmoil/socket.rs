@@ -12,9 +12,10 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::net::BoxFuture;
-use crate::world::engine::{RawListener, RawSocket};
+use crate::world::network::stack::{RawListener, RawSocket};
 
-use super::SEGMENT;
+/// The largest segment, the same as in the event engine.
+const SEGMENT: usize = 1_460;
 
 /// A turmoil stream with the wakers of its tasks. The world needs them because it can end the
 /// stream without turmoil.

@@ -12,8 +12,9 @@ use turmoil_net::Packet;
 
 use crate::net::BoxFuture;
 use crate::subject::Root;
-use crate::world::engine::{DeliveryResult, RawListener, RawSocket, Stack};
-use crate::world::local::HostIx;
+use crate::world::network::stack::{DeliveryResult, RawListener, RawSocket, Stack};
+use crate::world::network::timeline::Clock;
+use crate::world::thread::HostIx;
 
 use super::links::Links;
 use super::socket;
@@ -40,8 +41,9 @@ pub(super) enum MachineOrder {
 pub(super) struct TickStack(pub Rc<RefCell<Shared>>);
 
 impl Stack for TickStack {
-    fn passed(&self) -> Duration {
-        self.0.borrow().passed
+    fn clock(&self) -> Clock {
+        let shared = self.0.clone();
+        Box::new(move || shared.borrow().passed)
     }
 
     /// Does nothing: turmoil knows which host's runtime it runs.

@@ -14,7 +14,7 @@ const MAY_GROW: usize = 3;
 /// The segments of a direction that faults hold, ordered by when the first segment of each batch
 /// was held.
 #[derive(Default)]
-pub(super) struct HeldSegments(Vec<Joining>);
+pub(in crate::world) struct HeldSegments(Vec<Joining>);
 
 impl HeldSegments {
     /// Holds one more segment. It does not join a batch that is followed by an RST, because the RST

@@ -11,7 +11,7 @@ use super::acks::is_bare_ack;
 
 /// Consecutive segments. The iterator takes them off the front one by one.
 #[derive(Clone, Debug)]
-pub(super) struct SegmentBatch {
+pub(in crate::world) struct SegmentBatch {
     /// The remaining segments, joined into one.
     left: Option<TcpSegment>,
     /// The number of bytes per segment. The last segment may have fewer.
@@ -73,7 +73,7 @@ impl ExactSizeIterator for SegmentBatch {}
 /// number, starting at `base`. For equal sequence numbers, acknowledgements come first, and the
 /// previous order is kept otherwise. A batch is split where another one begins inside it, because
 /// an RST may have any sequence number.
-pub(super) fn by_sequence(
+pub(in crate::world) fn by_sequence(
     batches: Vec<(Option<u64>, SegmentBatch)>,
     base: u32,
 ) -> Vec<(Option<u64>, SegmentBatch)> {

@@ -1,13 +1,13 @@
-//! How an end of a connection dies, closes, or is answered for. In these cases the world corrects
+//! How an end of a connection dies, closes, or is answered for. In these cases the network corrects
 //! the simulated kernel to match Linux:
 //!
-//! - The simulated kernel discards delivered but unread bytes on a reset. The world rescues them
-//!   first ([`World::kill`]).
+//! - The simulated kernel discards delivered but unread bytes on a reset. The network rescues them
+//!   first ([`SimNet::kill`]).
 //! - The simulated kernel discards bytes that a process wrote before it dropped a stream with
-//!   unread bytes. The world sends them first ([`World::abort`]).
+//!   unread bytes. The network sends them first ([`SimNet::abort`]).
 //! - In the simulated kernel, a restarted host cannot bind a port whose old connections are still
-//!   closing. In the world it can ([`World::forget_orphans`]).
-//! - A middlebox can answer instead of a server ([`World::refuse`], [`World::accept_and_close`]).
+//!   closing. In the network it can ([`SimNet::forget_orphans`]).
+//! - A middlebox can answer instead of a server ([`SimNet::refuse`], [`SimNet::accept_and_close`]).
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -15,16 +15,15 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
-use crate::history::{ConnEnd, ConnIndex, EventKind, Side};
-use crate::net::Stream;
+use crate::history::{ConnEnd, ConnIndex, Side};
+use crate::world::thread::{HostIx, NOBODY};
 
-use super::local::{self, HostIx, NOBODY};
-use super::state::World;
+use super::SimNet;
 
-impl World {
+impl SimNet {
     /// Ends one end of a connection with an error, and makes its kernel forget the connection. The
     /// user can still read the bytes that had arrived.
-    pub(super) fn kill(&mut self, conn: ConnIndex, side: Side, kind: ErrorKind) {
+    pub fn kill(&mut self, conn: ConnIndex, side: Side, kind: ErrorKind) {
         let state = self.conns.get(conn);
         // As on Linux: in CLOSE_WAIT, writers see a reset as a broken pipe, and readers do not see
         // it.
@@ -45,7 +44,7 @@ impl World {
 
     /// Takes the bytes that arrived at an end out of its kernel, and appends `more`. The user reads
     /// them before the error.
-    pub(super) fn save_received(&mut self, conn: ConnIndex, side: Side, more: &[u8]) {
+    pub fn save_received(&mut self, conn: ConnIndex, side: Side, more: &[u8]) {
         let (from, to) = (self.address(conn, side.other()), self.address(conn, side));
         let late = self.stack.take_back(from, to);
         let state = self.conns.get(conn);
@@ -67,28 +66,21 @@ impl World {
         }
     }
 
-    /// Records how one end of a connection was closed for its user. Only the first call has an
-    /// effect.
-    pub(super) fn record_conn_end(&mut self, conn: ConnIndex, side: Side, how: ConnEnd) {
-        let now = self.now();
-        let state = self.conns.get_mut(conn);
-        let slot = &mut state.over[side as usize];
-        if slot.is_some() {
-            return;
+    /// Handles that a connection could not be opened, or was reset during its handshake.
+    pub fn not_opened(&mut self, conn: ConnIndex, kind: ErrorKind) {
+        self.conns.get_mut(conn).end(Side::Client).lock().dropped = true;
+        self.record_conn_end(conn, Side::Client, ConnEnd::NotOpened(kind));
+        // The server's end is never notified, unless the server has accepted the connection.
+        let far = self.conns.get(conn).end(Side::Server).lock();
+        let accepted = far.socket.is_some() || far.dropped;
+        drop(far);
+        if !accepted {
+            self.record_conn_end(conn, Side::Server, ConnEnd::NotOpened(kind));
         }
-        *slot = Some(how);
-        let host = state.host(side);
-        let over = &mut self.history.conns[conn.0].over;
-        match side {
-            Side::Client => over.0 = Some(now),
-            Side::Server => over.1 = Some(now),
-        }
-        local::note_of_world(host, local::Noted::Entry(EventKind::ConnOver { conn, side, how }));
-        self.close_faults_of(conn);
     }
 
     /// Handles that the user of an end dropped its stream.
-    pub(super) fn stream_dropped(&mut self, conn: ConnIndex, side: Side) {
+    pub fn stream_dropped(&mut self, conn: ConnIndex, side: Side) {
         self.record_conn_end(conn, side, ConnEnd::Closed);
         self.purge_if_over(conn);
     }
@@ -98,12 +90,12 @@ impl World {
     ///
     /// The stack would discard data that was written in the same turn. On Linux that data has
     /// already left.
-    pub(super) fn abort(&mut self, conn: ConnIndex, side: Side) {
+    pub fn abort(&mut self, conn: ConnIndex, side: Side) {
         self.conns.get_mut(conn).from(side).aborts = true;
         self.aborting.push((conn, side));
     }
 
-    pub(super) fn abort_connections(&mut self) {
+    pub fn abort_connections(&mut self) {
         for (conn, side) in std::mem::take(&mut self.aborting) {
             self.send_reset(conn, side);
             self.reset_kernel(conn, side);
@@ -112,7 +104,7 @@ impl World {
 
     /// Cleans up a connection that was cut: the kernels of ends whose streams were dropped forget
     /// it, because no close can arrive any more.
-    pub(super) fn purge_if_over(&mut self, conn: ConnIndex) {
+    pub fn purge_if_over(&mut self, conn: ConnIndex) {
         if !self.conns.get(conn).dead {
             return;
         }
@@ -128,7 +120,7 @@ impl World {
     /// Does nothing at a server's end that was never established. That end is removed with its
     /// listener. An RST would make the stack create a socket that cannot be closed and that keeps
     /// the port occupied.
-    pub(super) fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
+    pub fn reset_kernel(&mut self, conn: ConnIndex, side: Side) {
         if side == Side::Server && !self.conns.get(conn).is_up(Side::Server) {
             return;
         }
@@ -138,13 +130,13 @@ impl World {
     }
 
     /// Returns the address and port of an end.
-    pub(super) fn address(&self, conn: ConnIndex, side: Side) -> SocketAddr {
+    pub fn address(&self, conn: ConnIndex, side: Side) -> SocketAddr {
         let state = self.conns.get(conn);
-        SocketAddr::new(self.hosts.get(state.host(side)).ip, state.port(side))
+        SocketAddr::new(self.directory.ip(state.host(side)), state.port(side))
     }
 
     /// Sends an RST from an end, after the segments that it has already sent.
-    pub(super) fn send_reset(&mut self, conn: ConnIndex, from: Side) {
+    pub fn send_reset(&mut self, conn: ConnIndex, from: Side) {
         self.conns.get_mut(conn).from(from).unsent.clear();
         let rst =
             self.make(conn, from, |_| TcpFlags { rst: true, ack: true, ..TcpFlags::default() });
@@ -152,14 +144,14 @@ impl World {
     }
 
     /// Wraps a segment of an end in a packet, as a kernel sends it.
-    pub(super) fn packet(&self, conn: ConnIndex, from: Side, tcp: TcpSegment) -> Packet {
+    pub fn packet(&self, conn: ConnIndex, from: Side, tcp: TcpSegment) -> Packet {
         let [src, dst] =
-            [from, from.other()].map(|side| self.hosts.get(self.conns.get(conn).host(side)).ip);
+            [from, from.other()].map(|side| self.directory.ip(self.conns.get(conn).host(side)));
         Packet { src, dst, ttl: 64, payload: Transport::Tcp(tcp) }
     }
 
     /// Creates a segment without payload, as the kernel of `from` would.
-    pub(super) fn make(
+    pub fn make(
         &mut self,
         conn: ConnIndex,
         from: Side,
@@ -182,9 +174,9 @@ impl World {
 
     /// Answers data that has no reader with an RST, unless an RST is already in flight or held. A
     /// second RST would add nothing, because resets stay in order.
-    pub(super) fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
+    pub fn answer_with_reset(&mut self, conn: ConnIndex, from: Side) {
         let held = self.conns.get(conn).directions[from as usize].held.has_reset();
-        let on_the_way = self.queue.iter().filter_map(|(_, segment)| segment);
+        let on_the_way = self.timeline.queue.iter().filter_map(|(_, segment)| segment);
         let of_this_end = on_the_way.filter(|(of, side, _)| (*of, *side) == (conn, from));
         if !held && !of_this_end.into_iter().any(|(.., tcp)| tcp.flags.rst) {
             self.send_reset(conn, from);
@@ -192,7 +184,7 @@ impl World {
     }
 
     /// Answers a SYN with an RST from a middlebox.
-    pub(super) fn refuse(&mut self, conn: ConnIndex, syn: &TcpSegment) {
+    pub fn refuse(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let rst = self.make(conn, Side::Server, |segment| {
             segment.ack = syn.seq.wrapping_add(1);
             TcpFlags { rst: true, ack: true, ..TcpFlags::default() }
@@ -202,7 +194,7 @@ impl World {
     }
 
     /// Accepts a connection and closes it at once, as a middlebox would.
-    pub(super) fn accept_and_close(&mut self, conn: ConnIndex, syn: &TcpSegment) {
+    pub fn accept_and_close(&mut self, conn: ConnIndex, syn: &TcpSegment) {
         let ack = syn.seq.wrapping_add(1);
         self.conns.get_mut(conn).middleman = true;
         self.record_conn_end(conn, Side::Server, ConnEnd::Closed);
@@ -221,7 +213,7 @@ impl World {
 
     /// Answers a segment for an end that has already closed the connection: a FIN with an ACK, data
     /// with an RST.
-    pub(super) fn answer_in_place(&mut self, conn: ConnIndex, of: Side, tcp: &TcpSegment) {
+    pub fn answer_in_place(&mut self, conn: ConnIndex, of: Side, tcp: &TcpSegment) {
         let after = tcp.seq.wrapping_add(tcp.payload.len() as u32);
         if !tcp.payload.is_empty() {
             self.answer_with_reset(conn, of);
@@ -236,7 +228,7 @@ impl World {
 
     /// Makes the kernel of a host forget the connections at a port whose streams were dropped. If
     /// such a connection has not sent a FIN yet, the world sends an RST for it.
-    pub(super) fn forget_orphans(&mut self, host: HostIx, port: u16) {
+    pub fn forget_orphans(&mut self, host: HostIx, port: u16) {
         for conn in self.conns.indices() {
             let state = self.conns.get(conn);
             let Some(side) = state.side_on(host).filter(|side| state.port(*side) == port) else {
@@ -254,16 +246,4 @@ impl World {
             }
         }
     }
-}
-
-/// Resets a connection from the end that holds `stream`, like a process that closes it with a
-/// linger time of zero.
-pub(super) fn reset_by_hand(stream: &Stream) {
-    let host = local::current();
-    local::with(|world| {
-        let Some(conn) = world.index_of(stream.id()) else { return };
-        let Some(side) = world.conns.get(conn).side_on(host) else { return };
-        world.send_reset(conn, side);
-        world.kill(conn, side, ErrorKind::ConnectionReset);
-    });
 }

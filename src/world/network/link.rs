@@ -13,11 +13,10 @@ use crate::schedule::keyed;
 
 use super::conns::Conns;
 use super::faults::{ActiveFault, FaultAction};
-use super::local::HostIx;
 
 /// The properties of a segment that the link model uses.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment {
+pub(in crate::world) struct Segment {
     pub conn: ConnIndex,
     pub from: Side,
     pub flags: Flags,
@@ -42,7 +41,7 @@ impl Segment {
 
 /// The combined effects of the active faults on a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Effects {
+pub(in crate::world) struct Effects {
     /// Whether the segment cannot pass.
     pub blocked: bool,
     /// The additional latency.
@@ -59,7 +58,7 @@ pub(super) struct Effects {
 
 /// The fate of a SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum SynFate {
+pub(in crate::world) enum SynFate {
     #[default]
     Passes,
     Refused,
@@ -71,7 +70,11 @@ fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 /// Computes the combined effects of the active faults on a segment.
-pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -> Effects {
+pub(in crate::world) fn effects(
+    faults: &[ActiveFault],
+    conns: &Conns,
+    segment: Segment,
+) -> Effects {
     let mut effects = Effects::default();
     let conn = conns.get(segment.conn);
     let toward = conn.host(segment.from.other());
@@ -103,7 +106,12 @@ pub(super) fn effects(faults: &[ActiveFault], conns: &Conns, segment: Segment) -
 /// `starts`. Both times are in microseconds.
 ///
 /// When the fault expires, the rest of a segment on a slow link continues at full speed.
-pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, starts: u64) -> u64 {
+pub(in crate::world) fn through(
+    faults: &[ActiveFault],
+    conns: &Conns,
+    segment: Segment,
+    starts: u64,
+) -> u64 {
     let toward = conns.get(segment.conn).host(segment.from.other());
     let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(
         |fault| match fault.kind {
@@ -133,7 +141,7 @@ pub(super) fn through(faults: &[ActiveFault], conns: &Conns, segment: Segment, s
 }
 
 /// Draws the latency of the n-th segment of a direction from the plan's range.
-pub(super) fn latency(
+pub(in crate::world) fn latency(
     seed: u64,
     range: (Duration, Duration),
     conn: ConnIndex,
@@ -151,12 +159,16 @@ pub(super) fn latency(
 
 /// Returns the rank of a direction's arrivals within a millisecond. The order of the links is
 /// drawn; each link stays in order.
-pub(super) fn rank(seed: u64, conn: ConnIndex, from: Side, at: Time) -> u32 {
+pub(in crate::world) fn rank(seed: u64, conn: ConnIndex, from: Side, at: Time) -> u32 {
     1 + (keyed::mixed(seed, "rank", &[conn.0 as u64, from as u64, at.0]) & 0xffff) as u32
 }
 
 /// Returns whether packets come before timers in a millisecond.
-pub(super) fn packets_first(seed: u64, order: crate::schedule::TieOrder, at: Time) -> bool {
+pub(in crate::world) fn packets_first(
+    seed: u64,
+    order: crate::schedule::TieOrder,
+    at: Time,
+) -> bool {
     use crate::schedule::TieOrder;
     match order {
         TieOrder::Drawn => keyed::mixed(seed, "order", &[at.0]) & 1 == 0,
@@ -174,7 +186,7 @@ const LONGEST_RETRY: u64 = 120_000;
 
 /// Returns the time of the next retransmission, at `now` or later, of a segment that was first lost
 /// at `lost`.
-pub(super) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
+pub(in crate::world) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
     let mut wait = if opening { FIRST_RETRY.1 } else { FIRST_RETRY.0 };
     let mut at = lost.0 + wait;
     while at < now.0 {
@@ -186,13 +198,8 @@ pub(super) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
 
 /// Returns how long TCP retransmits before it gives up a connection: 15 retransmissions of a
 /// segment, 6 of a SYN (`tcp_retries2` and `tcp_syn_retries` of Linux).
-pub(super) fn retransmission_limit(opening: bool) -> Duration {
+pub(in crate::world) fn retransmission_limit(opening: bool) -> Duration {
     Duration::from_millis(if opening { 127_000 } else { 924_600 })
-}
-
-/// Returns whether two pairs of hosts are the same link, in either order.
-pub(super) fn same_link(a: (HostIx, HostIx), b: (HostIx, HostIx)) -> bool {
-    a == b || a == (b.1, b.0)
 }
 
 #[cfg(test)]

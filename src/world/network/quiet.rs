@@ -14,11 +14,9 @@ use std::cell::Cell;
 use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
-use crate::world::acks::update_overtaken_ack;
-use crate::world::link::packets_first;
-use crate::world::local;
-use crate::world::queue::Due;
-use crate::world::state::World;
+
+use super::SimNet;
+use super::queue::Due;
 
 /// With fewer bytes than this in flight, the sender's buffer has room, because it is four times as
 /// large.
@@ -33,17 +31,15 @@ thread_local! {
     static SLEEPS_PAST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Delivers the packets that have arrived in the meantime, because a task is about to be polled.
-pub(super) fn before_poll() {
-    if SLEEPS_PAST.replace(false) {
-        local::try_with(World::deliver_passed);
-    }
+/// Returns whether the driver may have slept past packets since the last call.
+pub(in crate::world) fn take_slept_past() -> bool {
+    SLEEPS_PAST.replace(false)
 }
 
-impl World {
+impl SimNet {
     /// Returns the time of the next event that has a visible effect.
-    pub(super) fn next_noticed(&self) -> Option<Time> {
-        for (n, (at, segment)) in self.queue.iter().enumerate() {
+    pub fn next_noticed(&self) -> Option<Time> {
+        for (n, (at, segment)) in self.timeline.queue.iter().enumerate() {
             if n == MOST || !self.is_quiet(segment) {
                 return Some(at);
             }
@@ -52,26 +48,28 @@ impl World {
         None
     }
 
-    /// Handles the arrival of the packets that the driver has slept past.
-    pub(super) fn deliver_passed(&mut self) {
+    /// Handles the arrival of the packets that the driver has slept past. Returns the first other
+    /// event that is overdue.
+    pub fn deliver_passed(&mut self) -> Option<Due> {
         let now = self.now();
         while let Some(quiet) = self.has_passed(now) {
-            match self.queue.pop(now) {
+            match self.timeline.queue.pop(now) {
                 Some(Due::Packet { conn, from, n, tcp }) if quiet => {
                     self.defer_ack(conn, from, n, tcp)
                 }
-                due => due.into_iter().for_each(|due| self.act(due)),
+                due => return due,
             }
         }
+        None
     }
 
     /// Returns whether the next event is a quiet packet, or `None` if that event is not overdue. An
     /// event is overdue if it was due before now. A quiet packet that is due now is also overdue if
     /// packets come before timers.
     fn has_passed(&self, now: Time) -> Option<bool> {
-        let (at, segment) = self.queue.iter().next().filter(|(at, _)| *at <= now)?;
+        let (at, segment) = self.timeline.queue.iter().next().filter(|(at, _)| *at <= now)?;
         let quiet = self.is_quiet(segment);
-        (at < now || quiet && packets_first(self.seed(), self.plan.order, now)).then_some(quiet)
+        (at < now || quiet && self.packets_first(now)).then_some(quiet)
     }
 
     /// Stores an acknowledgement that arrives now and whose delivery to the kernel is deferred.
@@ -80,7 +78,7 @@ impl World {
         let dropped = self.is_dropped(conn);
         let direction = self.conns.get_mut(conn).from(from);
         let overtaken = direction.seen_ack.is_some_and(|(newest, ..)| newest > n);
-        update_overtaken_ack(direction, n, &mut tcp);
+        direction.update_overtaken_ack(n, &mut tcp);
         if !overtaken && !dropped {
             direction.owed = Some(tcp);
         }
@@ -89,7 +87,7 @@ impl World {
     /// Delivers the deferred acknowledgement to the kernel of an end, because its user writes or
     /// closes. The kernel still knows the connection: if it had been made to forget it, the end
     /// would have an error or no user.
-    pub(in crate::world) fn deliver_deferred_ack(&mut self, conn: ConnIndex, at: Side) {
+    pub fn deliver_deferred_ack(&mut self, conn: ConnIndex, at: Side) {
         if let Some(tcp) = self.conns.get_mut(conn).from(at.other()).owed.take() {
             let packet = self.packet(conn, at.other(), tcp);
             self.stack.deliver(packet, true);
@@ -124,7 +122,9 @@ impl World {
         let Some((_, acknowledged, window)) = behind.seen_ack else { return false };
         let on_the_way = ahead.next.wrapping_sub(acknowledged);
         let all_left = ahead.next.wrapping_sub(ahead.base) == ahead.written as u32;
-        if !all_left || on_the_way >= FEW.min(window.into()) || self.hosts.get(state.host(to)).dark
+        if !all_left
+            || on_the_way >= FEW.min(window.into())
+            || self.directory.is_dark(state.host(to))
         {
             return false;
         }

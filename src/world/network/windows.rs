@@ -1,25 +1,24 @@
 //! Windows, for engines whose sockets have none, or whose sockets send no window updates.
 //!
 //! The sockets of stock turmoil have neither acknowledgements nor byte windows. With this engine,
-//! the world does the work of both kernels. A segment leaves when its receiver has room for it
-//! ([`World::queue_segment`]). Delivered data is acknowledged by a segment that passes the link
-//! model like any other ([`World::acknowledge`]). A user can write only as much as a send buffer
-//! holds ([`World::may_write`]). So at most one window passes per round trip, on both engines.
+//! the network does the work of both kernels. A segment leaves when its receiver has room for it
+//! ([`SimNet::queue_segment`]). Delivered data is acknowledged by a segment that passes the link
+//! model like any other ([`SimNet::acknowledge`]). A user can write only as much as a send buffer
+//! holds ([`SimNet::may_write`]). So at most one window passes per round trip, on both engines.
 //!
 //! Segments cannot be split on that engine: one write is one segment. If a link limits the segment
-//! size, the world limits the size of writes.
+//! size, the network limits the size of writes.
 //!
 //! The sockets of the other engine have windows, but do not announce that a window has opened
-//! again. The world does this ([`World::update_windows`]).
+//! again. The network does this ([`SimNet::update_windows`]).
 
 use bytes::BytesMut;
 use turmoil_net::{TcpFlags, TcpSegment};
 
 use crate::history::{ConnIndex, Flags, Side};
 
-use super::Engine;
+use super::SimNet;
 use super::link::Segment;
-use super::state::World;
 
 /// The receive buffer of the simulated kernel, and the largest segment that it sends.
 const RECEIVE_BUFFER: u64 = 64 * 1024;
@@ -28,15 +27,10 @@ const SEGMENT: u16 = 1_460;
 /// The send buffer of the simulated kernel.
 const SEND_BUFFER: u64 = 64 * 1024;
 
-impl World {
-    /// Returns whether the world keeps the windows.
-    pub(super) fn keeps_windows(&self) -> bool {
-        self.options.engine.is_like(Engine::TURMOIL)
-    }
-
+impl SimNet {
     /// Returns how many bytes the user of an end may write now.
-    pub(super) fn may_write(&self, conn: ConnIndex, from: Side) -> usize {
-        if !self.keeps_windows() {
+    pub fn may_write(&self, conn: ConnIndex, from: Side) -> usize {
+        if !self.settings.keeps_windows {
             return usize::MAX;
         }
         let direction = &self.conns.get(conn).directions[from as usize];
@@ -54,7 +48,7 @@ impl World {
     /// Queues a segment that a kernel sent: it leaves after those before it, when there is room for
     /// it. Data that is written in one turn, and data that waits, is merged into segments that are
     /// as large as possible.
-    pub(super) fn queue_segment(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
+    pub fn queue_segment(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment) {
         let most = self
             .effects(plain(conn, from))
             .segment
@@ -70,7 +64,7 @@ impl World {
     }
 
     /// Sends the waiting segments that fit, at the end of the turn in which kernels sent segments.
-    pub(super) fn send_waiting(&mut self) {
+    pub fn send_waiting(&mut self) {
         for (conn, from) in std::mem::take(&mut self.leaving) {
             self.send_fitting(conn, from);
         }
@@ -93,7 +87,7 @@ impl World {
     }
 
     /// Acknowledges the data that was delivered to an end.
-    pub(super) fn acknowledge(&mut self, conn: ConnIndex, of: Side) {
+    pub fn acknowledge(&mut self, conn: ConnIndex, of: Side) {
         let state = self.conns.get(conn);
         let unread = {
             let end = state.end(of).lock();
@@ -113,7 +107,7 @@ impl World {
     }
 
     /// Handles an acknowledgement from an end: there may be room for more segments.
-    pub(super) fn acknowledged(&mut self, conn: ConnIndex, by: Side, tcp: &TcpSegment) {
+    pub fn acknowledged(&mut self, conn: ConnIndex, by: Side, tcp: &TcpSegment) {
         let from = by.other();
         let direction = self.conns.get_mut(conn).from(from);
         let acked = u64::from(tcp.ack.wrapping_sub(direction.base));
@@ -128,7 +122,7 @@ impl World {
 
     /// Sends a window update for each receiver that had advertised less than a segment and has room
     /// again. In a real TCP, the persist timer solves this.
-    pub(super) fn update_windows(&mut self) {
+    pub fn update_windows(&mut self) {
         for (conn, side) in std::mem::take(&mut self.reopened) {
             let waiting = {
                 let end = self.conns.get(conn).end(side).lock();
@@ -148,7 +142,7 @@ impl World {
     }
 
     /// Notes that the user of an end could write again, after it had waited for room.
-    pub(super) fn unblocked(&mut self, conn: ConnIndex, side: Side) {
+    pub fn unblocked(&mut self, conn: ConnIndex, side: Side) {
         let now = self.now();
         let unblocked = &mut self.history.conns[conn.0].unblocked;
         match side {
@@ -158,7 +152,7 @@ impl World {
     }
 
     /// Handles a read by the user of an end that had little room: its window may need an update.
-    pub(super) fn receive_buffer_read(&mut self, conn: ConnIndex, side: Side) {
+    pub fn receive_buffer_read(&mut self, conn: ConnIndex, side: Side) {
         if self.conns.get_mut(conn).from(side).window < SEGMENT
             && !self.reopened.contains(&(conn, side))
         {

@@ -12,12 +12,13 @@ use crate::history::{ConnEnd, ConnIndex, Connection, Side, Time};
 use crate::schedule::{Conn, Which};
 use crate::subject::Dissector;
 
-use super::engine::RawSocket;
+use super::directory::Directory;
 use super::held::HeldSegments;
-use super::local::HostIx;
+use super::stack::RawSocket;
+use crate::world::thread::HostIx;
 
 /// The state that an end of a connection shares with the stream of its user.
-pub(super) struct Endpoint {
+pub(in crate::world) struct Endpoint {
     /// The socket, or `None` after the user has dropped the stream.
     pub socket: Option<Box<dyn RawSocket>>,
     /// Bytes that had arrived but were unread when the connection was reset. The user reads them
@@ -66,7 +67,7 @@ impl Endpoint {
 /// A handle to an [`Endpoint`]. The user's stream and the world each have one. Only one thread uses
 /// them; the lock makes the stream `Send`.
 #[derive(Clone)]
-pub(super) struct SharedEnd(Arc<Mutex<Endpoint>>);
+pub(in crate::world) struct SharedEnd(Arc<Mutex<Endpoint>>);
 
 impl SharedEnd {
     /// Creates an end that has no socket yet.
@@ -100,9 +101,17 @@ impl SharedEnd {
     }
 }
 
+/// A connection attempt.
+pub(in crate::world) struct PendingConnect {
+    /// The server and its port.
+    pub to: (HostIx, u16),
+    pub label: Option<&'static str>,
+    pub end: SharedEnd,
+}
+
 /// One direction of a connection, identified by the end that sends.
 #[derive(Default)]
-pub(super) struct Direction {
+pub(in crate::world) struct Direction {
     /// Number of segments sent. It is also the key of the next draw.
     pub sent: u64,
     /// The sequence number of the first payload byte.
@@ -152,14 +161,28 @@ pub(super) struct Direction {
     pub messages: Vec<MessageSent>,
 }
 
+impl Direction {
+    /// Updates an acknowledgement, the n-th segment, that a newer one has overtaken: it gets the ack
+    /// number and the window of the newer one.
+    pub fn update_overtaken_ack(&mut self, n: u64, tcp: &mut TcpSegment) {
+        if !tcp.flags.ack {
+            return;
+        }
+        match self.seen_ack {
+            Some((newest, ack, window)) if newest > n => (tcp.ack, tcp.window) = (ack, window),
+            _ => self.seen_ack = Some((n, tcp.ack, tcp.window)),
+        }
+    }
+}
+
 /// A message that was written in a direction.
-pub(super) struct MessageSent {
+pub(in crate::world) struct MessageSent {
     pub end: u64,
     pub delivered: Option<Time>,
 }
 
 /// A connection.
-pub(super) struct ConnState {
+pub(in crate::world) struct ConnState {
     pub client: HostIx,
     pub server: HostIx,
     /// The ports of the two ends.
@@ -252,7 +275,7 @@ impl ConnState {
 
 /// All connections, by index and by address.
 #[derive(Default)]
-pub(super) struct Conns {
+pub(in crate::world) struct Conns {
     all: Vec<ConnState>,
     by_address: BTreeMap<(HostIx, u16, HostIx, u16), ConnIndex>,
 }
@@ -352,18 +375,13 @@ impl Conns {
     }
 
     /// Returns the history's description of a newly opened connection.
-    pub fn describe(
-        &self,
-        index: ConnIndex,
-        hosts: &super::hosts::Hosts,
-        opened: Time,
-    ) -> Connection {
+    pub fn describe(&self, index: ConnIndex, directory: &Directory, opened: Time) -> Connection {
         let conn = self.get(index);
-        let client = hosts.get(conn.client).name.clone();
+        let client = directory.name(conn.client).clone();
         let name = match conn.label {
             Some(label) => format!("{client}/{label}#{}", conn.number_of_label),
             None => format!("{client}#{}", conn.number),
         };
-        Connection::new(name, client, hosts.get(conn.server).name.clone(), opened)
+        Connection::new(name, client, directory.name(conn.server).clone(), opened)
     }
 }

@@ -1,19 +1,17 @@
 //! The queue of future events, ordered by time.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 
 use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
 
 use super::batch::SegmentBatch;
-use super::local::HostIx;
-use super::state::World;
+use crate::world::thread::HostIx;
 
 /// A future event.
 #[derive(Debug)]
-pub(super) enum Due {
+pub(in crate::world) enum Due {
     /// A step of the schedule.
     Step(usize),
     /// A segment arrives: the n-th of its direction.
@@ -37,7 +35,7 @@ pub(super) enum Due {
 
 /// A segment batch in flight.
 #[derive(Debug)]
-pub(super) struct OnTheWay {
+pub(in crate::world) struct OnTheWay {
     pub conn: ConnIndex,
     pub from: Side,
     /// The number of its first segment in its direction.
@@ -67,7 +65,7 @@ enum Entry {
 /// All future events, ordered by time, then by rank within a millisecond, then by the order in
 /// which they were added.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(in crate::world) struct Queue {
     due: BTreeMap<(Time, u32, u64), Entry>,
     asked: u64,
 }
@@ -153,23 +151,6 @@ impl Queue {
             self.due.insert((*at, *rank, asked), Entry::Train(coming));
         }
         due
-    }
-}
-
-impl World {
-    /// Handles an event that is due.
-    pub(super) fn act(&mut self, due: Due) {
-        match due {
-            Due::Step(step) => self.step(step),
-            Due::Packet { conn, from, n, tcp } => self.arrive(conn, from, n, tcp),
-            Due::Learn { conn, side } => self.kill(conn, side, ErrorKind::ConnectionReset),
-            Due::Heal => self.heal(),
-            Due::Expire(fault) => self.expire(fault),
-            Due::Settled(fault) => self.end_fault(fault),
-            Due::Release(fault) => self.release(fault),
-            Due::Restart(host, fault) => self.restart(host, fault),
-            Due::GiveUp { conn, side, since } => self.give_up(conn, side, since),
-        }
     }
 }
 

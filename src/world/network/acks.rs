@@ -1,36 +1,22 @@
-//! Rules for acknowledgements: which ones can be dropped, and how an overtaken one is updated.
+//! Rules for acknowledgements: which ones can be dropped.
 
 use rustc_hash::FxHashMap;
 use turmoil_net::{Packet, TcpSegment, Transport};
 
-use super::conns::Direction;
-
 /// Returns whether a segment is a bare acknowledgement: an ACK without payload, SYN, FIN or RST.
-pub(super) fn is_bare_ack(tcp: &TcpSegment) -> bool {
+pub(in crate::world) fn is_bare_ack(tcp: &TcpSegment) -> bool {
     tcp.payload.is_empty() && !tcp.flags.syn && !tcp.flags.fin && !tcp.flags.rst
-}
-
-/// Updates an acknowledgement that a newer one has overtaken: it gets the ack number and the window
-/// of the newer one.
-pub(super) fn update_overtaken_ack(direction: &mut Direction, n: u64, tcp: &mut TcpSegment) {
-    if !tcp.flags.ack {
-        return;
-    }
-    match direction.seen_ack {
-        Some((newest, ack, window)) if newest > n => (tcp.ack, tcp.window) = (ack, window),
-        _ => direction.seen_ack = Some((n, tcp.ack, tcp.window)),
-    }
 }
 
 /// The number of bare acknowledgements of one end above which [`keep_last_ack`] merges them. A window
 /// holds fewer segments of the usual size.
-pub(super) const MOST_ACKS: usize = 64;
+pub(in crate::world) const MOST_ACKS: usize = 64;
 
 /// Keeps only the last acknowledgement if more than [`MOST_ACKS`] leave an end together.
 ///
 /// A kernel acknowledges every segment. A slow link makes segments small, so thousands can arrive
 /// at the same moment. The last acknowledgement then covers all of them.
-pub(super) fn keep_last_ack(packets: &mut Vec<Packet>) {
+pub(in crate::world) fn keep_last_ack(packets: &mut Vec<Packet>) {
     let end = |packet: &Packet| match &packet.payload {
         Transport::Tcp(tcp) if is_bare_ack(tcp) => {
             Some((packet.src, tcp.src_port, packet.dst, tcp.dst_port))
