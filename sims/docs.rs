@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+#[path = "docs/architecture.rs"]
+mod architecture;
 #[path = "docs/limits.rs"]
 mod limits;
 #[path = "docs/runs.rs"]

@@ -10,6 +10,8 @@ use crate::subject::Disk;
 use super::process::Processes;
 use super::thread::HostIx;
 
+pub(super) mod counters;
+
 /// A host.
 pub(super) struct HostState {
     pub role: Role,

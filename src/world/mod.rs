@@ -1,23 +1,22 @@
 //! One simulated run: a virtual clock, hosts, a network and faults, all on one thread.
 //!
-//! [`run`] runs a [`Plan`] and returns its [`History`]; it does not check properties. Start reading
-//! at `event`, the engine: it defines a turn, and how virtual time moves. The other modules:
-//! - `engine`: the interface between an engine and a world. `turmoil`: the second engine, which
-//!   checks the first.
-//! - `state`: the state of a world. `local`: the state of its thread. `queue`: future events.
-//! - `hosts`, `lifecycles`: hosts, and how they start, die and restart. `resources`: their resource
-//!   counts.
-//! - `conns`, `stream`, `segments`, `link`: connections; their ends as product code uses them; the
-//!   path of a segment; and its fate. `acks`, `windows`: acknowledgements and the windows that they
-//!   advertise. `batch`, `held`: batches of segments, and held segments.
-//! - `ends`, `tap`: how ends die and are answered for; the records of segments and messages.
-//! - `steps`, `faults`, `puppet`: running the schedule.
-//! - `tracing_layer`, `prober`, `outside`: recording milestones, holding tasks at points, and providing
-//!   the environment of product code.
-//! - [`process`]: processes: scripts and programs. `machine`: the process table and the unix sockets of
-//!   a host. The files of a host are
-//!   [`files::Memory`](crate::files::Memory): they outlive a crash of the host. They outlive a loss of
-//!   power, too, unless the step lets unsynced data be lost.
+//! [`run`] runs a [`Plan`] and returns its [`History`]; it does not check properties. The layers, from
+//! the lowest to the highest:
+//! - `options`: what a caller asks for. `thread`: the inbox of the current turn, and the host whose task
+//!   is being polled.
+//! - `network`: the clock, the queue of events, connections, links and their faults, on the kernels of an
+//!   engine. [`process`]: simulated processes.
+//! - `hosts`: the hosts, with their processes, files and counters. `waiting`: the steps that wait for
+//!   milestones. `world`: the state of a world. `local`: the world of a thread.
+//! - `product`: the sockets, processes, clocks and points that product code uses. `puppet`: scripted
+//!   peers.
+//! - `run`: the steps of the schedule, the notes of a turn, the lives of hosts, the end of the run.
+//! - `engines`: what defines a turn, and how virtual time moves. `event` is the usual engine; stock
+//!   `turmoil` checks it.
+//!
+//! The files of a host are [`files::Memory`](crate::files::Memory): they outlive a crash of the host.
+//! They outlive a loss of power, too, unless the step lets unsynced data be lost. The page
+//! `docs/architecture.md` follows a segment and a fault through these layers.
 //!
 //! Not supported: datagrams, connections from a host to itself, name resolution beyond the names of
 //! the hosts, real files.
@@ -33,44 +32,32 @@ use crate::probe;
 use crate::schedule::{Action, Fault, Host, Plan, Speaks, Step, TrafficCount, Unsynced};
 use crate::subject::DynSubject;
 
-mod closing;
-mod counters;
-mod dispatch;
-mod engine;
-mod event;
-mod faults;
+mod engines;
 mod hosts;
-mod lifecycles;
 mod local;
-mod machine;
 mod network;
-mod notes;
 mod options;
-mod outside;
-mod prober;
 pub mod process;
+mod product;
 mod puppet;
-mod resources;
-mod steps;
-mod stream;
+mod run;
 #[cfg(test)]
 mod tests;
 mod thread;
-mod tracing_layer;
-mod turmoil;
 mod waiting;
 mod world;
 
 pub use options::{Detail, Engine, Options, RunError, Tick};
 pub use thread::on_progress;
 
-use engine::Machine;
-use event::EventMachine;
+use engines::Machine;
+use engines::event::EventMachine;
+use engines::turmoil::{self, TickMachine};
 use hosts::{HostState, Hosts, Role};
 use network::directory::Directory;
 use network::{NetSettings, SimNet};
 use process::Script;
-use turmoil::TickMachine;
+use product::{outside, prober, tracing_layer};
 use waiting::StepRunner;
 use world::{Phase, World};
 

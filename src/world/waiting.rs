@@ -5,11 +5,11 @@ use std::task::Waker;
 
 use crate::schedule::{MilestoneValue, Trigger};
 
-use super::thread::HostIx;
+use crate::world::thread::HostIx;
 
 /// The steps of a run that wait for a trigger, and the held tasks.
 #[derive(Default)]
-pub(super) struct StepRunner {
+pub(in crate::world) struct StepRunner {
     /// Steps that wait for their trigger, with the number of matches so far.
     pub waiting: Vec<(usize, u64)>,
     /// Tasks that are held.
@@ -24,7 +24,7 @@ impl StepRunner {
 }
 
 /// A milestone or point that a task reached.
-pub(super) struct Reached {
+pub(in crate::world) struct Reached {
     pub is_point: bool,
     pub host: HostIx,
     pub name: &'static str,
@@ -32,7 +32,7 @@ pub(super) struct Reached {
 }
 
 /// A task that is held at a point.
-pub(super) struct HeldTask {
+pub(in crate::world) struct HeldTask {
     pub fault: usize,
     pub host: HostIx,
     pub name: &'static str,
@@ -43,7 +43,7 @@ pub(super) struct HeldTask {
 
 /// The gate at which a held task waits.
 #[derive(Default)]
-pub(super) struct Gate(std::sync::Mutex<(bool, Option<Waker>)>);
+pub(in crate::world) struct Gate(std::sync::Mutex<(bool, Option<Waker>)>);
 
 impl Gate {
     pub fn open(&self) {

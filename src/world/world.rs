@@ -10,8 +10,8 @@ use crate::history::Call;
 use crate::schedule::{Operation, Plan};
 use crate::subject::{DynSubject, Root};
 
-use super::counters::Counters;
 use super::hosts::Hosts;
+use super::hosts::counters::Counters;
 use super::network::SimNet;
 use super::thread::{HostIx, TurnNote};
 use super::waiting::{Reached, StepRunner};

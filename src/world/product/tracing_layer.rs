@@ -16,7 +16,7 @@ use tracing_subscriber::{Layer, Registry};
 use crate::probe::MILESTONE;
 use crate::schedule::MilestoneValue;
 
-use super::thread::{self, Noted};
+use crate::world::thread::{self, Noted};
 
 /// The target of turmoil's own tracing events, which are not events of the subject.
 const TURMOIL: &str = "turmoil";
@@ -33,7 +33,7 @@ struct ThreadTracing {
 
 /// Makes this thread record milestones until the guard is dropped. With `logs`, it also records all
 /// other tracing events of the subject.
-pub(super) fn install(logs: bool) -> DefaultGuard {
+pub(in crate::world) fn install(logs: bool) -> DefaultGuard {
     THREAD_TRACING.with_borrow_mut(|tracing_state| {
         if tracing_state.as_ref().is_none_or(|tracing_state| tracing_state.logs != logs) {
             *tracing_state = Some(ThreadTracing {

@@ -25,18 +25,18 @@ use crate::schedule::profile::choice::below;
 use crate::schedule::{Fault, Host, Orphans, Unsynced, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
-use super::hosts::Role;
-use super::network::faults::{ActiveFault, FaultAction, NewFault, Target};
-use super::network::queue::Due;
-use super::outside::{self, WorldJournal};
-use super::process::Processes;
-use super::puppet;
-use super::stream::reset_by_hand;
-use super::thread::{self, HostIx};
-use super::world::World;
+use crate::world::hosts::Role;
+use crate::world::network::faults::{ActiveFault, FaultAction, NewFault, Target};
+use crate::world::network::queue::Due;
+use crate::world::process::Processes;
+use crate::world::product::outside::{self, WorldJournal};
+use crate::world::product::stream::reset_by_hand;
+use crate::world::puppet;
+use crate::world::thread::{self, HostIx};
+use crate::world::world::World;
 
 /// How a host dies.
-pub(super) struct Death<'f> {
+pub(in crate::world) struct Death<'f> {
     pub host: &'f Host,
     /// The host restarts after this time, or stays down.
     pub lasts: Option<Duration>,
@@ -50,7 +50,7 @@ pub(super) struct Death<'f> {
 
 impl World {
     /// Starts all hosts: the outside world, then the servers, then the clients.
-    pub(super) fn start_all(&mut self) {
+    pub(in crate::world) fn start_all(&mut self) {
         if let (Some(outside), Some(root)) = (self.hosts.outside(), self.outside.take()) {
             self.net.stack.start(outside, root);
         }
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// Takes a host down for a step: a `crash` or a `power-loss`.
-    pub(super) fn take_down(
+    pub(in crate::world) fn take_down(
         &mut self,
         step: usize,
         fault: &Fault,
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// Finishes the deaths of hosts, after the turn in which their tasks were dropped.
-    pub(super) fn finish_host_deaths(&mut self) {
+    pub(in crate::world) fn finish_host_deaths(&mut self) {
         for host in thread::take_dead_hosts() {
             let tasks = thread::tasks_of(host);
             if tasks > 0 {
@@ -175,7 +175,7 @@ impl World {
     }
 
     fn ends_on(&self, host: HostIx) -> Vec<(ConnIndex, Side)> {
-        let ends = |(index, conn): (ConnIndex, &super::network::conns::ConnState)| {
+        let ends = |(index, conn): (ConnIndex, &crate::world::network::conns::ConnState)| {
             conn.side_on(host).map(|side| (index, side))
         };
         self.net.conns.iter().filter_map(ends).collect()
@@ -208,7 +208,7 @@ impl World {
     }
 
     /// Restarts a host that is down. `fault` is the fault that took it down, if known.
-    pub(super) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
+    pub(in crate::world) fn restart(&mut self, host: HostIx, fault: Option<usize>) {
         let is_over = |fault| !self.net.faults.active.iter().any(|active| active.number == fault);
         if self.hosts.get(host).up || fault.is_some_and(is_over) {
             return;

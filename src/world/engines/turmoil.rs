@@ -23,7 +23,7 @@
 //!   without a listener is refused without a way back. The listener skips a SYN whose client has
 //!   given up, so the server's end of that connection is never notified that it is over.
 //! - A segment is one write of at most 1,460 bytes, and cannot be split on its way. The world
-//!   provides the acknowledgements and windows itself ([`windows`](super::network::windows)).
+//!   provides the acknowledgements and windows itself ([`windows`](crate::world::network::windows)).
 //! - `accept-then-close` is refused: its middlebox would have to create a SYN-ACK.
 //! - The order of packets and timers within a millisecond is fixed, regardless of the plan.
 //! - There are no task hooks. Tasks and polls are counted with the metrics of the runtimes. A task
@@ -44,12 +44,15 @@ use crate::history::Time;
 use crate::schedule::{Fault, Host};
 use crate::subject::Root;
 
-use super::engine::Machine;
-use super::network::stack::Stack;
-use super::options::{RunError, Tick};
-use super::thread::HostIx;
-use super::world::World;
-use super::{closing, local, resources, thread};
+use crate::world::engines::Machine;
+use crate::world::local;
+use crate::world::network::stack::Stack;
+use crate::world::options::{RunError, Tick};
+use crate::world::run::closing;
+use crate::world::run::resources;
+use crate::world::thread;
+use crate::world::thread::HostIx;
+use crate::world::world::World;
 
 mod links;
 mod socket;
@@ -65,7 +68,7 @@ const SEGMENTS: usize = 1 << 18;
 const TURNS_A_TICK: u32 = 64;
 
 /// Returns the reason why this engine does not support a fault, or `None` if it does.
-pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
+pub(in crate::world) fn cannot(fault: &Fault) -> Option<&'static str> {
     match fault {
         Fault::AcceptThenClose { .. } => {
             Some("accept-then-close needs a SYN-ACK that stock turmoil cannot send")
@@ -75,7 +78,7 @@ pub(super) fn cannot(fault: &Fault) -> Option<&'static str> {
 }
 
 /// A turmoil simulation and its hosts.
-pub(super) struct TickMachine {
+pub(in crate::world) struct TickMachine {
     sim: Sim<'static>,
     hosts: Vec<SimHost>,
     shared: Rc<RefCell<Shared>>,

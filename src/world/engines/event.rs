@@ -14,7 +14,7 @@
 //! Each park of tokio costs about as much as a poll. The engine therefore avoids parks that have no
 //! visible effect: the driver continues at once if no task is ready, the clock takes its last
 //! nanosecond at the end of the turn, packets that change nothing wait for the next event
-//! ([`quiet`](super::network::quiet)), and the driver sets its own timer once per turn.
+//! ([`quiet`](crate::world::network::quiet)), and the driver sets its own timer once per turn.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -30,19 +30,22 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::history::Time;
 use crate::schedule::Host;
 
-use super::engine::Machine;
-use super::network::quiet::take_slept_past;
-use super::network::stack::Stack;
-use super::options::RunError;
-use super::world::World;
-use super::{closing, local, resources, thread};
+use crate::world::engines::Machine;
+use crate::world::local;
+use crate::world::network::quiet::take_slept_past;
+use crate::world::network::stack::Stack;
+use crate::world::options::RunError;
+use crate::world::run::closing;
+use crate::world::run::resources;
+use crate::world::thread;
+use crate::world::world::World;
 
 mod stack;
 
 use stack::EventStack;
 
 /// A paused single-threaded runtime with the hooks of a world.
-pub(super) struct EventMachine {
+pub(in crate::world) struct EventMachine {
     runtime: Runtime,
 }
 

@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use crate::history::{EventKind, Side, Time};
 
-use super::hosts::Role;
-use super::process::Processes;
-use super::world::{Phase, World};
-use super::{local, resources, thread};
+use crate::world::hosts::Role;
+use crate::world::local;
+use crate::world::process::Processes;
+use crate::world::run::resources;
+use crate::world::thread;
+use crate::world::world::{Phase, World};
 
 /// The time that the clients get to close after their users have stopped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Finishes a run: if it is complete, counts the remaining resources. Writes the remaining notes.
-pub(super) fn finish() {
+pub(in crate::world) fn finish() {
     if local::with(|world| world.phase) == Phase::Over {
         resources::close();
     }
@@ -24,19 +26,19 @@ pub(super) fn finish() {
 
 impl World {
     /// Begins the run: schedules the steps, and starts the hosts.
-    pub(super) fn begin_run(&mut self) {
+    pub(in crate::world) fn begin_run(&mut self) {
         self.arm();
         self.start_all();
     }
 
     /// Handles the end of the first turn.
-    pub(super) fn after_start(&mut self) {
+    pub(in crate::world) fn after_start(&mut self) {
         self.phase = self.phase.max(Phase::Running);
     }
 
     /// Moves to the next closing phase when the run has reached its planned end. Returns the new
     /// end, or `None` if the run is over.
-    pub(super) fn at_end(&mut self) -> Option<Time> {
+    pub(in crate::world) fn at_end(&mut self) -> Option<Time> {
         let now = self.net.now();
         match self.phase {
             Phase::Starting | Phase::Running => {
@@ -63,7 +65,7 @@ impl World {
     }
 
     /// Returns whether a task of the subject panicked.
-    pub(super) fn has_panicked(&self) -> bool {
+    pub(in crate::world) fn has_panicked(&self) -> bool {
         let events = &self.net.history.events;
         events.iter().any(|event| matches!(event.what, EventKind::Panicked { .. }))
     }

@@ -22,20 +22,22 @@ use crate::process::{Command, Launch, Unsupported};
 use crate::schedule::{Host, Limits, Plan, keyed};
 use crate::subject::{Disk, Gauges, HostContext, Journal, Program, ProgramCode, Recorder, Root};
 
-use super::counters::Counters;
-use super::hosts::{HostState, Role};
-use super::local;
-use super::machine::HostTable;
-use super::network::directory::Directory;
-use super::process::{ChildFaults, NewProcess, Processes, ProgramHost, Programs, Script, Software};
-use super::stream::WorldNet;
-use super::thread::{self, HostIx, Noted};
+use crate::world::hosts::counters::Counters;
+use crate::world::hosts::{HostState, Role};
+use crate::world::local;
+use crate::world::network::directory::Directory;
+use crate::world::process::{
+    ChildFaults, NewProcess, Processes, ProgramHost, Programs, Script, Software,
+};
+use crate::world::product::machine::HostTable;
+use crate::world::product::stream::WorldNet;
+use crate::world::thread::{self, HostIx, Noted};
 
 /// The start of the wall clocks of a world: 2026-01-01 00:00 UTC, in seconds since 1970.
 const START: u64 = 1_767_225_600;
 
 /// Creates the environment of a host's root.
-pub(super) fn env(host: HostIx, state: &HostState) -> Env {
+pub(in crate::world) fn env(host: HostIx, state: &HostState) -> Env {
     let launch: Arc<dyn Launch> = match &state.processes {
         Some(processes) => Arc::new(processes.clone()),
         None => Arc::new(Unsupported),
@@ -83,7 +85,7 @@ impl Entropy for HostEntropy {
 /// Gives every server an operating system with these scripts and the subject's programs. If there are
 /// programs, the clients get one, too. Returns the root of the outside world, which runs all launched
 /// processes.
-pub(super) fn processes(
+pub(in crate::world) fn processes(
     hosts: &mut [HostState],
     directory: &Directory,
     scripts: &BTreeMap<String, Script>,
@@ -231,7 +233,7 @@ impl Journal for GroundTruth {
 }
 
 /// The journal of the recorders of a world.
-pub(super) struct WorldJournal;
+pub(in crate::world) struct WorldJournal;
 
 impl Journal for WorldJournal {
     fn write(&self, host: &Host, what: EventKind) {

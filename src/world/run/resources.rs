@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use crate::history::EventKind;
 
-use super::counters::Counters;
-use super::local;
-use super::thread::{self, HostIx, Noted};
-use super::world::World;
+use crate::world::hosts::counters::Counters;
+use crate::world::local;
+use crate::world::thread::{self, HostIx, Noted};
+use crate::world::world::World;
 
 /// Calls `each` with the counters of every live host, while the world is not borrowed. Counters
 /// that are added meanwhile are called next time.
@@ -27,7 +27,7 @@ fn sample(mut each: impl FnMut(&mut Counters)) {
 
 /// Samples the counters at the end of a turn: records each change of a level, and each new highest
 /// value of the run. Records all resources of the hosts that had their first turn.
-pub(super) fn sample_all() {
+pub(in crate::world) fn sample_all() {
     sample(|counters| {
         if !counters.may_have_changed() {
             return;
@@ -43,7 +43,7 @@ pub(super) fn sample_all() {
 
 /// Records the remaining resources at the end of a run: of each host, and those that belong to no
 /// host.
-pub(super) fn close() {
+pub(in crate::world) fn close() {
     let (hosts, unowned_resources) = local::with(|world| {
         (world.net.directory.indices().collect::<Vec<_>>(), world.net.stack.unowned_resources())
     });

@@ -18,11 +18,11 @@ use crate::net::{
     Accept, Address, BoxFuture, ConnId, Connect, Endpoint, Listener, Network, Stream, UnixSockets,
 };
 
-use super::local;
-use super::machine::{self, Counted};
-use super::network::conns::{PendingConnect, SharedEnd};
-use super::network::stack::{RawListener, RawSocket};
-use super::thread::{self, HostIx, NOBODY};
+use crate::world::local;
+use crate::world::network::conns::{PendingConnect, SharedEnd};
+use crate::world::network::stack::{RawListener, RawSocket};
+use crate::world::product::machine::{self, Counted};
+use crate::world::thread::{self, HostIx, NOBODY};
 
 /// The number of unread bytes from which a read may require a window update.
 const NEARLY_FULL: u64 = 60 * 1024;
@@ -44,7 +44,7 @@ impl Drop for OnHost {
 }
 
 /// The network as seen from one process of a host.
-pub(super) struct WorldNet {
+pub(in crate::world) struct WorldNet {
     pub host: HostIx,
     pub unix: UnixSockets,
 }
@@ -453,7 +453,7 @@ fn wrote(conn: ConnIndex, from: Side, bytes: &[u8]) {
 
 /// Resets a connection from the end that holds `stream`, like a process that closes it with a
 /// linger time of zero.
-pub(super) fn reset_by_hand(stream: &Stream) {
+pub(in crate::world) fn reset_by_hand(stream: &Stream) {
     let host = thread::current();
     local::with(|world| {
         let Some(conn) = world.net.index_of(stream.id()) else { return };

@@ -6,12 +6,12 @@ use crate::history::EventKind;
 use crate::net::ConnId;
 use crate::schedule::MilestoneValue;
 
-use super::thread::{self, HostIx, NOBODY, Noted};
-use super::waiting::Reached;
-use super::world::{Phase, World};
+use crate::world::thread::{self, HostIx, NOBODY, Noted};
+use crate::world::waiting::Reached;
+use crate::world::world::{Phase, World};
 
 /// The field in which milestones and points name their connection.
-pub(super) const CONN: &str = "conn";
+pub(in crate::world) const CONN: &str = "conn";
 
 /// The field in which a client that installs a generation may name itself.
 const CLIENT: &str = "client";
@@ -22,7 +22,7 @@ impl World {
     ///
     /// All notes come before the triggered steps. So a note that a task makes after the milestone
     /// that kills its host still belongs to the living host.
-    pub(super) fn read_notes(&mut self) -> bool {
+    pub(in crate::world) fn read_notes(&mut self) -> bool {
         let mut notes = std::mem::take(&mut self.notes);
         thread::drain(&mut notes);
         let mut reached = std::mem::take(&mut self.reached);
@@ -38,7 +38,7 @@ impl World {
 
     /// Writes a note of the turn to the history. Returns the milestone or point that it contains,
     /// if a step or a held task waits for one.
-    pub(super) fn read_note(&mut self, host: HostIx, what: Noted) -> Option<Reached> {
+    pub(in crate::world) fn read_note(&mut self, host: HostIx, what: Noted) -> Option<Reached> {
         let of = (host != NOBODY).then_some(host);
         match what {
             Noted::Entry(entry) => {

@@ -9,17 +9,17 @@ use crate::schedule::{
     Action, Fault, HoldEnd, MilestoneValue, Operation, Trigger, TriggerMark, When,
 };
 
-use super::hosts::Role;
-use super::network::faults::{FaultAction, NewFault, Target};
-use super::network::queue::Due;
-use super::notes::CONN;
-use super::thread::HostIx;
-use super::waiting::{Gate, HeldTask, Reached};
-use super::world::{Phase, World};
+use crate::world::hosts::Role;
+use crate::world::network::faults::{FaultAction, NewFault, Target};
+use crate::world::network::queue::Due;
+use crate::world::run::notes::CONN;
+use crate::world::thread::HostIx;
+use crate::world::waiting::{Gate, HeldTask, Reached};
+use crate::world::world::{Phase, World};
 
 impl World {
     /// Schedules every step with a time, and adds every step with a trigger to the waiting list.
-    pub(super) fn arm(&mut self) {
+    pub(in crate::world) fn arm(&mut self) {
         let plan = self.plan.clone();
         if let Some(tail) = self.net.settings.healed_from {
             self.net.schedule(tail, 0, Due::Heal);
@@ -33,7 +33,7 @@ impl World {
     }
 
     /// Runs a step.
-    pub(super) fn step(&mut self, index: usize) {
+    pub(in crate::world) fn step(&mut self, index: usize) {
         let plan = self.plan.clone();
         let missed = match &plan.steps[index].action {
             Action::Operation(operation) => {
@@ -102,7 +102,7 @@ impl World {
 
     /// Handles a milestone or point that was reached: runs the steps that it triggers, now or after
     /// their delay. Returns whether a step ran now.
-    pub(super) fn reached(&mut self, reached: &Reached) -> bool {
+    pub(in crate::world) fn reached(&mut self, reached: &Reached) -> bool {
         let Reached { is_point: point, host, name, fields } = reached;
         let (point, host) = (*point, *host);
         let mut acted = self.release_matching(point, host, name, fields);
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// Returns the step that holds a task at this point, if there is one.
-    pub(super) fn holds(
+    pub(in crate::world) fn holds(
         &mut self,
         host: HostIx,
         name: &str,
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// Holds a task at a point, for a step.
-    pub(super) fn hold(&mut self, step: usize, host: HostIx, name: &'static str) -> Hold {
+    pub(in crate::world) fn hold(&mut self, step: usize, host: HostIx, name: &'static str) -> Hold {
         let plan = self.plan.clone();
         let Action::Fault(fault @ Fault::Hold { end }) = &plan.steps[step].action else {
             return Box::pin(std::future::ready(()));
@@ -219,7 +219,7 @@ impl World {
     }
 
     /// Releases a held task.
-    pub(super) fn release(&mut self, fault: usize) {
+    pub(in crate::world) fn release(&mut self, fault: usize) {
         let Some(at) = self.steps.holds.iter().position(|held| held.fault == fault) else { return };
         let held = self.steps.holds.remove(at);
         self.net.record(Some(held.host), EventKind::Released { name: held.name });
@@ -228,13 +228,13 @@ impl World {
     }
 
     /// Releases all held tasks.
-    pub(super) fn release_all(&mut self) {
+    pub(in crate::world) fn release_all(&mut self) {
         let held: Vec<_> = self.steps.holds.iter().map(|held| held.fault).collect();
         held.into_iter().for_each(|fault| self.release(fault));
     }
 
     /// Drops the held tasks of a host that dies.
-    pub(super) fn drop_holds_of(&mut self, host: HostIx) {
+    pub(in crate::world) fn drop_holds_of(&mut self, host: HostIx) {
         let held: Vec<_> = self
             .steps
             .holds

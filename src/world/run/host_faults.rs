@@ -1,6 +1,6 @@
 //! How each fault of the schedule begins.
 //!
-//! The [network](super::network::fault_effects) carries out the faults of connections and links. This
+//! The [network](crate::world::network::fault_effects) carries out the faults of connections and links. This
 //! module carries out those of hosts and their child processes.
 
 use std::time::Duration;
@@ -8,16 +8,16 @@ use std::time::Duration;
 use crate::history::Nature;
 use crate::schedule::{Fault, Host, Orphans, Unsynced};
 
-use super::lifecycles::Death;
-use super::network::fault_effects::Missed;
-use super::network::faults::{ChildFault, FaultAction, NewFault, Target};
-use super::process::Processes;
-use super::thread::HostIx;
-use super::world::World;
+use crate::world::network::fault_effects::Missed;
+use crate::world::network::faults::{ChildFault, FaultAction, NewFault, Target};
+use crate::world::process::Processes;
+use crate::world::run::lifecycles::Death;
+use crate::world::thread::HostIx;
+use crate::world::world::World;
 
 impl World {
     /// Begins a fault for a step.
-    pub(super) fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
+    pub(in crate::world) fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
         if self.net.is_healed() && !matches!(fault, Fault::Restart { .. }) {
             return Err("the healed tail has begun".into());
         }
@@ -131,7 +131,7 @@ impl World {
     }
 
     /// Handles that the time of a fault is up.
-    pub(super) fn expire(&mut self, number: usize) {
+    pub(in crate::world) fn expire(&mut self, number: usize) {
         let Some(fault) = self.net.take_fault(number) else { return };
         if let (Target::Host(host), FaultAction::Children(_)) = (&fault.target, fault.kind) {
             self.update_children(*host);
@@ -141,7 +141,7 @@ impl World {
 
     /// Begins the healed tail: all active faults expire, held tasks continue, and hosts that are
     /// down restart. A connection that was cut stays dead.
-    pub(super) fn heal(&mut self) {
+    pub(in crate::world) fn heal(&mut self) {
         self.release_all();
         for host in self
             .net

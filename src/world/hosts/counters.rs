@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::history::EventKind;
 use crate::subject::Gauges;
 
-use super::thread::{self, HostIx, Noted};
+use crate::world::thread::{self, HostIx, Noted};
 
 /// Counters of the subject that are called together.
-pub(super) struct Counters {
+pub(in crate::world) struct Counters {
     host: HostIx,
     gauges: Gauges,
     /// The last value of each counter, and the last one that the history has.

@@ -1,4 +1,4 @@
-//! The interface between an engine and a world. An engine runs the tasks of the hosts, and provides
+//! The two engines, and the interface between an engine and a world. An engine runs the tasks of the hosts, and provides
 //! a clock and the kernels of the hosts.
 //!
 //! The world is the same on both engines: hosts, connections, steps, faults, the link model, and
@@ -8,11 +8,14 @@
 
 use std::net::IpAddr;
 
+pub(super) mod event;
+pub(super) mod turmoil;
+
 use crate::history::Time;
 use crate::schedule::Host;
 
-use super::network::stack::Stack;
-use super::options::RunError;
+use crate::world::network::stack::Stack;
+use crate::world::options::RunError;
 
 /// Runs the tasks of a world. Dropping the machine drops the tasks.
 pub(super) trait Machine {

@@ -2,12 +2,12 @@
 
 use std::io::ErrorKind;
 
-use super::network::queue::Due;
-use super::world::World;
+use crate::world::network::queue::Due;
+use crate::world::world::World;
 
 impl World {
     /// Handles an event that is due.
-    pub(super) fn act(&mut self, due: Due) {
+    pub(in crate::world) fn act(&mut self, due: Due) {
         match due {
             Due::Step(step) => self.step(step),
             Due::Packet { conn, from, n, tcp } => self.net.arrive(conn, from, n, tcp),
@@ -22,7 +22,7 @@ impl World {
     }
 
     /// Handles the packets that the driver has slept past, and everything else that is overdue.
-    pub(super) fn deliver_passed(&mut self) {
+    pub(in crate::world) fn deliver_passed(&mut self) {
         while let Some(due) = self.net.deliver_passed() {
             self.act(due);
         }

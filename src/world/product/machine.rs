@@ -11,9 +11,9 @@ use crate::files::{File, Files, Memory, Open};
 use crate::net::{Accept, BoxFuture, Endpoint, Listener, Stream};
 use crate::process::{Detached, Identity, ProcessTable, Reach};
 
-use super::local;
-use super::process::Processes;
-use super::thread::HostIx;
+use crate::world::local;
+use crate::world::process::Processes;
+use crate::world::thread::HostIx;
 
 /// The process id of a host's root.
 const ROOT: u32 = 1;
@@ -22,7 +22,7 @@ const ROOT: u32 = 1;
 const LAST_SIGNAL: i32 = 31;
 
 /// The process table of a host. The root of a later start of the host is another process.
-pub(super) struct HostTable {
+pub(in crate::world) struct HostTable {
     pub host: HostIx,
     /// The process that uses the table; `None` for the root.
     pub own: Option<Identity>,
@@ -109,14 +109,14 @@ impl HostTable {
 }
 
 /// A unix socket that its host counts.
-pub(super) struct Counted<T> {
+pub(in crate::world) struct Counted<T> {
     host: HostIx,
     socket: T,
 }
 
 impl<T> Counted<T> {
     /// Counts a socket until it is dropped.
-    pub(super) fn new(host: HostIx, socket: T) -> Self {
+    pub(in crate::world) fn new(host: HostIx, socket: T) -> Self {
         local::with(|world| world.hosts.get_mut(host).sockets += 1);
         Self { host, socket }
     }
@@ -129,7 +129,7 @@ impl<T> Drop for Counted<T> {
 }
 
 /// Counts a unix connection.
-pub(super) fn counted(host: HostIx, stream: Stream) -> Stream {
+pub(in crate::world) fn counted(host: HostIx, stream: Stream) -> Stream {
     let id = stream.id();
     Stream::new(Counted::new(host, stream), id)
 }

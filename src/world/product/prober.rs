@@ -7,11 +7,11 @@ use crate::history::EventKind;
 use crate::probe::{Hold, Prober};
 use crate::schedule::MilestoneValue;
 
-use super::local;
-use super::thread::{self, NOBODY, Noted};
+use crate::world::local;
+use crate::world::thread::{self, NOBODY, Noted};
 
 /// The prober of the world of this thread.
-pub(super) struct WorldProber;
+pub(in crate::world) struct WorldProber;
 
 impl Prober for WorldProber {
     fn point(&self, name: &'static str, fields: &[(&'static str, u64)]) -> Option<Hold> {
@@ -39,7 +39,7 @@ impl Prober for WorldProber {
 
 /// Installs a hook that records panics of tasks in a world in the world's history. Other panics are
 /// reported as before.
-pub(super) fn install_panic_hook() {
+pub(in crate::world) fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = take_hook();

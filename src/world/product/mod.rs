@@ -1,0 +1,8 @@
+//! What product code sees of a world: sockets, processes, files, clocks, points and milestones. Each reaches
+//! its world through [`local`](super::local).
+
+pub(super) mod machine;
+pub(super) mod outside;
+pub(super) mod prober;
+pub(super) mod stream;
+pub(super) mod tracing_layer;
