@@ -9,7 +9,7 @@
 //! - `turns`: takes the measurements. `plans`: the subjects and plans that are run.
 //! - `worlds`, `echo`, `engines`: the cost of a world, of an echo in a world, and of both on stock
 //!   turmoil. `idle`: a day in which nothing happens. `scale`: the cost of an event among many
-//!   clients or processes.
+//!   clients or processes. `shortcuts`: what each shortcut of the world gains.
 //! - `hunts`: random schedules, on one thread and on two, and the cost of their self-check.
 //!   `memory`: whether a long hunt needs more memory than a short one. It takes minutes, so it runs
 //!   only if it is named.
@@ -26,6 +26,7 @@ mod loopback;
 mod memory;
 mod plans;
 mod scale;
+mod shortcuts;
 mod turns;
 mod worlds;
 
@@ -40,6 +41,7 @@ fn main() {
     engines::measure(&mut meter);
     idle::measure(&mut meter);
     scale::measure(&mut meter);
+    shortcuts::measure(&mut meter);
     hunts::measure(&mut meter);
     memory::measure(&mut meter);
     #[cfg(unix)]

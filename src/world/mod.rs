@@ -47,7 +47,7 @@ mod thread;
 mod waiting;
 mod world;
 
-pub use options::{Detail, Engine, Options, RunError, Tick};
+pub use options::{Detail, Engine, Options, RunError, Shortcuts, Tick};
 pub use thread::on_progress;
 
 use engines::Machine;
@@ -89,7 +89,8 @@ pub fn run(
     }
     let machine: Box<dyn Machine> = match options.engine {
         Engine::Event => Box::new(
-            EventMachine::new(plan.seed).map_err(|error| RunError::Runtime(error.to_string()))?,
+            EventMachine::new(plan.seed, options.shortcuts)
+                .map_err(|error| RunError::Runtime(error.to_string()))?,
         ),
         Engine::Turmoil(tick) => Box::new(TickMachine::new(plan.seed, tick)),
     };
@@ -240,6 +241,7 @@ fn settings(plan: &Plan, options: &Options) -> NetSettings {
         healed_from: (!plan.heal.is_zero()).then(|| plan.horizon.saturating_sub(plan.heal).into()),
         control: options.control,
         detail: options.detail,
+        shortcuts: options.shortcuts,
         keeps_windows: options.engine.is_like(Engine::TURMOIL),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::history::Time;
 
-/// Options of a run. Only `control` and `engine` change what happens in the run.
+/// Options of a run. Only `control` and `engine` change what users see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// How much detail the history contains.
@@ -15,6 +15,53 @@ pub struct Options {
     pub control: bool,
     /// Whether to collect the subject's own tracing output.
     pub log: bool,
+    /// The work that the world skips because it has no visible effect.
+    pub shortcuts: Shortcuts,
+}
+
+/// Work that a world skips because no user, milestone or property could see its effect. Each makes runs
+/// faster. Turning one off shows that the results are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortcuts {
+    /// Acknowledgements that change nothing wake no task, and reach their kernel late or never.
+    pub quiet_acks: bool,
+    /// Of many acknowledgements that leave an end together, only the last is sent.
+    pub last_ack: bool,
+    /// The pieces of a segment are one entry of the event queue.
+    pub trains: bool,
+    /// Held segments that follow each other are stored as one.
+    pub joined: bool,
+    /// A reader waits for the world to wake it, and does not poll its socket before.
+    pub readers: bool,
+    /// The driver handles the next packets at once if no task is ready.
+    pub turns: bool,
+    /// The kernels are asked for packets only after a socket was used.
+    pub untouched: bool,
+}
+
+impl Shortcuts {
+    /// All of them.
+    pub const ALL: Self = Self::of(true);
+    /// None of them.
+    pub const NONE: Self = Self::of(false);
+
+    const fn of(on: bool) -> Self {
+        Self {
+            quiet_acks: on,
+            last_ack: on,
+            trains: on,
+            joined: on,
+            readers: on,
+            turns: on,
+            untouched: on,
+        }
+    }
+}
+
+impl Default for Shortcuts {
+    fn default() -> Self {
+        Self::ALL
+    }
 }
 
 /// How much detail of a run its history contains.

@@ -34,7 +34,7 @@ use crate::world::engines::Machine;
 use crate::world::local;
 use crate::world::network::quiet::take_slept_past;
 use crate::world::network::stack::Stack;
-use crate::world::options::RunError;
+use crate::world::options::{RunError, Shortcuts};
 use crate::world::run::closing;
 use crate::world::run::resources;
 use crate::world::thread;
@@ -47,11 +47,12 @@ use stack::EventStack;
 /// A paused single-threaded runtime with the hooks of a world.
 pub(in crate::world) struct EventMachine {
     runtime: Runtime,
+    shortcuts: Shortcuts,
 }
 
 impl EventMachine {
     /// Creates a machine that seeds `select!` with `seed`.
-    pub fn new(seed: u64) -> io::Result<Self> {
+    pub fn new(seed: u64, shortcuts: Shortcuts) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -69,14 +70,14 @@ impl EventMachine {
             .on_after_task_poll(|_| thread::after_poll())
             .on_task_terminate(|task| thread::terminated(task.id()))
             .build()?;
-        Ok(Self { runtime })
+        Ok(Self { runtime, shortcuts })
     }
 }
 
 impl Machine for EventMachine {
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
         let _in_runtime = self.runtime.enter();
-        let (stack, ips) = EventStack::new(hosts);
+        let (stack, ips) = EventStack::new(hosts, self.shortcuts.untouched);
         (Box::new(stack), ips)
     }
 
@@ -287,7 +288,8 @@ impl Turns {
     fn packets_are_all(&self, world: &World) -> Option<Time> {
         let now = world.net.now();
         let goes_on = self.moment == Moment::Open && now < self.until && world.livelock.is_none();
-        if goes_on && self.is_still() { self.packets_are_next(world, now) } else { None }
+        let is_on = world.net.settings.shortcuts.turns;
+        if is_on && goes_on && self.is_still() { self.packets_are_next(world, now) } else { None }
     }
 
     /// Returns whether nothing has happened since the end of the last turn and no task is ready.

@@ -152,7 +152,8 @@ impl SimNet {
     /// Returns whether the world wakes readers at this end itself. The reader's socket then does
     /// not have to be polled before, and does not have to store its waker.
     pub fn wakes_readers(&self, conn: ConnIndex, at: Side) -> bool {
-        !self.settings.keeps_windows
+        self.settings.shortcuts.readers
+            && !self.settings.keeps_windows
             && !self.conns.get(conn).directions[at.other() as usize].finished
     }
 

@@ -17,12 +17,12 @@ const MAY_GROW: usize = 3;
 pub(in crate::world) struct HeldSegments(Vec<Joining>);
 
 impl HeldSegments {
-    /// Holds one more segment. It does not join a batch that is followed by an RST, because the RST
+    /// Holds one more segment, which may join the segments before it. It does not join a batch that is followed by an RST, because the RST
     /// has the sequence number of the sender's next data.
-    pub fn push(&mut self, tcp: TcpSegment) {
+    pub fn push(&mut self, tcp: TcpSegment, joins: bool) {
         let newest =
             self.0.iter_mut().rev().take(MAY_GROW).take_while(|batch| !batch.first.flags.rst);
-        if !newest.into_iter().any(|batch| batch.join(&tcp)) {
+        if !joins || !newest.into_iter().any(|batch| batch.join(&tcp)) {
             self.0.push(Joining { first: tcp, joined: BytesMut::new() });
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     /// Holds these segments, and returns the resulting batches, each as a list of its segments.
     fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
         let mut held = HeldSegments::default();
-        segments.into_iter().for_each(|tcp| held.push(tcp));
+        segments.into_iter().for_each(|tcp| held.push(tcp, true));
         let describe =
             |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
         held.take().map(|batch| batch.map(describe).collect()).collect()
@@ -179,9 +179,9 @@ mod tests {
         assert_eq!(held(turns.clone()).len(), 2);
         let mut held = HeldSegments::default();
         for tcp in turns {
-            held.push(tcp);
+            held.push(tcp, true);
             held.forget_acks();
-            held.push(segment(5_000, ""));
+            held.push(segment(5_000, ""), true);
         }
         assert_eq!((held.bytes(), held.take().count()), (200, 3));
     }

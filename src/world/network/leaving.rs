@@ -37,7 +37,7 @@ impl SimNet {
     pub fn take_sent(&mut self) {
         let mut packets = std::mem::take(&mut self.outbound);
         self.stack.egress(&mut packets);
-        if packets.len() > MOST_ACKS {
+        if packets.len() > MOST_ACKS && self.settings.shortcuts.last_ack {
             keep_last_ack(&mut packets);
         }
         packets.drain(..).for_each(|packet| self.sent(packet));
@@ -273,6 +273,12 @@ impl SimNet {
         debug_assert!(arrivals.is_empty() || arrivals.len() == batch.len());
         let mut arrivals: Vec<_> =
             arrivals.into_iter().map(|at| (at, self.rank(conn, from, at))).collect();
+        if !self.settings.shortcuts.trains {
+            for (n, (tcp, (at, rank))) in (first..).zip(batch.zip(arrivals)) {
+                self.schedule(at, rank, Due::Packet { conn, from, n, tcp });
+            }
+            return;
+        }
         arrivals.reverse();
         self.timeline.queue.push_batch(OnTheWay { conn, from, first, batch, arrivals });
     }

@@ -24,7 +24,8 @@ impl SimNet {
             let due = Due::GiveUp { conn: segment.conn, side: segment.from, since: now };
             self.schedule(now + link::retransmission_limit(segment.opens()), 0, due);
         }
-        self.conns.get_mut(segment.conn).from(segment.from).held.push(tcp);
+        let joins = self.settings.shortcuts.joined;
+        self.conns.get_mut(segment.conn).from(segment.from).held.push(tcp, joins);
     }
 
     /// Retransmits held segments that are no longer held by any fault. Returns the arrival time of

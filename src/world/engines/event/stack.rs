@@ -62,12 +62,14 @@ pub(super) struct EventStack {
     /// Whether any socket was used, or received a segment, since packets were last collected from
     /// the kernels.
     touched: Cell<bool>,
+    /// Whether kernels whose sockets were not touched are not asked.
+    skips: bool,
 }
 
 impl EventStack {
     /// Creates the kernels of these hosts. Their clock starts now. Must be called inside the
     /// runtime. Turns off the retransmission of `turmoil-net`, which counts passes.
-    pub fn new(hosts: &[Host]) -> (Self, Vec<IpAddr>) {
+    pub fn new(hosts: &[Host], skips: bool) -> (Self, Vec<IpAddr>) {
         let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
         let (ids, ips): (_, Vec<_>) = hosts
             .iter()
@@ -83,6 +85,7 @@ impl EventStack {
                 roots,
                 started: Instant::now(),
                 touched,
+                skips,
             },
             ips,
         )
@@ -103,7 +106,7 @@ impl Stack for EventStack {
     /// Skips the call if no socket was touched: there is nothing to send then, and `turmoil-net`
     /// would check every socket of every host.
     fn egress(&mut self, packets: &mut Vec<Packet>) {
-        if self.touched.take() {
+        if self.touched.take() || !self.skips {
             self.net.egress_all(packets);
         }
     }
