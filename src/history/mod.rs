@@ -181,6 +181,13 @@ pub enum EventKind {
         /// their calls were issued.
         target: String,
     },
+    /// The product asked the outside world for something, and the answer takes this long.
+    Fetched {
+        /// The thing that the product asked for.
+        what: String,
+        /// The duration until the answer.
+        takes: Duration,
+    },
 
     // -- observations of the client's user ------------------------------
     /// The user requested an operation.

@@ -189,6 +189,11 @@ impl ScriptedRun {
         self.server(ms, EventKind::Effect { call: Call(call), target: target.to_owned() })
     }
 
+    pub fn fetched(self, ms: u64, what: &str, takes: u64) -> Self {
+        let takes = Duration::from_millis(takes);
+        self.server(ms, EventKind::Fetched { what: what.to_owned(), takes })
+    }
+
     pub fn produced(self, stream: &str, ms: u64, bytes: &str) -> Self {
         self.server(
             ms,

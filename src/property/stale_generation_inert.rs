@@ -28,6 +28,8 @@
 //! - A call is answered differently because one user was ahead of the other when the call was made.
 //!   That user had seen everything of a stream that the other had seen, and more, and the other saw
 //!   something of that stream later.
+//! - The product waits for the outside world in one run, for longer than a packet takes, and not at
+//!   that time in the other. For that time it lacks something in one run only.
 //! - The servers begin to have different knowledge of a client, because they learn at different
 //!   times that an older connection of the client is over (`lingering`).
 
@@ -121,6 +123,7 @@ fn diverged_at(
     asked
         .chain(unsure)
         .chain(fault_divergences(facts, control))
+        .chain(fetched_in_one(facts, control))
         .chain(lingering::since(facts, control))
         .min()
         .unwrap_or(NEVER)
@@ -138,6 +141,43 @@ fn fault_divergences<'f>(
     let holds = here.into_iter().filter_map(move |(number, at)| Some((at, *there.get(&number)?)));
     let moments = steps.chain(holds);
     moments.filter(|(here, there)| here != there).map(|(here, there)| here.min(there))
+}
+
+/// Something that the product waited for.
+struct Fetch<'a> {
+    at: Time,
+    what: &'a str,
+    takes: Duration,
+}
+
+impl<'a> Fetch<'a> {
+    /// Returns those that take longer than a packet.
+    fn all_slow(facts: &Facts<'a>) -> Vec<Self> {
+        let packet = facts.cx.plan.latency.1;
+        let events = facts.cx.history.events.iter();
+        let fetches = events.filter_map(|event| match &event.what {
+            EventKind::Fetched { what, takes } => Some(Self { at: event.at, what, takes: *takes }),
+            _ => None,
+        });
+        fetches.filter(|fetch| fetch.takes > packet).collect()
+    }
+
+    /// Returns whether the other run fetched the same at the same time, or nearly so.
+    fn is_in(&self, others: &[Self]) -> bool {
+        let overlaps =
+            |other: &Self| self.at < other.at + self.takes && other.at < self.at + self.takes;
+        others.iter().any(|other| {
+            (self.what, self.takes) == (other.what, other.takes) && overlaps(other)
+        })
+    }
+}
+
+/// Returns when the product first waited for the outside world in one of the runs only.
+fn fetched_in_one(facts: &Facts<'_>, control: &Facts<'_>) -> Option<Time> {
+    let (here, there) = (Fetch::all_slow(facts), Fetch::all_slow(control));
+    let only_here = here.iter().filter(|fetch| !fetch.is_in(&there));
+    let only_there = there.iter().filter(|fetch| !fetch.is_in(&here));
+    only_here.chain(only_there).map(|fetch| fetch.at).min()
 }
 
 /// Returns when each step was executed.
@@ -695,6 +735,30 @@ mod tests {
         assert_eq!(differ(held, 2_100, 2_200), 0);
         assert_eq!(differ(held, 2_100, 2_100), 2);
         assert_eq!(differ(held, 3_021, 3_500), 2, "it came before both");
+    }
+
+    #[test]
+    fn events_are_not_compared_after_the_product_waits_for_the_outside_world_in_one_run() {
+        let fetched = |scripted: ScriptedRun, ms| scripted.fetched(ms, "c1", 300);
+        assert_eq!(differ(fetched, 2_500, 2_900), 0);
+        assert_eq!(differ(fetched, 2_900, 2_500), 0);
+        assert_eq!(differ(fetched, 2_500, 2_799), 2, "it waited in both runs");
+        assert_eq!(differ(fetched, 3_021, 3_500), 2, "it came before both");
+        let once = |scripted: ScriptedRun, ms| match ms {
+            2_500 => scripted.fetched(ms, "c1", 300),
+            _ => scripted,
+        };
+        assert_eq!(differ(once, 2_500, 2_501), 0);
+        assert_eq!(differ(once, 2_501, 2_500), 0);
+        let other = |scripted: ScriptedRun, ms| match ms {
+            2_500 => scripted.fetched(2_500, "c1", 300),
+            _ => scripted.fetched(2_500, "c2", 300),
+        };
+        assert_eq!(differ(other, 2_500, 2_501), 0, "it fetched something else");
+        let slower = |scripted: ScriptedRun, ms| scripted.fetched(2_500, "c1", ms - 2_200);
+        assert_eq!(differ(slower, 2_500, 2_501), 0);
+        let fast = |scripted: ScriptedRun, ms| scripted.fetched(ms, "c1", 5);
+        assert_eq!(differ(fast, 2_500, 2_900), 2, "a packet takes as long");
     }
 
     #[test]

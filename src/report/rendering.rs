@@ -357,6 +357,9 @@ impl<'a> StoryRenderer<'a> {
             EventKind::Effect { call, target } => {
                 (Tone::Plain, format!("{call} took effect on {target}"))
             }
+            EventKind::Fetched { what, takes } => {
+                (Tone::Quiet, format!("fetches {what}, which takes {}", phrases::span(*takes)))
+            }
             EventKind::Asked { call, operation, .. } => {
                 (Tone::Schedule, format!("{} ({call})", phrases::operation(operation)))
             }
@@ -498,6 +501,7 @@ fn matters(what: &EventKind) -> bool {
         EventKind::Point { held, .. } => *held,
         EventKind::Ended { .. }
         | EventKind::Effect { .. }
+        | EventKind::Fetched { .. }
         | EventKind::Opened { .. }
         | EventKind::Started
         | EventKind::ConnOpened { .. }

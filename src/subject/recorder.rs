@@ -1,6 +1,7 @@
 //! The interface through which an adapter records events in the history.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -72,6 +73,11 @@ impl Recorder {
     /// identify the call.
     pub fn effect(&self, call: Call, target: impl Into<String>) {
         self.write(EventKind::Effect { call, target: target.into() });
+    }
+
+    /// The product asked for this, and the answer takes this long.
+    pub fn fetched(&self, what: impl Into<String>, takes: Duration) {
+        self.write(EventKind::Fetched { what: what.into(), takes });
     }
 }
 

@@ -64,9 +64,10 @@ impl Archive for DiskArchive {
             None => at_first(&self.plan, &channel),
         };
         let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = restored.entry(channel).or_default();
+        let before = restored.entry(channel.clone()).or_default();
         let takes = setup.restore(*before);
         *before += 1;
+        self.record.fetched(channel, takes);
         Box::pin(async move {
             sleep(takes).await;
             stored

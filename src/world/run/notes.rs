@@ -130,5 +130,7 @@ fn is_of_user(entry: &EventKind) -> bool {
             | EventKind::Observed { .. }
             | EventKind::StreamEnded { .. }
             | EventKind::GaveUp { .. }
+            | EventKind::Fetched { .. }
+            | EventKind::Unanswered { .. }
     )
 }
