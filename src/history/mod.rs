@@ -189,6 +189,12 @@ pub enum EventKind {
         takes: Duration,
     },
 
+    /// The outside world asked the product for something, and got no answer.
+    Unanswered {
+        /// The thing that it asked for.
+        what: String,
+    },
+
     // -- observations of the client's user ------------------------------
     /// The user requested an operation.
     Asked {

@@ -306,6 +306,15 @@ mod tests {
     }
 
     #[test]
+    fn a_producer_that_lives_again_after_its_end_may_begin_again() {
+        let scripted = produced(&["a", "b"]).ended("s1", 2_000, "total 2");
+        let again = scripted.clone().produced("s1", 3_000, "").produced("s1", 3_100, "x");
+        delivered(again, &["x"]).holds("gap_free");
+        let late = scripted.produced("s1", 3_100, "x");
+        assert_eq!(delivered(late, &["x"]).violations("gap_free").len(), 1);
+    }
+
+    #[test]
     fn a_reopened_stream_continues_or_begins_again() {
         let scripted = produced(&["a", "b", "c"])
             .delivered("s1", 500, "a")

@@ -194,6 +194,10 @@ impl ScriptedRun {
         self.server(ms, EventKind::Fetched { what: what.to_owned(), takes })
     }
 
+    pub fn unanswered(self, ms: u64, what: &str) -> Self {
+        self.server(ms, EventKind::Unanswered { what: what.to_owned() })
+    }
+
     pub fn produced(self, stream: &str, ms: u64, bytes: &str) -> Self {
         self.server(
             ms,

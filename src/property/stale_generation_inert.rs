@@ -30,6 +30,8 @@
 //!   something of that stream later.
 //! - The product waits for the outside world in one run, for longer than a packet takes, and not at
 //!   that time in the other. For that time it lacks something in one run only.
+//! - The outside world gets no answer in one run, and not at the same time in the other. From then
+//!   on it acts differently.
 //! - The servers begin to have different knowledge of a client, because they learn at different
 //!   times that an older connection of the client is over (`lingering`).
 
@@ -124,6 +126,7 @@ fn diverged_at(
         .chain(unsure)
         .chain(fault_divergences(facts, control))
         .chain(fetched_in_one(facts, control))
+        .chain(unanswered_in_one(facts, control))
         .chain(lingering::since(facts, control))
         .min()
         .unwrap_or(NEVER)
@@ -166,9 +169,9 @@ impl<'a> Fetch<'a> {
     fn is_in(&self, others: &[Self]) -> bool {
         let overlaps =
             |other: &Self| self.at < other.at + self.takes && other.at < self.at + self.takes;
-        others.iter().any(|other| {
-            (self.what, self.takes) == (other.what, other.takes) && overlaps(other)
-        })
+        others
+            .iter()
+            .any(|other| (self.what, self.takes) == (other.what, other.takes) && overlaps(other))
     }
 }
 
@@ -178,6 +181,21 @@ fn fetched_in_one(facts: &Facts<'_>, control: &Facts<'_>) -> Option<Time> {
     let only_here = here.iter().filter(|fetch| !fetch.is_in(&there));
     let only_there = there.iter().filter(|fetch| !fetch.is_in(&here));
     only_here.chain(only_there).map(|fetch| fetch.at).min()
+}
+
+/// Returns when the outside world first got no answer in one of the runs only.
+fn unanswered_in_one(facts: &Facts<'_>, control: &Facts<'_>) -> Option<Time> {
+    let (here, there) = (unanswered(facts), unanswered(control));
+    here.symmetric_difference(&there).map(|(at, _)| *at).min()
+}
+
+fn unanswered<'a>(facts: &Facts<'a>) -> BTreeSet<(Time, &'a str)> {
+    let events = facts.cx.history.events.iter();
+    let unanswered = events.filter_map(|event| match &event.what {
+        EventKind::Unanswered { what } => Some((event.at, what.as_str())),
+        _ => None,
+    });
+    unanswered.collect()
 }
 
 /// Returns when each step was executed.
@@ -199,11 +217,10 @@ fn hold_ends(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
 
 /// Returns from when on the user does not know whether a call in flight took effect.
 fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
-    let failed = call
-        .endings
-        .first()
-        .filter(|(.., how)| matches!(how, CallEnding::Failed(_)))
-        .map(|(_, at, _)| *at);
+    let is_unknown = |how: &CallEnding<'_>| {
+        matches!(how, CallEnding::Failed(_) | CallEnding::Answered(Answer::GivenUp))
+    };
+    let failed = call.endings.first().filter(|(.., how)| is_unknown(how)).map(|(_, at, _)| *at);
     let abandoned = if call.endings.is_empty() {
         call.gave_up.into_iter().chain(call.orphaned).min()
     } else {
@@ -679,6 +696,23 @@ mod tests {
     }
 
     #[test]
+    fn a_request_in_flight_that_its_user_gave_up_may_have_taken_effect_in_one_run_only() {
+        let scripted = |class, result| {
+            let scripted = history()
+                .kills(1_000, 1_500)
+                .asked_as(7, 900, class, "remove", "{}")
+                .answered(7, 2_000, Answer::GivenUp);
+            scripted.asked_as(8, 950, Class::Durable, "read", "{}").answered(8, 2_500, result)
+        };
+        let violations = |class| {
+            let control = scripted(class, "gone");
+            scripted(class, "5").control(control).violations("stale_generation_inert").len()
+        };
+        assert_eq!(violations(Class::InFlight), 0);
+        assert_eq!(violations(Class::Durable), 1);
+    }
+
+    #[test]
     fn a_user_that_is_ahead_of_the_other_may_be_answered_differently() {
         let saw = |scripted: ScriptedRun, stream: &str, ms| {
             scripted.user(ms, EventKind::Observed { stream: stream.into(), saw: "known".into() })
@@ -759,6 +793,14 @@ mod tests {
         assert_eq!(differ(slower, 2_500, 2_501), 0);
         let fast = |scripted: ScriptedRun, ms| scripted.fetched(ms, "c1", 5);
         assert_eq!(differ(fast, 2_500, 2_900), 2, "a packet takes as long");
+    }
+
+    #[test]
+    fn events_are_not_compared_after_the_outside_world_gets_no_answer_in_one_run() {
+        let unanswered = |scripted: ScriptedRun, ms| scripted.unanswered(ms, "question-1");
+        assert_eq!(differ(unanswered, 2_500, 2_900), 0);
+        assert_eq!(differ(unanswered, 2_500, 2_500), 2, "it got none in both runs");
+        assert_eq!(differ(unanswered, 3_021, 3_500), 2, "it came before both");
     }
 
     #[test]

@@ -357,6 +357,7 @@ impl<'a> StoryRenderer<'a> {
             EventKind::Effect { call, target } => {
                 (Tone::Plain, format!("{call} took effect on {target}"))
             }
+            EventKind::Unanswered { what } => (Tone::Quiet, format!("gets no answer to {what}")),
             EventKind::Fetched { what, takes } => {
                 (Tone::Quiet, format!("fetches {what}, which takes {}", phrases::span(*takes)))
             }
@@ -502,6 +503,7 @@ fn matters(what: &EventKind) -> bool {
         EventKind::Ended { .. }
         | EventKind::Effect { .. }
         | EventKind::Fetched { .. }
+        | EventKind::Unanswered { .. }
         | EventKind::Opened { .. }
         | EventKind::Started
         | EventKind::ConnOpened { .. }

@@ -75,6 +75,11 @@ impl Recorder {
         self.write(EventKind::Effect { call, target: target.into() });
     }
 
+    /// The outside world asked for this, and got no answer.
+    pub fn unanswered(&self, what: impl Into<String>) {
+        self.write(EventKind::Unanswered { what: what.into() });
+    }
+
     /// The product asked for this, and the answer takes this long.
     pub fn fetched(&self, what: impl Into<String>, takes: Duration) {
         self.write(EventKind::Fetched { what: what.into(), takes });

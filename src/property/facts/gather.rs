@@ -46,6 +46,10 @@ impl<'a> Gathering<'a> {
         match &event.what {
             EventKind::Produced { stream, bytes } => {
                 let source = self.living_source(stream, host);
+                // An empty item shows only that the producer lives. After its end, it lives again.
+                if bytes.is_empty() && !source.ends.is_empty() {
+                    source.incarnations.push(source.items.len());
+                }
                 let end = source.items.last().map_or(0, |item| item.end) + bytes.len() as u64;
                 source.items.push(Item { index, at, bytes, end, generation: None });
             }

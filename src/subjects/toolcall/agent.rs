@@ -25,6 +25,9 @@ use reknit_toolcall::host::{self, CallId, Ended, Owner, Permission, Turn};
 /// The ending of a completed or cancelled turn for its readers.
 pub(super) const OVER: &str = "over";
 
+/// The question that a window can answer.
+pub(super) const READ: &str = "resourceRead";
+
 /// Plays the scripts of a plan.
 #[derive(Clone)]
 pub(super) struct ScriptedAgent {
@@ -136,6 +139,10 @@ impl Part {
                     }
                 }
                 Scene::Ask(asking) => self.ask(asking).await,
+                // The harness must not count this as a panic of the subject.
+                Scene::BreakDown => {
+                    std::panic::resume_unwind(Box::new("the agent panicked"));
+                }
             }
         }
         while calls.join_next().await.is_some() {}
@@ -173,10 +180,12 @@ impl Part {
         };
         note(Became::Asks(client.clone()));
         let takes = u64::try_from(asking.takes.0.as_millis()).unwrap_or(u64::MAX);
-        let answer = self
-            .turn
-            .ask(&client, "resourceRead", &json!({ "uri": "file:///x", "takes": takes }))
-            .await;
+        let method = if asking.is_unknown { "unknown" } else { READ };
+        let answer =
+            self.turn.ask(&client, method, &json!({ "uri": "file:///x", "takes": takes })).await;
+        if answer.is_err() {
+            self.player.record.unanswered(format!("{} of {}", number, self.stream));
+        }
         note(Became::Hears(
             answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string()),
         ));

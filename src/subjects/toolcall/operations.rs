@@ -130,6 +130,9 @@ pub enum ToolcallOperation {
         /// Whether the new client has the id of the earlier one.
         #[serde(default, skip_serializing_if = "is_false")]
         keeps_id: bool,
+        /// Whether the window closes the earlier client, instead of dropping it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        closes: bool,
     },
     /// Sends a token, which replaces the one that the window sent at its start.
     #[serde(rename_all = "kebab-case")]
@@ -225,8 +228,8 @@ impl Operations for ToolcallOperation {
             1 => other.prop_map(|name| Self::EndSession { name }),
             2 => chat.clone().prop_map(|chat| Self::ReportContent { chat }),
             1 => Just(Self::ReadConnection {}),
-            2 => Just(Self::Reload { keeps_id: false }),
-            1 => Just(Self::Reload { keeps_id: true }),
+            2 => Just(Self::Reload { keeps_id: false, closes: false }),
+            1 => Just(Self::Reload { keeps_id: true, closes: false }),
             1 => select(vec![Token::Right, Token::Wrong, Token::None]).prop_map(|token| Self::SendToken { token }),
             1 => Just(Self::OpenSilent {}),
             4 => Just(Self::OpenSecond {}),
@@ -271,6 +274,7 @@ mod tests {
             json!({ "read-connection": {} }),
             json!({ "reload": {} }),
             json!({ "reload": { "keeps-id": true } }),
+            json!({ "reload": { "closes": true } }),
             json!({ "send-token": { "token": "wrong" } }),
             json!({ "open-silent": {} }),
             json!({ "open-second": {} }),

@@ -76,6 +76,8 @@ pub enum Scene {
     Call(Calling),
     /// The agent asks the window that started the turn for a file.
     Ask(Asking),
+    /// The agent panics, which ends the turn.
+    BreakDown,
 }
 
 /// The words of an agent.
@@ -151,11 +153,13 @@ pub const STRANGER: &str = "stranger";
 pub struct Asking {
     /// How long the window needs to answer.
     pub takes: WrittenDuration,
+    /// Whether the window refuses to answer, because it does not know the question.
+    pub is_unknown: bool,
 }
 
 impl Default for Asking {
     fn default() -> Self {
-        Self { takes: ms(100) }
+        Self { takes: ms(100), is_unknown: false }
     }
 }
 

@@ -7,12 +7,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::{Duration, sleep};
 
+use super::agent::READ;
 use super::notes::{Became, By, OfCall, ToolWork};
 use super::setup::{self, ToolEnds, ToolSetup};
 use crate::history::Stream;
 use crate::net::BoxFuture;
 use crate::subject::{HostContext, Recorder};
-use reknit_toolcall::client::{self, Answers, Run, Tool, Toolbox};
+use reknit_toolcall::client::{self, Answers, NoAnswers, Run, Tool, Toolbox};
 use reknit_toolcall::wire::ahp::state::{ToolCallResult, ToolDefinition};
 
 /// The text of a result that reports a failure.
@@ -96,9 +97,12 @@ struct Question {
 impl Answers for DelayedAnswers {
     fn answer(
         &self,
-        _: String,
+        method: String,
         params: Option<Box<RawValue>>,
     ) -> BoxFuture<'static, Result<Box<RawValue>, (i64, String)>> {
+        if method != READ {
+            return NoAnswers.answer(method, params);
+        }
         let question: Option<Question> =
             params.and_then(|params| serde_json::from_str(params.get()).ok());
         Box::pin(async move {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answers::{self, Did};
@@ -63,7 +63,7 @@ pub(super) struct WindowUser {
 struct Window {
     client: Arc<Client>,
     observer: Arc<Observer>,
-    _looking: JoinSet<()>,
+    looking: JoinSet<()>,
     asked: PendingCalls,
 }
 
@@ -135,7 +135,21 @@ impl Window {
             .map(|(turn, setup)| (setup.chat, turn))
             .inspect(|(chat, _)| observer.watch(chat));
         looking.spawn(join_session(client.clone(), observer.clone(), watched, begins));
-        Self { client, observer, _looking: looking, asked: PendingCalls::new(host.record.clone()) }
+        Self { client, observer, looking, asked: PendingCalls::new(host.record.clone()) }
+    }
+}
+
+impl Window {
+    /// Stops everything that uses the client, and closes it.
+    async fn close(self) {
+        let Self { client, mut looking, mut asked, .. } = self;
+        looking.shutdown().await;
+        asked.busy.shutdown().await;
+        // The tasks of the user's replies end when they are scheduled next.
+        yield_now().await;
+        if let Some(client) = Arc::into_inner(client) {
+            client.close().await;
+        }
     }
 }
 
@@ -259,12 +273,9 @@ impl WindowUser {
                 Some(_) = self.connected.join_next() => {}
             }
         }
-        let Self { window, connected, .. } = self;
-        let Window { client, _looking: looking, observer, asked } = window;
-        drop((connected, looking, observer, asked));
-        if let Some(client) = Arc::into_inner(client)
-            && timeout(CLOSE_TIMEOUT, client.close()).await.is_err()
-        {
+        let Self { window, mut connected, .. } = self;
+        connected.shutdown().await;
+        if timeout(CLOSE_TIMEOUT, window.close()).await.is_err() {
             tracing::warn!("the client did not close in time");
         }
     }
@@ -380,7 +391,7 @@ impl WindowUser {
                     see(&client, &observer, SESSION, true, call).await
                 });
             }
-            ToolcallOperation::Reload { keeps_id } => self.reload(call, keeps_id),
+            ToolcallOperation::Reload { keeps_id, closes } => self.reload(call, keeps_id, closes),
             ToolcallOperation::SendToken { token } => {
                 self.wait(call, async move {
                     client
@@ -435,7 +446,7 @@ impl WindowUser {
     }
 
     /// Replaces the window's client by a new one, and discards the state of the previous one.
-    fn reload(&mut self, call: Call, keeps_id: bool) {
+    fn reload(&mut self, call: Call, keeps_id: bool, closes: bool) {
         self.window
             .observer
             .channels()
@@ -444,9 +455,18 @@ impl WindowUser {
         self.window.asked.give_up();
         self.seconds.clear();
         let id = keeps_id.then(|| self.window.client.id());
-        self.window = Window::open(&self.host, &self.server, id);
+        let window = Window::open(&self.host, &self.server, id);
+        let earlier = closes.then_some(std::mem::replace(&mut self.window, window));
         self.count();
-        self.host.record.answered(call, format!("loaded as {}", self.window.client.id()));
+        let (record, loaded) =
+            (self.host.record.clone(), format!("loaded as {}", self.window.client.id()));
+        match earlier {
+            Some(earlier) => drop(self.connected.spawn(async move {
+                earlier.close().await;
+                record.answered(call, format!("closed, {loaded}"));
+            })),
+            None => record.answered(call, loaded),
+        }
     }
 
     /// Starts a turn under a unique name. The user's message is the number of the call.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reknit_seams::defect;
 use reknit_seams::net::BoxFuture;
 use serde_json::value::RawValue;
 
@@ -68,6 +69,7 @@ impl Toolbox {
     pub(super) fn run(&self, run: Run) -> BoxFuture<'static, ToolCallResult> {
         match self.0.get(&run.tool) {
             Some(tool) => tool.run(run),
+            None if defect!(UnknownToolsSucceed) => Box::pin(std::future::ready(done("done"))),
             None => Box::pin(std::future::ready(failed("this client has no such tool"))),
         }
     }

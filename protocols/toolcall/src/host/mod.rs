@@ -225,7 +225,7 @@ impl Tasks {
                     .find(|(_, handle)| handle.id() == error.id())
                     .map(|(key, _)| key.clone());
                 if let Some((chat, turn)) = of {
-                    if error.is_panic() {
+                    if error.is_panic() && !defect!(BrokenAgentsTurnGoesOn) {
                         core.end_turn(&chat, &turn, false, Instant::now());
                     }
                     core.agent_stopped(&chat, &turn);

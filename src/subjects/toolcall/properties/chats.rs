@@ -95,7 +95,7 @@ fn untrue_message(story: &Story<'_>, turn: &str, message: &Message) -> Option<Ph
 }
 
 /// A turn is complete if its agent played the whole script, and cancelled only if a user cancelled
-/// it.
+/// it, or its agent panicked.
 fn untrue_end(
     story: &Story<'_>,
     chat: &str,
@@ -106,9 +106,13 @@ fn untrue_end(
     let cancels = story.asked.values().any(|asked| {
         asked.verb() == "cancel-turn" && asked.field("chat") == Some(chat) && asked.at <= at
     });
+    let breaks_down = setup::turn(story.cx.plan, records::declared(turn))
+        .script
+        .iter()
+        .any(|scene| matches!(scene, Scene::BreakDown));
     let is_true = match state {
         TurnState::Complete => story.existence.is_played(turn, at),
-        TurnState::Cancelled => cancels,
+        TurnState::Cancelled => cancels || breaks_down,
         _ => false,
     };
     (!is_true).then(|| wrong("the end of a turn", &format!("{state:?}")))

@@ -118,18 +118,23 @@ pub(super) fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
 }
 
 /// Returns whether a window had completed its start when its user asked for something: the window
-/// sends its token before it watches the session. Its user may have sent another token since.
+/// sends its token before it watches the session. But its user may have asked to watch the session
+/// before, or may have sent another token since.
 fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
-    let sends_another = |(other, asked): (&Call, &UserOperation<'_>)| {
-        asked.verb() == "send-token"
-            && asked.field("token") != Some("right")
-            && story.window_of(*other) == story.window_of(call)
+    let makes_unsure = |(other, asked): (&Call, &UserOperation<'_>)| {
+        let is_unsure = match asked.verb() {
+            "send-token" => asked.field("token") != Some("right"),
+            "watch" | "watch-twice" => asked.field("chat") == Some(SESSION),
+            "new-session" => true,
+            _ => false,
+        };
+        is_unsure && story.window_of(*other) == story.window_of(call)
     };
     story
         .asked
         .get(&call)
         .is_some_and(|asked| story.watches(asked.host, SESSION, asked.at, asked.at))
-        && !story.asked.iter().any(sends_another)
+        && !story.asked.iter().any(makes_unsure)
 }
 
 /// A connection is not given up if both ends could always receive data over it.

@@ -21,6 +21,9 @@ kinds! {
 /// What a window answers, as JSON.
 const ANSWER: &str = r#""text""#;
 
+/// What a window answers to a question that it does not know.
+const REFUSAL: &str = "this client does not answer requests";
+
 /// See the module.
 pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
@@ -40,7 +43,8 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
                 };
                 let (at, turn) = (event.at, &*stream.0);
                 let untrue = match answer {
-                    Ok(answer) if answer == ANSWER => None,
+                    Ok(answer) if answer == ANSWER && !is_unknown(story, turn) => None,
+                    Err(why) if why.contains(REFUSAL) && is_unknown(story, turn) => None,
                     Ok(answer) => Some((&OTHER_ANSWER, fields! { client, asked, answer })),
                     Err(why) => can_answer(story, turn, client, (asked, at), why)
                         .then(|| (&UNANSWERED, fields! { client, asked, why })),
@@ -70,6 +74,12 @@ fn can_answer(
         newest.at < from.before(MS) && newest.is_live(from) && newest.is_live(to)
     });
     is_live && (why != Unanswered::Late.to_string() || is_quick(story, turn, client, from, to))
+}
+
+/// Returns whether the window does not know the questions of a turn.
+fn is_unknown(story: &Story<'_>, turn: &str) -> bool {
+    let script = setup::turn(story.cx.plan, records::declared(turn)).script;
+    script.iter().any(|scene| matches!(scene, Scene::Ask(asking) if asking.is_unknown))
 }
 
 fn is_quick(story: &Story<'_>, turn: &str, client: &str, from: Time, to: Time) -> bool {

@@ -235,6 +235,9 @@ impl Refusal<'_, '_> {
         if self.text() != TURN_IS_OVER {
             return self.action(chat);
         }
+        if self.has_pending_cancel(chat) {
+            return None;
+        }
         let (from, to) = (self.sees_since(), self.at + self.story.moment());
         let goes_on = from > Time::ZERO && self.story.existence.turn_throughout(chat, from, to);
         goes_on.then(|| Phrase::new(&A_TURN, fields! { chat }))
@@ -334,6 +337,18 @@ impl Refusal<'_, '_> {
         let is_pending =
             |call: &Call| outcomes.get(call).is_none_or(|outcome| outcome.at >= asked.at);
         is_first || earlier.map(|(call, _)| call).any(is_pending)
+    }
+
+    /// Returns whether an earlier cancellation of the turn in this chat had no outcome when the user
+    /// asked. The window shows such a turn as if it had ended.
+    fn has_pending_cancel(&self, chat: &str) -> bool {
+        let Refusal { story, outcomes, call, asked, .. } = self;
+        let mut earlier = story.asked.range(..*call).filter(|(_, other)| {
+            other.host == asked.host
+                && other.verb() == "cancel-turn"
+                && other.field("chat") == Some(chat)
+        });
+        earlier.any(|(call, _)| outcomes.get(call).is_none_or(|outcome| outcome.at > asked.at))
     }
 
     /// Returns whether the session is in the memory of the host: it was created in this incarnation of

@@ -175,6 +175,10 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     }
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut conns: BTreeMap<u64, &str> = BTreeMap::new();
+    // The connections in their handshake, and those whose client began anew on another connection
+    // since their handshake began.
+    let mut arriving: BTreeMap<u64, &str> = BTreeMap::new();
+    let mut outdated: BTreeSet<u64> = BTreeSet::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
@@ -182,15 +186,24 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                 let conn = MilestoneValue::number(fields, "conn").unwrap_or(0);
                 let client = text(fields, "client");
                 match *name {
+                    "toolcall.host.arriving" => {
+                        arriving.insert(conn, client);
+                        outdated.remove(&conn);
+                    }
                     "toolcall.host.initialized" | "toolcall.host.replayed" => {
                         conns.insert(conn, client);
+                        arriving.remove(&conn);
                         if *name == "toolcall.host.initialized" {
+                            let others = arriving.iter().filter(|(_, other)| **other == client);
+                            outdated.extend(others.map(|(conn, _)| *conn));
                             unheard.entry(client).or_default().insert("everything");
                         }
                     }
                     "toolcall.host.reseated" => {
                         conns.insert(conn, client);
-                        if unheard.get(client).is_some_and(BTreeSet::is_empty) {
+                        arriving.remove(&conn);
+                        let has_all = unheard.get(client).is_some_and(BTreeSet::is_empty);
+                        if has_all && !outdated.contains(&conn) {
                             let data = ViolationFields::default();
                             found.push(Violation::new(
                                 "replay_is_used",

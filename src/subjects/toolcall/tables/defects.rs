@@ -91,6 +91,12 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a streaming call enters the running state briefly before the host fails it", "facts, 33"),
     defect("LateCompletionEchoed", "late-completion-echoed", &["rejections_are_handled"],
         "the host echoes a late result as if it were accepted", "facts, 32"),
+    defect("BrokenAgentsTurnGoesOn", "broken-agents-turn-goes-on", &["no_residue"],
+        "the turn of an agent that panicked never ends", "derived"),
+    defect("RefusedRequestsHang", "refused-requests-hang", &["questions_are_answered"],
+        "the client does not tell the host that it does not answer a request", "derived"),
+    defect("UnknownToolsSucceed", "unknown-tools-succeed", &["states_are_true"],
+        "the client reports a result for a call of a tool that it does not have", "derived"),
     // -- channels
     defect("BaselineNotAsked", "baseline-not-asked", &["claims_are_checked", "replicas_converge"],
         "the host replays actions onto a state that the client never received", "facts, 10"),

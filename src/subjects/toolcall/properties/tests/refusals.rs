@@ -102,7 +102,11 @@ fn a_turn_is_refused_only_beside_another_one() {
     let cancel = asks(here_until(None), "cancel-turn", r#"{"chat":"c1"}"#);
     let idle = || rejected("the turn is not in progress");
     assert!(violations(&cancel.clone().answered(2, 5_100, idle())).is_empty());
-    assert_eq!(violations(&begins(cancel, 1_000, "t1").answered(2, 5_100, idle())).len(), 1);
+    let cancel = || begins(cancel.clone(), 1_000, "t1").answered(2, 5_100, idle());
+    assert_eq!(violations(&cancel()).len(), 1);
+    let earlier = || cancel().asked_as(1, 4_990, Class::Durable, "cancel-turn", r#"{"chat":"c1"}"#);
+    assert!(violations(&earlier()).is_empty(), "the window shows its own cancellation");
+    assert_eq!(violations(&earlier().answered(1, 4_999, "cancelled")).len(), 1);
 }
 
 #[test]
