@@ -95,7 +95,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the turn of an agent that panicked never ends", "derived"),
     defect("RefusedRequestsHang", "refused-requests-hang", &["questions_are_answered"],
         "the client does not tell the host that it does not answer a request", "derived"),
-    defect("UnknownToolsSucceed", "unknown-tools-succeed", &["states_are_true"],
+    defect("UnknownToolsSucceed", "unknown-tools-succeed", &["ends_are_true"],
         "the client reports a result for a call of a tool that it does not have", "derived"),
     // -- channels
     defect("BaselineNotAsked", "baseline-not-asked", &["claims_are_checked", "replicas_converge"],
