@@ -46,6 +46,12 @@ pub(super) struct Read {
     pub(super) next: u64,
     pub(super) exit: Option<i32>,
     pub(super) closed: bool,
+    /// Whether the server could not observe the process to its end.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) lost: bool,
+    /// Whether a sandbox seems to have stopped the process.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) denied: bool,
 }
 
 impl Read {
@@ -53,7 +59,15 @@ impl Read {
         let chunks =
             read.chunks.first().zip(read.chunks.last()).map(|(first, last)| (first.seq, last.seq));
         let exit = read.exit_code.filter(|_| read.exited);
-        Self { after, chunks, next: read.next_seq, exit, closed: read.closed }
+        Self {
+            after,
+            chunks,
+            next: read.next_seq,
+            exit,
+            closed: read.closed,
+            lost: read.failure.is_some(),
+            denied: read.sandbox_denied,
+        }
     }
 
     /// Returns whether the answer contains no event after `after`.
@@ -80,7 +94,9 @@ impl fmt::Display for Read {
         if let Some(code) = self.exit {
             write!(f, ", exit {code}")?;
         }
-        f.write_str(if self.closed { ", closed" } else { "" })
+        let flags = [(self.closed, "closed"), (self.lost, "lost"), (self.denied, "denied")];
+        let mut set = flags.iter().filter(|(is_set, _)| *is_set);
+        set.try_for_each(|(_, flag)| write!(f, ", {flag}"))
     }
 }
 
@@ -138,6 +154,8 @@ pub(super) enum WrongAnswer {
     EndOfFailed,
     /// A byte stream accepted bytes behind bytes that were not written.
     WrittenBehindMissing,
+    /// The error of a byte stream has another kind than its failure, or another one follows it.
+    OtherError,
 }
 
 impl fmt::Display for WrongAnswer {
@@ -160,6 +178,9 @@ impl fmt::Display for WrongAnswer {
             }
             Self::WrittenBehindMissing => f.write_str(
                 "wrong: a byte stream accepted bytes behind bytes that were not written",
+            ),
+            Self::OtherError => f.write_str(
+                "wrong: the error of a byte stream does not have the kind of its failure",
             ),
             Self::EndOfFailed => {
                 f.write_str("wrong: the byte stream of a failed process ended without an error")
@@ -214,6 +235,8 @@ pub(super) enum ExecObservation {
     ForeignCredentials,
     /// The HTTP server received a request with another method than the redirect demands.
     OtherMethod,
+    /// The user received a response with another status or length than the HTTP server sent.
+    OtherHead,
 }
 
 impl fmt::Display for ExecObservation {
@@ -228,6 +251,7 @@ impl fmt::Display for ExecObservation {
             Self::AfterTheEnd(what) => write!(f, "{what} after its end"),
             Self::ForeignCredentials => f.write_str("credentials of another origin"),
             Self::OtherMethod => f.write_str("a request with another method"),
+            Self::OtherHead => f.write_str("a response with another head"),
         }
     }
 }

@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::answers::{ExecFailure, ExecObservation, StreamTotals};
-use super::operations::ExecOperation;
+use super::operations::{ExecOperation, HeadOptions};
 use super::sum::Sum;
 use super::web::{self, WebMethod, WebSetup};
 use crate::history::{Answer, Call, Stream};
 use crate::schedule::{Operation, Plan};
 use crate::subject::Recorder;
 use crate::subject::dyn_subject::read;
-use reknit_exec::client::{Body, Client, Failure, HttpRequest};
-use reknit_exec::wire::http::{RequestHeader, TOO_LATE};
+use reknit_exec::client::{Body, Client, Failure, HttpRequest, Response};
+use reknit_exec::wire::http::{RedirectPolicy, RequestHeader, TOO_LATE};
 
 /// One HTTP request of the user.
 pub(super) struct BodyRequest {
@@ -36,17 +36,42 @@ pub(super) struct BodyRequest {
     pub(super) record: Recorder,
 }
 
-/// Requests the whole body at once. Returns its total: `closed: h7 500 bytes 0f3a…`.
+/// Requests the whole body at once. Returns its total: `closed: h7 500 bytes 0f3a…`, or the head of the
+/// response, if the user has set the request's head.
 /// `timeout`: the deadline of the request at the server.
 pub(super) async fn whole(
     client: &Client,
     wanted: &BodyRequest,
     timeout: Option<Duration>,
+    head: Option<HeadOptions>,
 ) -> Result<Answer, Failure> {
-    let response = client.http(HttpRequest { timeout, ..wanted.request() }).await?;
+    let mut request = HttpRequest { timeout, ..wanted.request() };
+    if let Some(head) = head {
+        head.add_to(&mut request);
+        return Ok(shown(&client.http(request).await?).into());
+    }
+    let response = client.http(request).await?;
+    wanted.check_head(response.status, &response.headers);
     let mut sum = Sum::default();
     sum.put(response.body);
     Ok(StreamTotals(vec![(wanted.stream.clone(), sum.total())]).into())
+}
+
+/// Returns the head of a response, with the length of its body.
+fn shown(response: &Response) -> String {
+    let headers = response.headers.iter().map(|(name, value)| format!("{name}: {value}; "));
+    format!("{}; {}{} bytes", response.status, headers.collect::<String>(), response.body.len())
+}
+
+impl HeadOptions {
+    fn add_to(self, request: &mut HttpRequest) {
+        if self.stops {
+            request.redirect_policy = RedirectPolicy::Stop;
+        }
+        let plain = self.headers.into_iter().map(|(name, value)| RequestHeader::new(name, value));
+        let secret = |(name, variable)| RequestHeader::new(name, "").then_variable(variable);
+        request.headers.extend(plain.chain(self.variables.into_iter().map(secret)));
+    }
 }
 
 /// The way in which the user reads a body.
@@ -87,6 +112,7 @@ pub(super) async fn watch(
     let request = HttpRequest { timeout: Some(timeout), ..wanted.request() };
     let streaming = client.http_stream(request).await?;
     wanted.record.opened(&wanted.stream, wanted.call);
+    wanted.check_head(streaming.status, &streaming.headers);
     wanted.follow(streaming.body, manner, deadline).await;
     Ok(())
 }
@@ -103,6 +129,14 @@ impl BodyRequest {
             request.body = Some(self.stream.0.as_bytes().to_vec().into());
         }
         request
+    }
+
+    /// Records a response whose head is not as the scenario declares it.
+    fn check_head(&self, status: u16, headers: &[(String, String)]) {
+        let length = headers.iter().find(|(name, _)| name == "content-length");
+        if !self.setup.answers_with(status, length.map(|(_, length)| length.as_str())) {
+            self.record.observed(&self.stream, ExecObservation::OtherHead);
+        }
     }
 
     async fn follow(&self, mut body: Body, manner: BodyReadOptions, deadline: Instant) {

@@ -43,16 +43,18 @@ pub(super) async fn read(
     }
 }
 
-/// Writes bytes to a process, flushes them, and drops the stream at once.
+/// Writes bytes to a process, flushes the stream or shuts it down, and drops it at once.
 pub(super) async fn write(
     process: Process,
     parts: Parts,
     bytes: Vec<u8>,
+    shuts_down: bool,
 ) -> Result<Answer, Failure> {
     parts.again.store(true, Ordering::Relaxed);
     let (mut from, mut to) = split(Stdio::new(process));
     let writing = async {
         let written = match to.write_all(&bytes).await {
+            Ok(()) if shuts_down => to.shutdown().await,
             Ok(()) => to.flush().await,
             failed => failed,
         };
@@ -60,6 +62,8 @@ pub(super) async fn write(
         // Nothing may follow a missing piece.
         Ok(match to.write_all(b"more").await {
             Ok(()) => WrongAnswer::WrittenBehindMissing.into(),
+            Err(again) if again.kind() != error.kind() => WrongAnswer::OtherError.into(),
+            Err(_) if error.kind() != kind_of(&error) => WrongAnswer::OtherError.into(),
             Err(_) => return Err(failure(error)),
         })
     };
@@ -72,6 +76,15 @@ pub(super) async fn write(
         biased;
         written = writing => written,
         never = discarding => never,
+    }
+}
+
+/// Returns the kind that the failure in an error demands.
+fn kind_of(error: &io::Error) -> io::ErrorKind {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>());
+    match inner {
+        Some(Failure::NotWritten(_)) => io::ErrorKind::BrokenPipe,
+        _ => io::ErrorKind::Other,
     }
 }
 

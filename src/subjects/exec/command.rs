@@ -75,10 +75,18 @@ pub(super) fn machine() -> Machine {
         ("API_KEY", "k1"),
         ("EDITOR", "vi"),
         ("HOME", "/home/user"),
+        ("EMPTY", ""),
         ("LANG", "C"),
+        ("LC_ALL", "C"),
+        ("LC_CTYPE", "C"),
+        ("LOGNAME", "user"),
+        ("MY_SECRET", "s1"),
         ("PATH", "/bin"),
         ("SHELL", "/bin/bash"),
+        ("TEMP", "/temp"),
+        ("TMP", "/tmp"),
         ("TMPDIR", "/scratch"),
+        ("USER", "user"),
         ("git_token", "t1"),
     ];
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());

@@ -31,6 +31,7 @@ impl Operations for ExecOperation {
             | Self::Unfollow { .. }
             | Self::ReadEvents { .. }
             | Self::ReadStream { .. }
+            | Self::AwaitState { .. }
             | Self::DropHandle { .. } => Class::Durable,
             Self::HttpStream { .. } | Self::WatchFile { .. } => Class::Bound,
             _ => Class::InFlight,
@@ -104,7 +105,7 @@ impl Operations for ExecOperation {
                 Self::Pipeline { process, requests }
             }).boxed(),
             2 => (process, any::<u8>()).prop_map(move |(process, which)| match (which, which % 9) {
-                (NEWER.., 0..4) if !without_reader.contains(&process) => Self::WriteStream { process, bytes: None },
+                (NEWER.., 0..4) if !without_reader.contains(&process) => Self::WriteStream { process, bytes: None, shuts_down: which % 2 == 1 },
                 (NEWER.., _) => Self::ReadStream { process, wait: WrittenDuration(Duration::from_secs(20)) },
                 (_, 0) => Self::Interrupt { process },
                 (_, 1 | 2) => Self::Terminate { process },
@@ -120,7 +121,7 @@ impl Operations for ExecOperation {
                 (_, 7) => Self::RemoveFile { file },
                 _ => Self::WatchFile { file },
             }).boxed(),
-            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait }).boxed(),
+            1 => (body, http_wait).prop_map(|(body, wait)| Self::Http { body, wait, head: None }).boxed(),
             2 => streamed.prop_map(|(body, pause, drops_after)| Self::HttpStream { body, pause, drops_after }).boxed(),
         ]
         .boxed()

@@ -5,7 +5,7 @@
 //! - `draws`, `task_draws`: the operations that random schedules draw. [`command`]: the command of a
 //!   start. [`tasks`]: what a user does with files.
 //! - `user`: the user of a client, which records the outcomes; `follow`, `reading`, `byte_stream`,
-//!   `seen`, `sum`: the events and the output of a process that the user receives.
+//!   `seen`, `sum`, `client_state`: the events and the output of a process that the user receives.
 //! - `answers`: the answers to the user, as values.
 //! - `web`: the HTTP server behind the exec server, on a separate host; `body`: the bodies that a
 //!   user receives from it; `transfer_time`: the time that the link needs for them.
@@ -38,6 +38,7 @@ use reknit_exec::server::{CHUNK, Server};
 mod answers;
 mod body;
 mod byte_stream;
+mod client_state;
 pub mod command;
 mod draws;
 pub mod files;

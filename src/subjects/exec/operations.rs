@@ -132,7 +132,7 @@ pub enum ExecOperation {
         /// How long the user continues to read.
         wait: WrittenDuration,
     },
-    /// Writes a line to a process through a byte stream, flushes the stream, and drops it.
+    /// Writes a line to a process through a byte stream, flushes it or shuts it down, and drops it.
     #[serde(rename_all = "kebab-case")]
     WriteStream {
         /// The process.
@@ -140,6 +140,9 @@ pub enum ExecOperation {
         /// The length of the line; default: the shortest possible.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Size>,
+        /// Whether the user shuts the stream down instead of flushing it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        shuts_down: bool,
     },
     /// Does tasks with the files of the server, one after the other.
     #[serde(rename_all = "kebab-case")]
@@ -203,6 +206,10 @@ pub enum ExecOperation {
         /// addition to the wait of any call.
         #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
         wait: WrittenDuration,
+        /// The request, beyond the body that it asks for; the answer to the user then is the head of
+        /// the response.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        head: Option<HeadOptions>,
     },
     /// The same, with a body that arrives piece by piece. Its record is `h7`, after the number of
     /// the call.
@@ -217,6 +224,44 @@ pub enum ExecOperation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         drops_after: Option<u64>,
     },
+    /// Waits until the client is in a state.
+    #[serde(rename_all = "kebab-case")]
+    AwaitState {
+        /// The state.
+        state: ClientState,
+        /// How long the user waits for it; default: not at all.
+        #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
+        wait: WrittenDuration,
+    },
+    /// Closes the client. Whatever the user asks for later fails.
+    CloseClient {},
+}
+
+/// The state of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientState {
+    /// It has a connection.
+    Connected,
+    /// It tries to connect.
+    Recovering,
+    /// It has given up, or was closed.
+    Failed,
+}
+
+/// A request of a user, beyond the body that it asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct HeadOptions {
+    /// Whether a redirect is the response, and is not followed.
+    #[serde(skip_serializing_if = "is_false")]
+    pub stops: bool,
+    /// More headers, each a name and a value.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    /// More headers, each a name and the variable of the server whose value it gets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<(String, String)>,
 }
 
 /// The event after which a read asks for more.
@@ -269,6 +314,8 @@ impl ExecOperation {
             | Self::ReadBlocks { .. }
             | Self::RemoveFile { .. }
             | Self::WatchFile { .. }
+            | Self::AwaitState { .. }
+            | Self::CloseClient {}
             | Self::Http { .. }
             | Self::HttpStream { .. } => None,
         }
@@ -313,7 +360,7 @@ fn written(plan: &Plan, process: &str) -> u64 {
     });
     let bytes = writes.map(|write| match write {
         ExecOperation::Write { process: to, bytes, .. }
-        | ExecOperation::WriteStream { process: to, bytes }
+        | ExecOperation::WriteStream { process: to, bytes, .. }
             if to == process =>
         {
             bytes.map_or(0, |bytes| bytes.0)
@@ -357,6 +404,10 @@ mod tests {
             json!({ "start": { "process": "p1", "command": { "arguments": ["a"], "directory": "/w", "policy": { "inherits": "core", "without-secrets": true, "excludes": ["A*"] } } } }),
             json!({ "read-stream": { "process": "p1", "wait": "20s" } }),
             json!({ "write-stream": { "process": "p1", "bytes": "200KiB" } }),
+            json!({ "write-stream": { "process": "p1", "shuts-down": true } }),
+            json!({ "http": { "body": "b1", "head": { "stops": true, "headers": [["a", "b"]], "variables": [["c", "HOME"]] } } }),
+            json!({ "await-state": { "state": "recovering", "wait": "5s" } }),
+            json!({ "close-client": {} }),
             json!({ "use-files": { "tasks": [{ "list": { "path": "/d" } }, { "read-blocks": { "path": "/d/f", "blocks": [[0, 3]] } }], "says": ["nothing"], "apart": true, "every": "1s", "patience": "20s" } }),
             json!({ "http": { "body": "b1" } }),
             json!({ "http": { "body": "b1", "wait": "20s" } }),

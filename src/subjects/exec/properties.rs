@@ -95,6 +95,7 @@ kinds! {
     READ_BACKWARD = "backward": "{subject:}event {event} after event {after} {moment}";
     READ_CHANGED = "changed": "{subject:}event {event} has other bytes than the first time {moment}";
     READ_NOT_KEPT = "not-kept": "{subject:}the subscription ended after event {after}, because the client did not keep the next one {moment}";
+    OTHER_ERROR = "other-error": "{subject:}the error of the byte stream does not have the kind of its failure {moment}";
     WRITTEN_BEHIND_MISSING = "written-behind-missing": "{subject:}the byte stream accepted bytes behind bytes that were not written {moment}";
     READ_END_OF_FAILED = "end-of-failed": "{subject:}the byte stream of a failed process ended without an error {moment}";
     READ_OTHER = "other": "{subject:}it read {stream} {read}, but the process printed {stream} {really} {moment}";
@@ -236,6 +237,12 @@ pub(super) const OWN: &[Property] = &[
         doc: "a request and its redirects have the methods that their user and RFC 9110 demand",
         kinds: http::METHODS_ARE_KEPT,
         check: http::methods_are_kept,
+    },
+    Property {
+        name: "responses_are_true",
+        doc: "a user receives a response with the status and the length that the HTTP server sent",
+        kinds: http::RESPONSES_ARE_TRUE,
+        check: http::responses_are_true,
     },
     Property {
         name: "credentials_stay",
@@ -447,6 +454,9 @@ fn reads_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     }
                     (Some(WrongAnswer::WrittenBehindMissing), _) => {
                         Some((&WRITTEN_BEHIND_MISSING, ViolationFields::default()))
+                    }
+                    (Some(WrongAnswer::OtherError), _) => {
+                        Some((&OTHER_ERROR, ViolationFields::default()))
                     }
                     (Some(WrongAnswer::EndOfFailed), _) => {
                         Some((&READ_END_OF_FAILED, ViolationFields::default()))

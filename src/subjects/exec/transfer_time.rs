@@ -88,6 +88,8 @@ fn bytes(plan: &Plan, operation: &schedule::Operation) -> u64 {
         | ExecOperation::Unfollow { .. }
         | ExecOperation::ReadEvents { .. }
         | ExecOperation::ReadStream { .. }
+        | ExecOperation::AwaitState { .. }
+        | ExecOperation::CloseClient {}
         | ExecOperation::DropHandle { .. } => 0,
     }
 }

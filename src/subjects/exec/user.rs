@@ -19,7 +19,7 @@ use super::operations::{After, ExecOperation};
 use super::tasks::TaskUser;
 use super::transfer_time;
 use super::web::{self, WebSetup};
-use super::{byte_stream, reading, tables};
+use super::{byte_stream, client_state, reading, tables};
 use crate::history::{Answer, Call, Stream};
 use crate::subject::{HostContext, OperationQueue, Recorder};
 use crate::subjects::records;
@@ -214,10 +214,10 @@ impl ExecUser {
                     byte_stream::read(process, parts, wait.0)
                 });
             }
-            ExecOperation::WriteStream { process, bytes } => {
+            ExecOperation::WriteStream { process, bytes, shuts_down } => {
                 let line = calls::line(call, bytes.map_or(0, |size| size.0 as usize));
                 self.with(call, &process, move |process, parts| {
-                    byte_stream::write(process, parts, line)
+                    byte_stream::write(process, parts, line, shuts_down)
                 });
             }
             ExecOperation::UseFiles { tasks, says, apart, every, patience, sandbox } => {
@@ -259,11 +259,26 @@ impl ExecUser {
                     }
                 });
             }
-            ExecOperation::Http { body, wait } => {
+            ExecOperation::Http { body, wait, head } => {
                 let (client, wanted) = (self.client.clone(), self.wanted(call, &body));
                 let timeout = Some(wait.0).filter(|wait| !wait.is_zero());
                 self.busy.spawn(async move {
-                    report(&wanted.record, call, body::whole(&client, &wanted, timeout).await)
+                    let asked = body::whole(&client, &wanted, timeout, head).await;
+                    report(&wanted.record, call, asked);
+                });
+            }
+            ExecOperation::AwaitState { state, wait } => {
+                let (client, record) = (self.client.clone(), self.host.record.clone());
+                self.busy.spawn(async move {
+                    record.answered(call, client_state::wait_for(&client, state, wait.0).await);
+                });
+            }
+            ExecOperation::CloseClient {} => {
+                let (client, record) = (self.client.clone(), self.host.record.clone());
+                record.gave_up(None, call);
+                self.busy.spawn(async move {
+                    client.close().await;
+                    record.answered(call, client_state::name(client.state()));
                 });
             }
             ExecOperation::HttpStream { body, pause, drops_after } => {

@@ -89,9 +89,53 @@ pub struct WebSetup {
     pub redirect_status: RedirectStatus,
     /// Whether the last redirect leads to another port, that is to another origin.
     pub leaves_origin: bool,
+    /// The status of the response with the body.
+    pub status: WebStatus,
     /// Whether the response has the header `x-request`, which shows the request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shows_request: bool,
+}
+
+/// The status of a response with a body: 200, 201, 403, 404 or 500.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct WebStatus(u16);
+
+impl WebStatus {
+    const ALL: [u16; 5] = [200, 201, 403, 404, 500];
+}
+
+impl Default for WebStatus {
+    fn default() -> Self {
+        Self(200)
+    }
+}
+
+impl TryFrom<u16> for WebStatus {
+    type Error = String;
+
+    fn try_from(status: u16) -> Result<Self, String> {
+        let known = Self::ALL.contains(&status);
+        known
+            .then_some(Self(status))
+            .ok_or_else(|| "a response has the status 200, 201, 403, 404 or 500".into())
+    }
+}
+
+impl From<WebStatus> for u16 {
+    fn from(status: WebStatus) -> Self {
+        status.0
+    }
+}
+
+impl JsonSchema for WebStatus {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "WebStatus".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "enum": Self::ALL })
+    }
 }
 
 /// The method of a request. A request that is no `get` has a body.
@@ -186,6 +230,7 @@ fn some(pieces: u64, every_ms: u64) -> WebSetup {
         redirects: 0,
         redirect_status: RedirectStatus(302),
         leaves_origin: false,
+        status: WebStatus::default(),
         shows_request: false,
     }
 }
@@ -225,6 +270,12 @@ impl WebSetup {
             .saturating_add(times(self.answers_after.0, responses))
             .saturating_add(times(HOP, responses - 1))
             .min(A_DAY)
+    }
+
+    /// Returns whether a response has this status, and the length that it declares for its body.
+    pub(super) fn answers_with(&self, status: u16, length: Option<&str>) -> bool {
+        let declared = self.is_sized().then(|| self.length().to_string());
+        status == self.status.0 && length == declared.as_deref()
     }
 
     fn is_sized(&self) -> bool {
@@ -302,6 +353,7 @@ async fn answer(
         response = response.status(setup.redirect_status.0).header(LOCATION, target);
         return Ok(response.body(Either::Left(Empty::new())).expect("a URL is a header's value"));
     }
+    response = response.status(setup.status.0);
     if setup.is_sized() {
         response = response.header(CONTENT_LENGTH, setup.length());
     }

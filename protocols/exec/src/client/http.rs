@@ -55,7 +55,11 @@ impl HttpRequest {
             timeout_ms: self
                 .timeout
                 .map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
-            redirect_policy: self.redirect_policy,
+            redirect_policy: if defect!(RedirectPolicyLost) {
+                RedirectPolicy::Follow
+            } else {
+                self.redirect_policy
+            },
             request_id: request_id(number),
             stream_response,
         }
@@ -98,7 +102,7 @@ impl Client {
         let result: HttpResult =
             self.line.call(kind, method::HTTP_REQUEST, &params, None, wait).await?;
         Ok(Response {
-            status: result.status,
+            status: if defect!(StatusAlwaysGood) { 200 } else { result.status },
             headers: pairs(result.headers),
             body: result.body_base64.0,
         })
@@ -121,7 +125,11 @@ impl Client {
             .line
             .call(RetryPolicy::Body(feed), method::HTTP_REQUEST, &params, None, wait)
             .await?;
-        Ok(Streaming { status: result.status, headers: pairs(result.headers), body })
+        let mut headers = pairs(result.headers);
+        if defect!(StreamedHeadersLost) {
+            headers.clear();
+        }
+        Ok(Streaming { status: result.status, headers, body })
     }
 }
 

@@ -11,13 +11,18 @@ use super::Failure;
 pub(super) struct WatchSender {
     /// The number of the watch on the wire. Numbers are never reused, not even on another connection.
     pub(super) number: u64,
-    changed: watch::Sender<bool>,
+    changed: watch::Sender<Option<Result<(), Failure>>>,
 }
 
 impl WatchSender {
     /// Reports a change to the user.
     pub(super) fn report(&self) {
-        self.changed.send_replace(true);
+        self.changed.send_replace(Some(Ok(())));
+    }
+
+    /// Reports to the user that the client has failed.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.changed.send_replace(Some(Err(failure)));
     }
 
     /// Returns whether the user has dropped the watch.
@@ -42,20 +47,21 @@ impl fmt::Debug for WatchSender {
 
 /// A watch for files, from [`RemoteFiles::watch_missing`](super::RemoteFiles::watch_missing).
 #[derive(Debug)]
-pub struct MissingWatch(watch::Receiver<bool>);
+pub struct MissingWatch(watch::Receiver<Option<Result<(), Failure>>>);
 
 impl MissingWatch {
     /// Waits until one of the missing paths appeared, or the present one disappeared.
     ///
     /// # Errors
-    /// [`Failure::ConnectionLost`] if the connection died before.
+    /// [`Failure::ConnectionLost`] if the connection died before, and the errors of a failed client.
     pub async fn changed(mut self) -> Result<(), Failure> {
-        self.0.wait_for(|changed| *changed).await.map(drop).map_err(|_| Failure::ConnectionLost)
+        let over = self.0.wait_for(Option::is_some).await.ok().and_then(|over| over.clone());
+        over.unwrap_or(Err(Failure::ConnectionLost))
     }
 }
 
 /// Creates the two sides of a watch.
 pub(super) fn missing_watch(number: u64) -> (WatchSender, MissingWatch) {
-    let (changed, changes) = watch::channel(false);
+    let (changed, changes) = watch::channel(None);
     (WatchSender { number, changed }, MissingWatch(changes))
 }

@@ -97,7 +97,7 @@ impl Reading {
 
 fn error(failure: &Failure) -> io::Error {
     let kind = match failure {
-        Failure::NotWritten(_) => io::ErrorKind::BrokenPipe,
+        Failure::NotWritten(_) if !defect!(BrokenPipeIsOther) => io::ErrorKind::BrokenPipe,
         _ => io::ErrorKind::Other,
     };
     io::Error::new(kind, failure.clone())
@@ -164,6 +164,9 @@ impl AsyncWrite for Stdio {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if defect!(ShutdownWaitsForNothing) {
+            return Poll::Ready(Ok(()));
+        }
         self.poll_flush(context)
     }
 }

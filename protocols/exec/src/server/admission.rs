@@ -48,6 +48,9 @@ pub(super) fn to_end<'a>(all: &[Candidate<'a>], newcomer: Peer, most: usize) -> 
             oldest(all.iter().filter(|session| session.peer == *peer && session.runs == runs))
         })
     };
+    if defect!(RunningEndsFirst) {
+        return of(true).or_else(|| of(false));
+    }
     of(false).or_else(|| of(true))
 }
 

@@ -5,6 +5,8 @@
 //! that of a forbidden system call. The output is that of all streams in the order of its arrival,
 //! as far as the server still has it. So the answer is a guess in both directions.
 
+use reknit_seams::defect;
+
 use super::log::ServerLog;
 
 /// The messages of programs to which something is forbidden.
@@ -28,7 +30,8 @@ pub(super) fn is_likely(code: i32, log: &ServerLog) -> bool {
     }
     code == KILLED_FOR_SYSTEM_CALL || {
         let output = log.kept_output().to_ascii_lowercase();
-        SIGNS.iter().any(|sign| contains(&output, sign.as_bytes()))
+        let signs = if defect!(FewSignsOfDenial) { &SIGNS[..2] } else { SIGNS };
+        signs.iter().any(|sign| contains(&output, sign.as_bytes()))
     }
 }
 

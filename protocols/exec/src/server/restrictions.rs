@@ -5,6 +5,7 @@
 //! ask for one. (Codex 0.169.0 ignores `enforceManagedNetwork` and `managedNetwork` without a
 //! `sandbox`.)
 
+use reknit_seams::defect;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,9 +29,12 @@ pub(super) fn check(restrictions: &Restrictions) -> Result<Option<Sandbox>, Requ
     let hides = |value: &Value| *value != json!([]) && *value != json!({});
     for (field, restricts) in [
         ("enforceManagedNetwork", *enforce_managed_network),
-        ("managedNetwork", managed_network.is_some()),
+        ("managedNetwork", managed_network.is_some() && !defect!(ManagedNetworkIgnored)),
         ("networkProxy", network_proxy.is_some()),
-        ("credentialProviders", credential_providers.as_ref().is_some_and(hides)),
+        (
+            "credentialProviders",
+            credential_providers.as_ref().is_some_and(hides) && !defect!(CredentialsUnhidden),
+        ),
     ] {
         if restricts {
             return Err(RequestError::CannotEnforce(field));

@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use reknit_seams::defect;
+
 use super::request_error::RequestError;
 use crate::wire::environment::{EnvPolicy, Inherit};
 
@@ -35,14 +37,18 @@ pub(super) fn build(
 ) -> Result<Variables, RequestError> {
     let Some(policy) = policy else { return Ok(overlay) };
     check_work(own, &policy)?;
-    let core = Patterns::new(&CORE);
+    let core = Patterns::new(if defect!(CoreLacksUser) { &CORE[..10] } else { &CORE });
     let mut variables: Variables = match policy.inherit {
         Inherit::None => Variables::new(),
         Inherit::All => own.clone(),
         Inherit::Core => select(own, |name| core.match_name(name)),
     };
     if !policy.ignore_default_excludes {
-        let secrets = Patterns::new(&DEFAULT_EXCLUDES);
+        let secrets = if defect!(SecretsPass) {
+            Patterns::new(&["*KEY*", "*TOKEN*"])
+        } else {
+            Patterns::new(&DEFAULT_EXCLUDES)
+        };
         variables.retain(|name, _| !secrets.match_name(name));
     }
     let excluded = Patterns::new(&policy.exclude);

@@ -204,19 +204,6 @@ pub enum WindowsProxySettings {
     Preserve,
 }
 
-impl Permissions {
-    /// Whether a request may do everything that the server may do.
-    pub fn permit_everything(&self) -> bool {
-        match self {
-            Self::Disabled => true,
-            Self::Managed { file_system: FileSystem::Unrestricted, network }
-            | Self::External { network } => *network == Network::Enabled,
-            // The rules may still permit everything. They are not examined: to restrict too much
-            // is safe.
-            Self::Managed { file_system: FileSystem::Restricted { .. }, .. } => false,
-        }
-    }
-}
 /// The kind of sandbox that a command runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -33,6 +33,11 @@ kinds! {
 }
 
 kinds! {
+    pub(super) RESPONSES_ARE_TRUE;
+    OTHER_HEAD = "other-head": "{subject:}the response had another status or length than the HTTP server sent {moment}";
+}
+
+kinds! {
     pub(super) CREDENTIALS_STAY;
     FOREIGN = "foreign": "{subject:}another origin received the credentials of the request {moment}";
 }
@@ -163,7 +168,11 @@ pub(super) fn response_before_body(cx: &CheckContext<'_>) -> Vec<Violation> {
 pub(super) fn is_of_a_request(saw: &Data) -> bool {
     matches!(
         saw.downcast_ref(),
-        Some(ExecObservation::ForeignCredentials | ExecObservation::OtherMethod)
+        Some(
+            ExecObservation::ForeignCredentials
+                | ExecObservation::OtherMethod
+                | ExecObservation::OtherHead
+        )
     )
 }
 
@@ -173,6 +182,13 @@ pub(super) fn credentials_stay(cx: &CheckContext<'_>) -> Vec<Violation> {
 
 pub(super) fn methods_are_kept(cx: &CheckContext<'_>) -> Vec<Violation> {
     observed(cx, &ExecObservation::OtherMethod, "methods_are_kept", &OTHER_METHOD)
+}
+
+pub(super) fn responses_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
+    if has_puppet(cx) {
+        return Vec::new();
+    }
+    observed(cx, &ExecObservation::OtherHead, "responses_are_true", &OTHER_HEAD)
 }
 
 /// Returns a violation for each request about which the HTTP server observed this.

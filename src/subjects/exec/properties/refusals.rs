@@ -113,7 +113,8 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     "write-file" | "remove-file" | "watch-file" | "use-files" => {
                         found.push(violation(&FILE_REFUSED, ViolationFields::default()));
                     }
-                    "write" | "write-stream" if truth.input_is_closed => {}
+                    "write" | "write-stream"
+                        if truth.input_is_closed || truth.starts_without_input(asked) => {}
                     _ => {
                         let process = truth.targets.of(*call);
                         let lives = |process: &&str| {
@@ -257,6 +258,16 @@ impl<'a> Truth<'a> {
 
     /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
     /// remove it.
+    /// Returns whether a start of the process wanted no standard input.
+    fn starts_without_input(&self, write: &UserOperation<'_>) -> bool {
+        let without = |start: &UserOperation<'_>| {
+            let command = start.operation.fields.get("command");
+            command.and_then(|command| command.get("without-input")) == Some(&true.into())
+        };
+        let mut starts = self.targets.asked.values().filter(|asked| asked.verb() == "start");
+        starts.any(|start| start.is_about_the_process_of(write) && without(start))
+    }
+
     fn file(&self, read: &UserOperation<'_>) -> Option<Time> {
         let file = |asked: &UserOperation<'a>| asked.operation.fields.get("file")?.as_str();
         let name = read.operation.fields.get("file")?.as_str()?;

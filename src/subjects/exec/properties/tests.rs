@@ -8,6 +8,7 @@ use super::catch_up::catch_ups_progress;
 use super::generations::{attempts_are_answered, kept_while_healthy};
 use super::http::{
     credentials_stay, end_with_their_connection, fail_truly, methods_are_kept, redirects_end,
+    responses_are_true,
 };
 use super::prompt::answers_are_prompt;
 use super::repair::{gaps_are_requested, processes_fail_truly, refusals_pass, write_ids_are_own};
@@ -743,6 +744,18 @@ fn a_request_has_the_method_that_its_user_demands() {
     );
     assert!(violations(&changed, super::in_sequence).is_empty());
     assert!(violations(&changed, credentials_stay).is_empty());
+}
+
+#[test]
+fn a_response_has_the_head_that_the_http_server_sent() {
+    let saw = EventKind::Observed { stream: "h1".into(), saw: ExecObservation::OtherHead.into() };
+    let changed = history().user(1_000, saw);
+    assert_eq!(
+        violations(&changed, responses_are_true),
+        ["h1: the response had another status or length than the HTTP server sent (at 1.000 s)"]
+    );
+    assert!(violations(&changed, super::in_sequence).is_empty());
+    assert!(violations(&history(), responses_are_true).is_empty());
 }
 
 #[test]

@@ -38,7 +38,9 @@ impl Core {
     /// Begins a recovery. The time until the recovery deadline starts now, when the loss is known.
     pub(super) fn recover(&mut self, now: Instant) {
         milestone!("exec.client.recovering", generation = self.installed + 1);
-        self.state.send_replace(State::Recovering);
+        if !defect!(StateStaysConnected) {
+            self.state.send_replace(State::Recovering);
+        }
         self.retry(Recovery::begin(now, self.limits.recovery_deadline), now);
     }
 
@@ -80,7 +82,7 @@ impl Core {
             Step::Attempting {
                 progress: Progress::CatchingUp { until, answered: true, .. },
                 ..
-            } if *until <= now => {
+            } if *until <= now && !defect!(CatchUpWaitsForAll) => {
                 // Processes whose read was not answered do not delay the others: they catch up
                 // after the installation.
                 self.ready();
@@ -114,6 +116,7 @@ impl Core {
     /// them. A few events leave a pause, so that a server that sends one and closes gets no storm.
     fn credit(&mut self, brought: u64) {
         match brought {
+            _ if defect!(EventsShortenNoPause) => {}
             0 => {}
             1..MANY => self.back_off.shorten(),
             MANY.. => self.back_off.restart(),
@@ -219,7 +222,9 @@ impl Core {
                 milestone!("exec.client.still-attached", generation = number, conn);
                 self.give_up(CloseReason::Renounced, now);
             }
-            code::TRANSPORT_CLOSED => self.give_up(CloseReason::Renounced, now),
+            code::TRANSPORT_CLOSED if !defect!(ClosedHandshakeIsFinal) => {
+                self.give_up(CloseReason::Renounced, now)
+            }
             code::INVALID_REQUEST if self.session.is_some() => {
                 self.fail_permanent(Failure::SessionLost(error.message))
             }
@@ -331,7 +336,9 @@ impl Core {
         let (generation, conn) = (connection.generation, connection.conn);
         milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
         let in_flight = connection.drain();
-        self.back_off.connection_lasted(now.saturating_duration_since(*since));
+        if !defect!(HealthShortensNoPause) {
+            self.back_off.connection_lasted(now.saturating_duration_since(*since));
+        }
         let brought = connection.brought_events;
         self.credit(brought);
         self.abort_requests(conn, in_flight);

@@ -60,7 +60,7 @@ impl Core {
     /// fill the tables.
     fn sweep(&mut self) {
         let in_flight = self.connection().map_or(0, |connection| connection.calls());
-        if self.calls.len() + in_flight < self.limits.calls {
+        if self.calls.len() + in_flight < self.limits.calls || defect!(AbandonedCallsKept) {
             return;
         }
         self.calls.take(Call::is_abandoned);
@@ -224,7 +224,7 @@ impl Core {
         }
         if let InFlight::Call(ticket, mut call) = in_flight {
             call.refusals += 1;
-            if call.refusals > self.limits.read_retries {
+            if call.refusals > self.limits.read_retries && !defect!(RenouncedReadRepeatedForEver) {
                 call.end(Err(error.into()));
             } else if defect!(TransportClosedRetriedHot) && call.kind == RetryPolicy::Read {
                 call.refusals = 0;
@@ -329,6 +329,9 @@ impl Core {
                     watch.report();
                 }
             }
+            _ if defect!(UnknownNotificationEnds) => {
+                return Err(serde::de::Error::custom("an unknown notification"));
+            }
             // Later servers send other notifications.
             _ => {}
         }
@@ -421,7 +424,9 @@ impl Core {
     pub(super) fn expire(&mut self, now: Instant) {
         let late = |call: &Call| call.until <= now;
         for call in self.calls.take(late) {
-            if let (RetryPolicy::Start, Some((key, _))) = (&call.kind, &call.process) {
+            if let (RetryPolicy::Start, Some((key, _))) = (&call.kind, &call.process)
+                && !defect!(UnsentStartKeepsId)
+            {
                 self.processes.remove(&key.id);
             }
             milestone!("exec.client.unanswered", method = call.method);

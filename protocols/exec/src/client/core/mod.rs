@@ -332,7 +332,10 @@ impl Core {
         }
         self.calls.fail_all(&failure);
         self.bodies.fail_all(&failure);
-        self.watches.clear();
+        let watches = std::mem::take(&mut self.watches).into_values();
+        watches
+            .filter(|_| !defect!(ClosedWatchIsLost))
+            .for_each(|watch| watch.fail(failure.clone()));
         std::mem::take(&mut self.processes)
             .into_values()
             .for_each(|mut process| process.fail(failure.clone()));

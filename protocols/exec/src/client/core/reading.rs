@@ -129,6 +129,11 @@ impl Core {
             self.processes.iter().filter(|(_, p)| is_due(p)).map(|(id, _)| id.clone()).collect();
         for id in due {
             match self.processes.get(&id).map(|process| process.reading) {
+                Some(Reading::Asked { .. }) if defect!(OverdueReadForgotten) => {
+                    if let Some(process) = self.processes.get_mut(&id) {
+                        process.reading = Reading::Idle;
+                    }
+                }
                 Some(Reading::Asked { .. }) => self.fail_process(&id, Failure::Unanswered, now),
                 Some(reading) => {
                     let refused = self.processes.get(&id).is_some_and(ProcessState::is_refused);
@@ -232,7 +237,7 @@ impl Core {
             return;
         }
         process.tries += 1;
-        if process.tries > retries {
+        if process.tries > retries && !defect!(MissingEventReadForEver) {
             let gap = Failure::Gap { next: process.published() + 1, last: process.seen() };
             return self.fail_read(id, gap, now);
         }

@@ -59,8 +59,6 @@ pub(super) enum UrlError {
     Https,
     #[error("the scheme {0} is not supported; only http is")]
     Scheme(String),
-    #[error("the URL has no host")]
-    NoHost,
 }
 
 impl Hop {
@@ -155,14 +153,15 @@ impl Hop {
         if defect!(PostRepeatedAfterRedirect) || !becomes_get {
             return false;
         }
-        if self.method != Method::HEAD {
+        if self.method != Method::HEAD || defect!(HeadBecomesGet) {
             self.method = Method::GET;
         }
         true
     }
 
     fn drop_credentials(&mut self) {
-        CREDENTIALS.iter().for_each(|name| drop(self.headers.remove(name)));
+        let named = if defect!(ProxyCredentialsFollow) { &CREDENTIALS[..2] } else { &CREDENTIALS };
+        named.iter().for_each(|name| drop(self.headers.remove(name)));
         let secret: Vec<HeaderName> = (self.headers.iter())
             .filter(|(_, value)| value.is_sensitive())
             .map(|(name, _)| name.clone())
@@ -174,7 +173,9 @@ impl Hop {
     fn referer(&self, same: bool) -> Option<HeaderValue> {
         let mut url = self.url.clone();
         url.set_fragment(None);
-        url.set_username("").and_then(|()| url.set_password(None)).ok()?;
+        if !defect!(RefererKeepsPassword) {
+            url.set_username("").and_then(|()| url.set_password(None)).ok()?;
+        }
         let known = if same { url.into() } else { format!("{}/", &url[..Position::BeforePath]) };
         known.parse().ok()
     }
@@ -183,8 +184,7 @@ impl Hop {
 /// Checks that the server can send a request to this URL.
 fn check(url: &Url) -> Result<(), UrlError> {
     match url.scheme() {
-        "http" if url.has_host() => Ok(()),
-        "http" => Err(UrlError::NoHost),
+        "http" => Ok(()), // such a URL has a host
         "https" => Err(UrlError::Https),
         other => Err(UrlError::Scheme(other.to_owned())),
     }
@@ -203,7 +203,7 @@ fn value(
             None => {
                 return Err(refused(format!("the server has no environment variable {variable}")));
             }
-            Some("") => {
+            Some("") if !defect!(EmptyVariableSent) => {
                 return Err(refused(format!("the environment variable {variable} is empty")));
             }
             Some(value) => text.push_str(value),

@@ -118,7 +118,9 @@ impl FileRequests {
     ) -> Result<(), RequestError> {
         let mut footprint = request.footprint()?;
         if let (Some(handle), true) = (&footprint.handle, footprint.paths.is_empty()) {
-            footprint.paths = self.paths_of(handle);
+            if !defect!(HandlePathForgotten) {
+                footprint.paths = self.paths_of(handle);
+            }
         }
         self.queue.push_back(Queued { id, request, footprint, bytes });
         Ok(())
@@ -161,7 +163,9 @@ impl FileRequests {
     fn taken(&mut self, outbound: Outbound) -> String {
         if let Some(bytes) = outbound.answers {
             self.started -= 1;
-            self.started_bytes -= bytes;
+            if !defect!(AnsweredBytesCount) {
+                self.started_bytes -= bytes;
+            }
         }
         outbound.text
     }
@@ -196,7 +200,9 @@ impl FileRequests {
         let longest = self.shared.limits.wire.message_bytes;
         self.shared.spawn_file_task(async move {
             let text = match performer.perform(request).await {
-                Ok(text) if text.len() > longest => too_long(longest).answer(id),
+                Ok(text) if text.len() > longest && !defect!(LongAnswerSent) => {
+                    too_long(longest).answer(id)
+                }
                 Ok(text) => text,
                 Err(refusal) => refusal.answer(id),
             };

@@ -150,7 +150,11 @@ impl Performer {
             is_symlink,
             size: if defect!(LinkHasItsOwnSize) { own.size } else { target.size },
             created_at_ms: millis(target.created),
-            modified_at_ms: millis(target.modified),
+            modified_at_ms: millis(if defect!(ChangedWhenCreated) {
+                target.created
+            } else {
+                target.modified
+            }),
         }))
     }
 

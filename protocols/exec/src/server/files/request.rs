@@ -76,7 +76,8 @@ impl FileRequest {
             | Self::Remove(RemoveParams { path, .. }) => one(path, true)?,
             Self::Copy(params) => {
                 let mut both = one(&params.source_path, false)?;
-                both.paths.push((local(&params.destination_path)?.to_owned(), true));
+                let target = local(&params.destination_path)?.to_owned();
+                both.paths.push((target, !defect!(CopyTargetForgotten)));
                 both
             }
             Self::Open(params) => Footprint {
@@ -125,7 +126,11 @@ impl Footprint {
             || self.paths.iter().any(|(path, writes)| {
                 other.paths.iter().any(|(other, other_writes)| {
                     (*writes || *other_writes)
-                        && (path.starts_with(other) || other.starts_with(path))
+                        && if defect!(OnlySamePathConflicts) {
+                            path == other
+                        } else {
+                            path.starts_with(other) || other.starts_with(path)
+                        }
                 })
             })
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use reknit_seams::defect;
 use reknit_seams::files::{Entry, Files, Kind, Links, Open};
 
 use super::super::request_error::RequestError;
@@ -34,6 +35,7 @@ pub(super) async fn create_directories(files: &dyn Files, path: &Path) -> io::Re
     for ancestor in path.ancestors() {
         match files.metadata(ancestor, true).await {
             Ok(it) if it.kind == Kind::Directory => break,
+            Ok(_) if defect!(FileTakenForDirectory) => break,
             Ok(_) if missing.is_empty() => return Err(io::ErrorKind::AlreadyExists.into()),
             Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(ancestor),
@@ -141,7 +143,9 @@ impl Walk<'_> {
             let mut listed = false;
             if kind == WalkEntryKind::Directory {
                 match self.files.metadata(&path, true).await {
-                    Ok(it) if it.kind == Kind::Directory => listed = self.seen.insert(it.id),
+                    Ok(it) if it.kind == Kind::Directory => {
+                        listed = self.seen.insert(it.id) || defect!(WalkEntersLoop)
+                    }
                     Err(error) if entry.kind == Kind::Directory => {
                         self.report(result, path, &error);
                         continue;
@@ -223,7 +227,7 @@ pub(super) async fn copy(
         }
         Kind::Directory => {
             let (source, target) = (files.canonicalize(from).await?, resolved(files, to).await?);
-            if target.starts_with(&source) {
+            if target.starts_with(&source) && !defect!(CopiedIntoItself) {
                 let why = "fs/copy cannot copy a directory to itself or one of its descendants";
                 return Err(invalid(why));
             }
@@ -266,7 +270,9 @@ async fn copy_one(files: &dyn Files, from: &Path, to: &Path, kind: Kind) -> io::
 async fn copy_file(files: &dyn Files, from: &Path, to: &Path) -> io::Result<()> {
     let source = files.open(from, Open::Read).await?;
     let described = source.metadata().await?;
-    if files.metadata(to, true).await.is_ok_and(|target| target.id == described.id) {
+    if files.metadata(to, true).await.is_ok_and(|target| target.id == described.id)
+        && !defect!(CopyEmptiesItself)
+    {
         return Ok(()); // to empty the target would empty the source
     }
     let target = files.open(to, Open::Replace).await?;

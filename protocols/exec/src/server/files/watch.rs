@@ -48,7 +48,8 @@ impl Watches {
     ) {
         while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
         let watch_id = params.watch_id;
-        let is_new = watch_id > self.newest && self.tasks.len() < MOST_WATCHES;
+        let is_new = watch_id > self.newest
+            && (self.tasks.len() < MOST_WATCHES || defect!(WatchesUnbounded));
         self.newest = self.newest.max(watch_id);
         let watch = if is_new { Watch::of(files, params) } else { None };
         self.tasks.spawn(async move {

@@ -114,7 +114,12 @@ impl Session {
             return Ok(Some(WriteStatus::UnknownProcess));
         };
         if process.stage == ProcessStage::Starting {
-            return Ok(Some(WriteStatus::Starting));
+            let status = if defect!(StartingIsUnknown) {
+                WriteStatus::UnknownProcess
+            } else {
+                WriteStatus::Starting
+            };
+            return Ok(Some(status));
         }
         if process.paused && defect!(PausedTakesNoInput) {
             return Ok(Some(WriteStatus::StdinClosed));
