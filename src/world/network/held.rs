@@ -190,7 +190,7 @@ mod tests {
     fn the_lowest_segment_is_missed_first_regardless_of_when_it_was_held() {
         let lowest = |base, segments: &[TcpSegment]| {
             let mut held = HeldSegments::default();
-            segments.iter().for_each(|tcp| held.push(tcp.clone()));
+            segments.iter().for_each(|tcp| held.push(tcp.clone(), true));
             held.lowest(base, |tcp| !is_bare_ack(tcp)).map(|tcp| tcp.seq)
         };
         assert_eq!(lowest(5, &[]), None);
