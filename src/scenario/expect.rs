@@ -56,6 +56,8 @@ pub struct ExpectStream {
     pub output: Option<ExpectedOutput>,
     /// A text that the delivered data must contain.
     pub says: Option<String>,
+    /// Texts, each of which one observation of the user must contain.
+    pub shows: Vec<String>,
     /// The maximum time between the stream's real end and its end for the user.
     pub within: Option<Duration>,
     /// At least one byte produced after this generation connected must be delivered over this

@@ -500,6 +500,12 @@ pub const EXPECT_STREAM: Section = Section {
         ),
         key("says", Form::Text, Some("any"), "A text that the delivered data must contain."),
         key(
+            "shows",
+            Form::Texts,
+            Some("any"),
+            "Texts. Each of them must be in an observation of this stream: in what its user or the outside world noted.",
+        ),
+        key(
             "within",
             Form::Duration,
             Some("any time"),

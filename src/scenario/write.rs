@@ -304,6 +304,9 @@ fn expect_stream(expect: &ExpectStream) -> Pairs {
     put_some(&mut pairs, "reason", expect.reason.as_deref().map(text));
     put_some(&mut pairs, "output", expect.output.map(|output| text(name_of(&OUTPUTS, &output))));
     put_some(&mut pairs, "says", expect.says.as_deref().map(text));
+    let shows =
+        (!expect.shows.is_empty()).then(|| Inline::list(expect.shows.iter().map(|it| text(it))));
+    put_some(&mut pairs, "shows", shows);
     put_some(&mut pairs, "within", expect.within.map(Inline::duration));
     put_some(&mut pairs, "live-from", expect.live_from.map(Inline::raw));
     pairs

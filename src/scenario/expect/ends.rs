@@ -24,6 +24,7 @@ kinds! {
     TOO_LATE = "too-late": "{subject:}it ended at {ended}, {after} after its real end at {real}; the limit is {limit}";
     OTHER_DURATION = "other-duration": "{subject:}it ended after {took}, but must end after {shortest} to {longest}";
     UNSAID = "unsaid": "{subject:}the delivered data must contain `{said}`, but is `{delivered}`";
+    UNSEEN = "unseen": "{subject:}its user must see `{text}`";
     NOT_LIVE = "not-live": "{subject:}nothing was delivered live over generation {from} or a later one";
 }
 
@@ -59,7 +60,14 @@ impl ExpectStream {
             self.within_unmet(&seen),
             self.live_unmet(&seen, history),
         ];
-        all.into_iter().flatten().map(|unmet| seen.unmet(unmet, history)).collect()
+        let all = all.into_iter().flatten().chain(self.shows_unmet(&seen));
+        all.map(|unmet| seen.unmet(unmet, history)).collect()
+    }
+
+    fn shows_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
+        let is_seen = |text: &&String| seen.observed.iter().any(|saw| saw.contains(text.as_str()));
+        let text = self.shows.iter().find(|text| !is_seen(text))?;
+        Some((&UNSEEN, fields! { text }))
     }
 
     pub(super) fn ends_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
@@ -155,6 +163,8 @@ pub(super) struct SeenStream<'h> {
     items: Vec<(usize, Time)>,
     pub(super) really_ended: Option<Time>,
     delivered: Vec<u8>,
+    /// What its user observed.
+    observed: Vec<String>,
     pub(super) ended: Option<(Time, &'h Ending)>,
 }
 
@@ -168,6 +178,7 @@ impl<'h> SeenStream<'h> {
             items: vec![],
             really_ended: None,
             delivered: vec![],
+            observed: vec![],
             ended: None,
         };
         for (_, event) in history.of_stream(stream) {
@@ -182,6 +193,10 @@ impl<'h> SeenStream<'h> {
                 }
                 EventKind::Ended { .. } => seen.really_ended = seen.really_ended.or(Some(event.at)),
                 EventKind::Delivered { bytes, .. } => seen.delivered.put(bytes.reading()),
+                EventKind::Observed { saw, .. } => {
+                    seen.opened = true;
+                    seen.observed.push(saw.to_string());
+                }
                 EventKind::StreamEnded { ending, .. } => {
                     seen.ended = seen.ended.or(Some((event.at, ending)))
                 }

@@ -54,7 +54,7 @@ impl ExpectProcess {
     /// Returns the expectations for each of its streams, without the outcome.
     fn as_stream(&self) -> ExpectStream {
         let Self { ends, reason, output, within, live_from, .. } = self.clone();
-        ExpectStream { ends, outcome: None, reason, output, says: None, within, live_from }
+        ExpectStream { ends, reason, output, within, live_from, ..ExpectStream::default() }
     }
 
     fn ends_unmet(&self, stream: &SeenStream<'_>, whole: &Stream) -> Unmet {

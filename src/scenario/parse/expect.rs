@@ -102,6 +102,7 @@ fn stream(node: &Node<'_>) -> Parsed<ExpectStream> {
         reason: text(&table, "reason")?,
         output: output(&table)?,
         says: text(&table, "says")?,
+        shows: texts(&table, "shows")?,
         within: within(&table, ends, "a stream")?,
         live_from: live_from(&table)?,
     })
@@ -178,6 +179,11 @@ fn goes_with(table: &Table<'_>, key: &str, fits: bool, ends: &str) -> Parsed<()>
         }),
         _ => Ok(()),
     }
+}
+
+fn texts(table: &Table<'_>, key: &str) -> Parsed<Vec<String>> {
+    let Some(list) = table.get(key) else { return Ok(Vec::new()) };
+    list.texts()?.iter().map(|entry| entry.text().map(str::to_owned)).collect()
 }
 
 fn text(table: &Table<'_>, key: &str) -> Parsed<Option<String>> {

@@ -38,6 +38,36 @@ pub enum WrongRequest {
     BadOwner,
     /// It starts another command with the id of the command, and says that it has received events of it.
     UsedId,
+    /// It starts a command with a list instead of an object.
+    ListBody,
+    /// It starts a command whose command line contains a zero character.
+    ZeroInCommand,
+    /// It starts a command in a folder whose name contains a zero character.
+    ZeroInFolder,
+    /// It starts a command with a variable whose name contains `=`.
+    BadVariable,
+    /// It starts a command with a variable without a name.
+    NamelessVariable,
+    /// It starts a command with a negative time limit.
+    NegativeLimit,
+    /// It starts a command as another user.
+    OtherUser,
+    /// It starts a command as another group.
+    OtherGroup,
+    /// It starts a command line and a program.
+    TwoCommands,
+    /// It starts a program without a name.
+    NoProgram,
+    /// It starts a command with an id that is none.
+    BadId,
+    /// It reads the logs of a command that was never started.
+    OtherLogs,
+    /// It asks for the stream of a command that was never started.
+    OtherStream,
+    /// It creates a session in a folder whose name contains a zero character.
+    ZeroInSession,
+    /// It creates a session with a list instead of an object.
+    ListSession,
 }
 
 /// What a request contains, and its refusal. `ID` stands for the id of the command.
@@ -82,6 +112,21 @@ impl WrongRequest {
         Self::BadBody,
         Self::NoCommand,
         Self::BadOwner,
+        Self::ListBody,
+        Self::ZeroInCommand,
+        Self::ZeroInFolder,
+        Self::BadVariable,
+        Self::NamelessVariable,
+        Self::NegativeLimit,
+        Self::OtherUser,
+        Self::OtherGroup,
+        Self::TwoCommands,
+        Self::NoProgram,
+        Self::BadId,
+        Self::OtherLogs,
+        Self::OtherStream,
+        Self::ZeroInSession,
+        Self::ListSession,
         Self::UsedId,
         // The only one that depends on what was there before.
         Self::UsedId,
@@ -104,6 +149,21 @@ impl WrongRequest {
             Self::BadBody => row("POST", "/command", "{", &[], (400, "INVALID_REQUEST_BODY")),
             Self::NoCommand => row("POST", "/command", r#"{"command":""}"#, &[], (400, "INVALID_REQUEST_BODY")),
             Self::BadOwner => row("POST", "/command", r#"{"command":"x"}"#, &[(header::OWNER, "?")], (400, "INVALID_REQUEST_BODY")),
+            Self::ListBody => row("POST", "/command", r#"["listed","x"]"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::ZeroInCommand => row("POST", "/command", r#"{"command":"a\u0000b"}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::ZeroInFolder => row("POST", "/command", r#"{"command":"x","cwd":"a\u0000b"}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::BadVariable => row("POST", "/command", r#"{"command":"x","envs":{"a=b":"1"}}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::NamelessVariable => row("POST", "/command", r#"{"command":"x","envs":{"":"1"}}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::NegativeLimit => row("POST", "/command", r#"{"command":"x","timeout":-1}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::OtherUser => row("POST", "/command", r#"{"command":"x","uid":0}"#, &[], (400, "NOT_SUPPORTED")),
+            Self::OtherGroup => row("POST", "/command", r#"{"command":"x","gid":0}"#, &[], (400, "NOT_SUPPORTED")),
+            Self::TwoCommands => row("POST", "/command", r#"{"command":"x","argv":["x"]}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::NoProgram => row("POST", "/command", r#"{"argv":["","x"]}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::BadId => row("POST", "/command", r#"{"command":"x","operation_id":"a b"}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::OtherLogs => row("GET", "/command/never-started/logs", "", &[], (404, "COMMAND_NOT_FOUND")),
+            Self::OtherStream => row("GET", "/command/never-started/resume", "", &[], (404, "COMMAND_NOT_FOUND")),
+            Self::ZeroInSession => row("POST", "/session", r#"{"cwd":"a\u0000b"}"#, &[], (400, "INVALID_REQUEST_BODY")),
+            Self::ListSession => row("POST", "/session", r#"["/"]"#, &[], (400, "INVALID_REQUEST_BODY")),
             Self::UsedId => row("POST", "/command?after_eid=1", r#"{"command":"another","operation_id":"ID"}"#, &[], (409, "OPERATION_ID_IN_USE")),
         }
     }

@@ -14,9 +14,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
-use super::notes::{AppServerNote, Reported, Sent, Tag, ThreadNote, TurnNote, Work};
+use super::notes::{AppServerNote, Got, Reported, Sent, Tag, ThreadNote, TurnNote, Work};
 use super::setup::{
-    self, Answer, AppServerSetup, Edits, End, Initialize, Noise, Open, Start, Subagent, TurnSetup,
+    self, Answer, AppServerSetup, Edits, End, Initialize, Noise, Open, Start, Subagent, Threads,
+    TurnSetup,
 };
 use crate::history::Stream;
 use crate::net::BoxFuture;
@@ -74,6 +75,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
         is_initialized: false,
         names: 0,
         threads: BTreeMap::new(),
+        models: BTreeMap::new(),
         stored: BTreeSet::new(),
         running: BTreeMap::new(),
         turns: FuturesUnordered::new(),
@@ -97,11 +99,20 @@ async fn serve(mut process: ProgramContext) -> Exit {
     };
     killed.has_exited = true;
     drop(server);
+    if exit == CRASH {
+        let _ = process.stderr.write_all(COMPLAINT.as_bytes()).await; // nothing may read it
+    }
     if exit != Exit::Signal(13) {
         writer.await;
     }
     exit
 }
+
+/// The exit of an app-server that crashes.
+const CRASH: Exit = Exit::Code(3);
+
+/// What it says before: lines with colours and other control characters.
+const COMPLAINT: &str = "starting\nthread \u{1b}[31mmain\u{1b}[0m pan\u{7}icked: no model\n\n";
 
 /// Writes what the server sends, until the server is dropped or the pipe has no reader.
 async fn write(mut lines: mpsc::UnboundedReceiver<Vec<u8>>, mut to: Input) {
@@ -143,6 +154,8 @@ struct AppServer {
     names: u64,
     /// The commands that named their threads, by thread.
     threads: BTreeMap<String, Tag>,
+    /// The commands whose names are those of the models of their threads, by thread.
+    models: BTreeMap<String, Tag>,
     /// The threads on its disk.
     stored: BTreeSet<String>,
     /// The turns, by id.
@@ -199,6 +212,7 @@ impl AppServer {
 
     /// Handles a line from the client. A line without a request is skipped.
     fn read(&mut self, line: &str) {
+        self.record.observed(&self.stream, Got(line.to_owned()));
         let Ok(request) = serde_json::from_str::<Value>(line) else { return };
         let (Some(id), Some(method)) = (request.get("id"), request["method"].as_str()) else {
             return;
@@ -212,6 +226,9 @@ impl AppServer {
                 self.record.observed(&self.stream, AppServerNote::Initialized);
                 self.send(&json!({ "id": id, "result": { "userAgent": "world" } }))
             }
+            method::THREAD_START if self.setup.threads == Threads::Refused => {
+                self.refuse(&id, "there is no room for a thread");
+            }
             method::THREAD_START | method::THREAD_RESUME => {
                 let thread = match params["threadId"].as_str() {
                     Some(thread) => thread.to_owned(),
@@ -224,15 +241,25 @@ impl AppServer {
                         thread
                     }
                 };
+                if let Some(tag) = Tag::find(&params.to_string()) {
+                    self.models.insert(thread.clone(), tag);
+                }
                 let thread = json!({ "id": thread });
+                let result = match self.setup.threads {
+                    Threads::Omitted => json!({}),
+                    _ => json!({ "thread": thread }),
+                };
                 self.send_after_a_while(vec![
-                    json!({ "id": id, "result": { "thread": thread } }),
+                    json!({ "id": id, "result": result }),
                     json!({ "method": method::THREAD_STARTED, "params": { "thread": thread } }),
                 ]);
             }
             method::TURN_START => self.start(id, params, false),
             method::REVIEW_START => self.start(id, params, true),
             method::TURN_INTERRUPT => self.interrupt(id, params),
+            method::THREAD_SET_NAME if self.setup.threads == Threads::Nameless => {
+                self.refuse(&id, "a thread has no name here");
+            }
             method::THREAD_SET_NAME => {
                 let thread = params["threadId"].as_str().unwrap_or_default();
                 if let Some(tag) = params["name"].as_str().and_then(Tag::find) {
@@ -290,7 +317,9 @@ impl AppServer {
     }
 
     fn start(&mut self, id: Value, params: &Value, is_review: bool) {
-        let tag = Tag::find(&params.to_string()).unwrap_or_default();
+        let mut thread = params["threadId"].as_str().unwrap_or_default().to_owned();
+        let by_model = || self.models.get(&thread).cloned();
+        let tag = Tag::find(&params.to_string()).or_else(by_model).unwrap_or_default();
         let setup = setup::turn(&self.plan, &tag.turn);
         if let Some(account) = &self.account {
             self.record.observed(&tag.stream(), TurnNote::Account(account.clone()));
@@ -299,13 +328,12 @@ impl AppServer {
         let (interrupts, interrupted) = watch::channel(false);
         let waiting = Arc::new(Mutex::new(Vec::new()));
         let answered_last = setup.interrupt_answered_last;
-        let mut thread = params["threadId"].as_str().unwrap_or_default().to_owned();
-        if is_review {
+        if !self.threads.contains_key(&thread) {
             // The thread of a review has no name.
             self.record.observed(&self.stream, ThreadNote::Settled(thread.clone()));
-            if setup.detached {
-                thread = self.name("review");
-            }
+        }
+        if is_review && setup.detached {
+            thread = self.name("review");
         }
         let running = Running {
             thread: thread.clone(),
@@ -351,12 +379,12 @@ struct Worker {
 }
 
 /// A turn that is played.
-struct Played {
+pub(super) struct Played {
     request: Value,
-    thread: String,
-    turn: String,
+    pub(super) thread: String,
+    pub(super) turn: String,
     tag: Tag,
-    setup: TurnSetup,
+    pub(super) setup: TurnSetup,
     is_review: bool,
     record: Recorder,
     out: mpsc::UnboundedSender<Vec<u8>>,
@@ -386,7 +414,7 @@ impl Drop for Played {
 }
 
 impl Played {
-    fn note(&self, note: TurnNote) {
+    pub(super) fn note(&self, note: TurnNote) {
         self.record.observed(&self.tag.stream(), note);
     }
 
@@ -505,6 +533,11 @@ impl Played {
                 self.notify(method::ITEM_COMPLETED, params);
             }
         }
+        for _ in 0..self.setup.unreadable {
+            self.held.extend(b"this line is not a message\n");
+            self.flush_unless_burst();
+        }
+        self.extras();
         if self.setup.retries {
             let error = json!({ "message": "the connection to the model broke" });
             let params = json!({ "threadId": self.thread, "turnId": self.turn, "error": error, "willRetry": true });
@@ -630,6 +663,10 @@ impl Played {
                 self.flush();
                 let _ = self.exits.send(Exit::Code(0));
             }
+            End::Crashes => {
+                self.flush();
+                let _ = self.exits.send(CRASH);
+            }
             End::ExitsMidLine => {
                 self.held.extend(br#"{"method":"turn/comple"#);
                 self.flush();
@@ -680,6 +717,11 @@ impl Played {
             self.spawn_item(&worker, false);
             return worker;
         }
+        if self.setup.subagent == Subagent::Active {
+            self.activity(&worker.thread);
+            self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
+            return worker;
+        }
         if self.setup.subagent != Subagent::Announced {
             self.spawn_item(&worker, false);
         }
@@ -720,14 +762,26 @@ impl Played {
             self.message(Some(scope), "The subagent is done.", Some("final_answer"));
         }
         self.closed();
-        self.subagent_turn(worker, method::TURN_COMPLETED, "completed");
         match self.setup.subagent {
-            Subagent::Spawned | Subagent::Early => self.spawn_item(worker, true),
+            Subagent::Idle => {
+                let status = json!({ "type": "idle" });
+                let params = json!({ "threadId": worker.thread, "status": status });
+                self.notify(method::THREAD_STATUS_CHANGED, params);
+            }
+            Subagent::Closed => {
+                self.notify(method::THREAD_CLOSED, json!({ "threadId": worker.thread }));
+            }
+            _ => self.subagent_turn(worker, method::TURN_COMPLETED, "completed"),
+        }
+        match self.setup.subagent {
+            Subagent::Spawned | Subagent::Early | Subagent::Idle | Subagent::Closed => {
+                self.spawn_item(worker, true);
+            }
             Subagent::Backwards => {
                 self.subagent_turn(worker, method::TURN_STARTED, "inProgress");
                 self.spawn_item(worker, true);
             }
-            Subagent::Announced | Subagent::Again => {}
+            Subagent::Announced | Subagent::Again | Subagent::Active => {}
         }
     }
 
@@ -743,12 +797,17 @@ impl Played {
         self.notify(method, json!({ "threadId": worker.thread, "turn": turn }));
     }
 
-    fn item_id(&mut self) -> String {
+    pub(super) fn item_id(&mut self) -> String {
         self.items += 1;
         format!("{}-item-{}", self.turn, self.items)
     }
 
-    fn message(&mut self, scope: Option<(String, String)>, text: &str, phase: Option<&str>) {
+    pub(super) fn message(
+        &mut self,
+        scope: Option<(String, String)>,
+        text: &str,
+        phase: Option<&str>,
+    ) {
         let id = self.item_id();
         let message = json!({ "type": "agentMessage", "id": id, "text": text, "phase": phase });
         self.item(scope, message, true);
@@ -761,7 +820,7 @@ impl Played {
         self.item(None, run, false);
     }
 
-    fn command(&mut self, scope: Option<(String, String)>, command: &str) {
+    pub(super) fn command(&mut self, scope: Option<(String, String)>, command: &str) {
         let id = self.item_id();
         let mut run = json!({ "type": "commandExecution", "id": id, "command": command, "status": "inProgress" });
         self.item(scope.clone(), run.clone(), false);
@@ -792,17 +851,17 @@ impl Played {
         self.item(None, edit, true);
     }
 
-    fn item(&mut self, scope: Option<(String, String)>, item: Value, is_complete: bool) {
+    pub(super) fn item(&mut self, scope: Option<(String, String)>, item: Value, is_complete: bool) {
         let (thread, turn) = scope.unwrap_or_else(|| (self.thread.clone(), self.turn.clone()));
         let method = if is_complete { method::ITEM_COMPLETED } else { method::ITEM_STARTED };
         self.notify(method, json!({ "threadId": thread, "turnId": turn, "item": item }));
     }
 
-    fn notify(&mut self, method: &str, params: Value) {
+    pub(super) fn notify(&mut self, method: &str, params: Value) {
         self.send(&json!({ "method": method, "params": params }));
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(super) fn send(&mut self, message: &Value) {
         self.held.extend(line(message));
         self.flush_unless_burst();
     }

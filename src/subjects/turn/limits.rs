@@ -4,7 +4,7 @@ use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::tables::{limit, millis, secs};
 use reknit_turn::limits::{BrokerLimits, ClientLimits, ConnectionLimits, StartLimits, TurnLimits};
 
-use LimitValue::Count;
+use LimitValue::{Bytes, Count};
 
 /// All sizes and deadlines.
 #[rustfmt::skip]
@@ -19,6 +19,12 @@ pub const LIMITS: &[Limit] = &[
     limit("client.buffered", Count(4096), Count(1), "how many notifications may wait for the answer to the start request"),
     limit("client.threads", Count(256), Count(1), "how many threads one turn may own"),
     limit("client.open-items", Count(4096), Count(1), "how many items of a turn may be open at once"),
+    limit("client.text-bytes", Bytes(16 << 20), Bytes(6), "how many bytes of text the client keeps of one turn"),
+    limit("client.unreadable", Count(16), Count(0), "how many lines without a readable message the client skips"),
+    limit("client.busy-pause", millis(250), millis(1), "how long the client waits before it asks a busy broker again"),
+    limit("connection.line-bytes", Bytes(16 << 20), Bytes(256), "how many bytes a line may have"),
+    limit("connection.outbox-bytes", Bytes(32 << 20), Bytes(256), "how many bytes may wait for a peer that reads slowly"),
+    limit("connection.stderr-bytes", Bytes(4096), Bytes(1), "how many bytes of the standard error of an app-server a client keeps"),
     limit("connection.request", secs(60), millis(100), "how long a request may wait for its answer"),
     limit("connection.write", secs(30), millis(100), "how long a peer may read nothing while something waits to be written"),
     limit("connection.close", millis(50), millis(1), "how long an app-server may take to end after its input has ended"),
@@ -32,6 +38,7 @@ pub const LIMITS: &[Limit] = &[
     limit("broker.reserve", secs(10), millis(10), "how long a client that has started a thread may take to start a turn on it"),
     limit("broker.turn", secs(1860), millis(100), "how long a client may own one turn"),
     limit("broker.settle", secs(30), millis(10), "how long an interrupted turn may take to end"),
+    limit("broker.retry", secs(1), millis(1), "how long the broker waits before it repeats an interrupt that was refused"),
     limit("broker.idle", secs(600), millis(100), "how long a client without a request or a turn may say nothing before the broker closes its connection"),
     limit("broker.shutdown", secs(5), millis(10), "how long running turns may take to end when the broker shuts down"),
     limit("broker.linger", secs(1), millis(10), "how long a client may take to read its last messages"),
@@ -48,7 +55,8 @@ pub fn turn(limits: &Limits) -> TurnLimits {
         buffered: limits.count("client.buffered") as usize,
         threads: limits.count("client.threads") as usize,
         open_items: limits.count("client.open-items") as usize,
-        ..TurnLimits::default()
+        text_bytes: limits.count("client.text-bytes") as usize,
+        unreadable: limits.count("client.unreadable") as usize,
     }
 }
 
@@ -59,7 +67,7 @@ pub fn client(limits: &Limits) -> ClientLimits {
         connection: connection(limits),
         connect: limits.duration("client.connect"),
         busy: limits.duration("client.busy"),
-        ..ClientLimits::default()
+        busy_pause: limits.duration("client.busy-pause"),
     }
 }
 
@@ -70,7 +78,9 @@ pub fn connection(limits: &Limits) -> ConnectionLimits {
         write: limits.duration("connection.write"),
         close: limits.duration("connection.close"),
         terminate: limits.duration("connection.terminate"),
-        ..ConnectionLimits::default()
+        line_bytes: limits.count("connection.line-bytes") as usize,
+        outbox_bytes: limits.count("connection.outbox-bytes") as usize,
+        stderr_bytes: limits.count("connection.stderr-bytes") as usize,
     }
 }
 
@@ -95,8 +105,8 @@ pub fn broker(limits: &Limits) -> BrokerLimits {
         idle: limits.duration("broker.idle"),
         shutdown: limits.duration("broker.shutdown"),
         linger: limits.duration("broker.linger"),
+        retry: limits.duration("broker.retry"),
         connection: connection(limits),
-        ..BrokerLimits::default()
     }
 }
 

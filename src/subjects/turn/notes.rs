@@ -168,6 +168,45 @@ pub enum AppServerNote {
     Killed,
 }
 
+/// A line that an app-server got from its client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Got(pub String);
+
+impl fmt::Display for Got {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the app-server gets {}", self.0)
+    }
+}
+
+impl From<Got> for Data {
+    fn from(got: Got) -> Self {
+        Data::of(got)
+    }
+}
+
+/// A text that a user saw: news of a command, its report, a page about jobs, or lines of the broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shown(pub String);
+
+impl Shown {
+    /// Returns the stream of the texts that an operation shows.
+    pub fn stream(call: Call) -> Stream {
+        Stream::from(format!("shown-{}", call.0).as_str())
+    }
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the user sees {}", self.0)
+    }
+}
+
+impl From<Shown> for Data {
+    fn from(shown: Shown) -> Self {
+        Data::of(shown)
+    }
+}
+
 /// An event of a thread of an app-server, besides those that a turn has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -41,6 +41,9 @@ pub enum TurnOperation {
         /// Whether it continues the thread of this user's last task that is over, if there is one.
         #[serde(default, skip_serializing_if = "is_false")]
         resume: bool,
+        /// The wishes of the user.
+        #[serde(default, skip_serializing_if = "is_default")]
+        wishes: Wishes,
     },
     /// Runs a review to its verdict, in the same way.
     #[serde(rename_all = "kebab-case")]
@@ -50,6 +53,27 @@ pub enum TurnOperation {
         /// The way to an app-server.
         #[serde(default)]
         route: RouteSetup,
+        /// The changes to review.
+        #[serde(default, skip_serializing_if = "is_default")]
+        of: Of,
+        /// Whether the user asks for a thread of its own.
+        #[serde(default, skip_serializing_if = "is_false")]
+        detached: bool,
+        /// Whether it looks for reasons against the changes.
+        #[serde(default, skip_serializing_if = "is_false")]
+        adversarial: bool,
+        /// A subject that matters most to the user of an adversarial review.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        focus: Option<String>,
+        /// Whether it runs as a job.
+        #[serde(default, skip_serializing_if = "is_false")]
+        background: bool,
+        /// The session of the job.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        /// The wishes of the user. A review has no prompt, and changes no files.
+        #[serde(default, skip_serializing_if = "is_default")]
+        wishes: Wishes,
     },
     /// Cancels all runs of a turn that this user started and that have no verdict yet, and the active
     /// jobs of the turn.
@@ -88,11 +112,24 @@ pub enum TurnOperation {
         /// The session.
         session: String,
     },
-    /// Cuts the records of a turn's jobs in half, as an editor or a full disk may do.
+    /// Damages the records of a turn's jobs, as an editor or a full disk may do.
     #[serde(rename_all = "kebab-case")]
     DamageRecord {
         /// The turn.
         turn: String,
+        /// How.
+        #[serde(default, skip_serializing_if = "is_default")]
+        how: Damage,
+    },
+    /// Removes the records of old jobs, and files without a record.
+    PruneJobs {},
+    /// Sends lines to the broker over a separate connection, and shows what the broker sends.
+    #[serde(rename_all = "kebab-case")]
+    Speak {
+        /// The lines.
+        lines: Vec<String>,
+        /// How long the user reads.
+        wait: WrittenDuration,
     },
     /// Asks the broker to end.
     Shutdown {},
@@ -102,6 +139,78 @@ pub enum TurnOperation {
 
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The wishes of the user of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Wishes {
+    /// Whether the agent may change files.
+    #[serde(skip_serializing_if = "is_false")]
+    pub write: bool,
+    /// The model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How hard the model thinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// The prompt of a task.
+    #[serde(skip_serializing_if = "is_default")]
+    pub prompt: Prompt,
+}
+
+/// The prompt of a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prompt {
+    /// A short line.
+    #[default]
+    Short,
+    /// Several long lines.
+    Long,
+    /// None, if the task continues a thread. Its model then names the turn.
+    None,
+}
+
+/// The changes to review. Their name contains that of the turn; if they have none, the model names the
+/// turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Of {
+    /// Those that instructions name.
+    #[default]
+    Custom,
+    /// Those that are not committed.
+    Uncommitted,
+    /// Those since a branch.
+    Branch,
+    /// Those of a commit.
+    Commit,
+}
+
+/// The damage of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// Its second half is gone.
+    #[default]
+    Half,
+    /// It is empty.
+    Emptied,
+    /// It is gone.
+    Removed,
+    /// It names another job.
+    Renamed,
+    /// It has a later version.
+    Newer,
+    /// It names no process.
+    Orphaned,
+    /// It is longer by 64 KiB.
+    Grown,
 }
 
 /// The way to an app-server.
@@ -163,11 +272,58 @@ impl Operations for TurnOperation {
         let background = prop_oneof![3 => Just(None), 1 => session.clone().prop_map(Some)];
         let resume = prop_oneof![3 => Just(false), 1 => Just(true)];
         let unstartable = prop_oneof![7 => Just(false), 1 => Just(true)];
-        let task = |((turn, route), account, session, (resume, unstartable)): (
+        let wish =
+            |name: &'static str| prop_oneof![4 => Just(None), 1 => Just(Some(name.to_owned()))];
+        let prompt =
+            prop_oneof![4 => Just(Prompt::Short), 1 => Just(Prompt::Long), 1 => Just(Prompt::None)];
+        let wishes =
+            (prop_oneof![3 => Just(false), 1 => Just(true)], wish("m1"), wish("high"), prompt);
+        let wishes = wishes.prop_map(|(write, model, effort, prompt)| Wishes {
+            write,
+            model,
+            effort,
+            prompt,
+        });
+        let wishes = wishes.boxed();
+        let of = prop_oneof![3 => Just(Of::Custom), 1 => Just(Of::Uncommitted), 1 => Just(Of::Branch), 1 => Just(Of::Commit)];
+        let kind = (
+            of,
+            prop_oneof![3 => Just(false), 1 => Just(true)],
+            prop_oneof![2 => Just(false), 1 => Just(true)],
+            wish("races"),
+        );
+        let reviewed = prop_oneof![4 => Just(None), 1 => session.clone().prop_map(Some)];
+        let review = |((turn, route), (of, detached, adversarial, focus), session, wishes): (
+            (_, _),
+            (Of, bool, bool, Option<String>),
+            Option<String>,
+            Wishes,
+        )| {
+            let background = session.is_some();
+            // The title of a job names its turn.
+            let of = if background && of == Of::Uncommitted { Of::Custom } else { of };
+            let (detached, focus) = (detached && !adversarial, focus.filter(|_| adversarial));
+            // A review has no prompt, and changes no files.
+            let wishes = Wishes { write: false, prompt: Prompt::Short, ..wishes };
+            Self::Review {
+                turn,
+                route,
+                of,
+                detached,
+                adversarial,
+                focus,
+                background,
+                session,
+                wishes,
+            }
+        };
+        let damage = select(vec![Damage::Half, Damage::Emptied, Damage::Renamed, Damage::Newer]);
+        let task = |((turn, route), account, session, (resume, unstartable), wishes): (
             (_, _),
             Option<&str>,
             Option<String>,
             (bool, bool),
+            Wishes,
         )| {
             // Only a broker of the client's machine is chosen by its account.
             let account = account.filter(|_| route == RouteSetup::Workspace).map(str::to_owned);
@@ -175,17 +331,18 @@ impl Operations for TurnOperation {
             // A job continues no thread. One that was drawn to do so has no session.
             let session = session.filter(|_| !resume);
             let (resume, unstartable) = (resume && !background, unstartable && background);
-            Self::Task { turn, route, account, background, unstartable, session, resume }
+            Self::Task { turn, route, account, background, unstartable, session, resume, wishes }
         };
         let wait = select(vec![1, 4, 15]).prop_map(|s| WrittenDuration(Duration::from_secs(s)));
         prop_oneof![
-            9 => (run.clone(), account, background, (resume, unstartable)).prop_map(task),
-            3 => run.prop_map(|(turn, route)| Self::Review { turn, route }),
+            9 => (run.clone(), account, background, (resume, unstartable), wishes.clone()).prop_map(task),
+            3 => (run, kind, reviewed, wishes).prop_map(review),
             2 => turn.clone().prop_map(|turn| Self::Cancel { turn }),
             2 => turn.clone().prop_map(|turn| Self::Abandon { turn }),
             1 => turn.clone().prop_map(|turn| Self::Interrupt { turn }),
             1 => session.prop_map(|session| Self::EndSession { session }),
-            1 => turn.clone().prop_map(|turn| Self::DamageRecord { turn }),
+            1 => (turn.clone(), damage).prop_map(|(turn, how)| Self::DamageRecord { turn, how }),
+            1 => Just(Self::PruneJobs {}),
             1 => (turn, wait).prop_map(|(turn, wait)| Self::AwaitJob { turn, wait }),
             1 => Just(Self::KillBroker {}),
             1 => Just(Self::Shutdown {}),
@@ -233,6 +390,7 @@ mod tests {
             unstartable: false,
             session: None,
             resume: false,
+            wishes: Wishes::default(),
         };
         assert_eq!(short, task);
         for (route, name) in ROUTES {

@@ -39,12 +39,16 @@ pub(super) mod shared;
 mod starts;
 mod works;
 
+use self::interrupts::is_unreadable;
 use self::shared::{ends, is_busy, is_in_use, may_forget_subagents, news, seen};
 use super::jobs::properties as jobs;
 use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
 use super::outcome::SeenVerdict;
-use super::setup::{self, Answer as AgentAnswer, BROKER, End, Initialize, Open, Start, TurnSetup};
+use super::setup::{
+    self, Answer as AgentAnswer, AppServerSetup, BROKER, End, Initialize, Open, Start, Threads,
+    TurnSetup,
+};
 use super::story::{Run, Story};
 use crate::history::{Answer, Call, Time};
 use crate::property::violation::{fields, kinds};
@@ -324,6 +328,7 @@ fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
     failed
         && setup.start == Start::Answered
         && setup.end != End::Error
+        && !is_unreadable(cx, run.turn())
         && run.route() == "direct"
         && run.cancelled.is_none()
         && run.interrupted().is_some_and(|interrupted| interrupted < deadline)
@@ -617,8 +622,9 @@ fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
         Action::Fault(_) => true,
     };
     let is_told = |host: &str| {
-        let takes = setup::app_server(cx.plan, host).threads_take.0;
-        takes + news(cx) < limits::connection(&cx.plan.limits.over(LIMITS)).request
+        let AppServerSetup { threads, threads_take, .. } = setup::app_server(cx.plan, host);
+        threads != Threads::Omitted
+            && threads_take.0 + news(cx) < limits::connection(&cx.plan.limits.over(LIMITS)).request
     };
     let mut hosts = cx.plan.client_hosts().map(|host| host.as_str().to_owned()).collect::<Vec<_>>();
     hosts.push(BROKER.to_owned());

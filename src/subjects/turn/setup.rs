@@ -64,6 +64,13 @@ pub struct TurnSetup {
     pub open: Open,
     /// What the agent does to a file before the answer.
     pub edits: Edits,
+    /// Whether the agent has items of every other kind before the answer, and the app-server sends the
+    /// other news of threads, and asks the client a question.
+    pub extras: bool,
+    /// The number of lines that are no messages, before the answer.
+    pub unreadable: u64,
+    /// The number of letters of a comment, a command line and a change of a file, before the answer.
+    pub letters: u64,
     /// Whether its commands fail.
     pub commands_fail: bool,
     /// Whether a review runs in a thread of its own.
@@ -111,6 +118,9 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         noise: Noise::default(),
         open: Open::default(),
         edits: Edits::default(),
+        extras: false,
+        unreadable: 0,
+        letters: 0,
         commands_fail: false,
         detached: false,
         answer,
@@ -184,6 +194,12 @@ pub enum Subagent {
     Backwards,
     /// Its turn starts before an item of the turn names its thread. Its thread is not announced.
     Early,
+    /// The app-server reports that its thread is idle instead of the end of its turn.
+    Idle,
+    /// The app-server reports that its thread is closed instead of the end of its turn.
+    Closed,
+    /// Only an item on its activity names its thread.
+    Active,
 }
 
 /// The unreadable output of the app-server.
@@ -263,12 +279,14 @@ pub enum End {
     ExitsMidLine,
     /// It reports that the turn completed, and exits with 0 before the end of the line.
     ExitsReported,
+    /// It complains on its standard error, and exits with 3.
+    Crashes,
 }
 
 impl End {
     /// Whether the app-server exits.
     pub fn exits(self) -> bool {
-        matches!(self, Self::Exits | Self::ExitsMidLine | Self::ExitsReported)
+        matches!(self, Self::Exits | Self::ExitsMidLine | Self::ExitsReported | Self::Crashes)
     }
 }
 
@@ -284,6 +302,8 @@ pub struct AppServerSetup {
     pub initialize: Initialize,
     /// How long it takes to answer the requests to start a thread and to name it.
     pub threads_take: WrittenDuration,
+    /// How it answers the request to start a thread, or to name it.
+    pub threads: Threads,
     /// Whether it goes on after the end of its input.
     pub outlives_input: bool,
     /// Whether it ignores SIGTERM.
@@ -299,6 +319,21 @@ pub enum Initialize {
     Answered,
     /// Never.
     Silent,
+}
+
+/// How an app-server answers the request to start a thread, or to name it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Threads {
+    /// It does what it is asked for.
+    #[default]
+    Made,
+    /// It refuses to start a thread.
+    Refused,
+    /// It starts a thread, and its answer contains none.
+    Omitted,
+    /// It refuses to name a thread.
+    Nameless,
 }
 
 /// Returns the entry of the turn with this name, or the default.

@@ -15,6 +15,7 @@ use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation};
 use crate::subjects::judging::{host, is_of_the_network, judged};
+use reknit_turn::wire::method;
 
 /// A command of a user.
 pub(super) struct Run<'a> {
@@ -409,7 +410,7 @@ impl<'a> Story<'a> {
     ) {
         let at = event.at;
         match operation.verb.as_str() {
-            "task" if starts(operation) => {}
+            "task" | "review" if starts(operation) => {}
             "task" | "review" => {
                 let run = Run {
                     call,
@@ -443,7 +444,9 @@ impl<'a> Story<'a> {
                 self.first_host_fault = self.first_host_fault.or(Some(at));
                 self.disturbed(at, host(event));
             }
-            "shutdown" => {
+            // The lines of a user can ask the broker to end, too.
+            "speak" if !is_a_shutdown(operation) => {}
+            "shutdown" | "speak" => {
                 self.shutdowns.push(at);
                 asked.shutdowns.insert(call, at);
             }
@@ -554,6 +557,12 @@ fn abandon(runs: &mut BTreeMap<Call, Run<'_>>, host: &str, turn: Option<&str>, a
 }
 
 /// Returns the turn that an operation names.
+/// Whether a line that a user sends asks the broker to end.
+fn is_a_shutdown(operation: &Operation) -> bool {
+    let lines = operation.fields.get("lines").map(|lines| lines.to_string());
+    lines.is_some_and(|lines| lines.contains(method::BROKER_SHUTDOWN))
+}
+
 fn text(operation: &Operation) -> Option<&str> {
     operation.fields.get("turn").and_then(|turn| turn.as_str())
 }

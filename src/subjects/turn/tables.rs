@@ -139,6 +139,22 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ReviewMovesLate", "review-moves-late", &["reports_are_whole", "ending_is_prompt"], "the news of a detached review that precede the answer to its start are lost", "derived"),
     defect("EarlySubagentIsIdle", "early-subagent-is-idle", &["reports_are_whole"], "a subagent whose turn started before an item named its thread does not count as at work", "derived"),
     defect("StoredThreadIsLeft", "stored-thread-is-left", &["no_thread_is_left"], "a command unsubscribes from a thread that it must delete", "derived from facts, rule 12"),
+    // The requests, and what a user reads.
+    defect("ReviewsMayWrite", "reviews-may-write", &[], "the agent of a review may change files", "derived"),
+    defect("EffortIsForgotten", "effort-is-forgotten", &[], "a turn starts without the effort that the user chose", "derived"),
+    defect("FocusIsForgotten", "focus-is-forgotten", &[], "the prompt of an adversarial review does not say what matters most to the user", "derived"),
+    defect("NamesAreOneLonger", "names-are-one-longer", &[], "the name of a thread is longer than its limit", "derived"),
+    defect("ActivityNamesNoThread", "activity-names-no-thread", &["reports_are_whole"], "an item on the activity of a subagent does not make its thread known", "derived from facts, rule 4"),
+    defect("IdleThreadsWork", "idle-threads-work", &[], "a subagent whose thread is idle still counts as at work", "derived from facts, rule 7"),
+    defect("ClosedThreadsWork", "closed-threads-work", &[], "a subagent whose thread is closed still counts as at work", "derived from facts, rule 7"),
+    defect("SkipsOneLineMore", "skips-one-line-more", &[], "a client skips one unreadable line more than its limit", "derived"),
+    defect("CutIsNotSaid", "cut-is-not-said", &[], "a report does not say that a text is cut", "derived"),
+    defect("PlansAreWork", "plans-are-work", &[], "a plan that is not complete keeps a turn open", "derived from facts, rule 7"),
+    defect("QuestionsStayOpen", "questions-stay-open", &[], "a question of the app-server gets no answer", "derived"),
+    defect("ColoursAreShown", "colours-are-shown", &[], "a user sees the codes of colours in the last line of an app-server", "derived"),
+    defect("LongLinesAreForgiven", "long-lines-are-forgiven", &[], "the broker does not cut off a client that sends a line without an end", "derived"),
+    defect("UnreadableRequestsAreDropped", "unreadable-requests-are-dropped", &[], "the broker does not answer a line that it cannot read", "derived"),
+    defect("FloodIsAParseError", "flood-is-a-parse-error", &[], "the broker refuses one request too many with the code of an unreadable line", "derived"),
 ];
 
 /// The ledger.

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, timeout_at};
 
 use super::jobs::asks::{self, Ask};
 use super::jobs::{has_jobs, watch::watch};
 use super::limits;
-use super::notes::Tag;
-use super::operations::{RouteSetup, TurnOperation};
+use super::notes::{Shown, Tag};
+use super::operations::{Of, Prompt, RouteSetup, TurnOperation, Wishes};
 use super::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use super::route::{broker, route};
 use super::workspace;
@@ -20,6 +23,7 @@ use crate::subject::{HostContext, OperationQueue};
 use reknit_turn::capture::{Progress, Report, Verdict};
 use reknit_turn::client::{Client, News};
 use reknit_turn::command::{Command, Order, Settings, TaskThread};
+use reknit_turn::runner::view;
 use reknit_turn::upstream::Upstream;
 use reknit_turn::wire::{ClientInfo, Delivery, ReviewTarget, TurnInterruptParams, method};
 
@@ -83,26 +87,43 @@ impl TurnUser {
                 unstartable,
                 session,
                 resume,
+                wishes,
             } => {
                 let tag = Tag { turn, call };
-                let prompt = tag.to_string();
-                let thread = match self.last_thread().filter(|_| resume) {
-                    Some(thread) => TaskThread::Resume { thread, prompt: Some(prompt) },
-                    None => TaskThread::New { prompt },
-                };
-                let command = Command::Task { thread, write: false };
+                let order = task(&tag, self.last_thread().filter(|_| resume), wishes);
                 if background {
-                    let order = Box::new(Order { command, settings: settings() });
+                    let order = Box::new(order);
                     self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
                 } else {
-                    self.start(tag, (route, account), command);
+                    self.start(tag, (route, account), order);
                 }
             }
-            TurnOperation::Review { turn, route } => {
+            TurnOperation::Review {
+                turn,
+                route,
+                of,
+                detached,
+                adversarial,
+                focus,
+                background,
+                session,
+                wishes,
+            } => {
                 let tag = Tag { turn, call };
-                let target = ReviewTarget::Custom { instructions: tag.to_string() };
-                let review = Command::Review { target, delivery: Delivery::Inline };
-                self.start(tag, (route, None), review);
+                let target = target(&tag, of);
+                let delivery = if detached { Delivery::Detached } else { Delivery::Inline };
+                let command = match adversarial {
+                    true => Command::AdversarialReview { target, focus },
+                    false => Command::Review { target, delivery },
+                };
+                let is_named = of != Of::Uncommitted;
+                let order = Order { command, settings: settings(&tag, &wishes, is_named) };
+                if background {
+                    let (order, unstartable) = (Box::new(order), false);
+                    self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
+                } else {
+                    self.start(tag, (route, None), order);
+                }
             }
             TurnOperation::Cancel { turn } => {
                 let open = self.open(&turn);
@@ -141,7 +162,11 @@ impl TurnUser {
                 self.ask(call, Ask::Wait { turn, at_most: wait.0 });
             }
             TurnOperation::EndSession { session } => self.ask(call, Ask::EndSession { session }),
-            TurnOperation::DamageRecord { turn } => self.ask(call, Ask::Damage { turn }),
+            TurnOperation::DamageRecord { turn, how } => self.ask(call, Ask::Damage { turn, how }),
+            TurnOperation::PruneJobs {} => self.ask(call, Ask::Prune),
+            TurnOperation::Speak { lines, wait } => {
+                drop(self.busy.spawn(speak(self.host.clone(), call, lines, wait.0)));
+            }
             TurnOperation::Shutdown {} => drop(self.busy.spawn(shut_down(self.host.clone(), call))),
         }
     }
@@ -163,10 +188,11 @@ impl TurnUser {
         runs.into_iter().filter(|run| !run.task.is_finished()).collect()
     }
 
-    fn start(&mut self, tag: Tag, way: (RouteSetup, Option<String>), command: Command) {
+    fn start(&mut self, tag: Tag, way: (RouteSetup, Option<String>), order: Order) {
         let (cancel, mut cancelled) = watch::channel(false);
         let (host, ids, thread) = (self.host.clone(), Ids::default(), Known::default());
         let Tag { turn, call } = tag;
+        let Order { command, settings } = order;
         let is_task = matches!(command, Command::Task { .. });
         let (known, its_thread) = (ids.clone(), thread.clone());
         let task = self.busy.spawn(async move {
@@ -177,17 +203,27 @@ impl TurnUser {
                     std::future::pending::<()>().await;
                 }
             };
-            let news = |news| match news {
-                News::Thread(thread) => *locked(&its_thread) = Some(thread),
-                News::Turn(Progress::Started { thread, turn }) => {
-                    let ids = TurnInterruptParams { thread_id: thread, turn_id: turn };
-                    *locked(&known) = Some(ids);
+            let show = |text| host.record.observed(&Shown::stream(call), Shown(text));
+            let news = |news| {
+                show(format!("{news:?}"));
+                match news {
+                    News::Thread(thread) => *locked(&its_thread) = Some(thread),
+                    News::Turn(Progress::Started { thread, turn }) => {
+                        let ids = TurnInterruptParams { thread_id: thread, turn_id: turn };
+                        *locked(&known) = Some(ids);
+                    }
+                    _ => {}
                 }
-                _ => {}
             };
-            let answer = match client.run(command, settings(), cancel, news).await {
-                Ok(report) => answer(&report),
-                Err(why) => Answer::refused(SeenRefusal(why)),
+            let answer = match client.run(command, settings, cancel, news).await {
+                Ok(report) => {
+                    show(format!("{report}{}", view::report_json(&report)));
+                    answer(&report)
+                }
+                Err(why) => {
+                    show(format!("exit status {}", why.exit_status()));
+                    Answer::refused(SeenRefusal(why))
+                }
             };
             host.record.answered(call, answer);
         });
@@ -198,8 +234,36 @@ impl TurnUser {
     }
 }
 
-fn settings() -> Settings {
-    Settings { cwd: "/".into(), model: None, effort: None, service: "world".into() }
+/// Returns a task on a new thread, or on that of an earlier one.
+fn task(tag: &Tag, thread: Option<String>, wishes: Wishes) -> Order {
+    let prompt = match wishes.prompt {
+        Prompt::Long => format!("{tag}\n\n  {}", "Do it well, and say what you did.\n".repeat(3)),
+        _ => tag.to_string(),
+    };
+    let is_named = thread.is_none() || wishes.prompt != Prompt::None;
+    let thread = match thread {
+        Some(thread) => TaskThread::Resume { thread, prompt: Some(prompt).filter(|_| is_named) },
+        None => TaskThread::New { prompt },
+    };
+    let settings = settings(tag, &wishes, is_named);
+    Order { command: Command::Task { thread, write: wishes.write }, settings }
+}
+
+fn target(tag: &Tag, of: Of) -> ReviewTarget {
+    match of {
+        Of::Custom => ReviewTarget::Custom { instructions: tag.to_string() },
+        Of::Uncommitted => ReviewTarget::UncommittedChanges,
+        Of::Branch => ReviewTarget::BaseBranch { branch: format!("topic {tag}") },
+        Of::Commit => {
+            ReviewTarget::Commit { sha: tag.to_string(), title: Some("A change".to_owned()) }
+        }
+    }
+}
+
+/// `is_named`: the text of the command names its turn. Otherwise, its model does.
+fn settings(tag: &Tag, wishes: &Wishes, is_named: bool) -> Settings {
+    let model = if is_named { wishes.model.clone() } else { Some(tag.to_string()) };
+    Settings { cwd: "/".into(), model, effort: wishes.effort.clone(), service: "world".into() }
 }
 
 fn locked<T>(known: &Known<T>) -> std::sync::MutexGuard<'_, Option<T>> {
@@ -239,6 +303,28 @@ async fn kill_broker(host: HostContext, call: Call) {
         Ok(()) => host.record.answered(call, "killed"),
         Err(error) => host.record.refused(call, error.to_string()),
     }
+}
+
+/// Sends lines to the broker, and shows what it sends, until it has closed the connection or the time is
+/// over.
+async fn speak(host: HostContext, call: Call, lines: Vec<String>, wait: Duration) {
+    let mut stream = match host.env.net.connect(&broker()).await {
+        Ok(stream) => stream,
+        Err(error) => return host.record.refused(call, error.to_string()),
+    };
+    let (mut heard, until) = (Vec::new(), Instant::now() + wait);
+    let spoken: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let end = async {
+        stream.write_all(spoken.as_bytes()).await?;
+        while stream.read_buf(&mut heard).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    let end = match timeout_at(until, end).await {
+        Ok(Ok(())) => "closed",
+        Ok(Err(_)) => "broken",
+        Err(_) => "open",
+    };
+    host.record.answered(call, format!("{}{end}", String::from_utf8_lossy(&heard)));
 }
 
 /// Asks the broker to end.

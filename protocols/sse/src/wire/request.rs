@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use reknit_seams::defect;
 use serde::{Deserialize, Serialize};
 
 /// The id of a command: 1 to 128 letters, digits, `.`, `-` or `_`.
@@ -37,7 +38,7 @@ pub enum InvalidRequest {
 /// Parses a JSON object.
 pub(super) fn object<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, InvalidRequest> {
     // serde also reads the fields of a structure from a list.
-    if body.trim_ascii_start().first() != Some(&b'{') {
+    if body.trim_ascii_start().first() != Some(&b'{') && !defect!(ListsAreObjects) {
         return Err(InvalidRequest::Json("it is not a JSON object".to_owned()));
     }
     serde_json::from_slice(body).map_err(|error| InvalidRequest::Json(error.to_string()))
@@ -114,14 +115,16 @@ impl RunCommand {
             ("cwd", has_zero(&self.cwd)),
             ("envs", envs().any(|(name, value)| has_zero(name) || has_zero(value))),
         ] {
-            if found {
+            if found && !defect!(ZerosAreText) {
                 return Err(InvalidRequest::Zero(name));
             }
         }
-        if envs().any(|(name, _)| name.is_empty() || name.contains('=')) {
+        if envs()
+            .any(|(name, _)| name.is_empty() || name.contains('=') && !defect!(AnyNameIsAVariable))
+        {
             return Err(InvalidRequest::VariableName);
         }
-        if self.timeout.is_some_and(|timeout| timeout < 0) {
+        if self.timeout.is_some_and(|timeout| timeout < 0 && !defect!(NegativeLimitIsNone)) {
             return Err(InvalidRequest::Timeout);
         }
         self.id().map(drop)

@@ -157,7 +157,7 @@ impl Capture {
             return self
                 .decide(Verdict::Failed(Failure::Disconnected { why: "unreadable".into() }));
         }
-        if self.unreadable > self.limits.unreadable {
+        if self.unreadable > self.limits.unreadable + usize::from(defect!(SkipsOneLineMore)) {
             self.abandon(Failure::Unreadable { lines: self.unreadable }, now);
         }
     }

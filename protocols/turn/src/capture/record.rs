@@ -160,7 +160,7 @@ impl Record {
 
     fn cut(&mut self, text: &str) -> String {
         let end = text.floor_char_boundary(self.share);
-        self.is_cut |= end < text.len();
+        self.is_cut |= end < text.len() && !defect!(CutIsNotSaid);
         text[..end].to_owned()
     }
 }

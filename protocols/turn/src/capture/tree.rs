@@ -127,11 +127,13 @@ impl Tree {
                 relation
             }
             Notification::ThreadStatusChanged { thread, status }
-                if status.kind != ThreadStatusKind::Active =>
+                if status.kind != ThreadStatusKind::Active && !defect!(IdleThreadsWork) =>
             {
                 self.rests(thread)
             }
-            Notification::ThreadClosed { thread } => self.rests(thread),
+            Notification::ThreadClosed { thread } if !defect!(ClosedThreadsWork) => {
+                self.rests(thread)
+            }
             _ => self.take_other(notification),
         }
     }
@@ -251,7 +253,9 @@ impl Tree {
 fn named_threads(item: &Item) -> &[String] {
     match item {
         Item::CollabAgentToolCall { receiver_thread_ids, .. } => receiver_thread_ids,
-        Item::SubAgentActivity { agent_thread_id, .. } => std::slice::from_ref(agent_thread_id),
+        Item::SubAgentActivity { agent_thread_id, .. } if !defect!(ActivityNamesNoThread) => {
+            std::slice::from_ref(agent_thread_id)
+        }
         _ => &[],
     }
 }

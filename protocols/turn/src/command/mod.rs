@@ -14,6 +14,7 @@ pub use prompt::findings_schema;
 pub(crate) use sequence::and_left;
 pub use sequence::{Fallback, Next, NotStarted, Refusal, Request, StartSequence};
 
+use reknit_seams::defect;
 use serde::{Deserialize, Serialize};
 
 use crate::capture::TurnKind;
@@ -115,6 +116,10 @@ impl Command {
     fn sandbox(&self) -> SandboxMode {
         match self {
             Self::Task { write: true, .. } => SandboxMode::WorkspaceWrite,
+            // The bug: a review may change files.
+            Self::Review { .. } | Self::AdversarialReview { .. } if defect!(ReviewsMayWrite) => {
+                SandboxMode::WorkspaceWrite
+            }
             _ => SandboxMode::ReadOnly,
         }
     }
@@ -177,7 +182,8 @@ impl Command {
                 (prompt.clone().unwrap_or_else(|| prompt::CONTINUE.to_owned()), None)
             }
             Self::AdversarialReview { target, focus } => {
-                let prompt = prompt::adversarial_review(target, focus.as_deref());
+                let focus = focus.as_deref().filter(|_| !defect!(FocusIsForgotten));
+                let prompt = prompt::adversarial_review(target, focus);
                 (prompt, Some(findings_schema()))
             }
         };
@@ -185,7 +191,7 @@ impl Command {
             thread_id: thread.to_owned(),
             input: vec![TurnInput::Text { text: prompt }],
             model: settings.model.clone(),
-            effort: settings.effort.clone(),
+            effort: settings.effort.clone().filter(|_| !defect!(EffortIsForgotten)),
             output_schema,
         })
     }

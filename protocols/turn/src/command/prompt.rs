@@ -1,5 +1,6 @@
 //! The texts for the agent.
 
+use reknit_seams::defect;
 use serde_json::{Value, json};
 
 use crate::wire::ReviewTarget;
@@ -18,7 +19,8 @@ pub(super) fn name(prompt: &str) -> String {
     if line.chars().count() <= LONGEST_NAME {
         return format!("Task: {line}");
     }
-    let begin: String = line.chars().take(LONGEST_NAME - 1).collect();
+    let begin: String =
+        line.chars().take(LONGEST_NAME - usize::from(!defect!(NamesAreOneLonger))).collect();
     format!("Task: {}…", begin.trim_end())
 }
 

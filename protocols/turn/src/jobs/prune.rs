@@ -67,7 +67,10 @@ impl JobStore {
         for (id, kind) in entries {
             let is_pruned = pruned.jobs.contains(&id);
             // Only the holder of the lock writes a new record, and that is this process.
-            if !is_pruned && (kind == Kind::NewRecord || !recorded.contains(&id)) {
+            if !is_pruned
+                && !defect!(LeftoversStay)
+                && (kind == Kind::NewRecord || !recorded.contains(&id))
+            {
                 self.folder.remove(&id, kind).await?;
                 pruned.leftovers += 1;
             }

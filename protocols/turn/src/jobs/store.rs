@@ -108,7 +108,7 @@ impl JobStore {
 
     pub(super) async fn create_as(&self, id: JobId, new: NewJob) -> Result<Job, JobError> {
         let order = serde_json::to_vec(&new.order).unwrap_or_default();
-        if order.len() > self.limits.order_bytes {
+        if order.len() > self.limits.order_bytes && !defect!(OrdersHaveNoLimit) {
             return Err(JobError::OrderTooLong(self.limits.order_bytes));
         }
         let starter = self.own()?;
@@ -200,7 +200,12 @@ impl JobStore {
             }
             ending => ending,
         };
-        let report = report.map(|report| cut(report, self.limits.report_bytes));
+        // The bug: the limit of a message cuts a report.
+        let most = match defect!(ReportsAreCutAsMessages) {
+            true => self.limits.message_bytes,
+            false => self.limits.report_bytes,
+        };
+        let report = report.map(|report| cut(report, most));
         let job = self
             .change(&claim.id, |job, now| {
                 if !defect!(OverwritesTheEnd) {
@@ -285,6 +290,8 @@ impl JobStore {
         let job = match &ids[..] {
             [] => return Err(JobError::Missing(reference.to_owned())),
             [id] => self.read(id).await?,
+            // The bug: the first of several jobs is meant.
+            [first, ..] if defect!(AnyMatchIsMeant) => self.read(first).await?,
             _ => return Err(JobError::Ambiguous { reference: reference.to_owned(), ids }),
         };
         if job.is_active() && defect!(FindsOnlyFinishedJobs) {

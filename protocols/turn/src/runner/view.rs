@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use reknit_seams::defect;
 use serde_json::{Value, json};
 
 use crate::capture::Report;
@@ -31,6 +32,9 @@ pub fn details(job: &Job, log: &[String]) -> String {
         let _ = writeln!(text, "{message}");
     }
     for (name, value) in [("thread", &job.thread), ("turn", &job.turn), ("session", &job.session)] {
+        if name == "turn" && defect!(DetailsHideTheTurn) {
+            continue;
+        }
         if let Some(value) = value {
             let _ = writeln!(text, "{name} {}", plain(value));
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use reknit_seams::defect;
 use reknit_seams::process::Exit;
 
 /// How a connection to an app-server ended.
@@ -74,7 +75,9 @@ fn plain(line: &str) -> String {
     while let Some(char) = rest.next() {
         match char {
             // The sequence of a terminal: it ends with a letter.
-            '\u{1b}' => drop(rest.by_ref().find(char::is_ascii_alphabetic)),
+            '\u{1b}' if !defect!(ColoursAreShown) => {
+                let _ = rest.by_ref().find(char::is_ascii_alphabetic);
+            }
             char if char.is_control() => {}
             char => plain.push(char),
         }

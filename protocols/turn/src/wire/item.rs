@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use reknit_seams::defect;
 use serde::{Deserialize, Serialize};
 
 use super::open::open_names;
@@ -278,6 +279,9 @@ impl Item {
     /// plans, and the marks of a review and of a subagent's activity are not. An unknown kind may be
     /// work, so it counts.
     pub fn is_work(&self) -> bool {
+        if matches!(self, Self::Plan { .. }) && defect!(PlansAreWork) {
+            return true;
+        }
         !matches!(
             self.kind(),
             "userMessage"

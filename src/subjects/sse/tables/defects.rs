@@ -51,6 +51,11 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("HoldNeverEnds", "hold-never-ends", &["producer_is_not_delayed"], "the time that output waits for its client begins again whenever it is over", "derived from facts, H"),
     defect("TimeLimitDelaysTheKill", "time-limit-delays-the-kill", &["ends_when_asked"], "a command with a time limit is not killed after an interrupt", "derived"),
     defect("OlderAttemptSupersedes", "older-attempt-supersedes", &["takeover_is_due"], "a delayed older attempt of a client takes its stream back", "derived from facts, I"),
+    // The requests, for server and client.
+    defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
+    defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),
+    defect("AnyNameIsAVariable", "any-name-is-a-variable", &["refusals_are_true"], "a start with a variable whose name contains `=` is accepted", "derived"),
+    defect("NegativeLimitIsNone", "negative-limit-is-none", &["refusals_are_true"], "a start with a negative time limit is accepted", "derived"),
     // The client.
     defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
     defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::notes::{Damaged, JobCancelled};
 use super::watch::{look, stream, wait};
-use super::{DIRECTORY, limits, signals, store, tag, worker};
+use super::{DIRECTORY, limits, pages, signals, store, tag, worker};
 use crate::files::Open;
 use crate::history::{Answer, Call};
 use crate::process::{Detached, KILL, Reach};
 use crate::subject::HostContext;
 use crate::subjects::turn::notes::Tag;
-use crate::subjects::turn::operations::RouteSetup;
+use crate::subjects::turn::operations::{Damage, RouteSetup};
 use crate::subjects::turn::workspace;
 use reknit_turn::command::Order;
 use reknit_turn::jobs::{Job, JobError, JobId, JobStore, NewJob};
@@ -38,7 +40,9 @@ pub enum Ask {
     /// Ends a session.
     EndSession { session: String },
     /// Damages the records of the jobs of a turn.
-    Damage { turn: String },
+    Damage { turn: String, how: Damage },
+    /// Prunes the records.
+    Prune,
 }
 
 /// Carries out a request in a separate command, and records the answer.
@@ -52,7 +56,7 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
             let launched = launch(&host, *order, session, program).await;
             launched.map(|()| Answer::queued("in the background"))
         }
-        Ask::Show => look(&host, &stream(call), usize::MAX).await.map(|saw| saw.to_string().into()),
+        Ask::Show => show(&host, call).await.map(|text| text.into()),
         Ask::Wait { turn, at_most } => {
             wait(&host, (call, &turn), at_most).await.map(|states| states.into())
         }
@@ -61,12 +65,26 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
         Ask::EndSession { session } => {
             end_session(&host, call, &session).await.map(|ended| ended.into())
         }
-        Ask::Damage { turn } => damage(&host, &turn).await.map(|()| "damaged".into()),
+        Ask::Damage { turn, how } => damage(&host, &turn, how).await.map(|()| "damaged".into()),
+        Ask::Prune => prune(&host).await.map(|text| text.into()),
     };
     match answer {
         Ok(answer) => host.record.answered(call, answer),
         Err(error) => host.record.refused(call, error.to_string()),
     }
+}
+
+/// Shows all jobs: as a summary in the answer, and as pages.
+async fn show(host: &HostContext, call: Call) -> Result<String, JobError> {
+    let saw = look(host, &stream(call), usize::MAX).await?;
+    let store = store(host).await?;
+    pages::show(host, &store, call).await?;
+    Ok(saw.to_string())
+}
+
+async fn prune(host: &HostContext) -> Result<String, JobError> {
+    let pruned = store(host).await?.prune().await?;
+    Ok(format!("pruned jobs: {}, leftovers: {}", pruned.jobs.len(), pruned.leftovers))
 }
 
 async fn launch(
@@ -122,21 +140,42 @@ async fn kill(host: &HostContext, turn: &str) -> Result<(), JobError> {
     Ok(())
 }
 
-/// Leaves only the first half of the records of a turn's jobs.
-async fn damage(host: &HostContext, turn: &str) -> Result<(), JobError> {
+/// Damages the records of a turn's jobs.
+async fn damage(host: &HostContext, turn: &str, how: Damage) -> Result<(), JobError> {
     let store = store(host).await?;
     for job in store.list(None).await?.jobs.iter().filter(|job| tag(job).turn == turn) {
         let path = std::path::PathBuf::from(DIRECTORY).join(format!("{}.json", job.id));
         let damaged = async {
+            if how == Damage::Removed {
+                return host.env.files.remove_file(&path).await;
+            }
             let file = host.env.files.open(&path, Open::Read).await?;
-            let half = usize::try_from(file.metadata().await?.size / 2).unwrap_or_default();
-            let bytes = file.read_at(0, half).await?;
-            host.env.files.open(&path, Open::Replace).await?.write_at(0, bytes).await
+            let size = usize::try_from(file.metadata().await?.size).unwrap_or_default();
+            let record = file.read_at(0, size).await?;
+            let damaged = damaged(record, how);
+            host.env.files.open(&path, Open::Replace).await?.write_at(0, damaged).await
         };
-        host.record.observed(&tag(job).stream(), Damaged);
+        host.record.observed(&tag(job).stream(), Damaged { is_gone: how == Damage::Removed });
         damaged.await.map_err(|error| JobError::Files { path: path.clone(), error })?;
     }
     Ok(())
+}
+
+/// Returns a record with this damage.
+fn damaged(mut record: Vec<u8>, how: Damage) -> Vec<u8> {
+    let mut json: Value = serde_json::from_slice(&record).unwrap_or_default();
+    match how {
+        Damage::Half => record.truncate(record.len() / 2),
+        Damage::Emptied | Damage::Removed => record.clear(),
+        Damage::Grown => record.resize(record.len() + (64 << 10), b' '),
+        Damage::Renamed => json["id"] = "task-other".into(),
+        Damage::Newer => json["version"] = 99.into(),
+        Damage::Orphaned => json["process"] = Value::Null,
+    }
+    match how {
+        Damage::Renamed | Damage::Newer | Damage::Orphaned => json.to_string().into_bytes(),
+        _ => record,
+    }
 }
 
 /// Returns the active jobs of a turn, the oldest first.

@@ -11,6 +11,12 @@ use LimitValue::{Bytes, Count};
 pub const LIMITS: &[Limit] = &[
     limit("jobs.kept", Count(50), Count(0), "how many jobs that are over keep their records"),
     limit("jobs.log-bytes", Bytes(1 << 20), Bytes(64), "how many bytes the log of a job may have"),
+    limit("jobs.record-bytes", Bytes(16 << 20), Bytes(1), "how many bytes the record of a job may have"),
+    limit("jobs.title-bytes", Bytes(1 << 10), Bytes(1), "how many bytes of a title are kept"),
+    limit("jobs.message-bytes", Bytes(64 << 10), Bytes(1), "how many bytes of the message of a failure are kept"),
+    limit("jobs.order-bytes", Bytes(1 << 20), Bytes(1), "how many bytes the order of a job may have"),
+    limit("jobs.report-bytes", Bytes(2 << 20), Bytes(1), "how many bytes of a report are kept"),
+    limit("jobs.entries", Count(10_000), Count(1), "how many entries the directory of the job records may have"),
     limit("jobs.lock", secs(5), millis(1), "how long a process waits for the lock of the job records"),
     limit("cancel.interrupt", secs(5), millis(10), "how long the interrupt of a cancelled job may take through the broker"),
     limit("cancel.grace", secs(15), millis(10), "how long the worker of a cancelled job may take to end"),
@@ -22,7 +28,12 @@ pub fn jobs(limits: &Limits) -> JobLimits {
         kept: limits.count("jobs.kept") as usize,
         lock: limits.duration("jobs.lock"),
         log_bytes: limits.count("jobs.log-bytes") as usize,
-        ..JobLimits::default()
+        record_bytes: limits.count("jobs.record-bytes") as usize,
+        title_bytes: limits.count("jobs.title-bytes") as usize,
+        message_bytes: limits.count("jobs.message-bytes") as usize,
+        order_bytes: limits.count("jobs.order-bytes") as usize,
+        report_bytes: limits.count("jobs.report-bytes") as usize,
+        entries: limits.count("jobs.entries") as usize,
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! - [`worker`]: the program that does a job, a process of product code.
 //! - `asks`: what a user does with jobs. `watch`: a user who looks at the jobs again and again.
-//!   `signals`: which processes get signals from a command.
+//!   `pages`: the pages that a user reads. `signals`: which processes get signals from a command.
 //! - [`notes`]: what workers and users record.
 //! - [`tables`], [`limits`]: milestones, points, defects, rules; sizes and deadlines.
 //! - `story`, `properties`: the facts of a run, and the properties that judge them.
 //!
-//! A user has jobs if the plan has a task with `background = true`. Otherwise nothing of this runs.
+//! A user has jobs if the plan has a command with `background = true`. Otherwise nothing of this runs.
 
 use super::notes::Tag;
 use crate::schedule::{Action, Operation, Plan};
@@ -17,6 +17,7 @@ use reknit_turn::jobs::{Job, JobError, JobStore};
 pub(super) mod asks;
 pub mod limits;
 pub mod notes;
+mod pages;
 pub(super) mod properties;
 mod signals;
 pub(super) mod story;

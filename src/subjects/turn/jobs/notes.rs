@@ -43,7 +43,10 @@ pub struct Signalled {
 
 /// The user damages the record of a job. The stream is that of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Damaged;
+pub struct Damaged {
+    /// Whether the record is gone.
+    pub is_gone: bool,
+}
 
 /// A user cancelled a job. The stream is that of its turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -162,7 +165,8 @@ impl fmt::Display for Signalled {
 
 impl fmt::Display for Damaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the user damages the record of the job")
+        let what = if self.is_gone { "removes" } else { "damages" };
+        write!(f, "the user {what} the record of the job")
     }
 }
 

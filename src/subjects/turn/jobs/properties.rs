@@ -23,6 +23,7 @@ use super::story::{Job, Jobs, Look};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
+use crate::subjects::turn::extras;
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::{ends, news};
@@ -207,7 +208,7 @@ pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
         let is_calm = jobs.disturbed_worker.is_none_or(|fault| fault > look.at)
             && story.shutdowns.iter().all(|shutdown| *shutdown > look.at);
         let lines: Vec<&str> = seen.log.iter().filter_map(|line| line.strip_prefix(DONE)).collect();
-        let items = items(&setup);
+        let items = items(&setup, job.is_review());
         let is_whole = match seen.has_full_log() {
             true => items.starts_with(&lines),
             false => lines == items,
@@ -222,19 +223,27 @@ pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
 const DONE: &str = "done: ";
 
 /// Returns the kinds of the items that the app-server completes before the end of a turn, in order.
-fn items(setup: &TurnSetup) -> Vec<&'static str> {
+fn items(setup: &TurnSetup, is_review: bool) -> Vec<&'static str> {
     let work = (1..=setup.work).map(|n| match n % 3 {
         1 => "agentMessage",
         2 => "commandExecution",
         _ => "reasoning",
     });
+    let letters = ["agentMessage", "commandExecution", "fileChange"];
+    let letters = letters.into_iter().filter(|_| setup.letters > 0);
+    let extras = extras::kinds().filter(|_| setup.extras);
+    let answer = match is_review && setup.answer == Answer::Final && !setup.answer_at_end {
+        true => "exitedReviewMode",
+        false => "agentMessage",
+    };
     let after = [
         (setup.edits != Edits::None, "fileChange"),
-        (setup.answer != Answer::None && !setup.answer_at_end, "agentMessage"),
+        (setup.answer != Answer::None && !setup.answer_at_end, answer),
         (setup.late_message, "agentMessage"),
         (setup.late_work, "commandExecution"),
     ];
-    work.chain(after.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind)).collect()
+    let before = work.chain(letters).chain(extras);
+    before.chain(after.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind)).collect()
 }
 
 fn listed(kinds: &[&str]) -> String {
@@ -310,9 +319,13 @@ fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
     if job.accepted.is_none_or(|accepted| accepted >= look.since) {
         return false;
     }
+    if job.is_gone {
+        return false;
+    }
     if job.damaged.is_some() {
         // An unreadable record is never pruned, and has no turn that a user sees.
         let damaged = story.jobs.jobs.values().filter(|other| other.host == job.host);
+        let damaged = damaged.filter(|other| !other.is_gone);
         let damaged = damaged.filter(|other| other.damaged.is_some_and(|at| at < look.since));
         let is_calm = story.first_fault.is_none_or(|fault| fault > look.at);
         return is_calm && damaged.count() > look.saw.broken.len();

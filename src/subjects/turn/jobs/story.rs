@@ -36,6 +36,8 @@ pub struct Job<'a> {
     pub killed: Option<Time>,
     /// When its user damaged its record.
     pub damaged: Option<Time>,
+    /// Whether its user removed its record.
+    pub is_gone: bool,
     /// The cancels that succeeded.
     pub cancels: Vec<(Time, &'a JobCancelled)>,
     pub worker: Option<Worker<'a>>,
@@ -98,6 +100,12 @@ impl<'a> Job<'a> {
 
     fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
         self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
+    }
+
+    /// Whether it is a review by the reviewer of the app-server.
+    pub fn is_review(&self) -> bool {
+        let adversarial = self.operation.fields.get("adversarial").and_then(|is| is.as_bool());
+        self.operation.verb == "review" && adversarial != Some(true)
     }
 
     /// Whether the program of its worker cannot be started.
@@ -222,6 +230,7 @@ impl<'a> Jobs<'a> {
                 session_ended: None,
                 killed: None,
                 damaged: None,
+                is_gone: false,
                 cancels: Vec::new(),
                 worker: None,
                 notes: Vec::new(),
@@ -278,7 +287,8 @@ impl<'a> Jobs<'a> {
             job.cancels.push((at, cancelled));
         } else if let Some(signalled) = saw.downcast_ref::<Signalled>() {
             job.signals.push((at, signalled));
-        } else if saw.downcast_ref::<Damaged>().is_some() {
+        } else if let Some(Damaged { is_gone }) = saw.downcast_ref() {
+            job.is_gone |= is_gone;
             job.damaged = job.damaged.or(Some(at));
         }
     }

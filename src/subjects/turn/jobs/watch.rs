@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::notes::{Looks, Saw};
-use super::{store, tag};
+use super::{pages, store, tag};
 use crate::history::{Call, Stream};
 use crate::subject::HostContext;
 use reknit_turn::jobs::{Job, JobError, JobId, JobStore};
@@ -81,6 +81,7 @@ pub(super) async fn wait(
             seen.log = log(&store, &job).await?;
         }
         host.record.observed(&stream, saw);
+        pages::job_page(host, &store, call, &job).await?;
         states.push(job.state.name().to_string());
     }
     Ok(if states.is_empty() { "there is no job".to_owned() } else { states.join(", ") })

@@ -9,7 +9,7 @@ use crate::property::{CheckContext, Violation};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::{Reported, Silence};
 use crate::subjects::turn::outcome::SeenVerdict;
-use crate::subjects::turn::setup::{self, End, Start};
+use crate::subjects::turn::setup::{self, End, Noise, Start};
 use crate::subjects::turn::story::{Run, Story};
 
 kinds! {
@@ -95,6 +95,13 @@ pub(in super::super) fn is_idle(
     })
 }
 
+/// Whether the app-server sends more lines that are no messages than a client skips.
+pub(in super::super) fn is_unreadable(cx: &CheckContext<'_>, name: &str) -> bool {
+    let setup = setup::turn(cx.plan, name);
+    let lines = setup.unreadable + u64::from(setup.noise != Noise::None);
+    lines > limits::turn(&cx.plan.limits.over(LIMITS)).unreadable as u64
+}
+
 /// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
 /// is not silent. The start took `held`.
 pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Duration) -> Duration {
@@ -102,6 +109,7 @@ pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Durati
     let (turn, request) = (limits::turn(&set), limits::connection(&set).request);
     let setup = setup::turn(cx.plan, name);
     let follows = setup.end == End::Error;
+    let is_unreadable = is_unreadable(cx, name);
     let answers_late =
         setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= request;
     [
@@ -109,6 +117,7 @@ pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Durati
         Some(limits::broker(&set).turn),
         follows.then_some(turn.follow_up),
         answers_late.then_some(request),
+        is_unreadable.then_some(Duration::ZERO),
     ]
     .into_iter()
     .flatten()

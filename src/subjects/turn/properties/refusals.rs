@@ -9,7 +9,7 @@ use crate::property::violation::{fields, kinds};
 use crate::schedule::Limits;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenRefusal;
-use crate::subjects::turn::setup::{self, BROKER, Initialize, Start};
+use crate::subjects::turn::setup::{self, BROKER, Initialize, Start, Threads};
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::client::{ClientError, Place};
 use reknit_turn::command::{NotStarted, Refusal};
@@ -71,8 +71,10 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
 /// Whether the app-server refuses the turn of a command, or does not answer it in time.
 fn starts_badly(story: &Story<'_>, run: &Run<'_>, set: &Limits) -> bool {
     let setup = setup::turn(story.cx.plan, run.turn());
+    let refuses = |host: &str| setup::app_server(story.cx.plan, host).threads != Threads::Made;
     let late = setup.answers_after() + news(story.cx) >= limits::connection(set).request;
-    matches!(setup.start, Start::Refused | Start::Silent) || late
+    let is_refused = matches!(setup.start, Start::Refused | Start::Silent);
+    is_refused || late || refuses(run.host) || refuses(BROKER)
 }
 
 /// Whether other clients may have taken all connections of the broker.

@@ -28,6 +28,8 @@ impl BrokerCore {
             }
             // Clients have nothing to notify, and are never asked.
             LineEvent::Message(_) | LineEvent::Room => {}
+            // The bug: a client does not learn that the broker cannot read its line.
+            LineEvent::Malformed(_) if defect!(UnreadableRequestsAreDropped) => {}
             LineEvent::Malformed(malformed) => {
                 self.tell(client, unreadable_text(code::PARSE, malformed.to_string()), now);
             }
@@ -35,7 +37,10 @@ impl BrokerCore {
                 let why =
                     format!("the line is longer than {} bytes", self.limits.connection.line_bytes);
                 self.tell(client, unreadable_text(code::PARSE, why), now);
-                self.cut(client, CutReason::TooLong, now);
+                // The bug: a client with a line without an end stays connected.
+                if !defect!(LongLinesAreForgiven) {
+                    self.cut(client, CutReason::TooLong, now);
+                }
             }
         }
     }
@@ -211,8 +216,10 @@ impl BrokerCore {
     }
 
     fn refuse_flood(&mut self, client: ClientId, id: RequestId, now: Instant) {
+        // The bug: a refusal for now looks like one for ever.
+        let code = if defect!(FloodIsAParseError) { code::PARSE } else { code::SERVER };
         let why = "too many requests wait for answers";
-        self.tell(client, Self::refusal(id, code::SERVER, why), now);
+        self.tell(client, Self::refusal(id, code, why), now);
     }
 
     /// Handles the answer to a request, or its failure. `timed_out`: the app-server may still
