@@ -11,7 +11,7 @@ use super::operations::ReadingPace;
 use super::seen::Seen;
 use crate::history::{Call, Data, Ending, ProcessOutcome, Stream};
 use crate::subject::Recorder;
-use reknit_exec::client::{Event, Failure, Process};
+use reknit_exec::client::{Event, Events, Failure, Process};
 use reknit_exec::wire::process::OutputStream;
 
 /// The suffixes of the names of streams that are parts of a process.
@@ -79,15 +79,17 @@ pub(super) struct FollowOptions {
     pub(super) reads: Option<ReadingPace>,
 }
 
-/// Records the events of a process up to the last one, and then queries its ending once more.
+/// Records the events of a process up to the last one, and then queries its ending once more. `early`:
+/// the subscription of a user that looks at once. It exists before the user can give the process up.
 pub(super) async fn follow(
     process: Process,
+    early: Option<Events>,
     parts: Parts,
     record: Recorder,
     manner: FollowOptions,
 ) {
     sleep(manner.looks_after).await;
-    let mut events = process.events();
+    let mut events = early.unwrap_or_else(|| process.events());
     let (mut last, mut exit, mut unpaused) = (0, None, 0);
     while let Some(event) = events.next().await {
         let seq = match &event {

@@ -333,11 +333,13 @@ pub(super) fn tasks(operation: &Operation) -> u64 {
     tasks.map_or(1, |tasks| tasks.len() as u64)
 }
 
-/// Returns the number of bytes of all answers to a pipeline: each contains the first chunk of what the
-/// process prints, or echoes. The answers to other operations are short, or part of a stream.
+/// Returns the number of bytes of all answers to an operation that reads output. Each answer to a
+/// pipeline contains the first chunk of what the process prints, or echoes; the answers to `read-all`
+/// contain all of it. The answers to other operations are short, or part of a stream.
 pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
     let process = operation.fields.get("process").and_then(serde_json::Value::as_str);
-    let (Some(process), "pipeline") = (process, operation.verb.as_str()) else { return 0 };
+    let verb = operation.verb.as_str();
+    let (Some(process), "pipeline" | "read-all") = (process, verb) else { return 0 };
     let setup: Setup = plan.entry(TABLE, process).unwrap_or_default();
     let printed = [setup.print, setup.stderr].into_iter().flatten();
     let printed =
@@ -346,7 +348,12 @@ pub(super) fn answer_bytes(plan: &Plan, operation: &Operation) -> u64 {
         Input::Echo => written(plan, process),
         Input::Read | Input::Ignore => 0,
     };
-    let chunk = printed.fold(echoed, u64::saturating_add).min(CHUNK as u64);
+    let printed = printed.fold(echoed, u64::saturating_add);
+    if verb == "read-all" {
+        let pieces = printed / CHUNK as u64 + 1;
+        return printed.saturating_add(pieces.saturating_mul(AROUND as u64));
+    }
+    let chunk = printed.min(CHUNK as u64);
     requests(operation).saturating_mul(chunk + AROUND as u64)
 }
 

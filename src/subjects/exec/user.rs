@@ -364,7 +364,8 @@ impl ExecUser {
                     parts.all().for_each(|part| record.opened(part, call));
                     let mut following = JoinSet::new();
                     let (events, copy) = (handle.clone(), parts.clone());
-                    following.spawn(follow::follow(events, copy, record, manner));
+                    let early = manner.looks_after.is_zero().then(|| handle.events());
+                    following.spawn(follow::follow(events, early, copy, record, manner));
                     let held = StartedProcess { process: handle, parts, following };
                     let mut all = started.all();
                     let newest = all.entry(process).or_default();

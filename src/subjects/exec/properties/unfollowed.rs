@@ -41,6 +41,8 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let mut ledger = Ledger::default();
     let mut asked: BTreeMap<Call, &Operation> = BTreeMap::new();
+    // When the user of each process begins to read its events.
+    let mut looks: BTreeMap<&str, Time> = BTreeMap::new();
     // The processes that end by themselves.
     let mut unfollowed: BTreeMap<&str, Unfollowed<'_>> = BTreeMap::new();
     let mut ended: BTreeSet<&str> = BTreeSet::new();
@@ -55,6 +57,10 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
         ledger.pass(cx, event);
         match &event.what {
             EventKind::Asked { call, operation, .. } => drop(asked.insert(*call, operation)),
+            EventKind::Opened { stream, call } => {
+                let after = asked.get(call).map_or(Duration::ZERO, |start| start.looks_after());
+                looks.insert(cx.guarantees.whole(stream), event.at + after);
+            }
             EventKind::GaveUp { stream: Some(stream), call } => {
                 let process = cx.guarantees.whole(stream);
                 let stops = asked.get(call).is_some_and(|operation| {
@@ -68,7 +74,10 @@ pub(super) fn unfollowed_run_on(cx: &CheckContext<'_>) -> Vec<Violation> {
                     ) && operation.fields.get("process").and_then(|name| name.as_str())
                         == Some(records::declared(process))
                 });
-                let takes = takes(cx, process).filter(|_| stops && !is_read_again);
+                // The client keeps everything for the first subscription.
+                let looked = looks.get(process).is_some_and(|looks| *looks <= event.at);
+                let is_judged = stops && !is_read_again && looked;
+                let takes = takes(cx, process).filter(|_| is_judged);
                 if let Some(takes) = takes.filter(|_| !ended.contains(process)) {
                     let one = Unfollowed { host: host(event), stopped: event.at, takes };
                     unfollowed.insert(process, one);
