@@ -36,12 +36,13 @@ const WITHOUT: &[&str] = &[
     "toolcall host.outbox-bytes",
     "toolcall host.replies",
     "toolcall host.write-deadline",
-    "turn broker.requests",
     "turn cancel.interrupt",
     "turn client.buffered",
     "turn connection.write",
     "turn jobs.lock",
     "turn start.probe",
+    "turn connection.outbox-bytes",
+    "turn jobs.entries",
 ];
 
 /// Returns the plans of the first runs of a subject's schedules. Files in a folder `limits` come

@@ -128,6 +128,9 @@ pub enum TurnOperation {
     Speak {
         /// The lines.
         lines: Vec<String>,
+        /// The number of letters of one more line, which comes first; none by default.
+        #[serde(default, skip_serializing_if = "is_default")]
+        letters: usize,
         /// How long the user reads.
         wait: WrittenDuration,
     },

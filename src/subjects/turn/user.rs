@@ -164,7 +164,10 @@ impl TurnUser {
             TurnOperation::EndSession { session } => self.ask(call, Ask::EndSession { session }),
             TurnOperation::DamageRecord { turn, how } => self.ask(call, Ask::Damage { turn, how }),
             TurnOperation::PruneJobs {} => self.ask(call, Ask::Prune),
-            TurnOperation::Speak { lines, wait } => {
+            TurnOperation::Speak { mut lines, letters, wait } => {
+                if letters > 0 {
+                    lines.insert(0, "x".repeat(letters));
+                }
                 drop(self.busy.spawn(speak(self.host.clone(), call, lines, wait.0)));
             }
             TurnOperation::Shutdown {} => drop(self.busy.spawn(shut_down(self.host.clone(), call))),

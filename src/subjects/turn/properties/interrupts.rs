@@ -95,11 +95,16 @@ pub(in super::super) fn is_idle(
     })
 }
 
-/// Whether the app-server sends more lines that are no messages than a client skips.
+/// The bytes of text that a client keeps at least, so that no turn fails because of them.
+const ENOUGH: usize = 64 << 10;
+
+/// Whether a client may give up a turn because of what it receives: more lines that are no messages than
+/// it skips, or more text before the answer to the start than it keeps.
 pub(in super::super) fn is_unreadable(cx: &CheckContext<'_>, name: &str) -> bool {
     let setup = setup::turn(cx.plan, name);
     let lines = setup.unreadable + u64::from(setup.noise != Noise::None);
-    lines > limits::turn(&cx.plan.limits.over(LIMITS)).unreadable as u64
+    let turn = limits::turn(&cx.plan.limits.over(LIMITS));
+    lines > turn.unreadable as u64 || turn.text_bytes < ENOUGH
 }
 
 /// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
