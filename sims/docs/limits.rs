@@ -43,6 +43,8 @@ const WITHOUT: &[&str] = &[
     "turn start.probe",
     "turn connection.outbox-bytes",
     "turn jobs.entries",
+    "turn broker.retry",
+    "turn client.busy-pause",
 ];
 
 /// Returns the plans of the first runs of a subject's schedules. Files in a folder `limits` come

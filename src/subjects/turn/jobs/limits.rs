@@ -12,7 +12,7 @@ pub const LIMITS: &[Limit] = &[
     limit("jobs.kept", Count(50), Count(0), "how many jobs that are over keep their records"),
     limit("jobs.log-bytes", Bytes(1 << 20), Bytes(64), "how many bytes the log of a job may have"),
     limit("jobs.record-bytes", Bytes(16 << 20), Bytes(8 << 10), "how many bytes the record of a job may have"),
-    limit("jobs.title-bytes", Bytes(1 << 10), Bytes(30), "how many bytes of a title are kept"),
+    limit("jobs.title-bytes", Bytes(1 << 10), Bytes(64), "how many bytes of a title are kept"),
     limit("jobs.message-bytes", Bytes(64 << 10), Bytes(1), "how many bytes of the message of a failure are kept"),
     limit("jobs.order-bytes", Bytes(1 << 20), Bytes(600), "how many bytes the order of a job may have"),
     limit("jobs.report-bytes", Bytes(2 << 20), Bytes(60), "how many bytes of a report are kept"),
