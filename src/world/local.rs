@@ -3,8 +3,8 @@
 
 use std::cell::RefCell;
 
+use super::state::World;
 use super::thread;
-use super::world::World;
 
 thread_local! {
     static WORLD: RefCell<Option<Box<World>>> = const { RefCell::new(None) };

@@ -7,7 +7,7 @@
 //! - `network`: the clock, the queue of events, connections, links and their faults, on the kernels of an
 //!   engine. [`process`]: simulated processes.
 //! - `hosts`: the hosts, with their processes, files and counters. `waiting`: the steps that wait for
-//!   milestones. `world`: the state of a world. `local`: the world of a thread.
+//!   milestones. `state`: the state of a world. `local`: the world of a thread.
 //! - `product`: the sockets, processes, clocks and points that product code uses. `puppet`: scripted
 //!   peers.
 //! - `run`: the steps of the schedule, the notes of a turn, the lives of hosts, the end of the run.
@@ -41,11 +41,11 @@ pub mod process;
 mod product;
 mod puppet;
 mod run;
+mod state;
 #[cfg(test)]
 mod tests;
 mod thread;
 mod waiting;
-mod world;
 
 pub use options::{Detail, Engine, Options, RunError, Shortcuts, Tick};
 pub use thread::on_progress;
@@ -58,8 +58,8 @@ use network::directory::Directory;
 use network::{NetSettings, SimNet};
 use process::Script;
 use product::{outside, prober, tracing_layer};
+use state::{Phase, World};
 use waiting::StepRunner;
-use world::{Phase, World};
 
 /// The result of a run.
 #[derive(Debug)]

@@ -83,8 +83,11 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 /// The kind of a plan.
 const PLAN: &str = "plan";
 
-/// The kinds of items, and their fields.
-const KINDS: &[(&str, fn() -> Value)] = &[
+/// A kind of item, and its fields.
+type Kind = (&'static str, fn() -> Value);
+
+/// The kinds of items.
+const KINDS: &[Kind] = &[
     ("userMessage", || json!({ "content": [] })),
     (PLAN, || json!({ "text": "1. Look. 2. Change." })),
     ("mcpToolCall", || json!({ "server": "files", "tool": "read", "status": "completed" })),

@@ -252,6 +252,9 @@ impl RouteSetup {
     }
 }
 
+/// What a drawn review is about, whether it is detached, whether it is adversarial, and its focus.
+type ReviewKind = (Of, bool, bool, Option<String>);
+
 impl Operations for TurnOperation {
     fn class(&self) -> Class {
         Class::InFlight
@@ -298,7 +301,7 @@ impl Operations for TurnOperation {
         let reviewed = prop_oneof![4 => Just(None), 1 => session.clone().prop_map(Some)];
         let review = |((turn, route), (of, detached, adversarial, focus), session, wishes): (
             (_, _),
-            (Of, bool, bool, Option<String>),
+            ReviewKind,
             Option<String>,
             Wishes,
         )| {

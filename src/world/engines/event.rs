@@ -37,8 +37,8 @@ use crate::world::network::stack::Stack;
 use crate::world::options::{RunError, Shortcuts};
 use crate::world::run::closing;
 use crate::world::run::resources;
+use crate::world::state::World;
 use crate::world::thread;
-use crate::world::world::World;
 
 mod stack;
 

@@ -50,9 +50,9 @@ use crate::world::network::stack::Stack;
 use crate::world::options::{RunError, Tick};
 use crate::world::run::closing;
 use crate::world::run::resources;
+use crate::world::state::World;
 use crate::world::thread;
 use crate::world::thread::HostIx;
-use crate::world::world::World;
 
 mod links;
 mod socket;

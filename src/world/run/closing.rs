@@ -10,8 +10,8 @@ use crate::world::hosts::Role;
 use crate::world::local;
 use crate::world::process::Processes;
 use crate::world::run::resources;
+use crate::world::state::{Phase, World};
 use crate::world::thread;
-use crate::world::world::{Phase, World};
 
 /// The time that the clients get to close after their users have stopped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use crate::world::network::queue::Due;
-use crate::world::world::World;
+use crate::world::state::World;
 
 impl World {
     /// Handles an event that is due.

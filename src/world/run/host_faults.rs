@@ -12,8 +12,8 @@ use crate::world::network::fault_effects::Missed;
 use crate::world::network::faults::{ChildFault, FaultAction, NewFault, Target};
 use crate::world::process::Processes;
 use crate::world::run::lifecycles::Death;
+use crate::world::state::World;
 use crate::world::thread::HostIx;
-use crate::world::world::World;
 
 impl World {
     /// Begins a fault for a step.

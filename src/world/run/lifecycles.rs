@@ -32,8 +32,8 @@ use crate::world::process::Processes;
 use crate::world::product::outside::{self, WorldJournal};
 use crate::world::product::stream::reset_by_hand;
 use crate::world::puppet;
+use crate::world::state::World;
 use crate::world::thread::{self, HostIx};
-use crate::world::world::World;
 
 /// How a host dies.
 pub(in crate::world) struct Death<'f> {

@@ -1,5 +1,5 @@
 //! What drives a world: the steps of the schedule, the notes of a turn, the lives of hosts, and the end of
-//! the run. All of it changes the [`World`](super::world::World).
+//! the run. All of it changes the [`World`](super::state::World).
 
 pub(super) mod closing;
 pub(super) mod dispatch;

@@ -6,9 +6,9 @@ use crate::history::EventKind;
 use crate::net::ConnId;
 use crate::schedule::MilestoneValue;
 
+use crate::world::state::{Phase, World};
 use crate::world::thread::{self, HostIx, NOBODY, Noted};
 use crate::world::waiting::Reached;
-use crate::world::world::{Phase, World};
 
 /// The field in which milestones and points name their connection.
 pub(in crate::world) const CONN: &str = "conn";

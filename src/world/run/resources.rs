@@ -11,8 +11,8 @@ use crate::history::EventKind;
 
 use crate::world::hosts::counters::Counters;
 use crate::world::local;
+use crate::world::state::World;
 use crate::world::thread::{self, HostIx, Noted};
-use crate::world::world::World;
 
 /// Calls `each` with the counters of every live host, while the world is not borrowed. Counters
 /// that are added meanwhile are called next time.

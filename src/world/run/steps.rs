@@ -13,9 +13,9 @@ use crate::world::hosts::Role;
 use crate::world::network::faults::{FaultAction, NewFault, Target};
 use crate::world::network::queue::Due;
 use crate::world::run::notes::CONN;
+use crate::world::state::{Phase, World};
 use crate::world::thread::HostIx;
 use crate::world::waiting::{Gate, HeldTask, Reached};
-use crate::world::world::{Phase, World};
 
 impl World {
     /// Schedules every step with a time, and adds every step with a trigger to the waiting list.

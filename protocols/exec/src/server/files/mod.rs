@@ -117,10 +117,9 @@ impl FileRequests {
         bytes: usize,
     ) -> Result<(), RequestError> {
         let mut footprint = request.footprint()?;
-        if let (Some(handle), true) = (&footprint.handle, footprint.paths.is_empty()) {
-            if !defect!(HandlePathForgotten) {
-                footprint.paths = self.paths_of(handle);
-            }
+        let has_none = footprint.paths.is_empty() && !defect!(HandlePathForgotten);
+        if let (Some(handle), true) = (&footprint.handle, has_none) {
+            footprint.paths = self.paths_of(handle);
         }
         self.queue.push_back(Queued { id, request, footprint, bytes });
         Ok(())
