@@ -393,7 +393,10 @@ impl Child for Attached {
         if !self.held.is_left() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        self.signals.kill(number);
+        match (number, &self.exit) {
+            (KILL, Waited::Not(_)) => self.signals.kill_before_exit_is_known(),
+            _ => self.signals.kill(number),
+        }
         Ok(())
     }
 

@@ -5,10 +5,11 @@ use std::future::pending;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::conditions::{Followed, paced};
 use super::ends::{ProcessEnds, ProcessInput, ProcessOutput, ProcessPipes};
@@ -33,6 +34,7 @@ pub(super) struct SignalReceiver {
     pending: Mutex<Vec<i32>>,
     arrived: Notify,
     machine_is_down: AtomicBool,
+    killed_unknown: AtomicBool,
 }
 
 impl SignalReceiver {
@@ -46,6 +48,26 @@ impl SignalReceiver {
     pub(super) fn machine_goes_down(&self) {
         self.machine_is_down.store(true, Ordering::Relaxed);
         self.kill(KILL);
+    }
+
+    /// Kills a process whose exit its launcher does not know yet. Its output ends, as that of every
+    /// process that is killed.
+    pub(super) fn kill_before_exit_is_known(&self) {
+        self.killed_unknown.store(true, Ordering::Relaxed);
+        self.kill(KILL);
+    }
+
+    /// Waits for such a kill, or for the end of the machine. Returns whether it was such a kill.
+    async fn killed_before_exit_is_known(&self) -> bool {
+        loop {
+            if self.machine_is_down.load(Ordering::Relaxed) {
+                return false;
+            }
+            if self.killed_unknown.load(Ordering::Relaxed) {
+                return true;
+            }
+            self.arrived.notified().await;
+        }
     }
 
     /// Waits for the end of the machine.
@@ -183,34 +205,39 @@ impl Scripted {
 
         let hung_up = terminal && !script.ignores.contains(&HANG_UP);
         // The child holds the pipes, and says nothing. After a kill, its launcher need not wait for it.
-        if let Some(late) = script.late_output.filter(|late| late.is_detached && all_killed) {
-            let holds = async {
-                tokio::select! {
-                    biased;
-                    () = signals.machine_down() => {}
-                    () = sleep(late.after) => {}
-                }
-            };
+        let until = Instant::now() + script.late_output.map_or(Duration::ZERO, |late| late.after);
+        let holds = async {
+            tokio::select! {
+                biased;
+                () = signals.machine_down() => {}
+                () = sleep_until(until) => {}
+            }
+        };
+        if script.late_output.is_some_and(|late| late.is_detached) && all_killed {
             if exit == Exit::Signal(KILL) {
                 let pipes = [stdout.end(), stderr.end()];
                 holds.await;
                 return drop(pipes);
             }
             holds.await;
-        }
-        if let Some(late) = script.late_output.filter(|_| !all_killed && !hung_up) {
+        } else if let Some(late) = script.late_output.filter(|_| !all_killed && !hung_up) {
             let followed = conditions.clone();
+            // Whether the output ends, while the child holds the pipes.
             let killed = async {
-                if late.is_detached {
-                    signals.machine_down().await;
-                } else {
+                if !late.is_detached {
                     signals.fatal(ignores, &mut conditions).await;
+                    return false;
                 }
+                signals.killed_before_exit_is_known().await
             };
             let line = script.stdout.lines + 1;
             tokio::select! {
                 biased;
-                () = killed => {}
+                output_ends = killed => if output_ends {
+                    let pipes = [stdout.end(), stderr.end()];
+                    holds.await;
+                    return drop(pipes);
+                },
                 () = paced(print_late_output(late.after, line, &stdout), followed) => {}
             }
         }
@@ -258,7 +285,7 @@ async fn run_script(
 }
 
 /// Prints the last line of a child of the process.
-async fn print_late_output(after: std::time::Duration, n: u64, out: &ProcessOutput<'_>) {
+async fn print_late_output(after: Duration, n: u64, out: &ProcessOutput<'_>) {
     sleep(after).await;
     let line = Print { bytes: None, ..Print::default() }.line(&out.source, n);
     let _ = out.write_item(line).await; // a line without a reader is lost
