@@ -556,13 +556,13 @@ fn abandon(runs: &mut BTreeMap<Call, Run<'_>>, host: &str, turn: Option<&str>, a
     }
 }
 
-/// Returns the turn that an operation names.
-/// Whether a line that a user sends asks the broker to end.
+/// Returns whether a line that a user sends asks the broker to end.
 fn is_a_shutdown(operation: &Operation) -> bool {
     let lines = operation.fields.get("lines").map(|lines| lines.to_string());
     lines.is_some_and(|lines| lines.contains(method::BROKER_SHUTDOWN))
 }
 
+/// Returns the turn that an operation names.
 fn text(operation: &Operation) -> Option<&str> {
     operation.fields.get("turn").and_then(|turn| turn.as_str())
 }

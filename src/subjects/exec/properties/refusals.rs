@@ -256,8 +256,6 @@ impl<'a> Truth<'a> {
             && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
     }
 
-    /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
-    /// remove it.
     /// Returns whether a start of the process wanted no standard input.
     fn starts_without_input(&self, write: &UserOperation<'_>) -> bool {
         let without = |start: &UserOperation<'_>| {
@@ -268,6 +266,8 @@ impl<'a> Truth<'a> {
         starts.any(|start| start.is_about_the_process_of(write) && without(start))
     }
 
+    /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
+    /// remove it.
     fn file(&self, read: &UserOperation<'_>) -> Option<Time> {
         let file = |asked: &UserOperation<'a>| asked.operation.fields.get("file")?.as_str();
         let name = read.operation.fields.get("file")?.as_str()?;

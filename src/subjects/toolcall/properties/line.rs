@@ -134,7 +134,7 @@ fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
         .asked
         .get(&call)
         .is_some_and(|asked| story.watches(asked.host, SESSION, asked.at, asked.at))
-        && !story.asked.iter().any(makes_unsure)
+        && !story.asked.range(..call).any(makes_unsure)
 }
 
 /// A connection is not given up if both ends could always receive data over it.

@@ -343,8 +343,8 @@ impl Refusal<'_, '_> {
     /// asked. The window shows such a turn as if it had ended.
     fn has_pending_cancel(&self, chat: &str) -> bool {
         let Refusal { story, outcomes, call, asked, .. } = self;
-        let mut earlier = story.asked.range(..*call).filter(|(_, other)| {
-            other.host == asked.host
+        let mut earlier = story.asked.range(..*call).filter(|(earlier, other)| {
+            story.window_of(**earlier) == story.window_of(*call)
                 && other.verb() == "cancel-turn"
                 && other.field("chat") == Some(chat)
         });

@@ -24,7 +24,8 @@ pub async fn show(host: &HostContext, store: &JobStore, call: Call) -> Result<()
     }
     let ids = listing.jobs.iter().map(|job| job.id.as_str());
     let ids: Vec<_> = ids.chain(listing.broken.iter().map(|broken| broken.id.as_str())).collect();
-    let begins = ids.iter().map(|id| &id[..id.len() - 4]).chain(["", "task-", "review-", "x"]);
+    let begins =
+        ids.iter().map(|id| &id[..id.len().saturating_sub(4)]).chain(["", "task-", "review-", "x"]);
     for begin in begins {
         show(match store.find(begin).await {
             Ok(job) => format!("{begin:?} is {}", job.id),

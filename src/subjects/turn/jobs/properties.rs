@@ -319,13 +319,14 @@ fn must_be_there(story: &Story<'_>, job: &Job<'_>, look: &Look<'_>) -> bool {
     if job.accepted.is_none_or(|accepted| accepted >= look.since) {
         return false;
     }
-    if job.is_gone {
+    let is_gone = |job: &Job<'_>| job.gone.is_some_and(|gone| gone <= look.at);
+    if is_gone(job) {
         return false;
     }
     if job.damaged.is_some() {
         // An unreadable record is never pruned, and has no turn that a user sees.
         let damaged = story.jobs.jobs.values().filter(|other| other.host == job.host);
-        let damaged = damaged.filter(|other| !other.is_gone);
+        let damaged = damaged.filter(|other| !is_gone(other));
         let damaged = damaged.filter(|other| other.damaged.is_some_and(|at| at < look.since));
         let is_calm = story.first_fault.is_none_or(|fault| fault > look.at);
         return is_calm && damaged.count() > look.saw.broken.len();

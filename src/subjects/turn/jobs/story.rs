@@ -36,8 +36,8 @@ pub struct Job<'a> {
     pub killed: Option<Time>,
     /// When its user damaged its record.
     pub damaged: Option<Time>,
-    /// Whether its user removed its record.
-    pub is_gone: bool,
+    /// When its user removed its record.
+    pub gone: Option<Time>,
     /// The cancels that succeeded.
     pub cancels: Vec<(Time, &'a JobCancelled)>,
     pub worker: Option<Worker<'a>>,
@@ -230,7 +230,7 @@ impl<'a> Jobs<'a> {
                 session_ended: None,
                 killed: None,
                 damaged: None,
-                is_gone: false,
+                gone: None,
                 cancels: Vec::new(),
                 worker: None,
                 notes: Vec::new(),
@@ -288,7 +288,7 @@ impl<'a> Jobs<'a> {
         } else if let Some(signalled) = saw.downcast_ref::<Signalled>() {
             job.signals.push((at, signalled));
         } else if let Some(Damaged { is_gone }) = saw.downcast_ref() {
-            job.is_gone |= is_gone;
+            job.gone = job.gone.or(is_gone.then_some(at));
             job.damaged = job.damaged.or(Some(at));
         }
     }

@@ -58,12 +58,12 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("UnstartedJobStaysQueued", "unstarted-job-stays-queued", &["dead_is_over"], "a job whose worker cannot be started stays queued", "derived"),
     defect("LastNewsAreLost", "last-news-are-lost", &["log_is_complete"], "a worker does not record the news that come right before its end", "derived"),
     defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &["no_stranger_is_signalled"], "a cancel sends signals to another process that has the id of the worker", "facts, 43"),
-    defect("DetailsHideTheTurn", "details-hide-the-turn", &[], "the page of a job does not name its turn", "derived"),
-    defect("AnyMatchIsMeant", "any-match-is-meant", &[], "the beginning of several ids finds one of the jobs", "derived"),
-    defect("OrdersHaveNoLimit", "orders-have-no-limit", &[], "a job whose order is longer than the limit is created", "derived"),
-    defect("ReportsAreCutAsMessages", "reports-are-cut-as-messages", &[], "the limit of a message cuts a report", "derived"),
-    defect("LeftoversStay", "leftovers-stay", &[], "a prune leaves the files of jobs without a record", "derived"),
-    defect("LaterRecordsAreRead", "later-records-are-read", &[], "a record of a later version is read", "derived"),
+    defect("DetailsHideTheTurn", "details-hide-the-turn", &["expect"], "the page of a job does not name its turn", "derived"),
+    defect("AnyMatchIsMeant", "any-match-is-meant", &["expect"], "the beginning of several ids finds one of the jobs", "derived"),
+    defect("OrdersHaveNoLimit", "orders-have-no-limit", &["expect"], "a job whose order is longer than the limit is created", "derived"),
+    defect("ReportsAreCutAsMessages", "reports-are-cut-as-messages", &["expect"], "the limit of a message cuts a report", "derived"),
+    defect("LeftoversStay", "leftovers-stay", &["expect"], "a prune leaves the files of jobs without a record", "derived"),
+    defect("LaterRecordsAreRead", "later-records-are-read", &["expect"], "a record of a later version is read", "derived"),
 ];
 
 /// The ledger.
