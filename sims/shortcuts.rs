@@ -39,6 +39,7 @@ fn seen(history: &History) -> Vec<String> {
                 | EventKind::Delivered { .. }
                 | EventKind::Observed { .. }
                 | EventKind::StreamEnded { .. }
+                | EventKind::GaveUp { .. }
         )
     });
     of_users.map(|event| format!("{} {:?} {:?}", event.at, event.host, event.what)).collect()
@@ -69,14 +70,23 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios")
 }
 
+/// Returns the scenario files of a folder and its folders.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let found = paths.into_iter().flat_map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![path],
+    });
+    found.filter(|path| path.extension().is_some_and(|it| it == "toml")).collect()
+}
+
 /// Returns the first run of each scenario file.
 fn of_files() -> Vec<Run> {
     let mut runs = Vec::new();
     for subject in built_in() {
-        let there = std::fs::read_dir(folder().join(subject.name())).unwrap();
-        let mut paths: Vec<_> = there.map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        for path in paths.iter().filter(|path| path.extension().is_some_and(|it| it == "toml")) {
+        for path in &files(&folder().join(subject.name())) {
             let scenario = ScenarioFile::load(path, std::slice::from_ref(&subject)).unwrap();
             let Some(plan) = plans::of(&scenario, &subject).into_iter().next() else { continue };
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -105,6 +115,7 @@ fn random(each: u64) -> Vec<Run> {
 
 fn agree(runs: Vec<Run>) {
     let (mut differ, all) = (Vec::new(), runs.len());
+    assert!(all > 100, "there are {all} runs");
     Pool::default().run(
         runs.into_iter(),
         |run| run.difference(),

@@ -16,9 +16,8 @@ use super::turns::{Meter, Side, print_figure};
 /// A shortcut: its name, and how it is turned off.
 type Row = (&'static str, fn(&mut Shortcuts));
 
-const ROWS: [Row; 7] = [
+const ROWS: [Row; 6] = [
     ("quiet_acks", |on| on.quiet_acks = false),
-    ("last_ack", |on| on.last_ack = false),
     ("trains", |on| on.trains = false),
     ("joined", |on| on.joined = false),
     ("readers", |on| on.readers = false),

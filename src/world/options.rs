@@ -25,8 +25,6 @@ pub struct Options {
 pub struct Shortcuts {
     /// Acknowledgements that change nothing wake no task, and reach their kernel late or never.
     pub quiet_acks: bool,
-    /// Of many acknowledgements that leave an end together, only the last is sent.
-    pub last_ack: bool,
     /// The pieces of a segment are one entry of the event queue.
     pub trains: bool,
     /// Held segments that follow each other are stored as one.
@@ -46,15 +44,7 @@ impl Shortcuts {
     pub const NONE: Self = Self::of(false);
 
     const fn of(on: bool) -> Self {
-        Self {
-            quiet_acks: on,
-            last_ack: on,
-            trains: on,
-            joined: on,
-            readers: on,
-            turns: on,
-            untouched: on,
-        }
+        Self { quiet_acks: on, trains: on, joined: on, readers: on, turns: on, untouched: on }
     }
 }
 

@@ -37,7 +37,7 @@ impl SimNet {
     pub fn take_sent(&mut self) {
         let mut packets = std::mem::take(&mut self.outbound);
         self.stack.egress(&mut packets);
-        if packets.len() > MOST_ACKS && self.settings.shortcuts.last_ack {
+        if packets.len() > MOST_ACKS {
             keep_last_ack(&mut packets);
         }
         packets.drain(..).for_each(|packet| self.sent(packet));
