@@ -1,4 +1,4 @@
-//! What a world skips has no visible effect: with all shortcuts off, each file and each random schedule
+//! The shortcuts of a world have no visible effect: with all shortcuts off, each file and each random schedule
 //! gets the same verdict, and users see the same at the same times.
 //!
 //! `cargo test` runs a sample. A release runs everything: `cargo test --release --test shortcuts --

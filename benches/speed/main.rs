@@ -9,7 +9,7 @@
 //! - `turns`: takes the measurements. `plans`: the subjects and plans that are run.
 //! - `worlds`, `echo`, `engines`: the cost of a world, of an echo in a world, and of both on stock
 //!   turmoil. `idle`: a day in which nothing happens. `scale`: the cost of an event among many
-//!   clients or processes. `shortcuts`: what each shortcut of the world gains.
+//!   clients or processes. `shortcuts`: the gain of each shortcut of the world.
 //! - `hunts`: random schedules, on one thread and on two, and the cost of their self-check.
 //!   `memory`: whether a long hunt needs more memory than a short one. It takes minutes, so it runs
 //!   only if it is named.

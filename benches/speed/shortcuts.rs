@@ -1,4 +1,4 @@
-//! What each shortcut of the world gains, for random schedules of `exec` and for an echo.
+//! The gain of each shortcut of the world, for random schedules of `exec` and for an echo.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -232,7 +232,7 @@ fn new(
     }
 }
 
-/// Returns what the plan and the options fix for the network.
+/// Returns the settings of the network.
 fn settings(plan: &Plan, options: &Options) -> NetSettings {
     NetSettings {
         seed: plan.seed,

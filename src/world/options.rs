@@ -1,4 +1,4 @@
-//! What a caller asks of a run, and why a run can be impossible.
+//! The options of a run, and the reasons why a run is impossible.
 
 use std::time::Duration;
 

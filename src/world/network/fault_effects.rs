@@ -1,4 +1,5 @@
-//! What faults do to connections, besides the [link model](super::link), and when they are over.
+//! The effects of faults on connections, besides those of the [link model](super::link), and the ends of
+//! faults.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ use queue::Due;
 use stack::Stack;
 use timeline::Timeline;
 
-/// What a plan and the options of a run fix for the network.
+/// The settings of a network, from the plan and the options of a run.
 pub(super) struct NetSettings {
     /// The seed of all draws.
     pub seed: u64,

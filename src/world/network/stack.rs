@@ -1,4 +1,4 @@
-//! What the network needs of an engine: the kernels of the hosts, and their sockets.
+//! The parts of an engine that the network uses: the kernels of the hosts, and their sockets.
 //!
 //! Both engines represent segments as packets of `turmoil_net`. The network's faults and history
 //! refer to these packets.

@@ -1,4 +1,4 @@
-//! What product code sees of a world: sockets, processes, files, clocks, points and milestones. Each reaches
+//! The parts of a world that product code uses: sockets, processes, files, clocks, points and milestones. Each reaches
 //! its world through [`local`](super::local).
 
 pub(super) mod machine;

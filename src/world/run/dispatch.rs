@@ -1,4 +1,4 @@
-//! What happens when an event is due.
+//! Handles the events that are due.
 
 use std::io::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! What drives a world: the steps of the schedule, the notes of a turn, the lives of hosts, and the end of
+//! The code that drives a world: the steps of the schedule, the notes of a turn, the lives of hosts, and the end of
 //! the run. All of it changes the [`World`](super::state::World).
 
 pub(super) mod closing;
