@@ -78,7 +78,7 @@ impl HostState {
 pub(super) struct Hosts(Vec<HostState>);
 
 impl Hosts {
-    /// Creates the hosts of a world. The first must be `nobody`.
+    /// Creates the hosts of a world. The host `nobody` must come first.
     pub fn new(hosts: Vec<HostState>) -> Self {
         debug_assert!(matches!(hosts.first(), Some(HostState { role: Role::Nobody, .. })));
         Self(hosts)

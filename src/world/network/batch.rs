@@ -100,10 +100,11 @@ pub(in crate::world) fn by_sequence(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn segment(seq: u32, payload: &'static str) -> TcpSegment {
+    /// Returns a segment with an acknowledgement.
+    pub(in crate::world::network) fn segment(seq: u32, payload: &'static str) -> TcpSegment {
         let flags = turmoil_net::TcpFlags { ack: true, ..Default::default() };
         TcpSegment {
             src_port: 1,
@@ -116,7 +117,8 @@ mod tests {
         }
     }
 
-    fn last(seq: u32, payload: &'static str) -> TcpSegment {
+    /// Returns a segment with an acknowledgement and a FIN.
+    pub(in crate::world::network) fn last(seq: u32, payload: &'static str) -> TcpSegment {
         let mut last = segment(seq, payload);
         last.flags.fin = true;
         last

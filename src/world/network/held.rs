@@ -109,20 +109,8 @@ impl Joining {
 
 #[cfg(test)]
 mod tests {
+    use super::super::batch::tests::segment;
     use super::*;
-
-    fn segment(seq: u32, payload: &'static str) -> TcpSegment {
-        let flags = turmoil_net::TcpFlags { ack: true, ..Default::default() };
-        TcpSegment {
-            src_port: 1,
-            dst_port: 2,
-            seq,
-            ack: 7,
-            flags,
-            window: 9,
-            payload: payload.as_bytes().into(),
-        }
-    }
 
     fn with(mut tcp: TcpSegment, change: impl Fn(&mut TcpSegment)) -> TcpSegment {
         change(&mut tcp);

@@ -156,26 +156,14 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::batch::tests::last;
     use super::*;
-
-    fn segment(seq: u32, payload: &'static [u8]) -> TcpSegment {
-        let flags = turmoil_net::TcpFlags { ack: true, fin: true, ..Default::default() };
-        TcpSegment {
-            src_port: 1,
-            dst_port: 2,
-            seq,
-            ack: 7,
-            flags,
-            window: 9,
-            payload: payload.into(),
-        }
-    }
 
     /// Returns segments 5 to 8 of a direction, `ab`, `cd`, `ef` and `g`, which arrive a millisecond
     /// apart.
     fn coming() -> OnTheWay {
         let arrivals = (10..14).rev().map(|at| (Time(at), 1)).collect();
-        let batch = SegmentBatch::cut(segment(100, b"abcdefg"), 2);
+        let batch = SegmentBatch::cut(last(100, "abcdefg"), 2);
         OnTheWay { conn: ConnIndex(0), from: Side::Client, first: 5, batch, arrivals }
     }
 
