@@ -12,7 +12,7 @@ use super::Failure;
 use super::body::BodySender;
 use super::log::Log;
 use super::missing_watch::WatchSender;
-use crate::wire::process::{ReadParams, StartParams};
+use crate::wire::process::{ReadParams, StartParams, WriteResult, WriteStatus};
 use crate::wire::{DirectoryForm, read};
 
 /// The client's identity of a process: its id on the wire, and a serial number, because an id can
@@ -101,11 +101,16 @@ impl Call {
     pub(super) fn end(self, outcome: Result<Box<RawValue>, Failure>) {
         let may_be_written =
             self.kind == RetryPolicy::Write && self.was_cut_off && !defect!(RefusedRepeatIsFinal);
-        let outcome = match outcome {
-            Err(Failure::Refused { .. } | Failure::Superseded) if may_be_written => {
-                Err(Failure::ConnectionLost)
-            }
-            outcome => outcome,
+        let is_refused = |outcome: &Result<Box<RawValue>, Failure>| match outcome {
+            Err(Failure::Refused { .. } | Failure::Superseded) => true,
+            Err(_) => false,
+            Ok(answer) => read::<WriteResult>(Some(answer))
+                .is_ok_and(|result| result.status == WriteStatus::UnknownProcess),
+        };
+        let outcome = if may_be_written && is_refused(&outcome) {
+            Err(Failure::ConnectionLost)
+        } else {
+            outcome
         };
         // The caller may have stopped waiting.
         let _ = self.answer.send(outcome);

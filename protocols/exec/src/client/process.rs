@@ -93,7 +93,8 @@ impl Process {
     /// # Errors
     /// [`Failure::ConnectionLost`] if the connection died before the answer arrived: the bytes may
     /// have been written. If the limit `retry_writes` is on, the client resends them instead, and
-    /// they are written once; then this is the error only if the server refuses what was resent.
+    /// they are written once; then this is the error only if the server refuses what was resent, or
+    /// no longer knows the process.
     /// [`Failure::NotWritten`] if the process does not read its input, and the errors of every call.
     pub async fn write(&self, bytes: impl Into<Bytes>) -> Result<(), Failure> {
         let write_id = self.0.line.write_id();

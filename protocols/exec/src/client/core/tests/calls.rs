@@ -92,6 +92,24 @@ async fn in_flight_writes_are_resent_in_order_if_the_limits_allow_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_resent_write_to_an_unknown_process_may_have_been_written() {
+    let unknown = json!({ "status": "unknownProcess" });
+    let mut test = CoreTest::with(ClientLimits { retry_writes: true, ..ClientLimits::default() });
+    test.complete_handshake();
+    let mut first = test.request(RetryPolicy::Write, "process/write", None);
+    let (id, _) = test.expect_request("process/write");
+    test.reply(id, &unknown);
+    assert_eq!(ended(&mut first), Some(Ok(unknown.to_string())));
+    let mut resent = test.request(RetryPolicy::Write, "process/write", None);
+    test.expect_request("process/write");
+    test.cut();
+    test.complete_handshake();
+    let (id, _) = test.expect_request("process/write");
+    test.reply(id, &unknown);
+    assert_eq!(ended(&mut resent), Some(Err(Failure::ConnectionLost)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_that_was_read_before_the_end_wins() {
     let mut test = CoreTest::connected();
     let mut answer = test.request(RetryPolicy::Other, "process/signal", None);
