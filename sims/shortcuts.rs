@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reknit::history::{EventKind, History};
+use reknit::history::History;
 use reknit::hunt::random::HuntTarget;
 use reknit::hunt::{JudgedRun, Pool, judge, plans};
 use reknit::scenario::{Expect, ScenarioFile};
@@ -30,18 +30,7 @@ type Shown = (Vec<&'static str>, Vec<String>);
 
 /// Returns what the users of a run saw, and when.
 fn seen(history: &History) -> Vec<String> {
-    let of_users = history.events.iter().filter(|event| {
-        matches!(
-            event.what,
-            EventKind::Answered { .. }
-                | EventKind::Failed { .. }
-                | EventKind::Opened { .. }
-                | EventKind::Delivered { .. }
-                | EventKind::Observed { .. }
-                | EventKind::StreamEnded { .. }
-                | EventKind::GaveUp { .. }
-        )
-    });
+    let of_users = history.events.iter().filter(|event| event.what.is_of_user());
     of_users.map(|event| format!("{} {:?} {:?}", event.at, event.host, event.what)).collect()
 }
 

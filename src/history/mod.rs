@@ -497,6 +497,33 @@ impl EventKind {
             _ => None,
         }
     }
+
+    /// Returns whether the entry is ground truth: what processes and other servers did, and what the
+    /// product asked of them.
+    pub fn is_ground_truth(&self) -> bool {
+        matches!(
+            self,
+            Self::Produced { .. }
+                | Self::Ended { .. }
+                | Self::Effect { .. }
+                | Self::Fetched { .. }
+                | Self::Unanswered { .. }
+        )
+    }
+
+    /// Returns whether the entry is something that a user got or did, besides asking.
+    pub fn is_of_user(&self) -> bool {
+        matches!(
+            self,
+            Self::Answered { .. }
+                | Self::Failed { .. }
+                | Self::Opened { .. }
+                | Self::Delivered { .. }
+                | Self::Observed { .. }
+                | Self::StreamEnded { .. }
+                | Self::GaveUp { .. }
+        )
+    }
 }
 
 #[cfg(test)]

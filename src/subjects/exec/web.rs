@@ -96,45 +96,58 @@ pub struct WebSetup {
     pub shows_request: bool,
 }
 
-/// The status of a response with a body: 200, 201, 403, 404 or 500.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u16", into = "u16")]
-pub struct WebStatus(u16);
+/// Defines a status as one of a list.
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $name:ident of $what:literal: $($status:literal),*;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(try_from = "u16", into = "u16")]
+        pub struct $name(u16);
 
-impl WebStatus {
-    const ALL: [u16; 5] = [200, 201, 403, 404, 500];
+        impl $name {
+            const ALL: &[u16] = &[$($status),*];
+        }
+
+        impl TryFrom<u16> for $name {
+            type Error = String;
+
+            fn try_from(status: u16) -> Result<Self, String> {
+                let is_known = Self::ALL.contains(&status);
+                is_known
+                    .then_some(Self(status))
+                    .ok_or_else(|| format!("{} has one of these statuses: {:?}", $what, Self::ALL))
+            }
+        }
+
+        impl From<$name> for u16 {
+            fn from(status: $name) -> Self {
+                status.0
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "integer", "enum": Self::ALL })
+            }
+        }
+    )*};
 }
 
-impl Default for WebStatus {
-    fn default() -> Self {
-        Self(200)
-    }
+statuses! {
+    /// The status of a response with a body.
+    WebStatus of "a response": 200, 201, 403, 404, 500;
+    /// The status of a redirect.
+    RedirectStatus of "a redirect": 301, 302, 303, 307, 308;
 }
 
-impl TryFrom<u16> for WebStatus {
-    type Error = String;
-
-    fn try_from(status: u16) -> Result<Self, String> {
-        let known = Self::ALL.contains(&status);
-        known
-            .then_some(Self(status))
-            .ok_or_else(|| "a response has the status 200, 201, 403, 404 or 500".into())
-    }
-}
-
-impl From<WebStatus> for u16 {
-    fn from(status: WebStatus) -> Self {
-        status.0
-    }
-}
-
-impl JsonSchema for WebStatus {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "WebStatus".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "enum": Self::ALL })
+impl RedirectStatus {
+    /// Returns whether a `POST` that it answers is to be sent again to the target.
+    fn repeats(self) -> bool {
+        self.0 >= 307
     }
 }
 
@@ -170,47 +183,6 @@ impl WebMethod {
     }
 }
 
-/// The status of a redirect: 301, 302, 303, 307 or 308.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u16", into = "u16")]
-pub struct RedirectStatus(u16);
-
-impl RedirectStatus {
-    const ALL: [u16; 5] = [301, 302, 303, 307, 308];
-
-    /// Returns whether a `POST` that it answers is to be sent again to the target.
-    fn repeats(self) -> bool {
-        self.0 >= 307
-    }
-}
-
-impl TryFrom<u16> for RedirectStatus {
-    type Error = String;
-
-    fn try_from(status: u16) -> Result<Self, String> {
-        let known = Self::ALL.contains(&status);
-        known
-            .then_some(Self(status))
-            .ok_or_else(|| "a redirect has the status 301, 302, 303, 307 or 308".into())
-    }
-}
-
-impl From<RedirectStatus> for u16 {
-    fn from(status: RedirectStatus) -> Self {
-        status.0
-    }
-}
-
-impl JsonSchema for RedirectStatus {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "RedirectStatus".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "enum": Self::ALL })
-    }
-}
-
 impl Default for WebSetup {
     fn default() -> Self {
         some(5, 100)
@@ -230,7 +202,7 @@ fn some(pieces: u64, every_ms: u64) -> WebSetup {
         redirects: 0,
         redirect_status: RedirectStatus(302),
         leaves_origin: false,
-        status: WebStatus::default(),
+        status: WebStatus(200),
         shows_request: false,
     }
 }

@@ -42,7 +42,9 @@ impl World {
         let of = (host != NOBODY).then_some(host);
         match what {
             Noted::Entry(entry) => {
-                if self.phase < Phase::Closing || !is_of_user(&entry) {
+                // After the clients are closed, neither ground truth nor what users get counts.
+                let counts = self.phase < Phase::Closing;
+                if counts || !(entry.is_ground_truth() || entry.is_of_user()) {
                     self.net.record(of, entry);
                 }
             }
@@ -113,24 +115,4 @@ impl World {
             state.stale |= state.client == host && state.label == label && state.of == named;
         }
     }
-}
-
-/// Returns whether an entry is about ground truth or the user. Such entries no longer count after
-/// the clients are closed.
-fn is_of_user(entry: &EventKind) -> bool {
-    matches!(
-        entry,
-        EventKind::Produced { .. }
-            | EventKind::Ended { .. }
-            | EventKind::Effect { .. }
-            | EventKind::Answered { .. }
-            | EventKind::Failed { .. }
-            | EventKind::Opened { .. }
-            | EventKind::Delivered { .. }
-            | EventKind::Observed { .. }
-            | EventKind::StreamEnded { .. }
-            | EventKind::GaveUp { .. }
-            | EventKind::Fetched { .. }
-            | EventKind::Unanswered { .. }
-    )
 }
