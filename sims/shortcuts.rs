@@ -25,7 +25,7 @@ struct Run {
     expect: Expect,
 }
 
-/// What a run shows: the violated properties, and what users saw and when.
+/// The results of a run: the violated properties, and the observations of users with their times.
 type Shown = (Vec<&'static str>, Vec<String>);
 
 /// Returns what the users of a run saw, and when.

@@ -29,7 +29,7 @@ pub struct FaultHits {
     pub nothing: u64,
 }
 
-/// What the faults of many runs hit, keyed by the scenario-file word of the fault.
+/// The targets that the faults of many runs hit, keyed by the scenario-file word of the fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultCoverage(pub BTreeMap<&'static str, FaultHits>);
 

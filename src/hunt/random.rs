@@ -34,7 +34,7 @@ pub struct HuntTarget {
 pub struct Hunted {
     /// The sum of all runs.
     pub tally: ScenarioTally,
-    /// What the faults hit.
+    /// The connections and points that faults hit.
     pub coverage: FaultCoverage,
     /// Number of runs with a violation.
     pub broke: u64,

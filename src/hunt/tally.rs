@@ -47,7 +47,7 @@ pub struct ScenarioTally {
     /// The expectations that all runs together did not meet: those of a swarm, and steps of a
     /// schedule that did nothing in any run.
     pub unmet: Vec<Violation>,
-    /// What users saw on the event engine: in the first run of a schedule, in all runs of a swarm.
+    /// The observations of users on the event engine: in the first run of a schedule, in all runs of a swarm.
     pub snapshot: Option<Snapshot>,
     /// The first difference to the scenario's snapshot, if no run failed.
     pub changed: Option<Violation>,

@@ -41,7 +41,7 @@ pub struct ScenarioFile {
     pub body: Body,
     /// The expectations, in addition to the properties.
     pub expect: Expect,
-    /// What users saw in the first run when the snapshot was taken; `None` if there is no snapshot.
+    /// The observations of users in the first run when the snapshot was taken; `None` if there is no snapshot.
     pub snapshot: Option<Snapshot>,
 }
 

@@ -50,7 +50,7 @@ pub trait DynSubject: Repertoire {
 pub struct OperationError {
     /// The position of the error in the operation: the names of fields, from the verb down.
     pub path: Vec<String>,
-    /// What is wrong there, and what would be correct.
+    /// The mistake, and the correct form.
     pub message: String,
 }
 

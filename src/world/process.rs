@@ -119,7 +119,7 @@ pub struct Processes {
     births: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
 }
 
-/// What the processes of a host can run, and what can happen to them.
+/// The programs that the processes of a host can run, and the faults that can hit them.
 #[derive(Default)]
 pub struct Software {
     /// The scripts, by name.

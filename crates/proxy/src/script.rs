@@ -40,7 +40,7 @@ pub struct Rule {
     pub times: Option<u32>,
     /// The moment. It comes at most once in each connection.
     pub at: Moment,
-    /// What happens.
+    /// The action.
     pub fault: Fault,
 }
 
@@ -128,7 +128,7 @@ impl End {
     }
 }
 
-/// What happens to a connection. Words that reknit's table of faults has too mean the same here.
+/// The fate of a connection. Words that reknit's table of faults has too mean the same here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
@@ -155,7 +155,7 @@ pub enum Fault {
         /// The end that receives nothing; both, if there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         toward: Option<End>,
-        /// How long; without it, for ever.
+        /// The duration; without it, the rest of the run.
         #[serde(default, with = "human::option", skip_serializing_if = "Option::is_none")]
         lasts: Option<Duration>,
     },
@@ -174,7 +174,7 @@ pub enum Fault {
         /// The additional time.
         #[serde(with = "human")]
         by: Duration,
-        /// How long; without it, for ever.
+        /// The duration; without it, the rest of the run.
         #[serde(default, with = "human::option", skip_serializing_if = "Option::is_none")]
         lasts: Option<Duration>,
     },
@@ -188,13 +188,13 @@ pub enum Fault {
     },
     /// New connections are refused. Open ones go on.
     Refuse {
-        /// How long; without it, for ever.
+        /// The duration; without it, the rest of the run.
         #[serde(default, with = "human::option", skip_serializing_if = "Option::is_none")]
         lasts: Option<Duration>,
     },
     /// New connections are accepted and closed at once. Open ones go on.
     AcceptThenClose {
-        /// How long; without it, for ever.
+        /// The duration; without it, the rest of the run.
         #[serde(default, with = "human::option", skip_serializing_if = "Option::is_none")]
         lasts: Option<Duration>,
     },

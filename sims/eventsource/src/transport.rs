@@ -31,7 +31,7 @@ pub struct Transport {
     pace: Option<Pace>,
 }
 
-/// What the crate leaves to its transport, or does without a seed.
+/// The parts that the crate leaves to its transport, or does without a seed.
 #[derive(Clone)]
 struct Pace {
     pause: Duration,

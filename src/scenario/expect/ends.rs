@@ -163,7 +163,7 @@ pub(super) struct SeenStream<'h> {
     items: Vec<(usize, Time)>,
     pub(super) really_ended: Option<Time>,
     delivered: Vec<u8>,
-    /// What its user observed.
+    /// The observations of its user.
     observed: Vec<String>,
     pub(super) ended: Option<(Time, &'h Ending)>,
 }

@@ -17,7 +17,7 @@ pub struct FaultFields(pub BTreeMap<&'static str, FieldValue>);
 pub struct Unfit {
     /// The field that is not allowed or has the wrong type; `None` if a field is missing.
     pub field: Option<&'static str>,
-    /// What is wrong, and what would be correct.
+    /// The mistake, and the correct form.
     pub message: String,
 }
 

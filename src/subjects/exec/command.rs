@@ -29,7 +29,7 @@ pub struct CommandOptions {
     /// Which of the server's variables it inherits; default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<VariablePolicy>,
-    /// What it may not do: the content of `sandbox` in the protocol.
+    /// Its restrictions: the content of `sandbox` in the protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Value>,
     /// Whether it has no standard input.

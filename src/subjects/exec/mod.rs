@@ -244,7 +244,7 @@ fn memory(client: &ClientLimits, server: &ServerLimits) -> Vec<(&'static str, u6
     .to_vec()
 }
 
-/// What a slow user can rely on without flow control. The client reads on from the server as soon as
+/// The guarantees of a slow user without flow control. The client reads on from the server as soon as
 /// half of its log is free, up to one chunk.
 fn slow_users(client: &ClientLimits, server: &ServerLimits) -> Option<SlowUsers> {
     let ahead = Retention {

@@ -160,7 +160,7 @@ pub enum ExecOperation {
         every: WrittenDuration,
         /// How long the user waits for all tasks together before giving up.
         patience: WrittenDuration,
-        /// What the tasks may do: the content of `sandbox` in the protocol.
+        /// The permissions of the tasks: the content of `sandbox` in the protocol.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sandbox: Option<Value>,
     },

@@ -24,7 +24,7 @@ Accepted without an effect: --nocapture, --no-capture, --show-output, --include-
 With --ignored or --bench no test is selected: there are no ignored tests, and no benchmarks.
 ";
 
-/// What the program does with its tests.
+/// The action of the program: it runs its tests, or lists them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunnerMode {
     /// Runs the tests.

@@ -1,4 +1,4 @@
-//! What a process says of the command that started it.
+//! The values that a process prints about the command that started it.
 
 use bytes::Bytes;
 

@@ -177,7 +177,7 @@ impl Process {
 struct Scripted {
     name: String,
     script: Script,
-    /// What it says of its command.
+    /// The values that it prints about its command.
     shown: Bytes,
     record: Recorder,
     signals: Arc<SignalReceiver>,

@@ -40,7 +40,7 @@
 //! the first subscription the client keeps the events for it, and after the last one was dropped it
 //! keeps the newest. So drop a subscription to let a process run whose output is not needed.
 //!
-//! What happens when a log is full depends on the server. The client learns in the handshake which
+//! The effect of a full log depends on the server. The client learns in the handshake which
 //! server it has.
 //!
 //! | server | when a subscriber is slow | what is complete |

@@ -35,7 +35,7 @@ pub struct StartParams {
     /// The `argv[0]` that the process sees, if it differs from the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arg0: Option<String>,
-    /// What the process may not do; by default, nothing is restricted.
+    /// The restrictions of the process; by default, there are none.
     #[serde(flatten)]
     pub restrictions: Restrictions,
 }

@@ -40,7 +40,7 @@ enum Wire {
     },
 }
 
-/// What happens on a connection.
+/// The events of a connection.
 enum Input {
     Answer(Answer),
     Bytes(Bytes),

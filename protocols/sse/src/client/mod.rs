@@ -91,7 +91,7 @@ pub enum Dialect {
     Execd,
 }
 
-/// What a client needs to know about its server.
+/// The facts about its server that a client needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientConfig {
     /// The secret of the server, if it has one.

@@ -1,4 +1,4 @@
-//! What the server knows about the life of a connection: when it last took bytes.
+//! The server's knowledge about the life of a connection: when it last took bytes.
 //!
 //! A server-sent stream has one direction, so a client cannot answer a ping on it. The only sign of
 //! life is that the connection takes bytes. A heartbeat on every stream makes sure that there are

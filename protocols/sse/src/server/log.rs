@@ -53,7 +53,7 @@ pub(super) struct Ended {
     pub(super) timestamp: u64,
 }
 
-/// What follows an event.
+/// The successor of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Following<'a> {
     /// These events are lost. The reader continues after the last of them.

@@ -1,4 +1,4 @@
-//! What the requests of a connection do.
+//! The effects of the requests of a connection.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

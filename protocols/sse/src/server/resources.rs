@@ -8,7 +8,7 @@ use super::shared::Shared;
 #[derive(Clone)]
 pub struct ServerResources(Weak<Shared>);
 
-/// What a server holds at one moment.
+/// The resources that a server holds at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Open connections.

@@ -1,4 +1,4 @@
-//! What a request asks for: its method, its path, its query.
+//! The target of a request: its method, its path, its query.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ pub(super) struct World {
 /// The end of a hostile connection.
 #[derive(Debug)]
 pub(super) struct End {
-    /// What the server answered before it closed the connection.
+    /// The answers of the server before it closed the connection.
     pub(super) answer: String,
     /// How many bytes the server, and the buffers before it, took.
     pub(super) taken: usize,

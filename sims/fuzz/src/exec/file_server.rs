@@ -66,7 +66,7 @@ const DENIED: [&str; 2] = ["/p0/p1", "/p2"];
 /// The content of denied files: each piece of it looks the same in base64.
 const SECRET: &str = "SSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSSS";
 
-/// What no answer contains: the secret in base64, and the name of a denied file.
+/// The texts that no answer contains: the secret in base64, and the name of a denied file.
 const SECRETS: &[&str] = &["U1NTU1NTU1NTU1NTU1NT", "denied-name"];
 
 /// The file of the well-behaved client.

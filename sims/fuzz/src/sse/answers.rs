@@ -25,7 +25,7 @@ pub struct Answers {
     asked: Option<VecDeque<Option<String>>>,
 }
 
-/// What comes next.
+/// The next part of the answer.
 enum At {
     Head,
     /// So many bytes of a body with a length.

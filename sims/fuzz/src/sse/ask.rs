@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::machine::PRINTERS;
 use crate::script::{Bytes, Name, Number, Rarely, SendOptions, Writes};
 
-/// What a hostile client knows.
+/// The knowledge of a hostile client.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The secret of the server.

@@ -18,7 +18,7 @@ kinds! {
     OTHER_ANSWER = "other-answer": "{subject:}the question to {client} of {asked} was answered with {answer} {moment}";
 }
 
-/// What a window answers, as JSON.
+/// The answer of a window, as JSON.
 const ANSWER: &str = r#""text""#;
 
 /// What a window answers to a question that it does not know.

@@ -96,7 +96,7 @@ struct HandshakeAttempt<'a> {
     over: Time,
 }
 
-/// What the host decided when an agent began a call.
+/// The decision of the host when an agent began a call.
 #[derive(Clone, Copy, Default)]
 struct Assignment<'a> {
     owner: &'a str,

@@ -29,7 +29,7 @@ mod tests;
 
 pub(super) use order::{Ask, Order};
 
-/// What a follower returns.
+/// The items that a follower returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// Output of the command: at most one line, with its exact bytes. The items of both pipes come in
@@ -46,7 +46,7 @@ pub enum Item {
     },
 }
 
-/// What to follow.
+/// The command to follow.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     /// A command whose start is not confirmed.
@@ -63,7 +63,7 @@ pub(super) struct Names {
     pub(super) entropy: Arc<dyn Entropy>,
 }
 
-/// What the owner of the core does next.
+/// The next action of the owner of the core.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Return this to the user.
@@ -105,7 +105,7 @@ pub(super) struct Core {
     phase: Phase,
 }
 
-/// What a follower is doing.
+/// The stage of a follower.
 #[derive(Debug)]
 enum Phase {
     /// Waits for its next attempt. Contains the reason for the pause, if there was a loss.

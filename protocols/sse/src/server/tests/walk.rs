@@ -12,7 +12,7 @@ use super::defects::OneBug;
 use super::*;
 use crate::wire::{Event, Gap, OutputStream};
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// The process prints lines on a pipe.

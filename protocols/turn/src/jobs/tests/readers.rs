@@ -1,4 +1,4 @@
-//! What readers see.
+//! Tests of the views that readers get.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the core does with the heads of answers.
+//! Tests of the core with the heads of answers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the core does with the events of a stream.
+//! Tests of the core with the events of a stream.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the core does with an original execd.
+//! Tests of the core against the behaviour of an original execd.
 
 use super::*;
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens next on the current connection.
+/// The next event on the current connection.
 #[derive(Clone, Debug)]
 enum Happening {
     /// The server sends events from its log, beginning this far after or before the cursor.

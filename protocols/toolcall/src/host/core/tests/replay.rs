@@ -1,4 +1,4 @@
-//! What a returning client receives: everything that it missed, once, or snapshots.
+//! A returning client receives everything that it missed, once, or snapshots.
 
 use super::*;
 
