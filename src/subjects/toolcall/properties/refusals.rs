@@ -114,15 +114,12 @@ impl Refusal<'_, '_> {
                 "rename" => self.action(SESSION),
                 "start-turn" => self.start_turn(),
                 "cancel-turn" => self.cancel_turn(),
-                "new-chat" => self.request(SESSION).filter(|_| self.has_room_for_a_chat()),
-                "dispose-chat" | "remake-chat" => {
-                    self.request(SESSION)?;
-                    self.request(self.asked.field("chat")?)
-                }
-                "dispose-session" => self.request(SESSION),
+                "new-chat" => self.request_in(SESSION).filter(|_| self.has_room_for_a_chat()),
+                "dispose-chat" | "remake-chat" => self.request(self.asked.field("chat")?),
+                "dispose-session" => self.request_in(SESSION),
                 "new-session" => self.new_session(SESSION),
                 "create-session" => self.new_session(self.asked.field("name")?),
-                "end-session" => self.request(self.asked.field("name")?),
+                "end-session" => self.request_in(self.asked.field("name")?),
                 "claim" => self.claim(),
                 "send-token" if self.asked.field("token") != Some("wrong") => {
                     Some(Phrase::new(&GOOD_TOKEN, ViolationFields::default()))
@@ -243,11 +240,17 @@ impl Refusal<'_, '_> {
         goes_on.then(|| Phrase::new(&A_TURN, fields! { chat }))
     }
 
-    /// A request about a channel whose session is in the memory of the host.
+    /// A request about the main session, or one of its chats.
     fn request(&self, channel: &str) -> Option<Phrase> {
+        self.request_in(SESSION)?;
+        self.is_there(channel, self.asked.at.before(MS))
+    }
+
+    /// A request about a session in the memory of the host, or about one of its chats.
+    fn request_in(&self, session: &str) -> Option<Phrase> {
         let can_be_there =
-            !self.is_full() && !self.story.restores_slowly(SESSION) && self.is_loaded();
-        self.is_there(channel, self.asked.at.before(MS)).filter(|_| can_be_there)
+            !self.is_full() && !self.story.restores_slowly(session) && self.is_loaded(session);
+        self.is_there(session, self.asked.at.before(MS)).filter(|_| can_be_there)
     }
 
     /// The creation of a session. If it is the main one, the window also subscribes to it.
@@ -351,16 +354,16 @@ impl Refusal<'_, '_> {
         earlier.any(|(call, _)| outcomes.get(call).is_none_or(|outcome| outcome.at > asked.at))
     }
 
-    /// Returns whether the session is in the memory of the host: it was created in this incarnation of
+    /// Returns whether a session is in the memory of the host: it was created in this incarnation of
     /// the host, or a window that watches it was accepted.
-    fn is_loaded(&self) -> bool {
+    fn is_loaded(&self, session: &str) -> bool {
         let Refusal { story, asked, .. } = self;
         let died = story.deaths.iter().filter(|death| **death <= asked.at).max();
         // Data that a host sent before it died may arrive a moment later.
         let since = died.map_or(Time::ZERO, |death| *death + story.moment());
-        let was_created = || story.existence.created_in(SESSION, since + MS, asked.at).is_some();
+        let was_created = || story.existence.created_in(session, since + MS, asked.at).is_some();
         let was_received = || {
-            let mut looks = story.watch_spans.iter().filter(|look| look.channel == SESSION);
+            let mut looks = story.watch_spans.iter().filter(|look| look.channel == session);
             looks.any(|look| look.from > since && look.from < asked.at)
         };
         let was_named = || {
@@ -369,7 +372,7 @@ impl Refusal<'_, '_> {
             });
             accepted.any(|attached| {
                 let before = attached.at.before(story.moment());
-                story.watches(window(attached.client), SESSION, before, attached.at)
+                story.watches(window(attached.client), session, before, attached.at)
             })
         };
         was_created() || was_received() || was_named()

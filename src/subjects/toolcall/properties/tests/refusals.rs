@@ -60,6 +60,16 @@ fn a_request_about_a_channel_that_exists_is_not_refused() {
 }
 
 #[test]
+fn a_session_that_no_window_watches_is_not_loaded_after_a_restart() {
+    let end = || {
+        let run = stored(here_until(None), 4_000, "s3", true);
+        asks(run, "end-session", r#"{"name":"s3"}"#).answered(2, 5_100, gone())
+    };
+    assert_eq!(violations(&end()).len(), 1);
+    assert!(violations(&end().died("server", 4_500)).is_empty());
+}
+
+#[test]
 fn a_subscription_to_a_channel_that_exists_is_not_refused() {
     let watch = |chat: &str| asks(here_until(None), "watch", &format!(r#"{{"chat":"{chat}"}}"#));
     assert_eq!(violations(&watch("c1").answered(2, 5_100, gone())).len(), 1);
