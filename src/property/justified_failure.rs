@@ -7,8 +7,9 @@
 //!
 //! - (a) From `t` − recovery to `t`, its path had a fault and no fault-free interval of length `A`.
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
-//!   is [`inconclusive`]. If readers [exclude each other](super::Guarantees::takeover), the time in
-//!   which a user of another host reads the stream is not fault-free.
+//!   is [`inconclusive`]. If readers [exclude each other](super::Guarantees::takeover), its user may
+//!   have to wait for that long after the opening, the last sign of life, or the begin of a fault:
+//!   the time of it in which a user of another host reads the stream is not fault-free.
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
 //!   had a fault, or that much data had been produced before the opening, or its user is slow (it
 //!   reads with pauses, or late) and the protocol does not [slow the producer down for
@@ -251,7 +252,7 @@ impl FailureSite<'_> {
                 (ended + path.recovery_window(facts.guarantees(), Time::ZERO, ended)).min(asked),
             ]
         });
-        let busy = path.faulty_or(self.other_readers(facts));
+        let busy = path.faulty_or(self.other_readers(facts, path, contact));
         let ends = ends.filter(|end| contact.is_none_or(|contact| contact <= *end));
         ends.chain([self.at])
             .map(|end| no_recovery_window_until(facts, path, end, contact, &busy))
@@ -260,11 +261,20 @@ impl FailureSite<'_> {
     }
 
     /// Returns the intervals in which users of other hosts keep its user from reading the stream.
-    fn other_readers(&self, facts: &Facts<'_>) -> Vec<(Time, Time)> {
+    fn other_readers(
+        &self,
+        facts: &Facts<'_>,
+        path: &Path<'_>,
+        contact: Option<Time>,
+    ) -> Vec<(Time, Time)> {
         let guarantees = facts.guarantees();
         if guarantees.takeover.is_zero() {
             return Vec::new();
         }
+        let last = self.asked().max(contact.unwrap_or(Time::ZERO));
+        let faults = path.faulty().iter().map(|(began, _)| *began).filter(|began| *began > last);
+        let waits: Vec<_> =
+            std::iter::once(last).chain(faults).map(|at| (at, at + guarantees.takeover)).collect();
         let (host, stream) = match self.what {
             FailedItem::View(view) => (view.host, Some(view.stream.clone())),
             FailedItem::Call(call) => (call.host, (guarantees.reads)(call.host, call.operation)),
@@ -278,7 +288,10 @@ impl FailureSite<'_> {
             let ended = [ended, other.gave_up, other.orphaned].into_iter().flatten().min();
             Some((opened, ended.unwrap_or(NEVER)))
         });
-        held.collect()
+        let waited = held.flat_map(|(opened, ended)| {
+            waits.iter().map(move |(from, to)| (opened.max(*from), ended.min(*to)))
+        });
+        waited.filter(|(from, to)| from < to).collect()
     }
 
     /// Evaluates (b) while the producer lives.

@@ -780,6 +780,22 @@ fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
     };
     judged(&run(Duration::from_secs(30)), Is::Justified);
     judged(&run(Duration::ZERO), Is::Unjustified);
+    // A wait behind another reader ends after the takeover: then the time up to the fault is calm.
+    judged(&run(Duration::from_millis(16_000 - A + 1)), Is::Justified);
+    judged(&run(Duration::from_millis(16_000 - A)), Is::Inconclusive);
+    judged(&run(Duration::from_millis(16_000 - 2 * A - 1)), Is::Unjustified);
+    // Each fault may make it wait again, and so does the loss of a stream that it had.
+    let again = |takeover, began, read| {
+        let run = history().guarantees(|guarantees| guarantees.takeover = takeover);
+        let run = run.by("client2").opened("s1", 2, 0).completed("s1", 53_500, "exit 0");
+        let run = run.by("client").opened("s1", 1, 1_000).produced("s1", read, "a");
+        let run = run.delivered("s1", read + 10, "a").kills(began, began).kills(54_000, 55_000);
+        fails(run, 55_000)
+    };
+    let takeover = Duration::from_secs(22);
+    judged(&again(takeover, 31_000, 30_000), Is::Justified);
+    judged(&again(takeover, 29_000, 20_000), Is::Unjustified);
+    judged(&again(takeover, 29_000, 31_000), Is::Justified);
     // A call that opened nothing reads the stream that its operation names.
     let call = |stream: fn(&str, &Operation) -> Option<Stream>| {
         let run = run(Duration::from_secs(30)).guarantees(|guarantees| guarantees.reads = stream);
