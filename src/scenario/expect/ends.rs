@@ -50,7 +50,7 @@ impl ExpectStream {
     /// Returns the expectations that this stream did not meet.
     pub(super) fn unmet(&self, stream: &Stream, history: &History) -> Vec<Violation> {
         let seen = SeenStream::of(stream, history);
-        if !seen.opened {
+        if !seen.opened && (seen.observed.is_empty() || !self.only_shows()) {
             return vec![seen.never_opened(history)];
         }
         let all = [
@@ -62,6 +62,12 @@ impl ExpectStream {
         ];
         let all = all.into_iter().flatten().chain(self.shows_unmet(&seen));
         all.map(|unmet| seen.unmet(unmet, history)).collect()
+    }
+
+    /// Returns whether it expects only observations. A user can make these without opening a stream.
+    fn only_shows(&self) -> bool {
+        let observations = Self { shows: self.shows.clone(), ..Self::default() };
+        !self.shows.is_empty() && *self == observations
     }
 
     fn shows_unmet(&self, seen: &SeenStream<'_>) -> Unmet {
@@ -193,10 +199,7 @@ impl<'h> SeenStream<'h> {
                 }
                 EventKind::Ended { .. } => seen.really_ended = seen.really_ended.or(Some(event.at)),
                 EventKind::Delivered { bytes, .. } => seen.delivered.put(bytes.reading()),
-                EventKind::Observed { saw, .. } => {
-                    seen.opened = true;
-                    seen.observed.push(saw.to_string());
-                }
+                EventKind::Observed { saw, .. } => seen.observed.push(saw.to_string()),
                 EventKind::StreamEnded { ending, .. } => {
                     seen.ended = seen.ended.or(Some((event.at, ending)))
                 }

@@ -295,6 +295,36 @@ fn a_late_end_of_a_stream_is_reported() {
 }
 
 #[test]
+fn a_user_must_see_each_expected_text_in_one_observation() {
+    let shows = |expect: &str, scripted: &HistoryBuilder| {
+        unmet(&format!("[expect.stream.p1]\n{expect}"), scripted)
+    };
+    let sees = |scripted: HistoryBuilder, saw: &'static str| {
+        scripted.event(2, EventKind::Observed { stream: p1(), saw: saw.into() })
+    };
+    let both = || sees(sees(HistoryBuilder::default(), "one page"), "another");
+    assert_eq!(shows("shows = [\"page\", \"other\"]", &both()), Vec::<String>::new());
+    assert_eq!(
+        shows("shows = [\"page\", \"page another\"]", &both()),
+        ["p1: its user must see `page another`"]
+    );
+    // Only an opening opens a stream.
+    assert_eq!(
+        shows("shows = [\"page\"]", &HistoryBuilder::default()),
+        ["p1: it was never opened"]
+    );
+    for more in ["ends = \"open\"", "output = \"none\"", "shows = [\"page\"]\nends = \"open\""] {
+        assert_eq!(shows(more, &both()), ["p1: it was never opened"], "{more}");
+    }
+    let opened = || sees(HistoryBuilder::default().opened(1), "one page");
+    assert_eq!(shows("shows = [\"page\"]\nends = \"open\"", &opened()), Vec::<String>::new());
+    assert_eq!(
+        shows("shows = [\"book\"]\nends = \"open\"", &opened()),
+        ["p1: its user must see `book`"]
+    );
+}
+
+#[test]
 fn delivered_data_contains_an_expected_text_across_its_pieces() {
     let says = |said: &str, scripted: &HistoryBuilder| {
         unmet(&format!("[expect.stream.p1]\nsays = \"{said}\""), scripted)
