@@ -21,6 +21,7 @@ use crate::world::process::{Setup, TABLE};
 use reknit_exec::client::Failure;
 use reknit_exec::limits::{ClientLimits, ServerLimits};
 use reknit_exec::server::CHUNK;
+use reknit_exec::wire::process::WriteStatus;
 
 kinds! {
     pub(super) REFUSALS_ARE_TRUE;
@@ -57,8 +58,8 @@ struct Truth<'a> {
     printed: BTreeMap<&'a str, (usize, usize)>,
     /// The first write to each file, if it was not removed since.
     written: BTreeMap<&'a str, Time>,
-    /// Whether a fault closed the input of processes.
-    input_is_closed: bool,
+    /// When a fault last closed the input of all processes.
+    input_closed: Option<Time>,
     /// Whether a host died.
     died: bool,
 }
@@ -113,8 +114,7 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     "write-file" | "remove-file" | "watch-file" | "use-files" => {
                         found.push(violation(&FILE_REFUSED, ViolationFields::default()));
                     }
-                    "write" | "write-stream"
-                        if truth.input_is_closed || truth.starts_without_input(asked) => {}
+                    "write" | "write-stream" if truth.has_no_input(*call, refusal) => {}
                     _ => {
                         let process = truth.targets.of(*call);
                         let lives = |process: &&str| {
@@ -189,7 +189,7 @@ impl<'a> Truth<'a> {
             EventKind::FaultBegan { what, .. }
                 if matches!(&**what, Fault::ClosePipe { pipe: Pipe::Stdin, .. }) =>
             {
-                self.input_is_closed = true;
+                self.input_closed = Some(event.at);
             }
             EventKind::Died { .. } => self.died = true,
             _ => {}
@@ -256,14 +256,15 @@ impl<'a> Truth<'a> {
             && !others.any(|other| ends(other) && other.is_about_the_process_of(start))
     }
 
-    /// Returns whether a start of the process wanted no standard input.
-    fn starts_without_input(&self, write: &UserOperation<'_>) -> bool {
-        let without = |start: &UserOperation<'_>| {
-            let command = start.operation.fields.get("command");
-            command.and_then(|command| command.get("without-input")) == Some(&true.into())
-        };
-        let mut starts = self.targets.asked.values().filter(|asked| asked.verb() == "start");
-        starts.any(|start| start.is_about_the_process_of(write) && without(start))
+    /// Returns whether a write was refused because its process has no standard input: it was started
+    /// without one, or before a fault closed the inputs.
+    fn has_no_input(&self, write: Call, refusal: &ExecFailure) -> bool {
+        let Some(start) = self.targets.start_of(write) else { return false };
+        let command = start.operation.fields.get("command");
+        let without = command.and_then(|command| command.get("without-input"));
+        refusal.0 == Failure::NotWritten(WriteStatus::StdinClosed)
+            && (without == Some(&true.into())
+                || self.input_closed.is_some_and(|closed| start.at <= closed))
     }
 
     /// Returns when a file was first written. Returns `None` if it was removed, or if a user asked to
@@ -291,9 +292,8 @@ impl<'a> Truth<'a> {
 mod tests {
     use super::super::tests::{started, violations};
     use super::*;
-    use crate::history::{Class, ProcessOutcome};
+    use crate::history::{Class, Nature, ProcessOutcome};
     use crate::property::scripted::ScriptedRun;
-    use reknit_exec::wire::process::WriteStatus;
 
     fn refused(scripted: ScriptedRun, ms: u64, why: Failure) -> ScriptedRun {
         scripted.answered(2, ms, Answer::refused(ExecFailure(why)))
@@ -323,6 +323,37 @@ mod tests {
         assert!(violations(&failed, refusals_are_true).is_empty());
         let again = write().asked_as(3, 2_010, Class::InFlight, "start", r#"{"process":"p1"}"#);
         assert!(violations(&refused(again, 2_100, why()), refusals_are_true).is_empty());
+    }
+
+    #[test]
+    fn a_write_needs_an_input_that_its_process_has() {
+        let closed = || Failure::NotWritten(WriteStatus::StdinClosed);
+        let start = |run: ScriptedRun, call, ms, host: &str, fields: &str| {
+            let run = run.by(host).asked_as(call, ms, Class::InFlight, "start", fields);
+            let stream = if host == "client" { "p2" } else { "client2/p2" }.into();
+            run.user(ms + 50, EventKind::Opened { stream, call: Call(call) }).by("client")
+        };
+        let (with, without) =
+            (r#"{"process":"p2"}"#, r#"{"process":"p2","command":{"without-input":true}}"#);
+        let found = |run: ScriptedRun, why| {
+            let write = run.asked_as(5, 2_000, Class::InFlight, "write", r#"{"process":"p2"}"#);
+            let refused = write.answered(5, 2_100, Answer::refused(ExecFailure(why)));
+            violations(&refused, refusals_are_true).len()
+        };
+        assert_eq!(found(start(started(), 3, 1_000, "client", without), closed()), 0);
+        assert_eq!(found(start(started(), 3, 1_000, "client", with), closed()), 1);
+        let other = Failure::NotWritten(WriteStatus::Starting);
+        assert_eq!(found(start(started(), 3, 1_000, "client", without), other), 1);
+        let both = start(started(), 3, 1_000, "client", with);
+        let both = start(both, 4, 1_100, "client2", without);
+        assert_eq!(found(both, closed()), 1, "another user's process has none");
+        // A fault closes the inputs of the processes that run.
+        let close = |run: ScriptedRun, ms| {
+            let fault = Fault::ClosePipe { host: "server".into(), pipe: Pipe::Stdin };
+            run.fault(ms, None, Nature::Harmless, fault)
+        };
+        assert_eq!(found(close(start(started(), 3, 1_000, "client", with), 1_500), closed()), 0);
+        assert_eq!(found(start(close(started(), 900), 3, 1_000, "client", with), closed()), 1);
     }
 
     #[test]

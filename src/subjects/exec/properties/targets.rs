@@ -13,6 +13,8 @@ pub(super) struct Targets<'a> {
     pub(super) asked: BTreeMap<Call, UserOperation<'a>>,
     /// The newest process that each user can name, by host and name: its record.
     newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// The start of each process, by record.
+    starts: BTreeMap<&'a str, UserOperation<'a>>,
     /// The record of the process of each call.
     of: BTreeMap<Call, &'a str>,
 }
@@ -30,7 +32,11 @@ impl<'a> Targets<'a> {
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
                 {
-                    self.newest.insert((start.host, process), cx.guarantees.whole(stream));
+                    let record = cx.guarantees.whole(stream);
+                    self.newest.insert((start.host, process), record);
+                    if start.verb() == "start" {
+                        self.starts.entry(record).or_insert(*start);
+                    }
                 }
             }
             _ => {}
@@ -40,6 +46,11 @@ impl<'a> Targets<'a> {
     /// Returns the record of the process of a call, if its user had started one.
     pub(super) fn of(&self, call: Call) -> Option<&'a str> {
         self.of.get(&call).copied()
+    }
+
+    /// Returns the start of the process of a call, if its user had started one.
+    pub(super) fn start_of(&self, call: Call) -> Option<&UserOperation<'a>> {
+        self.starts.get(self.of(call)?)
     }
 
     /// Returns the record of the newest process with the name in an operation.

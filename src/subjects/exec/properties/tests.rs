@@ -23,6 +23,8 @@ use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use reknit_exec::client::Failure;
 
+mod excuses;
+
 /// Twice the detection time, the recovery window, an attempt and 1 s, under the guarantees of these
 /// runs.
 const ALLOWANCE: u64 = 2 * 16_000 + 25_000 + 5_000 + 1_000;
