@@ -189,8 +189,10 @@ pub enum EventKind {
         takes: Duration,
     },
 
-    /// The outside world asked the product for something, and got no answer.
+    /// The producer of a stream asked the product for something, and got no answer.
     Unanswered {
+        /// The stream.
+        stream: Stream,
         /// The thing that it asked for.
         what: String,
     },

@@ -57,6 +57,11 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub reads: fn(&str, &Operation) -> Option<Stream>,
+    /// Whether an operation or a stream depends on a thing or a producer of the outside world.
+    /// Default: if one of the fields of the operation, or the stream, has its name.
+    ///
+    /// Read by `stale_generation_inert`.
+    pub depends: fn(&Plan, Dependent<'_>, Thing<'_>) -> bool,
     /// The maximum time for which a call waits for a peer that is alive but never answers: a
     /// puppet, or a host of `outside`. Default: zero.
     ///
@@ -151,6 +156,46 @@ pub struct Guarantees {
     pub outside: &'static [&'static str],
 }
 
+/// A part of the outside world.
+#[derive(Clone, Copy, Debug)]
+pub enum Thing<'a> {
+    /// Something that the product fetches.
+    Fetched(&'a str),
+    /// The producer of a stream.
+    Producer(&'a Stream),
+}
+
+impl<'a> Thing<'a> {
+    /// Returns its name; that of a producer is its stream.
+    pub fn name(self) -> &'a str {
+        match self {
+            Self::Fetched(what) => what,
+            Self::Producer(stream) => &stream.0,
+        }
+    }
+}
+
+/// What may depend on a part of the outside world.
+#[derive(Clone, Copy, Debug)]
+pub enum Dependent<'a> {
+    /// An operation of a user.
+    Operation(&'a Operation),
+    /// A stream.
+    Stream(&'a Stream),
+}
+
+impl Dependent<'_> {
+    /// Returns whether it has this name, or names it in one of its fields.
+    pub fn names(self, name: &str) -> bool {
+        match self {
+            Self::Operation(operation) => {
+                operation.fields.values().any(|field| field.as_str() == Some(name))
+            }
+            Self::Stream(stream) => &*stream.0 == name,
+        }
+    }
+}
+
 impl Default for Guarantees {
     fn default() -> Self {
         Self::fail_fast()
@@ -171,6 +216,7 @@ impl Guarantees {
             attempt: Duration::ZERO,
             takeover: Duration::ZERO,
             reads: |_, _| None,
+            depends: |_, dependent, thing| dependent.names(thing.name()),
             call_wait: Duration::ZERO,
             outside_wait: |_, operation| operation.wait(),
             round_trips: 2,

@@ -38,7 +38,9 @@ pub mod violation;
 
 pub use context::{CheckContext, Property};
 pub use generic::{GENERIC, SAME_DIGEST, check, list};
-pub use guarantees::{Guarantees, InFlightLimit, Retention, SlowUsers, WorkBounds};
+pub use guarantees::{
+    Dependent, Guarantees, InFlightLimit, Retention, SlowUsers, Thing, WorkBounds,
+};
 pub use justified_failure::inconclusive;
 pub use no_panic::stuck;
 pub use violation::{About, Phrase, Violation, ViolationFields, ViolationKind, ViolationValue};

@@ -57,6 +57,7 @@ fn guarantees() -> Guarantees {
         attempt: Duration::from_secs(5),
         takeover: Duration::ZERO,
         reads: |_, _| None,
+        depends: Guarantees::default().depends,
         call_wait: Duration::ZERO,
         outside_wait: |_, operation| operation.wait(),
         round_trips: 3,
@@ -194,8 +195,10 @@ impl ScriptedRun {
         self.server(ms, EventKind::Fetched { what: what.to_owned(), takes })
     }
 
-    pub fn unanswered(self, ms: u64, what: &str) -> Self {
-        self.server(ms, EventKind::Unanswered { what: what.to_owned() })
+    /// The producer of a stream asked something and got no answer.
+    pub fn unanswered(self, ms: u64, stream: &str) -> Self {
+        let (stream, what) = (stream.into(), "question-1".to_owned());
+        self.server(ms, EventKind::Unanswered { stream, what })
     }
 
     pub fn produced(self, stream: &str, ms: u64, bytes: &str) -> Self {

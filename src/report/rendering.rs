@@ -357,7 +357,9 @@ impl<'a> StoryRenderer<'a> {
             EventKind::Effect { call, target } => {
                 (Tone::Plain, format!("{call} took effect on {target}"))
             }
-            EventKind::Unanswered { what } => (Tone::Quiet, format!("gets no answer to {what}")),
+            EventKind::Unanswered { stream, what } => {
+                (Tone::Quiet, format!("{stream}: its producer gets no answer to {what}"))
+            }
             EventKind::Fetched { what, takes } => {
                 (Tone::Quiet, format!("fetches {what}, which takes {}", phrases::span(*takes)))
             }

@@ -75,9 +75,9 @@ impl Recorder {
         self.write(EventKind::Effect { call, target: target.into() });
     }
 
-    /// The outside world asked for this, and got no answer.
-    pub fn unanswered(&self, what: impl Into<String>) {
-        self.write(EventKind::Unanswered { what: what.into() });
+    /// The producer of a stream asked for this, and got no answer.
+    pub fn unanswered(&self, stream: &Stream, what: impl Into<String>) {
+        self.write(EventKind::Unanswered { stream: stream.clone(), what: what.into() });
     }
 
     /// The product asked for this, and the answer takes this long.

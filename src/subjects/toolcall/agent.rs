@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::archive;
-use super::notes::{Became, By, CallEnd, OfCall, OfChannel};
+use super::notes::{Became, By, CallEnd, OfCall, OfChannel, Question};
 use super::setup::{self, Asking, Calling, STRANGER, Saying, Scene, Whose};
 use crate::history::{Call, Stream};
 use crate::net::BoxFuture;
@@ -24,6 +24,9 @@ use reknit_toolcall::host::{self, CallId, Ended, Owner, Permission, Turn};
 
 /// The ending of a completed or cancelled turn for its readers.
 pub(super) const OVER: &str = "over";
+
+/// A text of an agent that is no part of its words.
+pub(super) const ASIDE: &str = "aside\n";
 
 /// The question that a window can answer.
 pub(super) const READ: &str = "resourceRead";
@@ -141,6 +144,8 @@ impl Part {
                 Scene::Ask(asking) => self.ask(asking).await,
                 // The harness must not count this as a panic of the subject.
                 Scene::BreakDown => {
+                    let broken = OfChannel::TurnBroken(self.turn.id.clone());
+                    broken.note(&self.player.record, &self.turn.chat);
                     std::panic::resume_unwind(Box::new("the agent panicked"));
                 }
             }
@@ -167,6 +172,10 @@ impl Part {
                 Ok(()) => self.player.record.produced(&self.stream, word),
                 Err(refused) => return tracing::debug!(%refused, "nothing more can be said"),
             }
+            if saying.aside && n == 1 {
+                // A chat that is full refuses the next word as well.
+                let _ = self.turn.send(ASIDE);
+            }
         }
     }
 
@@ -178,13 +187,14 @@ impl Part {
             OfCall { by: By::Agent, call: number.clone(), what }
                 .note(&self.player.record, &self.stream)
         };
-        note(Became::Asks(client.clone()));
         let takes = u64::try_from(asking.takes.0.as_millis()).unwrap_or(u64::MAX);
+        let is_unknown = asking.is_unknown;
+        note(Became::Asks(Question { client: client.clone(), takes, is_unknown }));
         let method = if asking.is_unknown { "unknown" } else { READ };
         let answer =
             self.turn.ask(&client, method, &json!({ "uri": "file:///x", "takes": takes })).await;
         if answer.is_err() {
-            self.player.record.unanswered(format!("{} of {}", number, self.stream));
+            self.player.record.unanswered(&self.stream, number.clone());
         }
         note(Became::Hears(
             answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string()),
@@ -228,7 +238,7 @@ impl Calls {
             () = self.stream(id, calling) => {}
         }
         if self.turn.ready(id, &input(), calling.confirm).is_ok() {
-            self.note(id, Became::Ready);
+            self.note(id, Became::Ready { asks: calling.confirm });
         }
         if calling.confirm {
             let permission = self.turn.permission(id).await;

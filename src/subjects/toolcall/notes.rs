@@ -60,23 +60,39 @@ pub enum Became {
         of_its_choice: bool,
     },
     /// The agent has completed the parameters.
-    Ready,
+    Ready {
+        /// Whether a user must consent before the call may run.
+        asks: bool,
+    },
     /// The wait of the agent for permission ended: the call may run, or it must not.
     Permitted(bool),
     /// The agent received the end of the call.
     Over(CallEnd),
     /// The agent stopped waiting.
     GivenUp,
-    /// The agent asks this client a question.
-    Asks(String),
+    /// The agent asks a client a question.
+    Asks(Question),
     /// The agent receives the answer, or the reason why there is none.
     Hears(Result<String, String>),
     /// The tool reports its work for the call.
     Works(ToolWork),
     /// An observer sees this status.
     Is(Status),
+    /// The user approves the call, or denies it.
+    Decides(bool),
     /// The user's reply to the request for consent was accepted, or refused for this reason.
     Replies(Result<(), String>),
+}
+
+/// A question of an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Question {
+    /// The client.
+    pub client: String,
+    /// How long its window needs to answer, in milliseconds.
+    pub takes: u64,
+    /// Whether the window does not know the question.
+    pub is_unknown: bool,
 }
 
 /// The work of a tool for a call.
@@ -158,16 +174,19 @@ impl fmt::Display for Became {
             Self::Calls { tool, of_its_choice } => {
                 write!(f, "calls {tool}{}", if *of_its_choice { " of its choice" } else { "" })
             }
-            Self::Ready => f.write_str("is ready"),
+            Self::Ready { asks: false } => f.write_str("is ready"),
+            Self::Ready { asks: true } => f.write_str("is ready and needs consent"),
             Self::Permitted(true) => f.write_str("is permitted"),
             Self::Permitted(false) => f.write_str("is not permitted"),
             Self::Over(end) => write!(f, "is over: {end}"),
             Self::GivenUp => f.write_str("is abandoned by its agent"),
-            Self::Asks(client) => write!(f, "asks {client}"),
+            Self::Asks(Question { client, .. }) => write!(f, "asks {client}"),
             Self::Hears(Ok(answer)) => write!(f, "receives an answer: {answer}"),
             Self::Hears(Err(why)) => write!(f, "receives no answer: {why}"),
             Self::Works(work) => work.fmt(f),
             Self::Is(status) => write!(f, "is {status}"),
+            Self::Decides(true) => f.write_str("is approved by its user"),
+            Self::Decides(false) => f.write_str("is denied by its user"),
             Self::Replies(Ok(())) => f.write_str("has a reply"),
             Self::Replies(Err(why)) => write!(f, "refuses the reply: {why}"),
         }
@@ -252,6 +271,8 @@ pub enum OfChannel {
     TurnBegan(String),
     /// The agent of a turn in this chat has played its whole script.
     TurnPlayed(String),
+    /// The agent of a turn in this chat panics.
+    TurnBroken(String),
     /// The host's storage contains this turn of the chat from now on.
     TurnStored(String),
     /// The session lists these chats.
@@ -286,6 +307,7 @@ impl fmt::Display for OfChannel {
             Self::TurnBegan(turn) => write!(f, "turn {turn} begins"),
             Self::Announced(summary) => write!(f, "announced: {summary}"),
             Self::TurnPlayed(turn) => write!(f, "turn {turn} played"),
+            Self::TurnBroken(turn) => write!(f, "the agent of turn {turn} panics"),
             Self::TurnStored(turn) => write!(f, "turn {turn} stored"),
             Self::Lists { chats, .. } => write!(f, "the session lists {}", chats.join(", ")),
             Self::EntryDiffers(chat) => write!(f, "the entry of {chat} differs from the chat"),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::agent::OVER;
+use super::agent::{ASIDE, OVER};
 use super::digests::digest;
 use super::notes::{Became, By, OfCall, OfChannel, Status};
 use super::setup::SESSION;
@@ -281,6 +281,7 @@ impl Observer {
 
 fn wording(part: &ResponsePart) -> Option<&str> {
     match part {
+        ResponsePart::Markdown(part) if part.content.starts_with(ASIDE) => None,
         ResponsePart::Markdown(part) => Some(&part.content),
         _ => None,
     }

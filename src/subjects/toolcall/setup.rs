@@ -10,8 +10,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::property::{Dependent, Thing};
 use crate::schedule::Plan;
 use crate::schedule::units::WrittenDuration;
+use crate::subjects::records;
 
 /// The creation time of everything that exists at the start.
 pub(super) const AT_FIRST: &str = "2026-01-01T00:00:00.000Z";
@@ -90,11 +92,14 @@ pub struct Saying {
     pub every: WrittenDuration,
     /// The minimum length of each word, in letters.
     pub letters: u64,
+    /// Whether the agent begins another text after the first word, which is no part of its words,
+    /// and then continues the earlier text.
+    pub aside: bool,
 }
 
 impl Default for Saying {
     fn default() -> Self {
-        Self { times: 1, every: ms(200), letters: 8 }
+        Self { times: 1, every: ms(200), letters: 8, aside: false }
     }
 }
 
@@ -284,6 +289,27 @@ pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
     plan.entry(TURN, name).unwrap_or_default()
 }
 
+/// Whether an operation or a turn depends on a channel that the host restores, or on the agent of a
+/// turn: it is about the same chat, or shows it, or about a session whose chats the host restores.
+pub(super) fn depends(plan: &Plan, dependent: Dependent<'_>, thing: Thing<'_>) -> bool {
+    let chat_of = |name: &str| turn(plan, records::declared(name)).chat;
+    let channel = match thing {
+        Thing::Fetched(channel) => channel.to_owned(),
+        Thing::Producer(turn) => chat_of(&turn.0),
+    };
+    match dependent {
+        Dependent::Stream(turn) => is_session(&channel) || chat_of(&turn.0) == channel,
+        Dependent::Operation(operation) => {
+            let field = |name: &str| operation.fields.get(name).and_then(|field| field.as_str());
+            match field("turn").map(chat_of).as_deref().or(field("channel")).or(field("chat")) {
+                // A session shows the status of its chats.
+                Some(named) => named == channel || is_session(named) || is_session(&channel),
+                None => is_session(&channel) && field("name").is_none_or(|name| name == channel),
+            }
+        }
+    }
+}
+
 /// The turn that is active at the start, if there is one.
 pub fn first_turn(plan: &Plan) -> Option<(String, TurnSetup)> {
     let name = plan.entries(TURN).next().map_or("t1", |(name, _)| name).to_owned();
@@ -312,6 +338,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::schedule::Operation;
 
     fn plan(turns: serde_json::Value) -> Plan {
         let mut plan = Plan::new("toolcall");
@@ -342,6 +369,34 @@ mod tests {
         let mistake = serde_json::from_value::<TurnSetup>(json!({ "script": [{ "shout": {} }] }))
             .unwrap_err();
         assert!(mistake.to_string().contains("unknown variant `shout`"));
+    }
+
+    #[test]
+    fn what_is_about_the_same_chat_depends_on_its_restore_and_on_its_agent() {
+        let plan = plan(json!({ "t1": {}, "t2": { "chat": "c2" } }));
+        let asked = |verb: &str, field: &str, value: &str| {
+            let fields = [(field.to_owned(), json!(value))].into_iter().collect();
+            Operation { verb: verb.to_owned(), client: "client".into(), fields }
+        };
+        let needs =
+            |operation: &Operation, thing| depends(&plan, Dependent::Operation(operation), thing);
+        let (t1, t2) = ("client2/t1".into(), "t2".into());
+        let things = [
+            Thing::Fetched("c1"),
+            Thing::Producer(&t1),
+            Thing::Fetched("c2"),
+            Thing::Producer(&t2),
+            Thing::Fetched("s1"),
+        ];
+        let of = |operation: &Operation| things.map(|thing| needs(operation, thing));
+        assert_eq!(of(&asked("start-turn", "turn", "t1")), [true, true, false, false, true]);
+        assert_eq!(of(&asked("cancel-turn", "chat", "c2")), [false, false, true, true, true]);
+        assert_eq!(of(&asked("read-state", "channel", "s1")), [true; 5]);
+        let rename = asked("rename", "title", "A");
+        assert_eq!(of(&rename), [false, false, false, false, true]);
+        assert_eq!(of(&asked("create-session", "name", "s2")), [false; 5]);
+        let streams = things.map(|thing| depends(&plan, Dependent::Stream(&t1), thing));
+        assert_eq!(streams, [true, true, false, false, true]);
     }
 
     #[test]

@@ -232,13 +232,15 @@ async fn give_consent(record: Recorder, client: Arc<Client>, call: WaitingCall, 
         return;
     }
     let approves = setup.user == Consent::Approves;
+    let turn = Stream::from(call.turn.as_str());
+    OfCall { by: By::User, call: call.call.clone(), what: Became::Decides(approves) }
+        .note(&record, &turn);
     let reply = match client.confirm(&call.chat, &call.turn, &call.call, approves).await {
         Ok(()) => Ok(()),
         Err(Failure::Rejected(why)) => Err(why),
         Err(_) => return,
     };
-    OfCall { by: By::User, call: call.call, what: Became::Replies(reply) }
-        .note(&record, &Stream::from(call.turn.as_str()));
+    OfCall { by: By::User, call: call.call, what: Became::Replies(reply) }.note(&record, &turn);
 }
 
 impl WindowUser {

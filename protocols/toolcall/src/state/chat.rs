@@ -215,6 +215,12 @@ fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> 
         Ok(turn) => turn,
         Err(outcome) => return outcome,
     };
+    if defect!(TextJoinsTheLastPart) {
+        let last = turn.response_parts.iter_mut().rev().find_map(text_of);
+        let Some(text) = last else { return ActionOutcome::Ignored("no such part") };
+        text.push_str(content);
+        return ActionOutcome::Applied;
+    }
     for part in &mut turn.response_parts {
         match part {
             ResponsePart::Markdown(part) if part.id == part_id => part.content.push_str(content),
@@ -224,6 +230,15 @@ fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> 
         return ActionOutcome::Applied;
     }
     ActionOutcome::Ignored("no such part")
+}
+
+/// The defect `TextJoinsTheLastPart`: the text of a part, whatever its id is.
+fn text_of(part: &mut ResponsePart) -> Option<&mut String> {
+    match part {
+        ResponsePart::Markdown(part) => Some(&mut part.content),
+        ResponsePart::Reasoning(part) => Some(&mut part.content),
+        _ => None,
+    }
 }
 
 fn count(chat: &mut ChatState, usage: &ChatUsageAction) -> ActionOutcome {

@@ -8,9 +8,7 @@ use crate::subjects::records;
 use crate::subjects::toolcall::agent::{PIECES, input};
 use crate::subjects::toolcall::contents::ended_at;
 use crate::subjects::toolcall::notes::CallEnd;
-use crate::subjects::toolcall::setup::{
-    self, AT_FIRST, Calling, Consent, Scene, ToolEnds, ToolSetup,
-};
+use crate::subjects::toolcall::setup::{self, AT_FIRST, ToolEnds, ToolSetup};
 use crate::subjects::toolcall::tools;
 use reknit_toolcall::client::done;
 use reknit_toolcall::state::{call, chat};
@@ -103,16 +101,17 @@ fn untrue_end(
     state: TurnState,
     at: Time,
 ) -> Option<Phrase> {
-    let cancels = story.asked.values().any(|asked| {
-        asked.verb() == "cancel-turn" && asked.field("chat") == Some(chat) && asked.at <= at
-    });
-    let breaks_down = setup::turn(story.cx.plan, records::declared(turn))
-        .script
-        .iter()
-        .any(|scene| matches!(scene, Scene::BreakDown));
+    let existence = &story.existence;
+    let is_cancelled = || {
+        let mut cancels = story.asked.values().filter(|asked| asked.verb() == "cancel-turn");
+        cancels.any(|asked| {
+            let is_of_it = asked.field("chat") == Some(chat) && existence.is_open(turn, asked.at);
+            is_of_it && asked.at <= at
+        })
+    };
     let is_true = match state {
-        TurnState::Complete => story.existence.is_played(turn, at),
-        TurnState::Cancelled => cancels || breaks_down,
+        TurnState::Complete => existence.is_played(turn, at),
+        TurnState::Cancelled => existence.is_broken(turn, at) || is_cancelled(),
         _ => false,
     };
     (!is_true).then(|| wrong("the end of a turn", &format!("{state:?}")))
@@ -127,7 +126,7 @@ fn untrue_parts(story: &Story<'_>, turn: &str, parts: &[ResponsePart], at: Time)
             let mut earlier = story.calls.iter().rev().filter(|call| call.began <= at);
             let known = earlier.find(|call| &*call.turn.0 == turn && call.id == id);
             match known {
-                Some(known) => untrue_call(story, known, &part.tool_call),
+                Some(known) => untrue_call(story, known, &part.tool_call, at),
                 // The agent may note its call only after it has started it.
                 None => None,
             }
@@ -136,7 +135,13 @@ fn untrue_parts(story: &Story<'_>, turn: &str, parts: &[ResponsePart], at: Time)
     })
 }
 
-fn untrue_call(story: &Story<'_>, known: &CallStory<'_>, state: &ToolCallState) -> Option<Phrase> {
+fn untrue_call(
+    story: &Story<'_>,
+    known: &CallStory<'_>,
+    state: &ToolCallState,
+    at: Time,
+) -> Option<Phrase> {
+    let reports_result = || story.reports_result(known, at);
     let tool = known.tool.unwrap_or_default();
     let owner = call::owner(state).unwrap_or_default();
     differs("the owner of a call", owner, known.owner)
@@ -147,18 +152,17 @@ fn untrue_call(story: &Story<'_>, known: &CallStory<'_>, state: &ToolCallState) 
             }
             ToolCallState::PendingConfirmation(pending) => untrue_input(&pending.tool_input),
             ToolCallState::Running(running) => untrue_input(&running.tool_input)
-                .or_else(|| untrue_confirmation(story, known, &running.confirmed))
+                .or_else(|| untrue_confirmation(known, &running.confirmed, at))
                 .or_else(|| {
-                    running.content.as_ref().and_then(|it| untrue_content(story, known, it))
+                    running.content.as_ref().and_then(|it| untrue_content(story, known, it, at))
                 }),
             // Only a user's own report asks for consent to a result.
-            ToolCallState::PendingResultConfirmation(_) if reports_result(story) => None,
-            _ if reports_result(story) && call::is_over(state) => None,
-            ToolCallState::Completed(completed) => untrue_result(story, known, completed),
+            ToolCallState::PendingResultConfirmation(_) if reports_result() => None,
+            _ if call::is_over(state) && reports_result() => None,
+            ToolCallState::Completed(completed) => untrue_result(story, known, completed, at),
             ToolCallState::Cancelled(cancelled) => {
-                let tool: ToolSetup = story.cx.plan.entry(setup::TOOL, tool).unwrap_or_default();
                 let is_true = match cancelled.reason {
-                    ToolCallCancellationReason::Denied => tool.user == Consent::Denies,
+                    ToolCallCancellationReason::Denied => known.has_decision(false, at),
                     ToolCallCancellationReason::Skipped => true,
                     ToolCallCancellationReason::ResultDenied => false,
                 };
@@ -170,16 +174,12 @@ fn untrue_call(story: &Story<'_>, known: &CallStory<'_>, state: &ToolCallState) 
         })
 }
 
-/// Returns whether users report results beside their tools.
-fn reports_result(story: &Story<'_>) -> bool {
-    story.asked.values().any(|asked| asked.verb() == "report-result")
-}
-
 /// The content of a running call: a report of its user, named after the operation.
 fn untrue_content(
     story: &Story<'_>,
     known: &CallStory<'_>,
     content: &[ToolResultContent],
+    at: Time,
 ) -> Option<Phrase> {
     let [ToolResultContent::Text(report)] = content else {
         return Some(wrong("the content of a running call", &format!("{} parts", content.len())));
@@ -187,7 +187,9 @@ fn untrue_content(
     let number = report.text.strip_prefix("report ").and_then(|number| number.parse().ok());
     let asked = number.and_then(|number| story.asked.get(&Call(number)));
     let is_true = asked.is_some_and(|asked| {
-        asked.verb() == "report-content" && asked.field("chat") == Some(known.chat)
+        asked.verb() == "report-content"
+            && asked.field("chat") == Some(known.chat)
+            && (known.began..=at).contains(&asked.at)
     });
     (!is_true).then(|| wrong("the content of a running call", &report.text))
 }
@@ -224,20 +226,13 @@ fn untrue_input(given: &Option<ToolInput>) -> Option<Phrase> {
 
 /// A call runs because its agent needs no consent, or because a user approved it.
 fn untrue_confirmation(
-    story: &Story<'_>,
     known: &CallStory<'_>,
     confirmed: &ToolCallConfirmationReason,
+    at: Time,
 ) -> Option<Phrase> {
-    let script = setup::turn(story.cx.plan, records::declared(&known.turn.0)).script;
-    let mut asks = script.iter().filter_map(|scene| match scene {
-        Scene::Call(Calling { tool, confirm, .. }) if Some(tool.as_str()) == known.tool => {
-            Some(*confirm)
-        }
-        _ => None,
-    });
     let is_true = match confirmed {
-        ToolCallConfirmationReason::NotNeeded => asks.any(|asks| !asks),
-        ToolCallConfirmationReason::UserAction => asks.any(|asks| asks),
+        ToolCallConfirmationReason::NotNeeded => known.ready.is_some() && !known.asks,
+        ToolCallConfirmationReason::UserAction => known.asks && known.has_decision(true, at),
         _ => false,
     };
     (!is_true).then(|| wrong("the confirmation of a call", &format!("{confirmed:?}")))
@@ -248,6 +243,7 @@ fn untrue_result(
     story: &Story<'_>,
     known: &CallStory<'_>,
     completed: &ToolCallCompletedState,
+    at: Time,
 ) -> Option<Phrase> {
     let success = completed.success.to_string();
     let end = known.over.map(|(_, end)| end);
@@ -267,7 +263,7 @@ fn untrue_result(
             (!is_it)
                 .then(|| wrong("the result of a call", said))
                 .or_else(|| untrue_input(&completed.tool_input))
-                .or_else(|| untrue_confirmation(story, known, &completed.confirmed))
+                .or_else(|| untrue_confirmation(known, &completed.confirmed, at))
         }
         Some(CallEnd::Failed(why)) if !completed.success => {
             let error = serde_json::json!({ "message": why });

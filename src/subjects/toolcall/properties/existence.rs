@@ -41,6 +41,8 @@ pub(super) struct Existence<'a> {
     turns: Vec<TurnSpan<'a>>,
     /// The turns whose agents played the whole script, with the times.
     played: BTreeMap<&'a str, Time>,
+    /// The turns whose agents panicked, with the times.
+    broken: BTreeMap<&'a str, Time>,
 }
 
 impl<'a> Existence<'a> {
@@ -49,7 +51,8 @@ impl<'a> Existence<'a> {
         let at_first = Span { from: Time::ZERO, to: NEVER };
         let channels = setup::chats(cx.plan).into_iter().chain([SESSION.to_owned()]);
         let channels = channels.map(|channel| (channel, vec![at_first])).collect();
-        let mut existence = Self { channels, turns: Vec::new(), played: BTreeMap::new() };
+        let (turns, played, broken) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let mut existence = Self { channels, turns, played, broken };
         for event in judged(cx) {
             let at = event.at;
             match &event.what {
@@ -68,6 +71,7 @@ impl<'a> Existence<'a> {
                         span: Span { from: at, to: NEVER },
                     }),
                     Some(OfChannel::TurnPlayed(name)) => drop(existence.played.insert(name, at)),
+                    Some(OfChannel::TurnBroken(name)) => drop(existence.broken.insert(name, at)),
                     _ => {}
                 },
                 EventKind::Ended { stream, .. } => existence.end_turns(at, Some(&stream.0)),
@@ -132,6 +136,18 @@ impl<'a> Existence<'a> {
     /// Returns whether the agent of a turn has played the whole script by a time.
     pub(super) fn is_played(&self, name: &str, by: Time) -> bool {
         self.played.get(name).is_some_and(|at| *at <= by)
+    }
+
+    /// Returns whether the agent of a turn has panicked by a time.
+    pub(super) fn is_broken(&self, name: &str, by: Time) -> bool {
+        self.broken.get(name).is_some_and(|at| *at <= by)
+    }
+
+    /// Returns whether a turn had begun by a time, and was not over. A turn that its host lost may
+    /// begin again later.
+    pub(super) fn is_open(&self, name: &str, at: Time) -> bool {
+        let own = || self.turns.iter().filter(|turn| turn.name == name).map(|turn| turn.span);
+        own().any(|span| span.from <= at) && own().any(|span| span.to >= at)
     }
 
     /// Returns whether a turn began in an interval.

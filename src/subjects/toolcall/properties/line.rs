@@ -11,7 +11,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::wants_a_token;
-use crate::subjects::toolcall::notes::{Became, By, OfCall};
+use crate::subjects::toolcall::notes::{Became, By, OfCall, Question};
 use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
 
 kinds! {
@@ -196,7 +196,11 @@ pub(super) fn requests_settle(story: &Story<'_>) -> Vec<Violation> {
     for event in judged(story.cx) {
         match &event.what {
             EventKind::Observed { stream, saw } => match saw.downcast_ref() {
-                Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
+                Some(OfCall {
+                    by: By::Agent,
+                    call,
+                    what: Became::Asks(Question { client, .. }),
+                }) => {
                     questions.insert((&stream.0, call), (event.at, client));
                 }
                 Some(OfCall { by: By::Agent, call, what: Became::Hears(_) }) => {

@@ -1,12 +1,11 @@
 //! `ends_are_true`: a call ends as its tool and its user decide, or for a reason of the host that is
 //! true.
 
-use super::story::{CallStory, Story, defaults};
-use crate::history::Time;
+use super::story::{CallStory, Story, UserOperation, defaults};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::toolcall::notes::{CallEnd, Status, ToolWork};
-use crate::subjects::toolcall::setup::{Consent, TOOL, ToolEnds, ToolSetup};
+use crate::subjects::toolcall::notes::{CallEnd, ToolWork};
+use crate::subjects::toolcall::setup::{TOOL, ToolEnds, ToolSetup};
 use crate::subjects::toolcall::tools::FAILED;
 
 kinds! {
@@ -24,22 +23,21 @@ kinds! {
     WANTED = "wanted": "no user had denied it or ended its turn";
 }
 
-/// The operations that end turns.
-const ENDS_TURNS: [&str; 4] = ["cancel-turn", "dispose-chat", "remake-chat", "dispose-session"];
+/// The operations that end the turn of a chat.
+const ENDS_TURNS: [&str; 3] = ["cancel-turn", "dispose-chat", "remake-chat"];
 
 /// See the module.
 pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
-    // A result that a user reports is not the result of a tool.
-    let reports = story.asked.values().any(|asked| asked.verb() == "report-result");
-    if !story.cx.plan.puppets.is_empty() || reports {
+    if !story.cx.plan.puppets.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
-    for call in &story.calls {
+    // A result that a user reports is not the result of a tool.
+    for call in story.calls.iter().filter(|call| !story.reports_result(call, call.left)) {
         let setup: ToolSetup =
             call.tool.and_then(|tool| story.cx.plan.entry(TOOL, tool)).unwrap_or_default();
         found.extend(untrue_end(story, call, &setup));
-        found.extend(denied(call, &setup));
+        found.extend(denied(call));
     }
     found
 }
@@ -65,16 +63,12 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
             _ => None,
         },
         CallEnd::Cancelled => {
-            // A window that is reloaded at once does not learn the outcome of its reply.
-            let has_replied = |(when, _, what): &(Time, &str, Status)| {
-                *what == Status::ToBeConfirmed && *when + setup.thinks.0 <= at
+            let is_denied = call.has_decision(false, at);
+            let ends = |asked: &UserOperation<'_>| match asked.verb() {
+                "dispose-session" => true,
+                verb => ENDS_TURNS.contains(&verb) && asked.field("chat") == Some(call.chat),
             };
-            let is_denied = setup.user == Consent::Denies
-                && (!call.replies.is_empty() || call.users.iter().any(has_replied));
-            let is_ended = story
-                .asked
-                .values()
-                .any(|asked| asked.at <= at && ENDS_TURNS.contains(&asked.verb()));
+            let is_ended = story.asked.values().any(|asked| asked.at <= at && ends(asked));
             (!is_denied && !is_ended).then(|| truth(&WANTED)).flatten()
         }
         CallEnd::Completed => None,
@@ -84,8 +78,9 @@ fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Opt
 }
 
 /// A tool does not begin if the user denied its call.
-fn denied(call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
-    let is_denied = setup.user == Consent::Denies && call.replies.iter().any(|(.., it)| it.is_ok());
+fn denied(call: &CallStory<'_>) -> Option<Violation> {
+    let is_denied =
+        call.has_decision(false, call.left) && call.replies.iter().any(|(.., it)| it.is_ok());
     let (at, host) = call.begins.first().filter(|_| is_denied)?;
     let data = fields! { call: call.id, host };
     Some(Violation::new("ends_are_true", call.turn, *at, &DENIED, data))

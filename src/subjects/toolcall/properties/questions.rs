@@ -1,15 +1,14 @@
 //! `questions_are_answered`: a question of an agent to a window that can answer it is answered.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::story::{MS, Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::{has_puppet, judged};
-use crate::subjects::records;
-use crate::subjects::toolcall::notes::{Became, By, OfCall};
-use crate::subjects::toolcall::setup::{self, Scene};
+use crate::subjects::toolcall::notes::{Became, By, OfCall, Question};
 use reknit_toolcall::host::Unanswered;
 
 kinds! {
@@ -29,24 +28,25 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
     }
-    let mut questions: BTreeMap<(&str, &str), (Time, &str)> = BTreeMap::new();
+    let mut questions: BTreeMap<(&str, &str), (Time, &Question)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
         let EventKind::Observed { stream, saw } = &event.what else { continue };
         match saw.downcast_ref() {
-            Some(OfCall { by: By::Agent, call, what: Became::Asks(client) }) => {
-                questions.insert((&stream.0, call), (event.at, client));
+            Some(OfCall { by: By::Agent, call, what: Became::Asks(question) }) => {
+                questions.insert((&stream.0, call), (event.at, question));
             }
             Some(OfCall { by: By::Agent, call, what: Became::Hears(answer) }) => {
-                let Some((asked, client)) = questions.remove(&(&*stream.0, call.as_str())) else {
+                let Some((asked, question)) = questions.remove(&(&*stream.0, call.as_str())) else {
                     continue;
                 };
                 let (at, turn) = (event.at, &*stream.0);
+                let Question { client, is_unknown, .. } = question;
                 let untrue = match answer {
-                    Ok(answer) if answer == ANSWER && !is_unknown(story, turn) => None,
-                    Err(why) if why.contains(REFUSAL) && is_unknown(story, turn) => None,
+                    Ok(answer) if answer == ANSWER && !is_unknown => None,
+                    Err(why) if why.contains(REFUSAL) && *is_unknown => None,
                     Ok(answer) => Some((&OTHER_ANSWER, fields! { client, asked, answer })),
-                    Err(why) => can_answer(story, turn, client, (asked, at), why)
+                    Err(why) => can_answer(story, question, (asked, at), why)
                         .then(|| (&UNANSWERED, fields! { client, asked, why })),
                 };
                 found.extend(untrue.map(|(kind, data)| {
@@ -62,33 +62,16 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
 
 /// Returns whether the newest connection of a client lived while a question had no answer. If the
 /// question failed at its deadline, the window must also need less time, without faults.
-fn can_answer(
-    story: &Story<'_>,
-    turn: &str,
-    client: &str,
-    (from, to): (Time, Time),
-    why: &str,
-) -> bool {
-    let newest = story.of_client(client, from).max_by_key(|attached| attached.at);
+fn can_answer(story: &Story<'_>, question: &Question, (from, to): (Time, Time), why: &str) -> bool {
+    let newest = story.of_client(&question.client, from).max_by_key(|attached| attached.at);
     let is_live = newest.is_some_and(|newest| {
         newest.at < from.before(MS) && newest.is_live(from) && newest.is_live(to)
     });
-    is_live && (why != Unanswered::Late.to_string() || is_quick(story, turn, client, from, to))
+    is_live && (why != Unanswered::Late.to_string() || is_quick(story, question, from, to))
 }
 
-/// Returns whether the window does not know the questions of a turn.
-fn is_unknown(story: &Story<'_>, turn: &str) -> bool {
-    let script = setup::turn(story.cx.plan, records::declared(turn)).script;
-    script.iter().any(|scene| matches!(scene, Scene::Ask(asking) if asking.is_unknown))
-}
-
-fn is_quick(story: &Story<'_>, turn: &str, client: &str, from: Time, to: Time) -> bool {
-    let script = setup::turn(story.cx.plan, records::declared(turn)).script;
-    let takes = script.iter().filter_map(|scene| match scene {
-        Scene::Ask(asking) => Some(asking.takes.0),
-        _ => None,
-    });
-    let longest = takes.max().unwrap_or_default() + story.moment();
+fn is_quick(story: &Story<'_>, question: &Question, from: Time, to: Time) -> bool {
+    let longest = Duration::from_millis(question.takes) + story.moment();
     longest < story.host_limits.reverse_deadline
-        && story.is_calm(window(client), from.before(story.moment()), to)
+        && story.is_calm(window(&question.client), from.before(story.moment()), to)
 }

@@ -120,6 +120,10 @@ pub(super) struct CallStory<'a> {
     pub(super) tool: Option<&'a str>,
     pub(super) began: Time,
     pub(super) ready: Option<Time>,
+    /// Whether a user must consent, once the call is ready.
+    pub(super) asks: bool,
+    /// The decisions of users: approved, or denied.
+    pub(super) decisions: Vec<(Time, bool)>,
     /// The time at which its agent received the end, and the kind of end.
     pub(super) over: Option<(Time, &'a CallEnd)>,
     /// The time at which its agent stopped waiting, for any reason.
@@ -134,6 +138,13 @@ pub(super) struct CallStory<'a> {
     pub(super) seconds: Vec<(Time, &'a str, Status)>,
     /// The replies of users to its request for consent, by host: accepted, or refused for a reason.
     pub(super) replies: Vec<(Time, &'a str, &'a Result<(), String>)>,
+}
+
+impl CallStory<'_> {
+    /// Returns whether a user had approved the call, or denied it.
+    pub(super) fn has_decision(&self, approves: bool, by: Time) -> bool {
+        self.decisions.iter().any(|(at, decision)| *at <= by && *decision == approves)
+    }
 }
 
 /// A call that the host failed because its owner was absent.
@@ -450,6 +461,8 @@ impl<'a> Story<'a> {
                 tool,
                 began: at,
                 ready: None,
+                asks: false,
+                decisions: Vec::new(),
                 over: None,
                 left,
                 tools,
@@ -470,13 +483,16 @@ impl<'a> Story<'a> {
                 call.over.get_or_insert((at, end));
                 call.left = call.left.min(at);
             }
-            (By::Agent, Became::Ready) => call.ready = Some(at),
+            (By::Agent, Became::Ready { asks }) => {
+                (call.ready, call.asks) = (Some(at), *asks);
+            }
             (By::Tool, Became::Works(work)) => {
                 call.tools.push((at, host, *work));
                 call.begins.extend((*work == ToolWork::Begins).then_some((at, host)));
             }
             (By::Second, Became::Is(status)) => call.seconds.push((at, host, *status)),
             (By::User, Became::Is(status)) => call.users.push((at, host, *status)),
+            (By::User, Became::Decides(approves)) => call.decisions.push((at, *approves)),
             (By::User, Became::Replies(reply)) => call.replies.push((at, host, reply)),
             _ => {}
         }
@@ -562,6 +578,14 @@ impl<'a> Story<'a> {
         by: Time,
     ) -> impl Iterator<Item = &'s HostConnection<'a>> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
+    }
+
+    /// Returns whether a user may have reported a result of a call beside its tool.
+    pub(super) fn reports_result(&self, call: &CallStory<'_>, by: Time) -> bool {
+        let mut reports = self.asked.values().filter(|asked| asked.verb() == "report-result");
+        reports.any(|asked| {
+            asked.field("chat") == Some(call.chat) && (call.began..=by).contains(&asked.at)
+        })
     }
 
     /// Returns whether a client returned at a moment and named a channel: its user watched the channel

@@ -8,7 +8,9 @@ use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, Which};
 use crate::subjects::toolcall::answers::{Did, Rejected};
-use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
+use crate::subjects::toolcall::notes::{
+    Became, By, CallEnd, OfCall, OfChannel, Question, Status, ToolWork,
+};
 
 use super::actions::{
     actions_once, authority, claims_are_checked, in_order, rejections_are_handled,
@@ -21,6 +23,8 @@ use super::presence::{
 use super::replicas::{replay_is_used, replicas_converge};
 use super::story::Story;
 
+mod chats;
+mod excuses;
 mod grants;
 mod memory;
 mod refusals;
@@ -96,9 +100,18 @@ fn became() -> Vec<Became> {
     let works = [ToolWork::Begins, ToolWork::Ends, ToolWork::Stopped].map(Became::Works);
     let statuses =
         [Status::Running, Status::Completed, Status::Failed, Status::Cancelled].map(Became::Is);
-    let questions = [Became::Asks("client".to_owned()), Became::Hears(Err("lost".to_owned()))];
-    let others = [Became::Calls { tool: "t1".to_owned(), of_its_choice: false }, Became::Ready];
-    ends.chain(works).chain(statuses).chain(questions).chain(others).collect()
+    let questions = [Became::Asks(asks("client")), Became::Hears(Err("lost".to_owned()))];
+    let others = [
+        Became::Calls { tool: "t1".to_owned(), of_its_choice: false },
+        Became::Ready { asks: false },
+    ];
+    let consents = [Became::Ready { asks: true }, Became::Decides(true), Became::Decides(false)];
+    ends.chain(works).chain(statuses).chain(questions).chain(others).chain(consents).collect()
+}
+
+/// A question that a window answers at once.
+fn asks(client: &str) -> Question {
+    Question { client: client.to_owned(), takes: 100, is_unknown: false }
 }
 
 /// The host accepts the client over its n-th connection, which the run already contains.

@@ -83,7 +83,8 @@ impl HostCore {
             } else {
                 stored.state
             };
-            *known = Channel { made: known.made, ..Channel::of(state, stored.session) };
+            let made = if defect!(RestoreForgetsTheCreation) { 0 } else { known.made };
+            *known = Channel { made, ..Channel::of(state, stored.session) };
             milestone!("toolcall.host.restored", channel);
             self.catalog(channel, chats);
             if self.renew_entries(channel, now) && !defect!(RenewedEntriesAreNotSaved) {

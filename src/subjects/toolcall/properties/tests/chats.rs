@@ -1,0 +1,210 @@
+//! Tests of the parts of `states_are_true` about turns and calls, of `ends_are_true`, and of questions.
+
+use serde_json::{Value, json};
+
+use super::super::outcomes::ends_are_true;
+use super::super::questions::questions_are_answered;
+use super::super::states::states_are_true;
+use super::*;
+use crate::subjects::toolcall::contents::Contents;
+use reknit_toolcall::host::Unanswered;
+use reknit_toolcall::state::chat;
+use reknit_toolcall::wire::SnapshotState;
+
+fn note(scripted: ScriptedRun, ms: u64, about: &str, what: OfChannel) -> ScriptedRun {
+    let saw = Data::of(what);
+    scripted.entry(ms, Some("server"), EventKind::Observed { stream: about.into(), saw })
+}
+
+fn begins(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
+    note(scripted, ms, "c1", OfChannel::TurnBegan("t1".into()))
+}
+
+/// The host has the chat c1 after these actions of the turn t1. Returns what is wrong.
+fn has(scripted: ScriptedRun, ms: u64, actions: &[Value]) -> Vec<String> {
+    let start = json!({ "type": "chat/turnStarted", "startedAt": "2026-01-01T00:00:01.000Z", "message": { "text": "at the start", "origin": { "kind": "user" } } });
+    let mut chat = chat::new("c1", "c1", "2026-01-01T00:00:00.000Z".into());
+    for action in [&start].into_iter().chain(actions) {
+        let mut action = action.clone();
+        action["turnId"] = "t1".into();
+        chat::apply(&mut chat, &serde_json::from_value(action).unwrap());
+    }
+    let contents = Some(Contents::of(SnapshotState::Chat(Box::new(chat))));
+    let stable = OfChannel::Stable { second: false, digest: "0f".into(), contents };
+    violations(&note(scripted, ms, "c1", stable), states_are_true)
+}
+
+fn of_call(what: &str, more: Value) -> Value {
+    let mut action = json!({ "type": format!("chat/toolCall{what}"), "toolCallId": "call-1" });
+    action.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    action
+}
+
+/// The actions up to a running call, or to one that waits for consent.
+fn called(confirmed: bool) -> Vec<Value> {
+    let owner = json!({ "kind": "client", "clientId": "client" });
+    let start = json!({ "toolName": "t1", "displayName": "t1", "contributor": owner });
+    let mut ready = json!({ "invocationMessage": "", "toolInput": r#"{"n":1}"# });
+    if confirmed {
+        ready["confirmed"] = "not-needed".into();
+    }
+    vec![of_call("Start", start), of_call("Ready", ready)]
+}
+
+fn with(mut actions: Vec<Value>, action: Value) -> Vec<Value> {
+    actions.push(action);
+    actions
+}
+
+/// A call that began at 1 s, and then these notes at 2 s.
+fn noted(notes: &[(&str, &str)]) -> ScriptedRun {
+    let began = calls(begins(here_until(None), 900), 1_000, "call-1", "client");
+    notes.iter().fold(began, |run, (host, what)| saw(run, 2_000, host, "t1", what))
+}
+
+#[test]
+fn a_turn_is_cancelled_only_by_its_user_or_by_a_panic() {
+    let cancelled = [json!({ "type": "chat/turnCancelled", "duration": 5 })];
+    let found = |run| has(run, 9_000, &cancelled).len();
+    let asked = |run: ScriptedRun, ms, chat: &str| {
+        let fields = format!(r#"{{"chat":"{chat}"}}"#);
+        run.asked_as(2, ms, Class::Durable, "cancel-turn", &fields)
+    };
+    let turn = || begins(here_until(None), 1_000);
+    assert_eq!(found(turn()), 1);
+    assert_eq!(found(asked(turn(), 5_000, "c1")), 0);
+    assert_eq!(found(asked(turn(), 5_000, "c2")), 1, "another chat");
+    assert_eq!(found(asked(turn(), 999, "c1")), 1, "another turn");
+    assert_eq!(found(asked(turn(), 9_001, "c1")), 1, "not yet");
+    let over = || turn().ended("t1", 4_000, "over");
+    assert_eq!(found(asked(over(), 4_000, "c1")), 0);
+    assert_eq!(found(asked(over(), 4_001, "c1")), 1, "it was over");
+    let again = begins(turn().died("server", 3_000).started("server", 3_500), 6_000);
+    assert_eq!(found(asked(again, 5_000, "c1")), 0, "the user saw the turn that the host had lost");
+    let panics = |turn: &str| OfChannel::TurnBroken(turn.to_owned());
+    assert_eq!(found(note(turn(), 4_000, "c1", panics("t1"))), 0);
+    assert_eq!(found(note(turn(), 4_000, "c1", panics("t2"))), 1);
+    assert_eq!(found(note(turn(), 9_001, "c1", panics("t1"))), 1);
+}
+
+#[test]
+fn nothing_is_compared_while_the_host_is_held() {
+    let cancelled = [json!({ "type": "chat/turnCancelled", "duration": 5 })];
+    let turn = || begins(here_until(None), 1_000);
+    assert_eq!(has(turn().slows(8_000, 20_000), 9_000, &cancelled).len(), 1, "another host");
+    assert_eq!(has(turn().holds_for_ever(8_000), 9_000, &cancelled).len(), 0);
+    assert_eq!(has(turn().holds_for_ever(9_001), 9_000, &cancelled).len(), 1);
+}
+
+#[test]
+fn a_call_runs_as_its_agent_and_its_user_decided() {
+    let found = |notes: &[(&str, &str)], actions: &[Value]| has(noted(notes), 3_000, actions).len();
+    let (ready, asks) = (
+        ("server", "agent: call-1 is ready"),
+        ("server", "agent: call-1 is ready and needs consent"),
+    );
+    let yes = ("client", "user: call-1 is approved by its user");
+    let no = ("client", "user: call-1 is denied by its user");
+    assert_eq!(found(&[ready], &called(true)), 0);
+    assert_eq!(found(&[asks], &called(true)), 1);
+    assert_eq!(found(&[], &called(true)), 1, "its parameters were not complete");
+    let confirmed = json!({ "approved": true, "confirmed": "user-action" });
+    let confirmed = with(called(false), of_call("Confirmed", confirmed));
+    assert_eq!(found(&[asks, yes], &confirmed), 0);
+    assert_eq!(found(&[ready, yes], &confirmed), 1);
+    assert_eq!(found(&[asks], &confirmed), 1);
+    assert_eq!(found(&[asks, no], &confirmed), 1);
+    let late = saw(noted(&[asks]), 3_001, "client", "t1", "user: call-1 is approved by its user");
+    assert_eq!(has(late, 3_000, &confirmed).len(), 1);
+    let denied = json!({ "approved": false, "reason": "denied" });
+    let denied = with(called(false), of_call("Confirmed", denied));
+    assert_eq!(found(&[asks, no], &denied), 0);
+    assert_eq!(found(&[asks, yes], &denied), 1);
+    assert_eq!(found(&[asks], &denied), 1);
+}
+
+#[test]
+fn a_user_reports_content_and_a_result_of_a_call_in_its_chat() {
+    let ready = [("server", "agent: call-1 is ready")];
+    let asked = |verb: &str, ms, chat: &str| {
+        let fields = format!(r#"{{"chat":"{chat}"}}"#);
+        noted(&ready).asked_as(2, ms, Class::Durable, verb, &fields)
+    };
+    let result = json!({ "success": true, "pastTenseMessage": "ran" });
+    let result = json!({ "result": result, "requiresResultConfirmation": true });
+    let content = json!({ "content": [{ "type": "text", "text": "report 2" }] });
+    for (verb, action) in [
+        ("report-result", of_call("Complete", result)),
+        ("report-content", of_call("ContentChanged", content)),
+    ] {
+        let actions = with(called(true), action);
+        let found = |ms, chat| has(asked(verb, ms, chat), 3_000, &actions).len();
+        assert_eq!(found(2_500, "c1"), 0, "{verb}");
+        assert_eq!(found(2_500, "c2"), 1, "{verb} in another chat");
+        assert_eq!(found(999, "c1"), 1, "{verb} before the call");
+        assert_eq!(found(3_001, "c1"), 1, "{verb} later");
+    }
+}
+
+#[test]
+fn a_call_is_cancelled_only_by_a_user() {
+    let ended = |run| over(run, 5_000, "cancelled");
+    let found = |run: ScriptedRun| violations(&ended(run), ends_are_true).len();
+    assert_eq!(found(noted(&[])), 1);
+    assert_eq!(found(noted(&[("client", "user: call-1 is denied by its user")])), 0);
+    assert_eq!(found(noted(&[("client", "user: call-1 is approved by its user")])), 1);
+    let asked = |verb: &str, ms, chat: &str| {
+        let fields = format!(r#"{{"chat":"{chat}"}}"#);
+        noted(&[]).asked_as(2, ms, Class::Durable, verb, &fields)
+    };
+    for verb in ["cancel-turn", "dispose-chat", "remake-chat"] {
+        assert_eq!(found(asked(verb, 4_000, "c1")), 0, "{verb}");
+        assert_eq!(found(asked(verb, 4_000, "c2")), 1, "{verb}");
+        assert_eq!(found(asked(verb, 5_001, "c1")), 1, "{verb}");
+    }
+    assert_eq!(found(noted(&[]).asked_as(2, 4_000, Class::InFlight, "dispose-session", "{}")), 0);
+    // A reported result is not that of a tool.
+    let completed = |run| violations(&over(run, 5_000, "completed"), ends_are_true).len();
+    assert_eq!(completed(noted(&[])), 1);
+    assert_eq!(completed(asked("report-result", 4_000, "c1")), 0);
+    assert_eq!(completed(asked("report-result", 4_000, "c2")), 1);
+    assert_eq!(completed(asked("report-result", 900, "c1")), 1);
+}
+
+fn questions(run: ScriptedRun, number: u64, ms: u64, what: Became) -> ScriptedRun {
+    let call = format!("question-{number}");
+    let saw = Data::of(OfCall { by: By::Agent, call, what });
+    run.entry(ms, Some("server"), EventKind::Observed { stream: "t1".into(), saw })
+}
+
+#[test]
+fn a_question_may_be_late_only_if_its_window_needs_longer() {
+    let late = || Err(Unanswered::Late.to_string());
+    let asked = |takes: [u64; 2]| {
+        let ask = |takes| Became::Asks(Question { takes, ..asks("client") });
+        let run = questions(here_until(None), 1, 1_000, ask(takes[0]));
+        let run = questions(run, 2, 1_000, ask(takes[1]));
+        questions(run, 2, 200_000, Became::Hears(late()))
+    };
+    let found = |run: &ScriptedRun| violations(run, questions_are_answered).len();
+    assert_eq!(found(&asked([100, 200_000])), 0);
+    assert_eq!(found(&asked([200_000, 100])), 1, "only the other question takes long");
+    assert_eq!(found(&asked([100, 100]).kills(50_000, 60_000)), 0);
+    assert_eq!(found(&asked([100, 100]).kills(200_001, 210_000)), 1);
+}
+
+#[test]
+fn a_window_refuses_only_a_question_that_it_does_not_know() {
+    let found = |is_unknown: [bool; 2], answer: Result<String, String>| {
+        let ask = |is_unknown| Became::Asks(Question { is_unknown, ..asks("client") });
+        let run = questions(here_until(None), 1, 1_000, ask(is_unknown[0]));
+        let run = questions(run, 2, 1_000, ask(is_unknown[1]));
+        violations(&questions(run, 2, 1_200, Became::Hears(answer)), questions_are_answered).len()
+    };
+    let refused = || Err("refused: this client does not answer requests".to_owned());
+    let answered = || Ok(r#""text""#.to_owned());
+    assert_eq!(found([false, true], refused()), 0);
+    assert_eq!(found([true, false], refused()), 1);
+    assert_eq!(found([true, false], answered()), 0);
+    assert_eq!(found([false, true], answered()), 1);
+}

@@ -1,0 +1,154 @@
+//! Tests of excuses: what they excuse, and what they do not.
+
+use super::super::calls::tools_begin_once;
+use super::super::memory::forgotten_in_time;
+use super::super::refusals::refusals_are_true;
+use super::*;
+use crate::history::Coded;
+use crate::schedule::LimitValue;
+
+fn asked(run: ScriptedRun, call: u64, ms: u64, verb: &str, fields: &str) -> ScriptedRun {
+    run.asked_as(call, ms, Class::InFlight, verb, fields)
+}
+
+#[test]
+fn only_the_operation_that_gives_a_title_is_known_by_it() {
+    let named = |more: Option<&str>| {
+        let run = asked(here_until(None), 2, 5_000, "rename", r#"{"title":"A"}"#);
+        let run = asked(run, 3, 5_100, "rename", r#"{"title":"B"}"#);
+        let run = more.into_iter().fold(run, |run, fields| asked(run, 4, 5_150, "rename", fields));
+        let run = saw(run, 5_200, "client", "s1", "title B");
+        violations(&saw(run, 5_300, "client", "s1", "title A"), in_order).len()
+    };
+    assert_eq!(named(None), 1);
+    assert_eq!(named(Some(r#"{"title":"A"}"#)), 0, "the later one may have given it");
+    assert_eq!(named(Some(r#"{"title":"C"}"#)), 1);
+}
+
+#[test]
+fn a_tool_begins_again_only_in_another_window_or_for_a_forgotten_call() {
+    let begins =
+        |run, ms, call: &str| saw(run, ms, "client", "t1", &format!("tool: {call} begins"));
+    let once = || begins(calls(here_until(None), 1_000, "call-1", "client"), 1_100, "call-1");
+    let found =
+        |run: ScriptedRun| violations(&begins(run, 5_000, "call-1"), tools_begin_once).len();
+    let reloads = |host: &str, ms| {
+        asked(once().by(host), 2, ms, "reload", r#"{"keeps-id":true}"#).by("client")
+    };
+    assert_eq!(found(reloads("client", 3_000)), 0);
+    assert_eq!(found(reloads("client", 1_099)), 1);
+    assert_eq!(found(reloads("client", 5_001)), 1);
+    assert_eq!(found(reloads("client2", 3_000)), 1);
+    let limited = |mut run: ScriptedRun| {
+        run.plan.limits.set("client.begun-calls", LimitValue::Count(1));
+        run
+    };
+    let other = |run, ms| begins(calls(run, 1_050, "call-2", "client"), ms, "call-2");
+    assert_eq!(found(limited(other(once(), 2_000))), 0);
+    assert_eq!(found(limited(other(once(), 1_060))), 1, "it began before");
+    assert_eq!(found(other(once(), 2_000)), 1, "the limit is higher");
+    assert_eq!(found(limited(once())), 1);
+}
+
+#[test]
+fn a_window_returns_only_when_the_host_has_a_place() {
+    let cut = |other_until: Option<u64>| {
+        let run = calls(here_until(None), 1_000, "call-1", "client");
+        let run = saw(run, 5_000, "client", "t1", "tool: call-1 ends").kills(5_100, 9_000);
+        let run = match other_until {
+            Some(ms) => run.by("client2").conn(1, 100, Some(ms)).by("client"),
+            None => run,
+        };
+        let mut run = run;
+        run.plan.limits.set("host.connections", LimitValue::Count(1));
+        run
+    };
+    let found = |until, ms| violations(&over(cut(until), ms, "completed"), results_count).len();
+    assert_eq!((found(None, 9_000 + BACK), found(None, 9_001 + BACK)), (0, 1));
+    let full = Some(20_000);
+    assert_eq!((found(full, 20_000 + BACK), found(full, 20_001 + BACK)), (0, 1));
+}
+
+#[test]
+fn a_client_may_return_in_the_moment_in_which_it_is_forgotten() {
+    let found = |returns: u64| {
+        let run = here_until(Some(10_000)).conn(2, returns - 10, None);
+        let run = accepted(run, returns, "2");
+        let forgotten =
+            milestone(run, 310_000, "server", "toolcall.host.forgotten", &[("client", "client")]);
+        violations(&forgotten, forgotten_in_time).len()
+    };
+    assert_eq!((found(310_000), found(309_998)), (0, 1));
+}
+
+#[test]
+fn calls_of_a_client_that_left_the_session_may_fail() {
+    let call = || calls(here_until(None), 1_000, "call-1", "client");
+    let found = |run| violations(&over(run, 5_000, "failed (gone)"), no_live_client_failed).len();
+    let leaves = |host: &str, ms| asked(call().by(host), 2, ms, "leave", "{}").by("client");
+    assert_eq!(found(leaves("client", 3_000)), 0);
+    assert_eq!(found(leaves("client", 5_001)), 1);
+    assert_eq!(found(leaves("client2", 3_000)), 1);
+    let back = saw(leaves("client", 3_000), 4_000, "client", "s1", "joined");
+    assert_eq!(found(back), 1);
+}
+
+#[test]
+fn a_window_that_is_replaced_asks_for_no_release() {
+    let unwatched = |reload: Option<u64>| {
+        let run = calls(here_until(None), 1_000, "call-1", "client");
+        let run = reload.into_iter().fold(run, |run, ms| asked(run, 1, ms, "reload", "{}"));
+        let run = asked(run, 2, 5_000, "unwatch", r#"{"channel":"c1"}"#);
+        let run = saw(run, 5_000, "client", "c1", "unsubscribed");
+        violations(&over(run, 9_000, "failed (released)"), released_at_once).len()
+    };
+    assert_eq!(unwatched(None), 1);
+    assert_eq!(unwatched(Some(5_000)), 0);
+    assert_eq!(unwatched(Some(2_000)), 1);
+}
+
+#[test]
+fn a_session_is_one_too_many_only_beside_as_many_others() {
+    let full = || {
+        let message = "there are too many sessions".to_owned();
+        Answer::refused(Data::of(Coded { code: -32003, message }))
+    };
+    let found = |others: &[(u64, Option<u64>)]| {
+        let run = asked(here_until(None), 2, 5_000, "create-session", r#"{"name":"s2"}"#);
+        let run = others.iter().enumerate().fold(run, |run, (n, (ms, answered))| {
+            let call = 3 + n as u64;
+            let run = asked(run, call, *ms, "create-session", r#"{"name":"s3"}"#);
+            answered.iter().fold(run, |run, ms| run.answered(call, *ms, "no"))
+        });
+        let mut run = run.answered(2, 5_100, full());
+        run.plan.limits.set("host.sessions", LimitValue::Count(2));
+        violations(&run, refusals_are_true).len()
+    };
+    assert_eq!(found(&[]), 1);
+    assert_eq!(found(&[(4_000, None)]), 1);
+    assert_eq!(found(&[(4_000, None), (5_050, None)]), 0);
+    assert_eq!(found(&[(4_000, None), (5_101, None)]), 1, "one came later");
+    assert_eq!(found(&[(4_000, Some(4_500)), (5_050, None)]), 1, "one was over");
+}
+
+#[test]
+fn a_reply_is_refused_after_the_own_cancellation() {
+    let waits = || {
+        let call = calls(here_until(None), 1_000, "call-1", "client");
+        let ready = saw(call, 1_100, "server", "t1", "agent: call-1 is ready");
+        let what = Became::Replies(Err("the turn is not in progress".to_owned()));
+        let saw = Data::of(OfCall { by: By::User, call: "call-1".to_owned(), what });
+        ready.entry(2_000, Some("client"), EventKind::Observed { stream: "t1".into(), saw })
+    };
+    let found = |host: &str, ms, chat: &str| {
+        let fields = format!(r#"{{"chat":"{chat}"}}"#);
+        let run = asked(waits().by(host), 2, ms, "cancel-turn", &fields).by("client");
+        violations(&run, refusals_are_true).len()
+    };
+    assert_eq!(violations(&waits(), refusals_are_true).len(), 1);
+    assert_eq!(found("client", 1_500, "c1"), 0);
+    assert_eq!(found("client", 1_500, "c2"), 1);
+    assert_eq!(found("client", 900, "c1"), 1, "before the call");
+    assert_eq!(found("client", 2_001, "c1"), 1);
+    assert_eq!(found("client2", 1_500, "c1"), 1, "the host confirms that");
+}
