@@ -152,3 +152,69 @@ fn a_reply_is_refused_after_the_own_cancellation() {
     assert_eq!(found("client", 2_001, "c1"), 1);
     assert_eq!(found("client2", 1_500, "c1"), 1, "the host confirms that");
 }
+
+#[test]
+fn a_handshake_is_outdated_if_its_client_began_anew_since() {
+    let reseated = |anew: Option<(u64, &str)>| {
+        let about = |run, ms, what, conn: &str| {
+            milestone(run, ms, "server", what, &[("conn", conn), ("client", "client")])
+        };
+        let connected = |run, ms, generation: &str| {
+            let fields = [("generation", generation)];
+            milestone(run, ms, "client", "toolcall.client.connected", &fields)
+        };
+        let run = connected(here_until(Some(5_000)), 40, "1").conn(2, 6_000, None);
+        let run = about(run, 6_010, "toolcall.host.arriving", "2");
+        let run = anew.into_iter().fold(run.conn(3, 6_500, None), |run, (ms, client)| {
+            let fields = [("conn", "3"), ("client", client)];
+            connected(milestone(run, ms, "server", "toolcall.host.initialized", &fields), ms, "3")
+        });
+        violations(&about(run, 7_000, "toolcall.host.reseated", "2"), replay_is_used).len()
+    };
+    assert_eq!(reseated(None), 1);
+    assert_eq!(reseated(Some((6_600, "client"))), 0);
+    assert_eq!(reseated(Some((6_600, "client2"))), 1);
+    assert_eq!(reseated(Some((6_005, "client"))), 1, "it arrived later");
+}
+
+#[test]
+fn a_second_connection_may_hold_what_its_window_releases() {
+    let unwatched = |host: &str, opened, over| {
+        let run = here_until(None).by(host).conn_labelled("second", 1, opened, over).by("client");
+        let run = asked(
+            calls(run, 1_000, "call-1", "client"),
+            2,
+            5_000,
+            "unwatch",
+            r#"{"channel":"c1"}"#,
+        );
+        let run = saw(run, 5_000, "client", "c1", "unsubscribed");
+        violations(&over_late(run), released_at_once).len()
+    };
+    assert_eq!(unwatched("client", 100, None), 0);
+    assert_eq!(unwatched("client", 100, Some(5_000)), 1, "it is over");
+    assert_eq!(unwatched("client", 5_000, None), 1, "it was opened later");
+    assert_eq!(unwatched("client2", 100, None), 1);
+}
+
+/// The call fails long after its release.
+fn over_late(run: ScriptedRun) -> ScriptedRun {
+    over(run, 9_000, "failed (released)")
+}
+
+#[test]
+fn a_token_may_be_unknown_only_after_what_makes_it_unsure() {
+    let found = |host: &str, call, verb: &str, fields: &str| {
+        let run = asked(looks(history(), 50, "client").by(host), call, 60, verb, fields);
+        let run = run.by("client").asked_as(2, 100, Class::Durable, "start-turn", "{}");
+        let run = run.answered(2, 200, rejected("a token is required"));
+        violations(&run, client_comes_back).len()
+    };
+    assert_eq!(found("client", 1, "send-token", r#"{"token":"none"}"#), 0);
+    assert_eq!(found("client", 1, "send-token", r#"{"token":"right"}"#), 1);
+    assert_eq!(found("client", 1, "watch", r#"{"chat":"s1"}"#), 0);
+    assert_eq!(found("client", 1, "watch", r#"{"chat":"c1"}"#), 1);
+    assert_eq!(found("client", 1, "new-session", "{}"), 0);
+    assert_eq!(found("client2", 1, "new-session", "{}"), 1);
+    assert_eq!(found("client", 3, "new-session", "{}"), 1, "it came later");
+}
