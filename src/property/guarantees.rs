@@ -52,11 +52,11 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_delivery` and `justified_failure`.
     pub takeover: Duration,
-    /// The stream that an operation of a host reads, if another reader can keep the host from it.
-    /// Default: none.
+    /// The stream that an operation of a host reads, if another reader can keep the host from it. The
+    /// operations are those of the host before it. Default: none.
     ///
     /// Read by `justified_failure`.
-    pub reads: fn(&str, &Operation) -> Option<Stream>,
+    pub reads: fn(&str, &[&Operation], &Operation) -> Option<Stream>,
     /// Whether an operation or a stream depends on a thing or a producer of the outside world.
     /// Default: if one of the fields of the operation, or the stream, has its name.
     ///
@@ -215,7 +215,7 @@ impl Guarantees {
             gives_up: true,
             attempt: Duration::ZERO,
             takeover: Duration::ZERO,
-            reads: |_, _| None,
+            reads: |_, _, _| None,
             depends: |_, dependent, thing| dependent.names(thing.name()),
             call_wait: Duration::ZERO,
             outside_wait: |_, operation| operation.wait(),

@@ -277,7 +277,14 @@ impl FailureSite<'_> {
             std::iter::once(last).chain(faults).map(|at| (at, at + guarantees.takeover)).collect();
         let (host, stream) = match self.what {
             FailedItem::View(view) => (view.host, Some(view.stream.clone())),
-            FailedItem::Call(call) => (call.host, (guarantees.reads)(call.host, call.operation)),
+            FailedItem::Call(call) => {
+                let earlier = facts.calls.iter().take_while(|other| other.call < call.call);
+                let own: Vec<_> = earlier
+                    .filter(|other| other.host == call.host)
+                    .map(|other| other.operation)
+                    .collect();
+                (call.host, (guarantees.reads)(call.host, &own, call.operation))
+            }
         };
         let others = facts.views.iter();
         let others =

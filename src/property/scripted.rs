@@ -56,7 +56,7 @@ fn guarantees() -> Guarantees {
         gives_up: true,
         attempt: Duration::from_secs(5),
         takeover: Duration::ZERO,
-        reads: |_, _| None,
+        reads: |_, _, _| None,
         depends: Guarantees::default().depends,
         call_wait: Duration::ZERO,
         outside_wait: |_, operation| operation.wait(),

@@ -797,12 +797,13 @@ fn another_reader_leaves_less_time_where_readers_exclude_each_other() {
     judged(&again(takeover, 29_000, 20_000), Is::Unjustified);
     judged(&again(takeover, 29_000, 31_000), Is::Justified);
     // A call that opened nothing reads the stream that its operation names.
-    let call = |stream: fn(&str, &Operation) -> Option<Stream>| {
+    let call = |stream: fn(&str, &[&Operation], &Operation) -> Option<Stream>| {
         let run = run(Duration::from_secs(30)).guarantees(|guarantees| guarantees.reads = stream);
-        run.asked(7, 5_000).failed(7, 31_000, "lost")
+        run.asked(6, 4_000).asked(7, 5_000).failed(7, 31_000, "lost")
     };
-    judged(&call(|_, _| Some("s1".into())), Is::Justified);
-    judged(&call(|_, _| None), Is::Unjustified);
+    judged(&call(|_, _, _| Some("s1".into())), Is::Justified);
+    judged(&call(|_, _, _| None), Is::Unjustified);
+    judged(&call(|_, earlier, _| (earlier.len() == 2).then(|| "s1".into())), Is::Justified);
     // Without a fault, the other reader excuses nothing.
     let calm = history().guarantees(|guarantees| guarantees.takeover = Duration::from_secs(30));
     let calm = calm.by("client2").opened("s1", 2, 0).by("client").opened("s1", 1, 5_000);

@@ -165,7 +165,7 @@ impl Subject for Exec {
             gives_up: true,
             attempt: client.connect_timeout + client.initialize_timeout,
             takeover: Duration::ZERO,
-            reads: |_, _| None,
+            reads: |_, _, _| None,
             depends: |_, dependent, thing| dependent.names(thing.name()),
             call_wait: client.call_wait,
             outside_wait: body::wait,

@@ -86,7 +86,8 @@ impl Following {
             };
             let after = self.follows(&item, follower.cursor().after);
             let size = if let Item::Output(_, bytes) = &item { bytes.len() as u64 } else { 0 };
-            if let Item::Ended { ending, .. } = &item {
+            if let Item::Ended { ending, took } = &item {
+                self.note(SseNote::Took(*took));
                 return self.completed(follower.cursor(), ending);
             }
             if let Some(id) = follower.id().filter(|id| *id != self.named.id) {

@@ -177,13 +177,40 @@ impl Subject for Sse {
     }
 }
 
-/// Returns the stream of the command of another host that an operation follows.
-fn followed(host: &str, operation: &Operation) -> Option<Stream> {
-    match read::<SseOperation>(operation).ok()? {
-        SseOperation::Follow { command, .. } => Some(names::Named::of(host, &command, 1).whole()),
-        _ => None,
-    }
+/// Returns the stream of the command that an operation follows.
+fn followed(host: &str, earlier: &[&Operation], operation: &Operation) -> Option<Stream> {
+    let SseOperation::Follow { command, .. } = read(operation).ok()? else { return None };
+    let starts = earlier.iter().filter(|earlier| match read(earlier) {
+        Ok(SseOperation::Run { process, .. }) => process == command.process,
+        _ => false,
+    });
+    Some(names::Named::of(host, &command, starts.count() as u64).whole())
 }
 
 /// No amount.
 const NOTHING: Retention = Retention { items: Some(0), piece: None, bytes: Some(0) };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(verb: &str, fields: &str) -> Operation {
+        let fields = serde_json::from_str(fields).unwrap();
+        Operation { verb: verb.to_owned(), client: "client".into(), fields }
+    }
+
+    #[test]
+    fn a_user_follows_its_own_newest_start() {
+        let run = operation("run", r#"{"process":"p1"}"#);
+        let other = operation("run", r#"{"process":"p2"}"#);
+        let own = operation("follow", r#"{"process":"p1"}"#);
+        let of_another = operation("follow", r#"{"process":"p1","of":"client"}"#);
+        let stream = |host: &str, earlier: &[&Operation], operation: &Operation| {
+            followed(host, earlier, operation).map(|stream| stream.to_string())
+        };
+        assert_eq!(stream("client", &[&run, &other], &own).as_deref(), Some("p1"));
+        assert_eq!(stream("client", &[&run, &run], &own).as_deref(), Some("p1.2"));
+        assert_eq!(stream("client2", &[&run, &run], &of_another).as_deref(), Some("p1"));
+        assert_eq!(stream("client", &[&run], &run), None);
+    }
+}

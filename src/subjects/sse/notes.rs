@@ -21,7 +21,7 @@ macro_rules! data {
     };
 }
 
-data!(SseFailure, SseNote, SeenStatus, SeenLogs, SeenRefusal);
+data!(SseFailure, SseNote, SeenStatus, SeenLogs, SeenRefusal, SeenEvents);
 
 /// Why a follower failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,8 @@ pub(super) enum SseNote {
     Asks { call: Call, cursor: String, knows_run: bool },
     /// The ending was that the command was killed: because of its time limit, or not.
     Killed { timed_out: bool },
+    /// The server said that the command took so many milliseconds.
+    Took(u64),
     /// The follower said that the command has ended, but not how.
     EndedSomehow,
     /// An item that followed the ending.
@@ -114,6 +116,7 @@ impl fmt::Display for SseNote {
             Self::Asks { cursor, .. } => write!(f, "the user asks with the cursor `{cursor}`"),
             Self::Killed { timed_out: true } => f.write_str("ended because of its time limit"),
             Self::Killed { timed_out: false } => f.write_str("ended by a signal"),
+            Self::Took(ms) => write!(f, "the command took {ms} ms"),
             Self::EndedSomehow => f.write_str("ended, and the user does not know how"),
             Self::AfterTheEnding(item) => write!(f, "after the ending: {item}"),
         }
@@ -136,13 +139,49 @@ impl Serialize for SseNote {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct SeenStatus(pub(super) CommandStatus);
 
+/// The alternate form (`{:#}`) contains all fields.
 impl fmt::Display for SeenStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CommandStatus { last, ending, .. } = &self.0;
         match ending {
-            None => write!(f, "running, event {last}"),
-            Some(ending) => write!(f, "ended ({ending:?}), event {last}"),
+            None => write!(f, "running, event {last}")?,
+            Some(ending) => write!(f, "ended ({ending:?}), event {last}")?,
         }
+        if !f.alternate() {
+            return Ok(());
+        }
+        let CommandStatus { id, content, running, exit_code, error, started_at, .. } = &self.0;
+        write!(f, ", {id} (`{content}`) started at {started_at}, runs: {running}")?;
+        if let Some(finished_at) = &self.0.finished_at {
+            write!(f, ", finished at {finished_at}")?;
+        }
+        if let Some(code) = exit_code {
+            write!(f, ", code {code}")?;
+        }
+        if error.is_empty() { Ok(()) } else { write!(f, ", error: {error}") }
+    }
+}
+
+/// The lines that a standard client of server-sent events has read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct SeenEvents(pub(super) String);
+
+impl SeenEvents {
+    /// Returns the position in the id of each event that has one, and its own.
+    pub(super) fn positions(&self) -> impl Iterator<Item = (u64, u64)> {
+        let events = self.0.split("\n\n");
+        events.filter_map(|event| {
+            let id = event.lines().find_map(|line| line.strip_prefix("id: "))?;
+            let json = event.lines().find_map(|line| line.strip_prefix("data: "))?;
+            let json: serde_json::Value = serde_json::from_str(json).ok()?;
+            Some((id.parse::<Cursor>().ok()?.after, json["eid"].as_u64()?))
+        })
+    }
+}
+
+impl fmt::Display for SeenEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

@@ -85,6 +85,19 @@ pub enum SseOperation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parameter: Option<String>,
     },
+    /// Reads the stream of a command as a standard client of server-sent events does, and shows its lines.
+    #[serde(rename_all = "kebab-case")]
+    Listen {
+        /// The command.
+        #[serde(flatten)]
+        command: CommandName,
+        /// The header `Last-Event-ID`; by default, there is none. `RUN` in it becomes the run that this
+        /// host knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<String>,
+        /// How long the user reads.
+        wait: WrittenDuration,
+    },
     /// Opens the stream of a command, and never reads from the connection.
     #[serde(rename_all = "kebab-case")]
     Stick {
@@ -230,6 +243,7 @@ mod tests {
             json!({ "status": { "process": "p1" } }),
             json!({ "logs": { "process": "p1", "wait": "20s" } }),
             json!({ "ask": { "process": "p1", "cursor": "-1" } }),
+            json!({ "listen": { "process": "p1", "last": "RUN-1", "wait": "5s" } }),
             json!({ "stick": { "process": "p1", "of": "client", "wait": "5s" } }),
             json!({ "wrong": { "process": "p1", "request": "no-token" } }),
             json!({ "session": { "process": "p1" } }),

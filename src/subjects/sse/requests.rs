@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::limits;
 use super::names::{Named, TOKEN, server_endpoint};
-use super::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
+use super::notes::{SeenEvents, SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
 use super::wrong::WrongRequest;
 use crate::history::{Answer, Call, Data, ProcessOutcome};
 use crate::process::KILL;
@@ -249,6 +249,32 @@ pub(super) async fn stick(host: HostContext, call: Call, named: Named, wait: Dur
     answer(&host, call, wait + PATIENCE, asked).await;
 }
 
+/// Reads the stream of a command for this long, as a standard client of server-sent events does.
+pub(super) async fn listen(
+    host: HostContext,
+    call: Call,
+    named: Named,
+    last: Option<String>,
+    wait: Duration,
+) {
+    let asked = async {
+        let path = path::resume(&named.id, Cursor::START);
+        let last = last.as_deref().map(|last| (header::LAST_EVENT_ID, last));
+        let headers: Vec<_> = [("accept", "text/event-stream")].into_iter().chain(last).collect();
+        let Open { response, _connection } =
+            open(&host, Method::GET, &path, String::new(), &headers).await?;
+        let (mut body, mut read) = (response.into_body(), Vec::new());
+        let reads = async {
+            while let Some(Ok(frame)) = body.frame().await {
+                read.extend(frame.into_data().unwrap_or_default());
+            }
+        };
+        let _ = timeout(wait, reads).await; // the stream may go on
+        Ok(Data::from(SeenEvents(String::from_utf8_lossy(&read).into_owned())))
+    };
+    answer(&host, call, wait + PATIENCE, asked).await;
+}
+
 /// The paths of the shell sessions of a host, by the processes that run in them.
 #[derive(Clone, Default)]
 pub(super) struct Sessions(Arc<Mutex<BTreeMap<String, String>>>);
@@ -365,7 +391,8 @@ async fn read_session(host: &HostContext, call: Call, named: &Named, stream: Ope
                     has_gap = true;
                     named.given_up(&host.record, call, &Data::from(gap.to_string()));
                 }
-                Event::Ended { ending, .. } => {
+                Event::Ended { ending, took } => {
+                    host.record.observed(&named.whole(), SseNote::Took(took));
                     if !has_gap {
                         named.completed(&host.record, outcome(&ending));
                     }

@@ -31,13 +31,13 @@ pub(super) struct Process<'a> {
     pub ended: Option<(Time, ProcessOutcome)>,
 }
 
-/// A reader of a command: a follower, or a connection that nobody reads.
+/// A reader of a command: a follower, or another connection that has its stream.
 pub(super) struct Reader<'a> {
     pub host: &'a str,
     pub call: Call,
     pub since: Time,
     pub until: Time,
-    /// Whether it reads nothing.
+    /// Whether it reads nothing, or is not the product's client.
     pub is_stuck: bool,
 }
 
@@ -440,6 +440,7 @@ impl<'a> Story<'a> {
             | SseOperation::Logs { command, .. }
             | SseOperation::Ask { command, .. }
             | SseOperation::Wrong { command, .. }
+            | SseOperation::Listen { command, .. }
             | SseOperation::Stick { command, .. } => {
                 named(on, command, newest(&command.process, 0))
             }
@@ -448,7 +449,7 @@ impl<'a> Story<'a> {
             SseOperation::Interrupt(_) => {
                 self.interrupts.entry(record.clone()).or_insert(event.at);
             }
-            SseOperation::Stick { wait, .. } => {
+            SseOperation::Stick { wait, .. } | SseOperation::Listen { wait, .. } => {
                 let until = event.at + wait.0 + Duration::from_secs(10);
                 let reader = Reader { host: on, call, since: event.at, until, is_stuck: true };
                 self.readers.entry(record.clone()).or_default().push(reader);

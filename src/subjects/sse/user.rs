@@ -133,13 +133,16 @@ impl SseUser {
             }
             SseOperation::Ask { command, cursor, parameter } => {
                 let named = self.named(&command);
-                let run = stored(&host, &named).cursor.epoch;
-                let cursor =
-                    cursor.replace("RUN", &run.map_or("0".repeat(16), |run| run.to_string()));
-                let (text, knows_run) = (cursor.clone(), run.is_some());
+                let (cursor, knows_run) = cursor_of(&host, &named, &cursor);
+                let text = cursor.clone();
                 let note = SseNote::Asks { call, cursor: text, knows_run };
                 host.record.observed(&named.whole(), note);
                 self.busy.spawn(requests::ask(host, call, named, cursor, parameter));
+            }
+            SseOperation::Listen { command, last, wait } => {
+                let named = self.named(&command);
+                let last = last.map(|last| cursor_of(&host, &named, &last).0);
+                self.busy.spawn(requests::listen(host, call, named, last, wait.0));
             }
             SseOperation::Stick { command, wait } => {
                 let named = self.named(&command);
@@ -232,6 +235,14 @@ impl SseUser {
         }
         is_open
     }
+}
+
+/// Returns a cursor with the run of a command that a host knows in the place of `RUN`, and whether the host
+/// knows one.
+fn cursor_of(host: &HostContext, named: &Named, cursor: &str) -> (String, bool) {
+    let run = stored(host, named).cursor.epoch;
+    let text = run.map_or("0".repeat(16), |run| run.to_string());
+    (cursor.replace("RUN", &text), run.is_some())
 }
 
 fn sessions_key(process: &str) -> String {

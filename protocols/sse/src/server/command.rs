@@ -333,7 +333,8 @@ impl Command {
 
     /// Appends the ending.
     pub(super) fn end(&mut self, timestamp: u64, ending: Ending, now: Instant) {
-        let took = now.saturating_duration_since(self.started_at).as_millis() as u64;
+        let took = now.saturating_duration_since(self.started_at);
+        let took = if defect!(TookIsInSeconds) { took.as_secs() } else { took.as_millis() as u64 };
         self.log.end(timestamp, ending, took, now);
     }
 

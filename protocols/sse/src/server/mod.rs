@@ -63,8 +63,10 @@
 //! | – | `SplitsCharacters` | a long line is split inside a character |
 //! | – | `ParameterBeforeHeader` | the position in the address counts more than the last event that arrived |
 //! | – | `CursorFreesNothing` | a command goes on waiting for a client that comes back with all events |
+//! | – | `TookIsInSeconds` | the time that a command took is sent in seconds |
+//! | – | `BatchSharesAnId` | all events that are sent together have the id of the last one |
 //!
-//! The branch of execd has all of them except B, the last 15, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 17, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

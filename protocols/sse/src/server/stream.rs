@@ -127,7 +127,8 @@ impl EventStream {
     fn encode(&mut self, records: &[Record]) -> Bytes {
         let mut bytes = BytesMut::new();
         for record in records {
-            let mut after = record.position.unwrap_or(self.after);
+            let own = record.position.filter(|_| !defect!(BatchSharesAnId));
+            let mut after = own.unwrap_or(self.after);
             if let Event::Gap(gap) = &record.event {
                 let (first, last) = (gap.first, gap.last);
                 let command = self.running.id.as_str();

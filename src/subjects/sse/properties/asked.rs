@@ -6,6 +6,7 @@ use crate::history::{Answer, ProcessOutcome, Time};
 use crate::process::KILL;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::subjects::judging::has_puppet;
 use crate::subjects::records;
 use crate::subjects::sse::names::OVERHEAD;
 use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
@@ -34,6 +35,7 @@ kinds! {
 kinds! {
     pub(super) ENDINGS_ARE_TRUE;
     NOT_TIMED_OUT = "not-timed-out": "{subject:}{on} learned that the command ended because of its time limit, but no limit had passed {moment}";
+    OTHER_TIME = "other-time": "{subject:}{on} learned that the command took {took} ms, but it took {least} to {most} ms {moment}";
     TIMED_OUT = "timed-out": "{subject:}{on} learned that the command was killed, but not that its time limit had passed {moment}";
 }
 
@@ -194,6 +196,10 @@ pub(super) fn endings_are_true(story: &Story<'_>) -> Vec<Violation> {
         let is_own = story.setup(record).exit.0 != ProcessEnd::Never
             || story.interrupts.contains_key(*record)
             || !story.is_prompt(ended);
+        found.extend(notes.iter().filter_map(|(at, note)| match note {
+            SseNote::Took(took) => untrue_time(story, (*on, *record), *at, *took),
+            _ => None,
+        }));
         found.extend(notes.iter().filter_map(|(at, note)| {
             let kind = match note {
                 SseNote::Killed { timed_out: true } if !limited => &NOT_TIMED_OUT,
@@ -204,6 +210,30 @@ pub(super) fn endings_are_true(story: &Story<'_>) -> Vec<Violation> {
         }));
     }
     found
+}
+
+/// Judges the time that a command took, as a user learned it: it is not shorter than the life of the process,
+/// and not longer than the time since the command was asked for.
+fn untrue_time(
+    story: &Story<'_>,
+    (on, record): (&str, &str),
+    at: Time,
+    took: u64,
+) -> Option<Violation> {
+    let process = story.processes.get(record)?;
+    let (ended, _) = process.ended?;
+    let asked = story.questions.iter().find(|question| {
+        let starts =
+            matches!(question.operation, SseOperation::Run { .. } | SseOperation::Session { .. });
+        starts && question.record == record
+    })?;
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let least = millis(ended.since(*process.launched.last()?)).saturating_sub(1);
+    let most = millis(at.since(asked.asked)) + 1;
+    let data = fields! { on: on.to_owned(), took, least, most };
+    let is_true = least <= took && took <= most;
+    (!is_true && !has_puppet(story.cx))
+        .then(|| Violation::new("endings_are_true", record, at, &OTHER_TIME, data))
 }
 
 pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {

@@ -57,9 +57,11 @@ fn reads_alone(story: &Story<'_>, on: &str) -> bool {
     };
     story.questions.iter().filter(own).all(|question| {
         let others = story.questions.iter().filter(|other| {
-            let is_reader =
-                matches!(other.operation, SseOperation::Stick { .. } | SseOperation::Ask { .. })
-                    || other.host != on && follows(&other.operation);
+            let takes = matches!(
+                other.operation,
+                SseOperation::Stick { .. } | SseOperation::Ask { .. } | SseOperation::Listen { .. }
+            );
+            let is_reader = takes || other.host != on && follows(&other.operation);
             is_reader && other.record == question.record
         });
         !is_slow(&question.operation) && others.count() == 0

@@ -7,7 +7,7 @@ use crate::history::{Content, ProcessOutcome, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::sse::names::OVERHEAD;
-use crate::subjects::sse::notes::SseNote;
+use crate::subjects::sse::notes::{SeenEvents, SseNote};
 use crate::subjects::sse::story::{Process, Story};
 use reknit_sse::wire::Gap;
 
@@ -23,6 +23,7 @@ kinds! {
 kinds! {
     pub(super) POSITIONS_FOLLOW;
     SKIPPED = "skipped": "{subject:}{on} received event {position} after event {after}, without a gap {moment}";
+    OTHER_ID = "other-id": "{subject:}a standard client received event {position} with the id of event {id} {moment}";
     AGAIN = "again": "{subject:}{on} received an event, but its cursor went from event {after} to event {position} {moment}";
 }
 
@@ -129,6 +130,13 @@ pub(super) fn positions_follow(story: &Story<'_>) -> Vec<Violation> {
             Some(Violation::new("positions_follow", *record, *at, kind, data))
         }));
     }
+    found.extend(story.questions.iter().filter_map(|question| {
+        let (at, answer) = question.answer?;
+        let mut positions = answer.done::<SeenEvents>()?.positions();
+        let (id, position) = positions.find(|(id, position)| id != position)?;
+        let data = fields! { id, position };
+        Some(Violation::new("positions_follow", question.call, at, &OTHER_ID, data))
+    }));
     found
 }
 

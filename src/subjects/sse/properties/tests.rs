@@ -10,7 +10,9 @@ use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::{Fault, Host, LimitValue, MilestoneValue};
-use crate::subjects::sse::notes::{SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote};
+use crate::subjects::sse::notes::{
+    SeenEvents, SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote,
+};
 use crate::subjects::sse::story::Story;
 use reknit_sse::client::{Failure, Loss, Refused};
 use reknit_sse::wire::{CommandStatus, Ending, Gap};
@@ -298,4 +300,29 @@ fn an_interrupt_during_a_delay_is_due_after_it() {
     let held = |ms| ended(ms).fault(2_500, Some(5_000), Nature::Slows, hold.clone());
     holds(&held(6_000), server::ends_when_asked);
     breaks(&held(6_001), server::ends_when_asked, "had not ended (at 6.000 s)");
+}
+
+#[test]
+fn a_command_took_as_long_as_its_process_lived() {
+    let took = |ms| notes(exited(), 1_700, SseNote::Took(ms));
+    holds(&took(1_390), asked::endings_are_true);
+    holds(&took(1_600), asked::endings_are_true);
+    breaks(&took(1), asked::endings_are_true, "took 1 ms, but it took 1389 to 1601 ms");
+    breaks(&took(1_700), asked::endings_are_true, "took 1700 ms");
+}
+
+#[test]
+fn the_id_of_each_event_is_its_position() {
+    let read = |ids: [u64; 2]| {
+        let event = |position, id: u64| {
+            format!(
+                "id: 0000000000000001-{id}\ndata: {{\"eid\":{position},\"type\":\"stdout\"}}\n\n"
+            )
+        };
+        let text = format!("retry: 1000\n{}{}", event(1, ids[0]), event(2, ids[1]));
+        let answer = Answer::Done(SeenEvents(text).into());
+        asks(exited(), 3_000, "status").answered(2, 3_100, answer)
+    };
+    holds(&read([1, 2]), gaps::positions_follow);
+    breaks(&read([2, 2]), gaps::positions_follow, "event 1 with the id of event 2");
 }

@@ -51,6 +51,8 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("HoldNeverEnds", "hold-never-ends", &["producer_is_not_delayed"], "the time that output waits for its client begins again whenever it is over", "derived from facts, H"),
     defect("TimeLimitDelaysTheKill", "time-limit-delays-the-kill", &["ends_when_asked"], "a command with a time limit is not killed after an interrupt", "derived"),
     defect("OlderAttemptSupersedes", "older-attempt-supersedes", &["takeover_is_due"], "a delayed older attempt of a client takes its stream back", "derived from facts, I"),
+    defect("TookIsInSeconds", "took-is-in-seconds", &["endings_are_true"], "the time that a command took is sent in seconds instead of milliseconds", "derived"),
+    defect("BatchSharesAnId", "batch-shares-an-id", &["positions_follow"], "a standard client gets the id of the last event with all events that are sent together", "derived"),
     // The requests, for server and client.
     defect("ListsAreObjects", "lists-are-objects", &["refusals_are_true"], "a start whose body is a list is accepted", "derived"),
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),

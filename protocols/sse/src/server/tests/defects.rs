@@ -473,6 +473,33 @@ fn a_command_waits_although_its_client_has_all_events() {
 }
 
 #[test]
+fn the_time_that_a_command_took_is_in_seconds() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        sleep(SECOND * 2).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let answer = world.send("GET /command/c/resume?after_eid=0", &[], "").await;
+        answer.text().await.contains("\"execution_time\":4,").to_string()
+    };
+    compare("TookIsInSeconds", story, "false", "true");
+}
+
+#[test]
+fn events_that_are_sent_together_have_one_id() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.prints(0, "a\nb\n").await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let accept = [("accept", "text/event-stream")];
+        let answer = world.send("GET /command/c/resume?after_eid=0", &accept, "").await;
+        answer.text().await.contains("-1\ndata: {\"eid\":1,").to_string()
+    };
+    compare("BatchSharesAnId", story, "true", "false");
+}
+
+#[test]
 fn empty_lines_are_not_sent() {
     let story = || async {
         let world = world().await;
