@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -14,6 +15,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
+use super::limits::{self, LIMITS};
 use super::notes::{AppServerNote, Got, Reported, Sent, Tag, ThreadNote, TurnNote, Work};
 use super::setup::{
     self, Answer, AppServerSetup, Edits, End, Initialize, Noise, Open, Start, Subagent, Threads,
@@ -77,6 +79,8 @@ async fn serve(mut process: ProgramContext) -> Exit {
         threads: BTreeMap::new(),
         models: BTreeMap::new(),
         stored: BTreeSet::new(),
+        ephemeral: BTreeSet::new(),
+        nameless: BTreeSet::new(),
         running: BTreeMap::new(),
         turns: FuturesUnordered::new(),
     };
@@ -158,6 +162,10 @@ struct AppServer {
     models: BTreeMap<String, Tag>,
     /// The threads on its disk.
     stored: BTreeSet<String>,
+    /// The threads that it does not keep: those of reviews.
+    ephemeral: BTreeSet<String>,
+    /// The threads that it has refused to name.
+    nameless: BTreeSet<String>,
     /// The turns, by id.
     running: BTreeMap<String, Running>,
     turns: FuturesUnordered<BoxFuture<'static, ()>>,
@@ -195,7 +203,12 @@ impl AppServer {
 
     /// Sends messages when the time has passed that the requests for a thread take.
     fn send_after_a_while(&mut self, messages: Vec<Value>) {
-        let (out, takes) = (self.out.clone(), self.setup.threads_take.0);
+        self.send_after(self.setup.threads_take.0, messages);
+    }
+
+    /// Sends messages after this time.
+    fn send_after(&mut self, takes: Duration, messages: Vec<Value>) {
+        let out = self.out.clone();
         let send = move || {
             for message in &messages {
                 let _ = out.send(line(message)); // the writer may be gone
@@ -212,7 +225,7 @@ impl AppServer {
 
     /// Handles a line from the client. A line without a request is skipped.
     fn read(&mut self, line: &str) {
-        self.record.observed(&self.stream, Got(line.to_owned()));
+        self.record.observed(&self.stream, Got::of(line));
         let Ok(request) = serde_json::from_str::<Value>(line) else { return };
         let (Some(id), Some(method)) = (request.get("id"), request["method"].as_str()) else {
             return;
@@ -220,11 +233,26 @@ impl AppServer {
         let (params, id) = (&request["params"], id.clone());
         match method {
             method::INITIALIZE if self.setup.initialize == Initialize::Silent => {}
+            method::INITIALIZE if self.setup.initialize == Initialize::Exits => {
+                let (exits, takes) = (self.exits.clone(), self.setup.initialize_takes.0);
+                self.turns.push(Box::pin(async move {
+                    sleep(takes).await;
+                    let _ = exits.send(Exit::Code(1)); // the process may be over
+                }));
+            }
+            method::INITIALIZE if self.setup.initialize == Initialize::Refused => {
+                let error = json!({ "code": -32600, "message": "no user is logged in" });
+                self.send_after(
+                    self.setup.initialize_takes.0,
+                    vec![json!({ "id": id, "error": error })],
+                );
+            }
             method::INITIALIZE if self.is_initialized => self.refuse(&id, "already initialized"),
             method::INITIALIZE => {
                 self.is_initialized = true;
                 self.record.observed(&self.stream, AppServerNote::Initialized);
-                self.send(&json!({ "id": id, "result": { "userAgent": "world" } }))
+                let hello = json!({ "id": id, "result": { "userAgent": "world" } });
+                self.send_after(self.setup.initialize_takes.0, vec![hello]);
             }
             method::THREAD_START if self.setup.threads == Threads::Refused => {
                 self.refuse(&id, "there is no room for a thread");
@@ -234,9 +262,9 @@ impl AppServer {
                     Some(thread) => thread.to_owned(),
                     None => {
                         let thread = self.name("thread");
-                        if params["ephemeral"] != json!(true) {
-                            self.stored.insert(thread.clone());
-                        }
+                        let is_kept = params["ephemeral"] != json!(true);
+                        let kind = if is_kept { &mut self.stored } else { &mut self.ephemeral };
+                        kind.insert(thread.clone());
                         self.record.observed(&self.stream, ThreadNote::Made(thread.clone()));
                         thread
                     }
@@ -258,6 +286,7 @@ impl AppServer {
             method::REVIEW_START => self.start(id, params, true),
             method::TURN_INTERRUPT => self.interrupt(id, params),
             method::THREAD_SET_NAME if self.setup.threads == Threads::Nameless => {
+                self.nameless.extend(params["threadId"].as_str().map(str::to_owned));
                 self.refuse(&id, "a thread has no name here");
             }
             method::THREAD_SET_NAME => {
@@ -265,8 +294,8 @@ impl AppServer {
                 if let Some(tag) = params["name"].as_str().and_then(Tag::find) {
                     self.record.observed(&tag.stream(), TurnNote::Thread(thread.to_owned()));
                     self.threads.insert(thread.to_owned(), tag);
-                    self.record.observed(&self.stream, ThreadNote::Settled(thread.to_owned()));
                 }
+                self.record.observed(&self.stream, ThreadNote::Settled(thread.to_owned()));
                 self.send_after_a_while(vec![json!({ "id": id, "result": {} })]);
             }
             method::THREAD_DELETE | method::THREAD_UNSUBSCRIBE => {
@@ -292,12 +321,16 @@ impl AppServer {
         let thread = params["threadId"].as_str().unwrap_or_default();
         // The empty id is that of the turn that runs on the thread.
         let is_meant = |(id, running): &(&String, &Running)| {
-            let is_it = *id == turn || turn.is_empty() && running.thread == thread;
-            is_it && !running.interrupts.is_closed()
+            let is_it = *id == turn || turn.is_empty();
+            is_it && running.thread == thread && !running.interrupts.is_closed()
         };
         let Some(turn) = self.running.iter().find(is_meant).map(|(id, _)| id.clone()) else {
-            if let Some(over) = self.running.get(turn) {
-                self.record.observed(&over.tag.stream(), TurnNote::InterruptedLate);
+            if let Some(other) = self.running.get(turn) {
+                let note = match other.thread == thread {
+                    true => TurnNote::InterruptedLate,
+                    false => TurnNote::InterruptedElsewhere,
+                };
+                self.record.observed(&other.tag.stream(), note);
             }
             return self.refuse(&id, "no such turn");
         };
@@ -328,8 +361,9 @@ impl AppServer {
         let (interrupts, interrupted) = watch::channel(false);
         let waiting = Arc::new(Mutex::new(Vec::new()));
         let answered_last = setup.interrupt_answered_last;
-        if !self.threads.contains_key(&thread) {
-            // The thread of a review has no name.
+        let takes = limits::turn(&self.plan.limits.over(LIMITS));
+        // The thread of a review has no name, and one that the app-server does not name is in use now.
+        if is_review || self.ephemeral.contains(&thread) || self.nameless.contains(&thread) {
             self.record.observed(&self.stream, ThreadNote::Settled(thread.clone()));
         }
         if is_review && setup.detached {
@@ -357,11 +391,15 @@ impl AppServer {
             waiting,
             held: Vec::new(),
             answer: None,
+            over: None,
             items: 0,
             open: 0,
             is_named: false,
             is_answered: false,
             sent: Sent::start(),
+            takes: Takes { bytes: takes.text_bytes as u64, lines: takes.unreadable as u64 },
+            unanswered: 0,
+            is_too_much: false,
         };
         self.turns.push(Box::pin(played.play(interrupted)));
     }
@@ -395,6 +433,8 @@ pub(super) struct Played {
     held: Vec<u8>,
     /// The answer that comes with the report of the end.
     answer: Option<Value>,
+    /// The turn at its end, for the answer to the start request.
+    over: Option<Value>,
     items: u64,
     /// The number of commands and subagents that work.
     open: u64,
@@ -404,6 +444,20 @@ pub(super) struct Played {
     is_answered: bool,
     /// When the last message left, or the turn started.
     sent: Sent,
+    /// What its client takes.
+    takes: Takes,
+    /// The bytes of the messages before the answer to the start request.
+    unanswered: u64,
+    /// Whether that was more than its client takes.
+    is_too_much: bool,
+}
+
+/// What a client takes before it gives a turn up.
+struct Takes {
+    /// The bytes of messages before the answer to the start request.
+    bytes: u64,
+    /// The lines that it cannot read.
+    lines: u64,
 }
 
 impl Drop for Played {
@@ -432,6 +486,7 @@ impl Played {
             | Start::Late
             | Start::Last
             | Start::Unnamed
+            | Start::Ended
             | Start::Unanswered => {}
         }
         self.record.effect(self.tag.call, &*self.tag.stream().0);
@@ -445,7 +500,7 @@ impl Played {
         match ended {
             Some(end) => {
                 self.end(end);
-                if self.setup.start == Start::Last && !end.exits() {
+                if matches!(self.setup.start, Start::Last | Start::Ended) && !end.exits() {
                     self.answer_request();
                 }
             }
@@ -473,7 +528,8 @@ impl Played {
         if self.setup.start == Start::Late {
             self.pause().await;
         }
-        let answers_last = matches!(self.setup.start, Start::Last | Start::Unanswered);
+        let answers_last =
+            matches!(self.setup.start, Start::Last | Start::Ended | Start::Unanswered);
         if !answers_late && !answers_last {
             self.answer_request();
         }
@@ -537,10 +593,18 @@ impl Played {
             self.held.extend(b"this line is not a message\n");
             self.flush_unless_burst();
         }
+        if self.setup.unreadable + u64::from(self.setup.noise != Noise::None) > self.takes.lines {
+            self.too_much();
+        }
         self.extras();
         if self.setup.retries {
             let error = json!({ "message": "the connection to the model broke" });
             let params = json!({ "threadId": self.thread, "turnId": self.turn, "error": error, "willRetry": true });
+            self.notify(method::ERROR, params);
+        }
+        if self.setup.errors {
+            let error = json!({ "message": "the disk is almost full" });
+            let params = json!({ "threadId": self.thread, "turnId": self.turn, "error": error, "willRetry": false });
             self.notify(method::ERROR, params);
         }
         if self.setup.earlier {
@@ -601,8 +665,9 @@ impl Played {
         if self.setup.start != Start::Unnamed {
             self.named();
         }
-        let turn = match self.setup.start {
-            Start::Unnamed => json!({ "status": "inProgress" }),
+        let turn = match (self.setup.start, self.over.take()) {
+            (Start::Unnamed, _) => json!({ "status": "inProgress" }),
+            (_, Some(over)) => over,
             _ => json!({ "id": self.turn, "status": "inProgress" }),
         };
         let mut result = json!({ "turn": turn });
@@ -628,6 +693,7 @@ impl Played {
         let (text, phase) = match self.setup.answer {
             Answer::Final => (text.as_str(), Some("final_answer")),
             Answer::Empty => ("", Some("final_answer")),
+            Answer::Partial => (text.as_str(), Some("partial_answer")),
             Answer::Unphased => (text.as_str(), None),
             Answer::None => return,
         };
@@ -652,6 +718,13 @@ impl Played {
             End::Completed => self.report("completed"),
             End::Failed => self.report("failed"),
             End::Interrupted => self.report("interrupted"),
+            End::Unexplained => self.report("failed"),
+            End::Unknown => {
+                self.note(TurnNote::Left);
+                let turn = json!({ "id": self.turn, "status": "paused" });
+                let params = json!({ "threadId": self.thread, "turn": turn });
+                self.notify(method::TURN_COMPLETED, params);
+            }
             End::Omitted => self.note(TurnNote::Left),
             End::Error => {
                 self.note(TurnNote::Left);
@@ -682,8 +755,12 @@ impl Played {
     }
 
     fn report(&mut self, status: &'static str) {
-        let report = self.reported(status);
-        self.send(&report);
+        let mut report = self.reported(status);
+        if self.setup.start == Start::Ended && !self.is_answered {
+            self.over = Some(report["params"]["turn"].take());
+        } else {
+            self.send(&report);
+        }
     }
 
     /// Returns the report of the end, and records that it is sent.
@@ -699,7 +776,7 @@ impl Played {
             turn["items"] = json!([answer]);
         }
         self.note(TurnNote::Reported(reported));
-        if status == "failed" {
+        if status == "failed" && self.setup.end != End::Unexplained {
             turn["error"] = json!({ "message": "the model refused" });
         }
         let params = json!({ "threadId": self.thread, "turn": turn });
@@ -862,8 +939,22 @@ impl Played {
     }
 
     pub(super) fn send(&mut self, message: &Value) {
-        self.held.extend(line(message));
+        let line = line(message);
+        if !self.is_answered {
+            self.unanswered += line.len() as u64;
+            if self.unanswered > self.takes.bytes {
+                self.too_much();
+            }
+        }
+        self.held.extend(line);
         self.flush_unless_burst();
+    }
+
+    /// The client may give the turn up now.
+    fn too_much(&mut self) {
+        if !std::mem::replace(&mut self.is_too_much, true) {
+            self.note(TurnNote::TooMuch);
+        }
     }
 
     fn flush_unless_burst(&mut self) {

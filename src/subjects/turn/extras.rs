@@ -39,6 +39,11 @@ impl Played {
                 self.item(None, item, true);
             }
         }
+        let id = self.item_id();
+        let run = json!({ "type": "commandExecution", "id": id, "command": "make", "status": "interrupted" });
+        self.item(None, run.clone(), false);
+        self.note(TurnNote::Did(Work::Command("make".to_owned())));
+        self.item(None, run, true);
         for (change, path) in [("add", "new.rs"), ("delete", "old.rs")] {
             let id = self.item_id();
             let change = json!({ "path": path, "kind": { "type": change }, "diff": "" });
@@ -77,7 +82,7 @@ impl Played {
 /// Returns the kinds of the items that a turn with extras has, in order.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     let complete = KINDS.iter().map(|(kind, _)| *kind).filter(|kind| *kind != PLAN);
-    complete.chain(["fileChange", "fileChange"])
+    complete.chain(["commandExecution", "fileChange", "fileChange"])
 }
 
 /// The kind of a plan.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
 
+use crate::digest::Digest;
 use crate::history::{Call, Data, Stream};
 use reknit_turn::broker::BrokerCounts;
 
@@ -142,12 +143,17 @@ pub enum TurnNote {
         /// Whether it is a final answer with text.
         is_final: bool,
     },
+    /// The app-server has sent more than the client takes: unreadable lines, or text before the answer to
+    /// the start request.
+    TooMuch,
     /// A client interrupts the turn.
     Interrupted,
     /// The app-server refuses to interrupt the turn, which runs on.
     InterruptRefused,
     /// A client asks for the interrupt of the turn, but it is over.
     InterruptedLate,
+    /// A client asks for the interrupt of the turn on a thread that is not its own.
+    InterruptedElsewhere,
     /// For how long the app-server had sent nothing about the turn when it was interrupted.
     Silent(Silence),
     /// The app-server reports the end.
@@ -168,9 +174,25 @@ pub enum AppServerNote {
     Killed,
 }
 
-/// A line that an app-server got from its client.
+/// A line that an app-server got from its client. Of a long line, only the begin is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Got(pub String);
+pub struct Got(String);
+
+/// The bytes of a line that are kept.
+const KEPT: usize = 8 << 10;
+
+impl Got {
+    /// Keeps a line, or the begin of a long line with its length and its hash.
+    pub fn of(line: &str) -> Self {
+        if line.len() <= KEPT {
+            return Self(line.to_owned());
+        }
+        let begin: String = line.chars().take(80).collect();
+        let mut digest = Digest::default();
+        digest.bytes(line.as_bytes());
+        Self(format!("{begin}… ({} bytes, {digest})", line.len()))
+    }
+}
 
 impl fmt::Display for Got {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -341,8 +363,10 @@ impl fmt::Display for TurnNote {
             Self::Answered { is_final: false } => {
                 f.write_str("the agent answers without a phase or text")
             }
+            Self::TooMuch => f.write_str("the app-server has sent more than the client takes"),
             Self::Interrupted => f.write_str("the turn is interrupted"),
             Self::InterruptRefused => f.write_str("the app-server refuses to interrupt the turn"),
+            Self::InterruptedElsewhere => f.write_str("an interrupt names another thread"),
             Self::InterruptedLate => f.write_str("an interrupt comes after the end of the turn"),
             Self::Silent(Silence { now, .. }) => {
                 write!(f, "the app-server had been silent for {now} ms")
@@ -375,5 +399,15 @@ mod tests {
         assert_eq!(tag.stream().0.as_ref(), "t1-7");
         assert_eq!(Tag::find("[turn t1 call x]"), None);
         assert_eq!(Tag::find("none"), None);
+    }
+
+    #[test]
+    fn a_history_keeps_the_begin_of_a_long_line() {
+        let short = "x".repeat(KEPT);
+        assert_eq!(Got::of(&short), Got(short.clone()));
+        let long = |last: &str| Got::of(&format!("{short}{last}"));
+        assert!(long("a").0.ends_with(')') && long("a").0.contains("(8193 bytes, "));
+        assert!(long("a").0.len() < 200);
+        assert_ne!(long("a"), long("b"));
     }
 }

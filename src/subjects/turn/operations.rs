@@ -121,14 +121,21 @@ pub enum TurnOperation {
         #[serde(default, skip_serializing_if = "is_default")]
         how: Damage,
     },
+    /// Shows the record of a turn's job, as the file contains it.
+    #[serde(rename_all = "kebab-case")]
+    ReadRecord {
+        /// The turn.
+        turn: String,
+    },
     /// Removes the records of old jobs, and files without a record.
     PruneJobs {},
     /// Sends lines to the broker over a separate connection, and shows what the broker sends.
     #[serde(rename_all = "kebab-case")]
     Speak {
-        /// The lines.
+        /// The lines. `LETTERS` in them becomes the letters.
         lines: Vec<String>,
-        /// The number of letters of one more line, which comes first; none by default.
+        /// The number of letters. If no line contains them, they are one more line, which comes first; none
+        /// by default.
         #[serde(default, skip_serializing_if = "is_default")]
         letters: usize,
         /// How long the user reads.
@@ -214,6 +221,10 @@ pub enum Damage {
     Orphaned,
     /// It is longer by 64 KiB.
     Grown,
+    /// It contains no order.
+    Orderless,
+    /// It contains a member that no program knows.
+    Extended,
 }
 
 /// The way to an app-server.
@@ -381,6 +392,7 @@ mod tests {
             json!({ "await-job": { "turn": "t1", "wait": "5s" } }),
             json!({ "end-session": { "session": "s1" } }),
             json!({ "damage-record": { "turn": "t1" } }),
+            json!({ "read-record": { "turn": "t1" } }),
         ] {
             let operation: TurnOperation = serde_json::from_value(value.clone()).unwrap();
             assert_eq!(serde_json::to_value(operation).unwrap(), value);

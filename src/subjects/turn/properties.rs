@@ -37,9 +37,10 @@ mod refusals;
 mod reports;
 pub(super) mod shared;
 mod starts;
+#[cfg(test)]
+mod tests;
 mod works;
 
-use self::interrupts::is_unreadable;
 use self::shared::{ends, is_busy, is_in_use, may_forget_subagents, news, seen};
 use super::jobs::properties as jobs;
 use super::limits::{self, LIMITS};
@@ -328,7 +329,8 @@ fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
     failed
         && setup.start == Start::Answered
         && setup.end != End::Error
-        && !is_unreadable(cx, run.turn())
+        && !setup.errors
+        && run.too_much().is_none()
         && run.route() == "direct"
         && run.cancelled.is_none()
         && run.interrupted().is_some_and(|interrupted| interrupted < deadline)

@@ -58,6 +58,8 @@ pub struct TurnSetup {
     pub stranger: bool,
     /// Whether the app-server reports an error that it retries, before the answer.
     pub retries: bool,
+    /// Whether the app-server reports an error that it does not retry, before the answer, and goes on.
+    pub errors: bool,
     /// The unreadable output of the app-server before the answer.
     pub noise: Noise,
     /// A command that is open when the agent answers, or soon after, and that never completes.
@@ -115,6 +117,7 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         earlier: false,
         stranger: false,
         retries: false,
+        errors: false,
         noise: Noise::default(),
         open: Open::default(),
         edits: Edits::default(),
@@ -144,7 +147,7 @@ impl TurnSetup {
         let pauses = match self.start {
             Start::NotifiedFirst => self.subagents + 1,
             Start::Late => 1,
-            Start::Last => {
+            Start::Last | Start::Ended => {
                 let of_subagents = self.subagents.saturating_mul(self.subagent_work);
                 let pauses = u32::try_from(of_subagents).unwrap_or(u32::MAX).saturating_add(30);
                 return self.every.0.saturating_mul(pauses) + self.rest.0;
@@ -177,6 +180,8 @@ pub enum Start {
     Silent,
     /// It reports the start, all items and the end, and never answers.
     Unanswered,
+    /// It reports the start and all items. Only its answer says how the turn ended.
+    Ended,
 }
 
 /// How a subagent starts and ends.
@@ -252,6 +257,8 @@ pub enum Answer {
     Final,
     /// A message without text in the phase `final_answer`.
     Empty,
+    /// A message in the phase `partial_answer`.
+    Partial,
     /// A message without a phase.
     Unphased,
     /// None.
@@ -269,6 +276,10 @@ pub enum End {
     Failed,
     /// It reports that the turn was interrupted.
     Interrupted,
+    /// It reports that the turn failed, and does not say why.
+    Unexplained,
+    /// It reports the end with a status that no client knows.
+    Unknown,
     /// It reports no end, and waits for the next turn.
     Omitted,
     /// It reports an error that it does not retry, and no end.
@@ -300,6 +311,8 @@ pub struct AppServerSetup {
     pub host: Option<String>,
     /// How it answers `initialize`.
     pub initialize: Initialize,
+    /// How long it takes to answer `initialize`, or to exit instead.
+    pub initialize_takes: WrittenDuration,
     /// How long it takes to answer the requests to start a thread and to name it.
     pub threads_take: WrittenDuration,
     /// How it answers the request to start a thread, or to name it.
@@ -319,6 +332,10 @@ pub enum Initialize {
     Answered,
     /// Never.
     Silent,
+    /// It exits with 1 instead.
+    Exits,
+    /// It refuses.
+    Refused,
 }
 
 /// How an app-server answers the request to start a thread, or to name it.

@@ -145,10 +145,30 @@ impl<'a> Run<'a> {
         started(&self.notes)
     }
 
+    /// Returns when the app-server had sent more than the client takes.
+    pub fn too_much(&self) -> Option<Time> {
+        too_much(&self.notes)
+    }
+
+    /// Returns when an interrupt of the turn named another thread, for the first time.
+    pub fn interrupted_elsewhere(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::InterruptedElsewhere)
+    }
+
+    /// Returns when the app-server refused to start the turn.
+    pub fn refused(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::Refused)
+    }
+
     /// Returns when the app-server had nothing more to do with the turn.
     pub fn gone(&self) -> Option<Time> {
         self.when(|note| *note == TurnNote::Gone)
     }
+}
+
+/// Returns when an app-server had sent more than the client of a turn takes.
+pub(super) fn too_much(notes: &[(Time, &TurnNote)]) -> Option<Time> {
+    notes.iter().find(|(_, note)| **note == TurnNote::TooMuch).map(|(at, _)| *at)
 }
 
 /// Returns when a turn started, and its id and its thread.

@@ -82,6 +82,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("InterruptsOnlyKnownTurns", "interrupts-only-known-turns", &["abandoned_is_interrupted", "cancel_interrupts"], "a turn whose id is not known yet is not interrupted", "the review of pull request 623; facts, 16"),
     defect("GivesUpOnARetriedError", "gives-up-on-a-retried-error", &["failure_is_true"], "an error that the app-server retries fails the turn", "derived from facts, 6"),
     defect("LosesTheReason", "loses-the-reason", &["report_counts"], "the report of a failed turn does not say why it failed", "derived from facts, rule 6"),
+    defect("StartedItemsFollowNothing", "started-items-follow-nothing", &["expect"], "the start of an item after an error does not show that the turn goes on", "derived from facts, 6"),
     // The threads and turns of one capture.
     defect("AcceptsEveryTurnOfItsThread", "accepts-every-turn-of-its-thread", &["success_is_true"], "the report of an earlier turn on the same thread counts", "facts, P3"),
     defect("AdoptsTheInnerTurn", "adopts-the-inner-turn", &["ending_is_prompt"], "a review takes the id of its inner turn", "codex 0.169.0"),
@@ -122,7 +123,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OldEndsTakeTheRoom", "old-ends-take-the-room", &["ending_is_prompt"], "a broker that remembers as many ended turns as it may forgets the newest one", "a hunt of reknit"),
     defect("AdoptedTurnsRunOn", "adopted-turns-run-on", &["ended_is_left_alone"], "a turn that ended before its start timed out counts as running", "derived"),
     defect("RefusedInterruptIsFinal", "refused-interrupt-is-final", &["abandoned_is_interrupted"], "the broker interrupts an abandoned turn only once, also if the app-server refuses that", "derived"),
+    defect("ClientsCutUnanswered", "clients-cut-unanswered", &["expect"], "the clients of a broker whose app-server ends get no answers to their requests, only the end of the connection", "derived from facts, 2"),
     // The broker of a client's machine.
+    defect("DeadStartIsAwaited", "dead-start-is-awaited", &["expect"], "a client waits for a broker that it started and that has ended, and for ever for one that does not answer", "derived from facts, A.5"),
     defect("StartWithoutLock", "start-without-lock", &["one_broker_serves"], "each of several clients that start at once starts a broker", "issues 543 and 768; facts, 10"),
     defect("DeadBrokerIsTrusted", "dead-broker-is-trusted", &["fallback_is_taken"], "a client does not check whether the broker of a record is alive, and waits for it", "facts, A.5"),
     defect("BusyBrokerIsReplaced", "busy-broker-is-replaced", &["one_broker_serves"], "a broker that does not answer in time counts as dead", "issues 753 and 768; facts, 11"),
@@ -138,6 +141,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("UnmadeChangesListed", "unmade-changes-listed", &["reports_are_whole"], "a report lists changes of files that failed or were not allowed", "derived"),
     defect("ReviewMovesLate", "review-moves-late", &["reports_are_whole", "ending_is_prompt"], "the news of a detached review that precede the answer to its start are lost", "derived"),
     defect("EarlySubagentIsIdle", "early-subagent-is-idle", &["reports_are_whole"], "a subagent whose turn started before an item named its thread does not count as at work", "derived"),
+    defect("TasksAreUnnamed", "tasks-are-unnamed", &["no_thread_is_left"], "a task gives its thread no name", "derived from facts, rule 12"),
     defect("StoredThreadIsLeft", "stored-thread-is-left", &["no_thread_is_left"], "a command unsubscribes from a thread that it must delete", "derived from facts, rule 12"),
     // The requests, and what a user reads.
     defect("ReviewsMayWrite", "reviews-may-write", &["expect"], "the agent of a review may change files", "derived"),
@@ -154,6 +158,14 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ColoursAreShown", "colours-are-shown", &["expect"], "a user sees the codes of colours in the last line of an app-server", "derived"),
     defect("LongLinesAreForgiven", "long-lines-are-forgiven", &["expect"], "the broker does not cut off a client that sends a line without an end", "derived"),
     defect("UnreadableRequestsAreDropped", "unreadable-requests-are-dropped", &["expect"], "the broker does not answer a line that it cannot read", "derived"),
+    defect("UnknownEndsComplete", "unknown-ends-complete", &["expect"], "a turn that ends with an unknown status completes", "derived from facts, 6"),
+    defect("LastErrorsAreNoReasons", "last-errors-are-no-reasons", &["expect"], "a turn that fails without a reason does not name the last error", "derived"),
+    defect("PartialAnswersCount", "partial-answers-count", &["expect"], "a part of an answer counts as the final answer", "derived from facts, 31"),
+    defect("EndsInAnswersAreLost", "ends-in-answers-are-lost", &["expect"], "the answer to a start says that the turn has ended, and the client waits for its end", "derived from facts, 7"),
+    defect("ServerNewsAreDropped", "server-news-are-dropped", &["expect"], "the broker does not pass news that concern no thread", "derived"),
+    defect("EarlyRequestsUncounted", "early-requests-uncounted", &["expect"], "the broker keeps any number of requests until its app-server is ready", "derived"),
+    defect("EarlyRequestsUnanswered", "early-requests-unanswered", &["expect"], "a broker whose app-server refuses to start ends without answers to its clients", "derived"),
+    defect("RequestBytesUncounted", "request-bytes-uncounted", &["expect"], "the broker passes more bytes of requests at a time than its limit", "derived"),
     defect("FloodIsAParseError", "flood-is-a-parse-error", &["expect"], "the broker refuses one request too many with the code of an unreadable line", "derived"),
 ];
 

@@ -163,10 +163,14 @@ impl TurnUser {
             }
             TurnOperation::EndSession { session } => self.ask(call, Ask::EndSession { session }),
             TurnOperation::DamageRecord { turn, how } => self.ask(call, Ask::Damage { turn, how }),
+            TurnOperation::ReadRecord { turn } => self.ask(call, Ask::Read { turn }),
             TurnOperation::PruneJobs {} => self.ask(call, Ask::Prune),
             TurnOperation::Speak { mut lines, letters, wait } => {
-                if letters > 0 {
-                    lines.insert(0, "x".repeat(letters));
+                let text = "x".repeat(letters);
+                if lines.iter().any(|line| line.contains(LETTERS)) {
+                    lines.iter_mut().for_each(|line| *line = line.replace(LETTERS, &text));
+                } else if letters > 0 {
+                    lines.insert(0, text);
                 }
                 drop(self.busy.spawn(speak(self.host.clone(), call, lines, wait.0)));
             }
@@ -296,6 +300,9 @@ fn answer(report: &Report) -> Answer {
     // A turn that did not complete may not have started.
     if is_complete { Answer::Done(outcome.into()) } else { Answer::queued(outcome) }
 }
+
+/// The word in a spoken line that letters replace.
+const LETTERS: &str = "LETTERS";
 
 /// Kills the broker of the user's machine.
 async fn kill_broker(host: HostContext, call: Call) {

@@ -66,7 +66,9 @@ impl Record {
     }
 
     fn message(&mut self, text: &str, phase: Option<&MessagePhase>) -> bool {
-        let is_final = phase == Some(&MessagePhase::FinalAnswer) || defect!(InfersFromAnyMessage);
+        let is_part = phase == Some(&MessagePhase::PartialAnswer) && defect!(PartialAnswersCount);
+        let is_final =
+            phase == Some(&MessagePhase::FinalAnswer) || defect!(InfersFromAnyMessage) || is_part;
         if text.is_empty() {
             return is_final && defect!(CountsAnEmptyAnswer);
         }

@@ -48,7 +48,8 @@ impl Capture {
         if let Some(thread) = review {
             self.tree.move_to(thread);
         }
-        if is_over && is_first {
+        // The bug: only a notification ends a turn.
+        if is_over && is_first && !defect!(EndsInAnswersAreLost) {
             self.reported(&turn);
         }
     }

@@ -310,8 +310,8 @@ impl StartSequence {
             return not_started(refusal, Fallback::Never, None);
         }
         match self.command.thread_name() {
-            Some(_) => Step::Name { thread },
-            None => Step::Turn { thread },
+            Some(_) if !defect!(TasksAreUnnamed) => Step::Name { thread },
+            _ => Step::Turn { thread },
         }
     }
 

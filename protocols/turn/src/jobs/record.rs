@@ -284,7 +284,8 @@ impl Record {
             created: self.created,
             started: self.started,
             ended: self.ended,
-            other: self.other,
+            // The bug: the members of a later program are lost.
+            other: if defect!(MembersAreDropped) { Map::new() } else { self.other },
         })
     }
 }

@@ -41,7 +41,9 @@ impl Recorder {
         match news {
             News::Thread(thread) => waiting.update.thread = Some(thread.clone()),
             News::Turn(Progress::Started { thread, turn }) => {
-                waiting.update.thread = Some(thread.clone());
+                if !defect!(ReviewThreadUnrecorded) {
+                    waiting.update.thread = Some(thread.clone());
+                }
                 waiting.update.turn = Some(turn.clone());
             }
             News::Turn(Progress::Phase(phase)) => {

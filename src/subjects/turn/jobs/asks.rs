@@ -1,14 +1,16 @@
 //! The commands of a user for jobs: start, show, wait, cancel, kill, and end a session.
 
+use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::notes::{Damaged, JobCancelled};
+use super::notes::{Damaged, JobCancelled, SeenCancels};
 use super::watch::{look, stream, wait};
 use super::{DIRECTORY, limits, pages, signals, store, tag, worker};
 use crate::files::Open;
-use crate::history::{Answer, Call};
+use crate::history::{Answer, Call, Data};
 use crate::process::{Detached, KILL, Reach};
 use crate::subject::HostContext;
 use crate::subjects::turn::notes::Tag;
@@ -41,6 +43,8 @@ pub enum Ask {
     EndSession { session: String },
     /// Damages the records of the jobs of a turn.
     Damage { turn: String, how: Damage },
+    /// Reads the record of a job of a turn.
+    Read { turn: String },
     /// Prunes the records.
     Prune,
 }
@@ -66,6 +70,7 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
             end_session(&host, call, &session).await.map(|ended| ended.into())
         }
         Ask::Damage { turn, how } => damage(&host, &turn, how).await.map(|()| "damaged".into()),
+        Ask::Read { turn } => read(&host, &turn).await.map(|record| record.into()),
         Ask::Prune => prune(&host).await.map(|text| text.into()),
     };
     match answer {
@@ -98,23 +103,23 @@ async fn launch(
 }
 
 /// Cancels the active jobs of a turn, each in a command of its own.
-async fn cancel(host: &HostContext, turn: &str) -> Result<String, JobError> {
+async fn cancel(host: &HostContext, turn: &str) -> Result<Data, JobError> {
     let store = store(host).await?;
     let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));
-    let mut ended = 0;
+    let mut ended = SeenCancels(Vec::new());
     for job in active(&store, turn).await? {
         let stream = tag(&job).stream();
         let env = signals::recorded(host, stream.clone());
         match runner::cancel(&store, &env, Some(&broker), &job.id, limits).await {
             Ok(cancelled) => {
                 host.record.observed(&stream, JobCancelled::of(&job, &cancelled));
-                ended += 1;
+                ended.push(&cancelled);
             }
             Err(JobError::NotAllowed { .. } | JobError::Missing(_)) => {} // it is over
             Err(error) => tracing::warn!(%error, "cannot cancel a job"),
         }
     }
-    Ok(cancelled(ended))
+    Ok(ended.into())
 }
 
 async fn end_session(host: &HostContext, call: Call, session: &str) -> Result<String, JobError> {
@@ -122,11 +127,11 @@ async fn end_session(host: &HostContext, call: Call, session: &str) -> Result<St
     let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));
     let env = signals::recorded(host, stream(call));
     let end = runner::end_session(&store, &env, Some(&broker), session, limits).await?;
-    Ok(cancelled(end.cancelled.len()))
-}
-
-fn cancelled(jobs: usize) -> String {
-    format!("cancelled jobs: {jobs}")
+    let failed = match end.failed.len() {
+        0 => String::new(),
+        failed => format!(", not ended: {failed}"),
+    };
+    Ok(format!("cancelled jobs: {}{failed}", end.cancelled.len()))
 }
 
 /// Kills the workers of a turn with signal 9.
@@ -144,21 +149,42 @@ async fn kill(host: &HostContext, turn: &str) -> Result<(), JobError> {
 async fn damage(host: &HostContext, turn: &str, how: Damage) -> Result<(), JobError> {
     let store = store(host).await?;
     for job in store.list(None).await?.jobs.iter().filter(|job| tag(job).turn == turn) {
-        let path = std::path::PathBuf::from(DIRECTORY).join(format!("{}.json", job.id));
+        let path = path(job);
         let damaged = async {
             if how == Damage::Removed {
                 return host.env.files.remove_file(&path).await;
             }
-            let file = host.env.files.open(&path, Open::Read).await?;
-            let size = usize::try_from(file.metadata().await?.size).unwrap_or_default();
-            let record = file.read_at(0, size).await?;
-            let damaged = damaged(record, how);
+            let damaged = damaged(bytes(host, &path).await?, how);
             host.env.files.open(&path, Open::Replace).await?.write_at(0, damaged).await
         };
         host.record.observed(&tag(job).stream(), Damaged { is_gone: how == Damage::Removed });
         damaged.await.map_err(|error| JobError::Files { path: path.clone(), error })?;
     }
     Ok(())
+}
+
+/// Returns the path of the record of a job.
+fn path(job: &Job) -> PathBuf {
+    PathBuf::from(DIRECTORY).join(format!("{}.json", job.id))
+}
+
+/// Returns the content of a file.
+async fn bytes(host: &HostContext, path: &Path) -> io::Result<Vec<u8>> {
+    let file = host.env.files.open(path, Open::Read).await?;
+    let size = usize::try_from(file.metadata().await?.size).unwrap_or_default();
+    file.read_at(0, size).await
+}
+
+/// Returns the record of the newest job of a turn.
+async fn read(host: &HostContext, turn: &str) -> Result<String, JobError> {
+    let jobs = store(host).await?.list(None).await?.jobs;
+    let Some(job) = jobs.iter().find(|job| tag(job).turn == turn) else {
+        return Ok("there is no job".to_owned());
+    };
+    let path = path(job);
+    let record = bytes(host, &path).await;
+    let record = record.map_err(|error| JobError::Files { path, error })?;
+    Ok(String::from_utf8_lossy(&record).into_owned())
 }
 
 /// Returns a record with this damage.
@@ -171,9 +197,15 @@ fn damaged(mut record: Vec<u8>, how: Damage) -> Vec<u8> {
         Damage::Renamed => json["id"] = "task-other".into(),
         Damage::Newer => json["version"] = 99.into(),
         Damage::Orphaned => json["process"] = Value::Null,
+        Damage::Orderless => json["order"] = Value::Null,
+        Damage::Extended => json["colour"] = "green".into(),
     }
     match how {
-        Damage::Renamed | Damage::Newer | Damage::Orphaned => json.to_string().into_bytes(),
+        Damage::Renamed
+        | Damage::Newer
+        | Damage::Orphaned
+        | Damage::Orderless
+        | Damage::Extended => json.to_string().into_bytes(),
         _ => record,
     }
 }

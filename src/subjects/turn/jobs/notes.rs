@@ -59,6 +59,25 @@ pub struct JobCancelled {
     pub killed: bool,
 }
 
+/// The jobs that a command of a user cancelled: for each, its interrupt and the end of its worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeenCancels(pub Vec<String>);
+
+impl SeenCancels {
+    /// Adds a cancelled job.
+    pub fn push(&mut self, cancelled: &Cancelled) {
+        let Cancelled { interrupted, worker } = cancelled;
+        self.0.push(format!("interrupt: {interrupted:?}, worker: {worker:?}"));
+    }
+}
+
+impl fmt::Display for SeenCancels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cancelled jobs: {}", self.0.len())?;
+        self.0.iter().try_for_each(|job| write!(f, "; {job}"))
+    }
+}
+
 /// A user begins to look at the jobs. The stream is that of the look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Looks;
@@ -208,4 +227,4 @@ macro_rules! data {
     };
 }
 
-data!(WorkerBegan, Signalled, Damaged, JobCancelled, Looks, Saw);
+data!(WorkerBegan, Signalled, Damaged, JobCancelled, SeenCancels, Looks, Saw);

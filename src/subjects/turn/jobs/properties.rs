@@ -28,7 +28,7 @@ use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::{ends, news};
 use crate::subjects::turn::setup::{self, Answer, Edits, TurnSetup};
-use crate::subjects::turn::story::{Story, silent, started};
+use crate::subjects::turn::story::{Story, silent, started, too_much};
 use reknit_turn::jobs::StateName;
 
 kinds! {
@@ -273,6 +273,7 @@ fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
             && story.shutdowns.iter().all(|asked| *asked > at)
             && story.ended.iter().all(|ended| *ended > at)
             && at < job.asked + deadline(cx, job.turn(), held)
+            && too_much(&job.notes).is_none_or(|too_much| too_much > at)
             && !is_asked
             && !has_inferred
     };

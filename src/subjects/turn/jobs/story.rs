@@ -98,6 +98,11 @@ impl<'a> Job<'a> {
         self.field("turn").unwrap_or_default()
     }
 
+    /// Returns when an interrupt of the turn named another thread, for the first time.
+    pub fn interrupted_elsewhere(&self) -> Option<Time> {
+        self.when(|note| *note == TurnNote::InterruptedElsewhere)
+    }
+
     fn when(&self, is: impl Fn(&TurnNote) -> bool) -> Option<Time> {
         self.notes.iter().find(|(_, note)| is(note)).map(|(at, _)| *at)
     }

@@ -63,6 +63,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OrdersHaveNoLimit", "orders-have-no-limit", &["expect"], "a job whose order is longer than the limit is created", "derived"),
     defect("ReportsAreCutAsMessages", "reports-are-cut-as-messages", &["expect"], "the limit of a message cuts a report", "derived"),
     defect("LeftoversStay", "leftovers-stay", &["expect"], "a prune leaves the files of jobs without a record", "derived"),
+    defect("ReviewThreadUnrecorded", "review-thread-unrecorded", &["expect"], "the record of a detached review names the thread of the request, and a cancel interrupts nothing there", "derived"),
+    defect("CancelPlansEarly", "cancel-plans-early", &["expect"], "a cancel does what the record said before the lock, so it does not end a worker that has just claimed the job", "derived from facts, 18"),
+    defect("MembersAreDropped", "members-are-dropped", &["expect"], "a change of a record loses the members that the program does not know", "derived"),
+    defect("MissingOrdersAreIgnored", "missing-orders-are-ignored", &["expect"], "a job without an order gets no end from its worker", "derived"),
     defect("LaterRecordsAreRead", "later-records-are-read", &["expect"], "a record of a later version is read", "derived"),
 ];
 

@@ -9,12 +9,13 @@ use crate::property::{CheckContext, Violation};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::{Reported, Silence};
 use crate::subjects::turn::outcome::SeenVerdict;
-use crate::subjects::turn::setup::{self, End, Noise, Start};
+use crate::subjects::turn::setup::{self, End, Start};
 use crate::subjects::turn::story::{Run, Story};
 
 kinds! {
     pub(in super::super) INTERRUPTS_HAVE_A_CAUSE;
     NO_CAUSE = "no-cause": "{subject:}the turn was interrupted, but no user had asked for that, and no deadline was near {moment}";
+    ELSEWHERE = "elsewhere": "{subject:}an interrupt of the turn named another thread {moment}";
 }
 
 kinds! {
@@ -40,10 +41,16 @@ const BEFORE: Duration = Duration::from_secs(6);
 const WHY: &str = "the model refused";
 
 pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violation> {
+    let of_runs = story.runs.iter().map(|run| (run.call, run.interrupted_elsewhere()));
+    let of_jobs = story.jobs.jobs.values().map(|job| (job.call, job.interrupted_elsewhere()));
+    let elsewhere = of_runs.chain(of_jobs).filter_map(|(call, at)| {
+        Some(Violation::new("interrupts_have_a_cause", call, at?, &ELSEWHERE, fields! {}))
+    });
     let uncaused = story.runs.iter().filter_map(|run| {
         let at = run.interrupted()?;
         let is_caused = is_asked_for(story, run, at)
             || at >= run.asked + deadline(story.cx, run.turn(), held(run))
+            || run.too_much().is_some_and(|too_much| too_much <= at)
             || is_idle(story.cx, held(run), run.silent())
             || may_forget_subagents(story, run, at)
             || has_inferred(story.cx, run, at)
@@ -51,7 +58,7 @@ pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violat
         (!is_caused)
             .then(|| Violation::new("interrupts_have_a_cause", run.call, at, &NO_CAUSE, fields! {}))
     });
-    uncaused.collect()
+    elsewhere.chain(uncaused).collect()
 }
 
 /// Whether a user asked for the end of a turn, or of its broker, before a time.
@@ -95,26 +102,13 @@ pub(in super::super) fn is_idle(
     })
 }
 
-/// The bytes of text that a client keeps at least, so that no turn fails because of them.
-const ENOUGH: usize = 64 << 10;
-
-/// Whether a client may give up a turn because of what it receives: more lines that are no messages than
-/// it skips, or more text before the answer to the start than it keeps.
-pub(in super::super) fn is_unreadable(cx: &CheckContext<'_>, name: &str) -> bool {
-    let setup = setup::turn(cx.plan, name);
-    let lines = setup.unreadable + u64::from(setup.noise != Noise::None);
-    let turn = limits::turn(&cx.plan.limits.over(LIMITS));
-    lines > turn.unreadable as u64 || turn.text_bytes < ENOUGH
-}
-
 /// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
 /// is not silent. The start took `held`.
 pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Duration) -> Duration {
     let set = cx.plan.limits.over(LIMITS);
     let (turn, request) = (limits::turn(&set), limits::connection(&set).request);
     let setup = setup::turn(cx.plan, name);
-    let follows = setup.end == End::Error;
-    let is_unreadable = is_unreadable(cx, name);
+    let follows = setup.end == End::Error || setup.errors;
     let answers_late =
         setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= request;
     [
@@ -122,7 +116,6 @@ pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Durati
         Some(limits::broker(&set).turn),
         follows.then_some(turn.follow_up),
         answers_late.then_some(request),
-        is_unreadable.then_some(Duration::ZERO),
     ]
     .into_iter()
     .flatten()
@@ -147,6 +140,7 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let is_waited_for = |asked: &Time| *asked > arrives || arrives <= *asked + waits;
     let may_be_first = run.cancelled.is_some()
         || arrives >= run.asked + deadline(cx, run.turn(), held(run)).min(idle)
+        || run.too_much().is_some_and(|too_much| too_much <= reported)
         || has_inferred(cx, run, arrives)
         || (run.interrupted().is_some() && how != Reported::Interrupted)
         || !story.shutdowns.iter().all(is_waited_for)
@@ -159,7 +153,11 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     match (how, &outcome.verdict) {
         (Reported::Completed, SeenVerdict::Completed)
         | (Reported::Interrupted, SeenVerdict::Interrupted) => None,
-        (Reported::Failed, SeenVerdict::Failed(why)) if why.contains(WHY) => None,
+        (Reported::Failed, SeenVerdict::Failed(why))
+            if why.contains(WHY) || setup::turn(cx.plan, run.turn()).end == End::Unexplained =>
+        {
+            None
+        }
         (Reported::Failed, SeenVerdict::Failed(_)) => {
             violation(&OTHER_REASON, fields! { reported, seen })
         }

@@ -49,7 +49,7 @@ pub(in super::super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
 fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> bool {
     let set = story.cx.plan.limits.over(LIMITS);
     let is_silent =
-        |on: &str| setup::app_server(story.cx.plan, on).initialize == Initialize::Silent;
+        |on: &str| setup::app_server(story.cx.plan, on).initialize != Initialize::Answered;
     match error {
         ClientError::Cancelled { .. }
         | ClientError::NotStarted(NotStarted { refusal: Refusal::Cancelled, .. }) => {
@@ -57,7 +57,9 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
         }
         // `busy_is_true` judges it.
         ClientError::NotStarted(why) if is_busy(&why.to_string()) => true,
-        ClientError::NotStarted(_) => starts_badly(story, run, &set) || !is_served(story, run, at),
+        ClientError::NotStarted(NotStarted { refusal, .. }) => {
+            starts_badly(story, run, (at, refusal), &set) || !is_served(story, run, at)
+        }
         ClientError::NotInitialized { place, .. } | ClientError::NotReady { place, .. } => {
             let on = if matches!(place, Place::Broker(_)) { BROKER } else { run.host };
             is_silent(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
@@ -68,13 +70,33 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
     }
 }
 
-/// Whether the app-server refuses the turn of a command, or does not answer it in time.
-fn starts_badly(story: &Story<'_>, run: &Run<'_>, set: &Limits) -> bool {
+/// Whether an app-server of a command refused what it was asked for, or did not answer it in time.
+fn starts_badly(
+    story: &Story<'_>,
+    run: &Run<'_>,
+    (at, why): (Time, &Refusal),
+    set: &Limits,
+) -> bool {
     let setup = setup::turn(story.cx.plan, run.turn());
-    let refuses = |host: &str| setup::app_server(story.cx.plan, host).threads != Threads::Made;
-    let late = setup.answers_after() + news(story.cx) >= limits::connection(set).request;
-    let is_refused = matches!(setup.start, Start::Refused | Start::Silent);
-    is_refused || late || refuses(run.host) || refuses(BROKER)
+    let on: &[&str] = match run.route() {
+        "broker" => &[BROKER],
+        "broker-or-direct" => &[BROKER, run.host],
+        _ => &[run.host],
+    };
+    let answers = |threads: Threads| {
+        on.iter().any(|on| setup::app_server(story.cx.plan, on).threads == threads)
+    };
+    let request = limits::connection(set).request;
+    let is_slow = setup.start == Start::Silent || setup.answers_after() + news(story.cx) >= request;
+    let is_late = is_slow && run.asked + request <= at;
+    match why {
+        Refusal::Error { .. } => {
+            let is_refused = run.refused().is_some_and(|refused| refused <= at);
+            is_refused || is_late || answers(Threads::Refused)
+        }
+        Refusal::Unknown(_) => is_late || answers(Threads::Omitted),
+        Refusal::NotSent(_) | Refusal::Cancelled => false,
+    }
 }
 
 /// Whether other clients may have taken all connections of the broker.

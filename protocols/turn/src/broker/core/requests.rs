@@ -61,7 +61,10 @@ impl BrokerCore {
             (Stage::Starting, method::INITIALIZE) if defect!(AnswersWithoutTheAppServer) => {
                 self.tell(client, response_text(&asked.id, &serde_json::Map::new()), now);
             }
-            (Stage::Starting, _) if !self.has_room(client, &asked) => {
+            // The bug: before its app-server is ready, the broker keeps any number of requests.
+            (Stage::Starting, _)
+                if !defect!(EarlyRequestsUncounted) && !self.has_room(client, &asked) =>
+            {
                 self.refuse_flood(client, asked.id, now);
             }
             (Stage::Starting, _) => {
@@ -201,7 +204,9 @@ impl BrokerCore {
     fn has_room(&self, client: ClientId, asked: &Asked) -> bool {
         let bytes = self.request_bytes();
         self.waiting_of(client, asked.is_interrupt()) < self.limits.requests
-            && (bytes == 0 || bytes + asked.weight() <= self.limits.connection.line_bytes)
+            && (bytes == 0
+                || defect!(RequestBytesUncounted)
+                || bytes + asked.weight() <= self.limits.connection.line_bytes)
     }
 
     /// Returns the bytes that the requests without an answer take.

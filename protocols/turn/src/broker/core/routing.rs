@@ -104,7 +104,9 @@ impl BrokerCore {
 
     fn target(&mut self, notification: &Notification) -> Target {
         let Some(thread) = notification.thread().map(str::to_owned) else {
-            return self.holder().map_or(Target::Dropped, Target::Client);
+            // The bug: news that concern no thread reach no client.
+            let holder = self.holder().filter(|_| !defect!(ServerNewsAreDropped));
+            return holder.map_or(Target::Dropped, Target::Client);
         };
         let (turn, root) = match notification {
             Notification::TurnStarted { turn, .. } | Notification::TurnCompleted { turn, .. } => {

@@ -40,7 +40,10 @@ impl BrokerCore {
                 }
             }
             Err(error) => {
-                self.refuse_all(&error.message, now);
+                // The bug: clients do not learn why the broker ends.
+                if !defect!(EarlyRequestsUnanswered) {
+                    self.refuse_all(&error.message, now);
+                }
                 self.close_upstream(BrokerExit::NotInitialized(error.message), now);
             }
         }
@@ -93,6 +96,10 @@ impl BrokerCore {
             return;
         }
         milestone!("turn.broker.upstream-ended", why = %end.reason);
+        // The bug: the connections end before their clients have answers.
+        if defect!(ClientsCutUnanswered) {
+            self.cut_all(now);
+        }
         self.refuse_all(&end.to_string(), now);
         let asked = match &self.stage {
             Stage::Stopping { .. } => Some(BrokerExit::Asked),

@@ -150,7 +150,13 @@ impl BrokerSearch {
                 return Ok(broker);
             }
             let runs = env.processes.is_alive(&started).unwrap_or(true);
-            if !runs || Instant::now() >= until {
+            let is_late = Instant::now() >= until;
+            // The bug: only a dead broker is given up, and only once the time is over.
+            let is_given_up = match defect!(DeadStartIsAwaited) {
+                true => !runs && is_late,
+                false => !runs || is_late,
+            };
+            if is_given_up {
                 return Err(NoBroker::NotStarted(self.program.log.clone()));
             }
             sleep(self.limits.poll).await;

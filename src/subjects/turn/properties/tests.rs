@@ -1,0 +1,138 @@
+//! Tests of the excuses of the properties, over hand-written runs.
+
+use serde_json::json;
+
+use super::interrupts::{interrupts_have_a_cause, report_counts};
+use super::refusals::refusals_are_true;
+use crate::history::{Answer, Class, EventKind};
+use crate::property::Violation;
+use crate::property::scripted::{ScriptedRun, history};
+use crate::report::sentence;
+use crate::schedule::LimitValue;
+use crate::subjects::turn::notes::{Reported, TurnNote};
+use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
+use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
+use crate::subjects::turn::story::Story;
+use reknit_turn::client::ClientError;
+use reknit_turn::command::{Fallback, NotStarted, Refusal};
+
+type Property = fn(&Story<'_>) -> Vec<Violation>;
+
+fn violations(scripted: &ScriptedRun, property: Property) -> Vec<String> {
+    scripted.with(|cx| property(&Story::of(cx)).iter().map(sentence).collect())
+}
+
+#[track_caller]
+fn holds(scripted: &ScriptedRun, property: Property) {
+    assert_eq!(violations(scripted, property), Vec::<String>::new());
+}
+
+/// The run has one violation, and its sentence contains this.
+#[track_caller]
+fn breaks(scripted: &ScriptedRun, property: Property, part: &str) {
+    let found = violations(scripted, property);
+    assert!(found.len() == 1 && found[0].contains(part), "{found:?}");
+}
+
+/// A run in which a user asks for the turn `t1` at 1 s. The client keeps few bytes of text.
+fn asked(route: &str) -> ScriptedRun {
+    let fields = json!({ "turn": "t1", "route": route }).to_string();
+    let mut run = history().asked_as(1, 1_000, Class::InFlight, "task", &fields);
+    run.plan.limits.set("client.text-bytes", LimitValue::Bytes(600));
+    run
+}
+
+fn notes(scripted: ScriptedRun, ms: u64, note: TurnNote) -> ScriptedRun {
+    scripted.user(ms, EventKind::Observed { stream: "t1-1".into(), saw: note.into() })
+}
+
+/// The same run, and the app-server starts and names the turn at 2 s.
+fn started() -> ScriptedRun {
+    let started = TurnNote::Started { turn: "turn-1".into(), thread: "thread-1".into() };
+    notes(notes(asked("direct"), 2_000, started), 2_000, TurnNote::Named)
+}
+
+#[test]
+fn too_much_text_excuses_only_what_follows_it() {
+    let interrupted = || notes(started(), 5_000, TurnNote::Interrupted);
+    let too_much = |ms| notes(interrupted(), ms, TurnNote::TooMuch);
+    breaks(&interrupted(), interrupts_have_a_cause, "no deadline was near");
+    breaks(&too_much(5_001), interrupts_have_a_cause, "no deadline was near");
+    holds(&too_much(5_000), interrupts_have_a_cause);
+}
+
+#[test]
+fn too_much_text_excuses_only_a_later_report() {
+    let failed = || {
+        let outcome = CommandOutcome {
+            verdict: SeenVerdict::Failed("too much".into()),
+            answer: None,
+            commands: Vec::new(),
+            files: Vec::new(),
+            left_out: 0,
+            error: None,
+            status: 1,
+        };
+        let reported = notes(started(), 5_000, TurnNote::Reported(Reported::Completed));
+        reported.answered(1, 6_000, Answer::queued(outcome))
+    };
+    breaks(&failed(), report_counts, "reported at 5.000 s that the turn completed");
+    breaks(&notes(failed(), 5_001, TurnNote::TooMuch), report_counts, "completed");
+    holds(&notes(failed(), 4_000, TurnNote::TooMuch), report_counts);
+}
+
+#[test]
+fn an_interrupt_names_the_thread_of_its_turn() {
+    holds(&started(), interrupts_have_a_cause);
+    let elsewhere = notes(started(), 5_000, TurnNote::InterruptedElsewhere);
+    breaks(&elsewhere, interrupts_have_a_cause, "named another thread");
+}
+
+/// A run in which a command on this way is refused for this reason at this time.
+fn refused(route: &str, ms: u64, why: Refusal) -> ScriptedRun {
+    let why = NotStarted { refusal: why, fallback: Fallback::Never, left_behind: None };
+    let why = SeenRefusal(ClientError::NotStarted(why));
+    asked(route).answered(1, ms, Answer::refused(why))
+}
+
+fn error() -> Refusal {
+    Refusal::Error { code: -32600, message: "there is no room for a thread".into() }
+}
+
+#[test]
+fn only_its_own_app_server_excuses_a_refusal() {
+    let on = |host: &str, threads: &str, run: ScriptedRun| {
+        let mut run = run;
+        let setup = json!({ host: { "threads": threads } });
+        run.plan.setup.insert(APP_SERVERS.into(), setup);
+        run
+    };
+    holds(&on("client", "refused", refused("direct", 1_500, error())), refusals_are_true);
+    holds(&on("broker", "refused", refused("broker", 1_500, error())), refusals_are_true);
+    holds(&on("broker", "refused", refused("broker-or-direct", 1_500, error())), refusals_are_true);
+    let untrue = "nothing was in its way";
+    for run in [
+        on("broker", "refused", refused("direct", 1_500, error())),
+        on("client", "refused", refused("broker", 1_500, error())),
+        on("client", "nameless", refused("direct", 1_500, error())),
+        on("client", "omitted", refused("direct", 1_500, error())),
+        on("client", "refused", refused("direct", 1_500, Refusal::Unknown("lost".into()))),
+    ] {
+        breaks(&run, refusals_are_true, untrue);
+    }
+}
+
+#[test]
+fn a_turn_is_refused_once_the_app_server_has_refused_it_or_is_late() {
+    let plays = |start: &str, run: ScriptedRun| {
+        let mut run = run;
+        run.plan.setup.insert(TABLE.into(), json!({ "t1": { "start": start } }));
+        run
+    };
+    let untrue = "nothing was in its way";
+    let unasked = plays("refused", refused("direct", 1_500, error()));
+    breaks(&unasked, refusals_are_true, untrue);
+    holds(&notes(unasked, 1_400, TurnNote::Refused), refusals_are_true);
+    breaks(&plays("silent", refused("direct", 1_500, error())), refusals_are_true, untrue);
+    holds(&plays("silent", refused("direct", 61_000, error())), refusals_are_true);
+}
