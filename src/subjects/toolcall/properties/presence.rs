@@ -314,9 +314,10 @@ fn released_by_leaving(story: &Story<'_>) -> Vec<Violation> {
 /// connection, or with its next connection.
 fn last_received(story: &Story<'_>, client: &str, at: Time) -> Option<Time> {
     let own = || story.attached.iter().filter(|attached| attached.client == client);
-    // A second connection may hold the channel that this one releases.
+    // A second connection may hold the channel that this one releases, even if it was opened in the
+    // same millisecond.
     let mut seconds = story.cx.history.conns.iter().filter(|conn| {
-        is_second(conn) && conn.client.as_str() == window(client) && conn.opened < at
+        is_second(conn) && conn.client.as_str() == window(client) && conn.opened <= at
     });
     if seconds.any(|conn| conn.over.1.is_none_or(|over| over > at)) {
         return None;
