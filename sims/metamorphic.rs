@@ -22,7 +22,7 @@ use reknit::scenario::ScenarioFile;
 use reknit::schedule::keyed::below;
 use reknit::schedule::{
     Action, Conn, Fault, Host, Learns, LimitValue, Limits, Operation, Plan, Profile, Step, When,
-    draw,
+    draw, faults,
 };
 use reknit::subject::DynSubject;
 use reknit::subjects::Toolcall;
@@ -161,10 +161,10 @@ fn with_drops(mut plan: Plan, first: Duration, every: Duration) -> Plan {
         let conn = Conn::last(host.clone());
         let learns = |who: Host| BTreeMap::from([(who, late)]);
         let fault = match drawn("how", 4) {
-            0 => Fault::Cut { conn, learns: BTreeMap::new() },
-            1 => Fault::Cut { conn, learns: learns(host) },
-            2 => Fault::Cut { conn, learns: learns(Host::from("server")) },
-            _ => Fault::Reset { conn, toward: None },
+            0 => Fault::Cut(faults::Cut { conn, learns: BTreeMap::new() }),
+            1 => Fault::Cut(faults::Cut { conn, learns: learns(host) }),
+            2 => Fault::Cut(faults::Cut { conn, learns: learns(Host::from("server")) }),
+            _ => Fault::Reset(faults::Reset { conn, toward: None }),
         };
         let at =
             first + every * n + Duration::from_millis(drawn("when", every.as_millis() as u64 / 2));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reknit::history::EventKind;
 use reknit::net::{Endpoint, Net};
 use reknit::property::Guarantees;
-use reknit::schedule::{Action, Conn, Fault, Limits, Plan, Step, When};
+use reknit::schedule::{Action, Conn, Fault, Limits, Plan, Step, When, faults};
 use reknit::subject::{DynSubject, HostContext, Nothing, OperationQueue, Subject};
 use reknit::world::{Options, run};
 
@@ -40,7 +40,10 @@ pub fn play(exchange: &'static Exchange) -> Vec<String> {
             Toward::Client => "client",
             Toward::Server => "server",
         };
-        let reset = Fault::Reset { conn: Conn::number("client", 1), toward: Some(host.into()) };
+        let reset = Fault::Reset(faults::Reset {
+            conn: Conn::number("client", 1),
+            toward: Some(host.into()),
+        });
         plan.steps = vec![Step { when: When::At(RESET_AT), action: Action::Fault(reset) }];
     }
     let history = run(&subject, &plan, &Options::default()).expect("a world runs").history;

@@ -8,7 +8,8 @@ use clap::ValueEnum;
 use crate::property;
 use crate::report::line::{Tone, paint, wrap};
 use crate::scenario;
-use crate::schedule::words::{FaultWord, Fidelity, Need, WORDS};
+use crate::schedule::faults::WORDS;
+use crate::schedule::words::{FaultWord, Fidelity, Need};
 use crate::subject::DynSubject;
 
 use super::args::ListKind;

@@ -276,7 +276,7 @@ fn a_list_without_a_kind_shows_the_kinds() {
 #[test]
 fn every_fault_and_every_property_is_listed() {
     let faults = command("list faults").out;
-    for word in crate::schedule::words::WORDS {
+    for word in crate::schedule::faults::WORDS {
         assert!(
             faults.lines().any(|line| line.starts_with(&format!("{} ", word.name))),
             "{}",

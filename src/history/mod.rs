@@ -29,10 +29,11 @@ pub mod content;
 mod data;
 mod network;
 
+pub use crate::schedule::Nature;
 pub use answer::{Answer, Coded};
 pub use content::Content;
 pub use data::{Data, Fact, PlainText, ProcessOutcome};
-pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Nature, Packet, Scope};
+pub use network::{ConnEnd, ConnIndex, Connection, Fate, Flags, Packet, Scope};
 
 /// A moment of virtual time: whole milliseconds since the start of the world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

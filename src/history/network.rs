@@ -87,17 +87,6 @@ pub struct Scope {
     pub conns: Vec<ConnIndex>,
 }
 
-/// How a fault affects its scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Nature {
-    /// It kills connections, or prevents new ones from being established.
-    Kills,
-    /// It slows or holds traffic or a task; the fault alone kills nothing.
-    Slows,
-    /// Neither of the two (a jump of the wall clock).
-    Harmless,
-}
-
 /// A segment in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Event, EventKind, Fate, Packet, Side, Time};
-use crate::schedule::{Fault, SlowBy};
+use crate::schedule::{Fault, SlowBy, faults};
 
 use super::About;
 use super::facts::Facts;
@@ -88,7 +88,7 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
 
 fn makes_small_segments(facts: &Facts<'_>) -> bool {
     facts.faults.iter().any(|fault| match fault.what {
-        Fault::Slow { by: SlowBy { bandwidth, segment, window, .. }, .. } => {
+        Fault::Slow(faults::Slow { by: SlowBy { bandwidth, segment, window, .. }, .. }) => {
             bandwidth.is_some() || segment.is_some() || window.is_some()
         }
         _ => false,

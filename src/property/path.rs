@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use crate::history::{History, Nature, Scope, Time};
+use crate::schedule::fault::effect::{Effect, Place};
 use crate::schedule::{Fault, Plan};
 
 use super::Guarantees;
@@ -157,7 +158,8 @@ impl<'a> Path<'a> {
     fn add_severing(&mut self, fault: &FaultSpan<'_>, plan: &Plan) {
         // In the history, a partition ends when all packets that it held have arrived. New
         // connections pass earlier, so the path is severed only for the partition's own duration.
-        if let Fault::Partition { toward: None, lasts, .. } = fault.what
+        if let Effect::Link { place: Place::Link(..), toward: None, lasts, nature: Nature::Kills } =
+            fault.what.effect()
             && self.servers.len() == 1
         {
             let lasted = lasts.map_or(NEVER, |lasts| fault.began + lasts);

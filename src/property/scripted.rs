@@ -13,7 +13,7 @@ use crate::history::{
     History, Nature, Packet, Scope, Side, Stream, Time,
 };
 use crate::schedule::{
-    Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy,
+    Fault, HoldEnd, Host, LinkPlace, MilestoneValue, Operation, Plan, Puppet, SlowBy, faults,
 };
 
 use super::{CheckContext, GENERIC, Guarantees, Retention, WorkBounds};
@@ -277,21 +277,26 @@ impl ScriptedRun {
     /// A one-way partition: it kills connections and prevents new ones.
     pub fn kills(self, ms: u64, until: u64) -> Self {
         let (client, server) = self.link();
-        let what =
-            Fault::Partition { hosts: (client, server.clone()), toward: Some(server), lasts: None };
+        let what = Fault::Partition(faults::Partition {
+            hosts: (client, server.clone()),
+            toward: Some(server),
+            lasts: None,
+        });
         self.fault(ms, Some(until), Nature::Kills, what)
     }
 
     /// A two-way partition.
     pub fn partition(self, ms: u64, until: Option<u64>) -> Self {
-        let what = Fault::Partition { hosts: self.link(), toward: None, lasts: None };
+        let what =
+            Fault::Partition(faults::Partition { hosts: self.link(), toward: None, lasts: None });
         self.fault(ms, until, Nature::Kills, what)
     }
 
     /// Holds a task of the client.
     pub fn slows(self, ms: u64, until: u64) -> Self {
         let scope = Scope { hosts: vec![self.by.clone()], ..Scope::default() };
-        let what = Fault::Hold { end: HoldEnd::After(Duration::from_millis(until - ms)) };
+        let what =
+            Fault::Hold(faults::Hold { end: HoldEnd::After(Duration::from_millis(until - ms)) });
         self.fault_in(ms, Some(until), Nature::Slows, what, scope)
     }
 
@@ -302,7 +307,7 @@ impl ScriptedRun {
             ms,
             None,
             Nature::Slows,
-            Fault::Hold { end: HoldEnd::After(Duration::MAX) },
+            Fault::Hold(faults::Hold { end: HoldEnd::After(Duration::MAX) }),
             scope,
         )
     }
@@ -310,24 +315,24 @@ impl ScriptedRun {
     /// Narrows the window on the client's link to one byte.
     pub fn narrowed(self, ms: u64, until: u64) -> Self {
         let (client, server) = self.link();
-        let what = Fault::Slow {
+        let what = Fault::Slow(faults::Slow {
             place: LinkPlace::Link(client, server),
             toward: None,
             by: SlowBy { window: Some(1), ..SlowBy::default() },
             lasts: None,
-        };
+        });
         self.fault(ms, Some(until), Nature::Slows, what)
     }
 
     /// Delays packets on the client's link.
     pub fn delayed(self, ms: u64, until: Option<u64>, by: u64) -> Self {
         let (client, server) = self.link();
-        let what = Fault::Delay {
+        let what = Fault::Delay(faults::Delay {
             place: LinkPlace::Link(client, server),
             toward: None,
             by: Duration::from_millis(by),
             lasts: None,
-        };
+        });
         self.fault(ms, until, Nature::Slows, what)
     }
 

@@ -172,7 +172,7 @@ impl<'a> StoryRenderer<'a> {
                 return;
             }
             EventKind::FaultBegan { fault, step, what, .. } => {
-                self.faults.insert(*fault, (event.at, phrases::fault(what)));
+                self.faults.insert(*fault, (event.at, what.sentence()));
                 if self.stepped_now(event.at, *step) {
                     return;
                 }
@@ -405,7 +405,7 @@ impl<'a> StoryRenderer<'a> {
                 )
             }
             EventKind::FaultBegan { what, .. } => {
-                (Tone::Schedule, format!("in force: {}", phrases::fault(what)))
+                (Tone::Schedule, format!("in force: {}", what.sentence()))
             }
             EventKind::FaultEnded { fault } => {
                 let text = self

@@ -128,7 +128,7 @@ pub(crate) mod tests {
         Side, Stream, Time,
     };
     use crate::property::violation::sample_violation;
-    use crate::schedule::{Conn, Fault, Learns, Operation, Trigger, When};
+    use crate::schedule::{Conn, Fault, Learns, Operation, Trigger, When, faults};
     use std::time::Duration;
 
     /// A plan of three steps, and the history of a run in which item 41 was never delivered.
@@ -139,12 +139,13 @@ pub(crate) mod tests {
             ("client".into(), Learns::After(Duration::ZERO)),
             ("server".into(), Learns::After(Duration::from_millis(400))),
         ];
-        let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
-        let stall = Fault::Stall {
+        let cut =
+            Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns: learns.into() });
+        let stall = Fault::Stall(faults::Stall {
             conn: Conn::number("client", 2),
             toward: "client".into(),
             lasts: Some(Duration::from_millis(800)),
-        };
+        });
         let plan = Plan::new("counter")
             .step(When::At(Duration::from_secs(1)), Action::Operation(watch.clone()))
             .step(When::At(Duration::from_secs(3)), Action::Fault(cut.clone()))

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::keys::{self, Section};
 use super::starter;
 use super::verbs::{FieldDoc, fields, verbs};
-use crate::schedule::words::{FaultWord, Fidelity, Field, Need, WORDS};
+use crate::schedule::faults::WORDS;
+use crate::schedule::words::{FaultWord, Fidelity, Field, Need};
 use crate::subject::DynSubject;
 
 /// Returns the reference of scenario files for these subjects.

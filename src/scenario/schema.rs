@@ -10,8 +10,9 @@ use serde_json::{Map, Value as Json, json};
 
 use super::keys::{self, Form, Key, Section};
 use super::verbs::{inlined, verbs};
-use crate::schedule::words::{FaultWord, FieldType, Need, WORDS};
-use crate::schedule::{LimitValue, profile};
+use crate::schedule::faults::WORDS;
+use crate::schedule::words::{FaultWord, FieldType, Need};
+use crate::schedule::{FaultKind, LimitValue};
 use crate::subject::DynSubject;
 
 /// Returns the schema of scenario files for these subjects.
@@ -89,9 +90,8 @@ impl Drawing<'_> {
                     .map(|name| (name.to_owned(), form(Form::Number(0))))
                     .collect()
             }
-            title if title == keys::SWARM_WEIGHTS.title => profile::DrawableFault::ALL
-                .iter()
-                .map(|(_, name, _)| ((*name).to_owned(), json!({ "type": ["integer", "object"] })))
+            title if title == keys::SWARM_WEIGHTS.title => FaultKind::drawable()
+                .map(|kind| (kind.to_string(), json!({ "type": ["integer", "object"] })))
                 .collect(),
             title if title == keys::AFTER.title => return None,
             _ => Map::new(),

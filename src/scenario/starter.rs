@@ -11,7 +11,7 @@ use super::ScenarioFile;
 use super::verbs::verbs;
 use crate::schedule::keyed::keyed;
 use crate::schedule::profile::Template;
-use crate::schedule::{Action, Conn, Fault, Learns, Operation, Plan, When};
+use crate::schedule::{Action, Conn, Fault, Learns, Operation, Plan, When, faults};
 use crate::subject::DynSubject;
 
 /// Returns a commented starter file: the subject's own tables with values from their schemas, its
@@ -34,7 +34,7 @@ pub fn starter(subject: &Arc<dyn DynSubject>) -> String {
         .map(|server| ((*server).into(), Learns::After(Duration::from_millis(400))));
     let learns =
         [("client".into(), Learns::After(Duration::ZERO))].into_iter().chain(servers).collect();
-    let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
+    let cut = Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns });
     plan = plan.step(When::At(Duration::from_secs(3)), Action::Fault(cut));
     commented(
         &ScenarioFile::of_plan(plan, "The client resumes after a short cut").to_toml(),

@@ -2,11 +2,12 @@
 //!
 //! - [`Plan`]: everything that determines a run, down to each packet.
 //! - [`Step`], [`When`], [`Trigger`]: events and their times ([`trigger`]).
-//! - [`Fault`]: the words of the fault table ([`fault`], [`words`]).
+//! - [`Fault`]: the faults, each with its definition ([`faults`], [`fault`]) and its word in files
+//!   ([`words`]).
 //! - [`Conn`], [`Host`]: the names of connections and hosts in a schedule ([`names`]).
 //! - [`Limits`]: sizes, windows, deadlines and budgets, by name ([`limits`]).
 //! - [`puppet`]: the script of a raw peer. [`keyed`]: random draws, each with a key for its
-//!   purpose. [`units`]: `25s`, `64KiB`.
+//!   purpose. [`units`]: `25s`, `64KiB`. [`phrases`]: the same for readers.
 //! - [`Repertoire`]: the interface between a subject and the generator ([`repertoire`]).
 //! - [`Profile`]: weights and ranges from which plans are drawn ([`profile`]). [`draw`]: the
 //!   generator.
@@ -20,9 +21,11 @@ use std::time::Duration;
 
 pub mod draw;
 pub mod fault;
+pub mod faults;
 pub mod keyed;
 pub mod limits;
 pub mod names;
+pub mod phrases;
 pub mod profile;
 pub mod puppet;
 pub mod repertoire;
@@ -31,7 +34,9 @@ pub mod trigger;
 pub mod units;
 pub mod words;
 
-pub use fault::{Fault, HoldEnd, Learns, LinkPlace, Orphans, Pipe, SlowBy, TrafficCount, Unsynced};
+pub use fault::effect::Nature;
+pub use fault::values::{HoldEnd, Learns, LinkPlace, Orphans, Pipe, TrafficCount, Unsynced};
+pub use faults::{Fault, FaultKind, SlowBy};
 pub use limits::{Limit, LimitProfile, LimitValue, Limits};
 pub use names::{Conn, Host, NameList, Named, Side, Which};
 pub use profile::{Choice, Profile};

@@ -8,7 +8,7 @@
 //! - [`Choice`]: one value, one of several, or one of a range ([`choice`]).
 //! - [`Template`]: the same for the subject's own tables, which reknit treats as JSON
 //!   ([`template`]).
-//! - [`FaultProfile`], [`DrawableFault`], [`FaultShape`]: the kinds of faults, their number, and
+//! - [`FaultProfile`], [`FaultShape`]: the kinds of faults, their number, and
 //!   their targets ([`faults`]).
 //!
 //! Expectations over all runs together (`[expect]` of a swarm's file) are not part of a profile;
@@ -26,8 +26,9 @@ pub mod choice;
 pub mod faults;
 pub mod template;
 
+pub use super::fault::shape::FaultShape;
 pub use choice::{Between, Choice};
-pub use faults::{Aimed, DrawableFault, FaultProfile, FaultShape};
+pub use faults::{Aimed, FaultProfile};
 pub use template::Template;
 
 /// The weights and ranges from which a hunt draws its plans. A swarm file is a profile as text.

@@ -2,29 +2,25 @@
 //! are all derived from it.
 //!
 //! A [`FaultWord`] defines the name of a fault in files, its [`Field`]s, its effect on each side of
-//! a connection, its real-world causes, and how faithfully each engine implements it. [`WORDS`]
-//! holds the rows.
+//! a connection, its real-world causes, and how faithfully each engine implements it.
 //!
-//! A [`Fault`] and a row with a list of fields are two forms of the same thing. [`Fault::word`] and
-//! [`Fault::fields`] convert from the first to the second; [`FaultWord::build`] converts back. This
-//! module does not depend on TOML and does not execute faults: the link model executes them, as the
-//! table describes.
+//! - [`fields`]: the fields of a fault as values. [`shared`]: fields that several faults have.
 //!
-//! - [`table`]: the rows. [`convert`]: the conversion in both directions.
+//! The rows are part of the [definitions](super::fault::Definition) of faults. This module does not
+//! depend on TOML.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::fault::{Fault, Learns};
+use super::fault::values::Learns;
 use super::names::{Conn, Host, NameList};
 use super::trigger::Trigger;
 
-pub mod convert;
-pub mod table;
+pub mod fields;
+pub mod shared;
 
-pub use convert::{FaultFields, Unfit};
-pub use table::WORDS;
+pub use fields::{FaultFields, Unfit};
 
 /// One row of the fault table.
 #[derive(Clone, Copy)]
@@ -45,8 +41,6 @@ pub struct FaultWord {
     pub event: Fidelity,
     /// How faithfully stock `turmoil` implements it.
     pub turmoil: Fidelity,
-    /// Builds the fault from fields that were checked to be complete.
-    pub(super) build: fn(&FaultFields) -> Fault,
 }
 
 impl std::fmt::Debug for FaultWord {
@@ -148,11 +142,6 @@ pub enum FieldValue {
 }
 
 impl FaultWord {
-    /// Returns the row with this name.
-    pub fn find(name: &str) -> Option<&'static FaultWord> {
-        WORDS.iter().find(|word| word.name == name)
-    }
-
     /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)

@@ -20,21 +20,7 @@ pub(super) fn host(event: &Event) -> &str {
 /// Whether a fault affects connections only.
 #[cfg(any(feature = "exec", feature = "sse", feature = "turn"))]
 pub(super) fn is_of_the_network(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Cut { .. }
-            | Fault::CutAfter { .. }
-            | Fault::Partition { .. }
-            | Fault::Stall { .. }
-            | Fault::Blackhole { .. }
-            | Fault::Delay { .. }
-            | Fault::DelayClose { .. }
-            | Fault::Reset { .. }
-            | Fault::Slow { .. }
-            | Fault::Refuse { .. }
-            | Fault::Hang { .. }
-            | Fault::AcceptThenClose { .. }
-    )
+    fault.effect().is_of_the_network()
 }
 
 /// Whether a puppet plays a server. The answers of a puppet have no ground truth.

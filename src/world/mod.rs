@@ -29,7 +29,9 @@ use std::sync::Arc;
 use crate::files::Memory;
 use crate::history::History;
 use crate::probe;
-use crate::schedule::{Action, Fault, Host, Plan, Speaks, Step, TrafficCount, Unsynced};
+use crate::schedule::fault::effect::{Death, Effect};
+use crate::schedule::words::Fidelity;
+use crate::schedule::{Action, Host, Plan, Speaks, Step, TrafficCount, Unsynced};
 use crate::subject::DynSubject;
 
 mod engines;
@@ -52,7 +54,7 @@ pub use thread::on_progress;
 
 use engines::Machine;
 use engines::event::EventMachine;
-use engines::turmoil::{self, TickMachine};
+use engines::turmoil::TickMachine;
 use hosts::{HostState, Hosts, Role};
 use network::directory::Directory;
 use network::{NetSettings, SimNet};
@@ -137,9 +139,9 @@ fn check(subject: &Arc<dyn DynSubject>, plan: &Plan, engine: Engine) -> Result<(
                 .map_err(|error| RunError::Plan(format!("`{}`: {error}", operation.verb)))?;
         }
         if let (Action::Fault(fault), Engine::Turmoil(_)) = (&step.action, engine)
-            && let Some(why) = turmoil::cannot(fault)
+            && let Fidelity::None(why) = fault.word().turmoil
         {
-            return Err(RunError::Plan(why.into()));
+            return Err(RunError::Plan(format!("{}: {why}", fault.word().name)));
         }
     }
     for (name, value) in &plan.limits.0 {
@@ -205,10 +207,8 @@ fn new(
         outside::processes(&mut hosts, &directory, scripts, subject.programs(), &plan, &limits)
     });
     let counts_messages = |step: &Step| {
-        matches!(
-            &step.action,
-            Action::Fault(Fault::CutAfter { count: TrafficCount::Messages(_), .. })
-        )
+        let Action::Fault(fault) = &step.action else { return false };
+        matches!(fault.effect(), Effect::CutAfter { count: TrafficCount::Messages(_), .. })
     };
     let dissects = options.detail == Detail::Full || plan.steps.iter().any(counts_messages);
     World {
@@ -248,5 +248,6 @@ fn settings(plan: &Plan, options: &Options) -> NetSettings {
 
 /// Returns whether a step can lose data that was not synced. Other runs do not track it.
 fn loses_unsynced(step: &Step) -> bool {
-    matches!(&step.action, Action::Fault(Fault::PowerLoss { unsynced: Unsynced::Lost, .. }))
+    let Action::Fault(fault) = &step.action else { return false };
+    matches!(fault.effect(), Effect::Death(Death { unsynced: Unsynced::Lost, .. }))
 }

@@ -83,7 +83,8 @@ use tokio::task::JoinSet;
 use crate::history::Call;
 use crate::net::BoxFuture;
 use crate::process::{self, Child, Command, Exit, Identity, KILL, Launch, Output};
-use crate::schedule::{Action, Fault, Pipe, Plan};
+use crate::schedule::fault::effect::{ChildEffect, ChildFault, Effect};
+use crate::schedule::{Action, Pipe, Plan};
 use crate::subject::{Program, ProgramCode, Recorder};
 
 pub mod calls;
@@ -140,16 +141,24 @@ pub struct ChildFaults {
 impl ChildFaults {
     /// Returns the faults of child processes that a plan has.
     pub fn of(plan: &Plan) -> Self {
-        let faults = || {
+        let effects = || {
             plan.steps.iter().filter_map(|step| match &step.action {
-                Action::Fault(fault) => Some(fault),
+                Action::Fault(fault) => match fault.effect() {
+                    Effect::Children { what, .. } => Some(what),
+                    _ => None,
+                },
                 Action::Operation(_) => None,
             })
         };
-        let relays = faults()
-            .any(|fault| matches!(fault, Fault::DelayOutput { .. } | Fault::ClosePipe { .. }));
-        let paces = faults()
-            .any(|fault| matches!(fault, Fault::StopChildren { .. } | Fault::SlowChildren { .. }));
+        let relays = effects().any(|what| {
+            matches!(
+                what,
+                ChildEffect::ClosePipe(_) | ChildEffect::Change(ChildFault::DelayOutput(_), _)
+            )
+        });
+        let paces = effects().any(|what| {
+            matches!(what, ChildEffect::Change(ChildFault::Stop | ChildFault::Slow(_), _))
+        });
         let conditions = (relays || paces).then(|| watch::channel(Conditions::default()).0);
         Self { conditions, relays }
     }

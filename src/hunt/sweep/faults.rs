@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::history::Time;
 use crate::schedule::{
-    Action, Fault, HoldEnd, Host, Learns, Orphans, Step, TrafficCount, Trigger, When,
+    Action, Fault, HoldEnd, Host, Learns, Orphans, Step, TrafficCount, Trigger, When, faults,
 };
 
 use super::positions::{ConnSite, Position, PositionKind, PositionSite};
@@ -111,8 +111,11 @@ pub const FAULTS: &[SweepFault] = &[
         step: |position| {
             let PositionSite::Packet { toward, flags, .. } = &position.spot else { return None };
             let site = position.open().filter(|_| flags.fin || flags.rst)?;
-            let fault =
-                Fault::DelayClose { conn: site.conn.clone(), toward: toward.clone(), by: LATE };
+            let fault = Fault::DelayClose(faults::DelayClose {
+                conn: site.conn.clone(),
+                toward: toward.clone(),
+                by: LATE,
+            });
             // The delay must be set before the packet leaves.
             Some(at(position.at.before(Duration::from_millis(1)), fault))
         },
@@ -125,7 +128,7 @@ pub const FAULTS: &[SweepFault] = &[
             PositionSite::Point { held: true, .. } => None,
             _ => Some(Step {
                 when: after(position)?,
-                action: Action::Fault(Fault::Hold { end: HoldEnd::After(A_WHILE) }),
+                action: Action::Fault(Fault::Hold(faults::Hold { end: HoldEnd::After(A_WHILE) })),
             }),
         },
     },
@@ -134,11 +137,11 @@ pub const FAULTS: &[SweepFault] = &[
         does: "The server and its processes crash. The server restarts 2 s later.",
         kinds: &[PositionKind::Milestone, PositionKind::Point],
         step: |position| {
-            let fault = Fault::Crash {
+            let fault = Fault::Crash(faults::Crash {
                 host: position.server.clone()?,
                 lasts: Some(A_WHILE),
                 processes: Orphans::Die,
-            };
+            });
             Some(Step { when: after(position)?, action: Action::Fault(fault) })
         },
     },
@@ -157,11 +160,11 @@ fn cut(position: &Position, client: Learns, server: Learns) -> Option<Step> {
         // flight.
         PositionSite::Packet { .. } => {
             let when = position.at.max(site.opened + Duration::from_millis(1));
-            at(when, Fault::Cut { conn: site.conn.clone(), learns })
+            at(when, Fault::Cut(faults::Cut { conn: site.conn.clone(), learns }))
         }
         PositionSite::Milestone { .. } | PositionSite::Point { .. } => Step {
             when: after(position)?,
-            action: Action::Fault(Fault::Cut { conn: site.conn.clone(), learns }),
+            action: Action::Fault(Fault::Cut(faults::Cut { conn: site.conn.clone(), learns })),
         },
     })
 }
@@ -172,11 +175,20 @@ fn cut_after(
     count: TrafficCount,
     learns: BTreeMap<Host, Learns>,
 ) -> Fault {
-    Fault::CutAfter { conn: site.conn.clone(), toward: toward.clone(), count, learns }
+    Fault::CutAfter(faults::CutAfter {
+        conn: site.conn.clone(),
+        toward: toward.clone(),
+        count,
+        learns,
+    })
 }
 
 fn stall(site: &ConnSite, toward: &Host) -> Fault {
-    Fault::Stall { conn: site.conn.clone(), toward: toward.clone(), lasts: Some(A_WHILE) }
+    Fault::Stall(faults::Stall {
+        conn: site.conn.clone(),
+        toward: toward.clone(),
+        lasts: Some(A_WHILE),
+    })
 }
 
 fn at(at: Time, fault: Fault) -> Step {

@@ -7,7 +7,7 @@ use crate::history::Answer;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::position::trial as name;
 use crate::scenario::ScenarioFile;
-use crate::schedule::{Action, Conn, Fault, Learns, Limits, When};
+use crate::schedule::{Action, Conn, Fault, Learns, Limits, When, faults};
 
 fn subject(name: &str) -> Arc<dyn DynSubject> {
     crate::subjects::built_in().into_iter().find(|subject| subject.name() == name).unwrap()
@@ -208,7 +208,7 @@ fn a_closed_connection_gets_no_connection_faults() {
 fn cut_short() -> (Arc<dyn DynSubject>, Plan) {
     let (subject, mut plan) = numbers();
     let learns = [("server".into(), Learns::After(Duration::from_secs(2)))];
-    let cut = Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() };
+    let cut = Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns: learns.into() });
     plan = plan.step(When::At(Duration::from_millis(1_600)), Action::Fault(cut));
     (subject, plan)
 }

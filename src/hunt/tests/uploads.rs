@@ -20,7 +20,7 @@ use crate::property::{Guarantees, Violation, WorkBounds};
 use crate::report::sentence;
 use crate::scenario::Expect;
 use crate::schedule::{
-    Action, Conn, Fault, Limits, Operation, Orphans, Plan, Profile, When, Which, draw,
+    Action, Conn, Fault, Limits, Operation, Orphans, Plan, Profile, When, Which, draw, faults,
 };
 use crate::subject::{
     BoxedStrategy, Disk, DynSubject, HostContext, OperationQueue, Operations, Recorder, Subject,
@@ -233,10 +233,12 @@ fn faulty(after: u64, fault: Fault) -> Plan {
 
 /// Crashes of the server, at many moments of the upload.
 fn crashes() -> impl Iterator<Item = Plan> {
-    let crash = || Fault::Crash {
-        host: "server".into(),
-        lasts: Some(Duration::from_secs(1)),
-        processes: Orphans::Die,
+    let crash = || {
+        Fault::Crash(faults::Crash {
+            host: "server".into(),
+            lasts: Some(Duration::from_secs(1)),
+            processes: Orphans::Die,
+        })
     };
     (0..60).map(move |n| faulty(4 * n, crash()))
 }
@@ -244,7 +246,9 @@ fn crashes() -> impl Iterator<Item = Plan> {
 /// Resets of the client's connection, at many moments of the upload.
 fn resets() -> impl Iterator<Item = Plan> {
     let conn = Conn { host: "client".into(), label: None, which: Which::Last };
-    (0..60).map(move |n| faulty(4 * n, Fault::Reset { conn: conn.clone(), toward: None }))
+    (0..60).map(move |n| {
+        faulty(4 * n, Fault::Reset(faults::Reset { conn: conn.clone(), toward: None }))
+    })
 }
 
 /// Random schedules.

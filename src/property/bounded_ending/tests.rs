@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::history::{Class, Nature, Scope};
-use crate::schedule::{Conn, Fault, Operation, TrafficCount};
+use crate::schedule::{Conn, Fault, Operation, TrafficCount, faults};
 
 use crate::property::InFlightLimit;
 use crate::property::scripted::{BOUND, ScriptedRun, history};
@@ -199,8 +199,13 @@ fn more_data_extends_the_bound() {
 #[test]
 fn new_connections_pass_before_a_partitions_held_packets_arrive() {
     let scripted = history().opened("s1", 1, 0).end(600_000);
-    let what =
-        |lasts| Fault::Partition { hosts: ("client".into(), "server".into()), toward: None, lasts };
+    let what = |lasts| {
+        Fault::Partition(faults::Partition {
+            hosts: ("client".into(), "server".into()),
+            toward: None,
+            lasts,
+        })
+    };
     let short = Some(Duration::from_millis(BOUND - 1));
     scripted.clone().fault(2_000, Some(90_000), Nature::Kills, what(short)).holds("bounded_ending");
     assert_eq!(
@@ -221,12 +226,12 @@ fn new_connections_pass_before_a_partitions_held_packets_arrive() {
 
 #[test]
 fn a_cut_after_counts_from_when_an_end_learned_of_it() {
-    let cut = Fault::CutAfter {
+    let cut = Fault::CutAfter(faults::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
         count: TrafficCount::Bytes(9),
         learns: BTreeMap::new(),
-    };
+    });
     // The fault was armed at 1 s and struck at 30 s.
     let scripted = ended().conn(1, 0, Some(30_000)).fault_in(
         1_000,
@@ -555,7 +560,7 @@ fn the_stream_of_a_bound_call_dies_at_once_with_its_connection() {
 
 #[test]
 fn a_jump_of_the_wall_clock_moves_no_bound() {
-    let jump = Fault::ClockJump { host: "client".into(), by_ms: -5_000 };
+    let jump = Fault::ClockJump(faults::ClockJump { host: "client".into(), by_ms: -5_000 });
     let scripted = ended().fault(30_000, Some(31_000), Nature::Harmless, jump);
     assert_eq!(
         scripted.completed("s1", 10_001 + BOUND, "total 1").violations("bounded_ending").len(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::history::{Answer, Class, Nature, Scope, Stream};
 use crate::property::{Retention, SlowUsers};
-use crate::schedule::{Conn, Fault, Learns, Operation, TrafficCount};
+use crate::schedule::{Conn, Fault, Learns, Operation, TrafficCount, faults};
 
 use super::super::scripted::{A, ScriptedRun, history};
 use super::inconclusive;
@@ -223,7 +223,8 @@ fn a_fault_of_another_client_justifies_nothing() {
 
 #[test]
 fn faults_count_by_host_and_by_connection_too() {
-    let cut = || Fault::Cut { conn: Conn::number("client", 1), learns: Default::default() };
+    let cut =
+        || Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns: Default::default() });
     let with = |scope| {
         fails(open().conn(1, 0, None).fault_in(2_000, None, Nature::Kills, cut(), scope), 40_000)
     };
@@ -241,7 +242,8 @@ fn faults_count_by_host_and_by_connection_too() {
 
 #[test]
 fn a_fault_on_another_clients_connection_justifies_nothing() {
-    let cut = Fault::Cut { conn: Conn::number("client2", 1), learns: Default::default() };
+    let cut =
+        Fault::Cut(faults::Cut { conn: Conn::number("client2", 1), learns: Default::default() });
     let scripted = open().fault_in(2_000, None, Nature::Kills, cut, Scope::default());
     judged(&fails(scripted, 40_000), Is::Unjustified);
 }
@@ -258,8 +260,11 @@ fn on_first_conn(
 
 #[test]
 fn a_fault_on_a_connection_counts_only_while_it_is_open() {
-    let stall =
-        Fault::Stall { conn: Conn::number("client", 1), toward: "client".into(), lasts: None };
+    let stall = Fault::Stall(faults::Stall {
+        conn: Conn::number("client", 1),
+        toward: "client".into(),
+        lasts: None,
+    });
     let judge = |scripted: ScriptedRun, expected| {
         judged(&on_first_conn(scripted, stall.clone(), Nature::Kills, None), expected)
     };
@@ -275,8 +280,11 @@ fn a_fault_on_a_connection_counts_only_while_it_is_open() {
 #[test]
 fn a_labelled_connection_is_numbered_among_all_of_its_host() {
     let judge = |n, expected| {
-        let stall =
-            Fault::Stall { conn: Conn::number("client", n), toward: "client".into(), lasts: None };
+        let stall = Fault::Stall(faults::Stall {
+            conn: Conn::number("client", n),
+            toward: "client".into(),
+            lasts: None,
+        });
         let scripted = open().conn(1, 0, Some(1_000)).conn_labelled("http", 1, 3_000, None);
         judged(&on_first_conn(scripted, stall, Nature::Kills, None), expected);
     };
@@ -288,12 +296,12 @@ fn a_labelled_connection_is_numbered_among_all_of_its_host() {
 #[test]
 fn a_cut_after_counts_only_if_it_struck() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
-    let cut = Fault::CutAfter {
+    let cut = Fault::CutAfter(faults::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
         count: TrafficCount::Bytes(9),
         learns,
-    };
+    });
     let judge = |scripted: ScriptedRun, ended, expected| {
         judged(&on_first_conn(scripted, cut.clone(), Nature::Kills, ended), expected)
     };
@@ -307,12 +315,12 @@ fn a_cut_after_counts_only_if_it_struck() {
 #[test]
 fn a_cut_after_counts_even_if_one_end_had_already_closed() {
     let learns = [("client".into(), Learns::After(Duration::from_secs(30)))].into();
-    let cut = Fault::CutAfter {
+    let cut = Fault::CutAfter(faults::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
         count: TrafficCount::Bytes(0),
         learns,
-    };
+    });
     let judge = |scripted: ScriptedRun, ended, expected| {
         judged(&on_first_conn(scripted, cut.clone(), Nature::Kills, ended), expected)
     };
@@ -324,23 +332,23 @@ fn a_cut_after_counts_even_if_one_end_had_already_closed() {
     // The fault never struck either if both ends were over before it.
     judge(open().conn_closed(1, 0, 1_000, Some(1_900)), None, Is::Unjustified);
     // The fault struck, but long before the failure.
-    let learned_at_once = Fault::CutAfter {
+    let learned_at_once = Fault::CutAfter(faults::CutAfter {
         conn: Conn::number("client", 1),
         toward: "client".into(),
         count: TrafficCount::Bytes(0),
         learns: Default::default(),
-    };
+    });
     let early = open().conn_closed(1, 0, 1_000, Some(9_000));
     judged(&on_first_conn(early, learned_at_once, Nature::Kills, Some(9_000)), Is::Unjustified);
 }
 
 #[test]
 fn a_delayed_close_counts_only_after_a_close() {
-    let late = Fault::DelayClose {
+    let late = Fault::DelayClose(faults::DelayClose {
         conn: Conn::number("client", 1),
         toward: "server".into(),
         by: Duration::from_secs(30),
-    };
+    });
     let judge = |scripted: ScriptedRun, expected| {
         judged(&on_first_conn(scripted, late.clone(), Nature::Slows, None), expected)
     };
@@ -355,7 +363,7 @@ fn a_delayed_close_counts_only_after_a_close() {
 
 #[test]
 fn a_jump_of_the_wall_clock_justifies_nothing() {
-    let jump = Fault::ClockJump { host: "client".into(), by_ms: 60_000 };
+    let jump = Fault::ClockJump(faults::ClockJump { host: "client".into(), by_ms: 60_000 });
     judged(&fails(open().fault(2_000, None, Nature::Harmless, jump), 40_000), Is::Unjustified);
 }
 

@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Connection, History, Nature, Scope, Time};
-use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, SlowBy, Which};
+use crate::schedule::fault::{Felt, Lateness};
+use crate::schedule::{Fault, Host, Learns, Which};
 
 use super::{FaultSpan, NEVER};
 
@@ -51,7 +52,8 @@ impl FaultInterval {
             spans.reduce(Span::or)?
         };
         let kills = fault.nature == Nature::Kills;
-        let (latency, only_latency) = latency_of(fault.what);
+        let only_latency = matches!(fault.what.lateness(), Lateness::AtMost { alone: true, .. });
+        let latency = fault.what.latency();
         let cause = if kills || (only_latency && ended == NEVER) { known } else { ended };
         Some(FaultInterval { began, ended, kills, latency, cause })
     }
@@ -81,7 +83,7 @@ pub fn conns_of<'a>(
     scope: &'a Scope,
     history: &'a History,
 ) -> impl Iterator<Item = &'a Connection> {
-    let name = conn_of(fault);
+    let name = fault.conn();
     let found = &scope.conns;
     let is_last = name.is_some_and(|name| name.which == Which::Last);
     let named = move |n: usize| name.is_some_and(|name| history.is_named(ConnIndex(n), name));
@@ -115,11 +117,9 @@ fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
     let (client, server) = conn.over;
     let both_over = client.zip(server).map(|(client, server)| client.max(server));
     let until = both_over.map_or(fault.ended, |over| over.min(fault.ended));
-    match fault.what {
-        Fault::Cut { .. } | Fault::Reset { .. } => {
-            Some(Span { began: fault.began, known: fault.began, ended: fault.ended })
-        }
-        Fault::CutAfter { learns, .. } => {
+    match fault.what.felt() {
+        Felt::InForce => Some(Span { began: fault.began, known: fault.began, ended: fault.ended }),
+        Felt::Struck(learns) => {
             // An end that was over before the fault began learned nothing of the fault. Only the
             // other end then shows when the fault struck.
             let ends = [(client, &conn.client), (server, &conn.server)];
@@ -140,40 +140,13 @@ fn span(fault: &FaultSpan<'_>, conn: &Connection) -> Option<Span> {
         // The fault has something to delay from the close of one end until the other end learns of
         // it. A close from before the fault may also be affected, if it waits behind data that
         // could not be sent yet.
-        Fault::DelayClose { .. } => {
+        Felt::FromClose => {
             let began = client.into_iter().chain(server).min()?.max(fault.began);
             (began <= until).then_some(Span { began, known: began, ended: until })
         }
-        _ => {
+        Felt::WhileOpen => {
             let began = fault.began.max(conn.opened);
             (began <= until).then_some(Span { began, known: began, ended: until })
         }
-    }
-}
-
-/// Returns the connection that a fault names.
-fn conn_of(fault: &Fault) -> Option<&Conn> {
-    match fault {
-        Fault::Cut { conn, .. }
-        | Fault::CutAfter { conn, .. }
-        | Fault::Stall { conn, .. }
-        | Fault::Blackhole { conn, .. }
-        | Fault::DelayClose { conn, .. }
-        | Fault::Reset { conn, .. }
-        | Fault::Delay { place: LinkPlace::Conn(conn), .. }
-        | Fault::Slow { place: LinkPlace::Conn(conn), .. } => Some(conn),
-        _ => None,
-    }
-}
-
-/// Returns the latency that a fault adds, and whether that is its only effect.
-fn latency_of(fault: &Fault) -> (Duration, bool) {
-    match fault {
-        Fault::Delay { by, .. } => (*by, true),
-        Fault::Slow { by: SlowBy { latency, bandwidth, segment, window }, .. } => (
-            latency.unwrap_or_default(),
-            bandwidth.is_none() && segment.is_none() && window.is_none(),
-        ),
-        _ => (Duration::ZERO, false),
     }
 }

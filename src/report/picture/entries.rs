@@ -139,7 +139,7 @@ impl EntryWriter<'_> {
             EventKind::Stepped { step, note } => self.stepped(n, event, *step, note.as_deref()),
             EventKind::Asked { operation, .. } if self.is_step(n, event, operation) => None,
             EventKind::FaultBegan { fault, step, what, scope, .. } => {
-                let (text, placement) = (phrases::fault(what), self.middle(scope));
+                let (text, placement) = (what.sentence(), self.middle(scope));
                 self.faults.insert(*fault, (event.at, text.clone(), placement));
                 let stepped = |other: &&Event| matches!(other.what, EventKind::Stepped { step: of, .. } if of == *step);
                 let has_step = self.moment(n, event.at).find(stepped).is_some();

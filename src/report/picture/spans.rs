@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::history::{Event, EventKind, History, Nature, Scope, Time};
-use crate::report::phrases;
 use crate::schedule::Host;
 
 use super::axis::Axis;
@@ -33,7 +32,7 @@ pub fn faults(history: &History) -> Vec<PictureSpan> {
     for event in &history.events {
         match &event.what {
             EventKind::FaultBegan { fault, what, scope, nature, .. } => {
-                let (text, scope) = (phrases::fault(what), Scope::clone(scope));
+                let (text, scope) = (what.sentence(), Scope::clone(scope));
                 let span = PictureSpan {
                     text,
                     nature: *nature,

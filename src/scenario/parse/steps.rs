@@ -11,7 +11,8 @@ use crate::scenario::keys;
 use crate::scenario::mistake::{MistakeAt, Parsed, ticked, unknown};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::{Verb, verbs};
-use crate::schedule::words::{FaultFields, FaultWord, FieldType, FieldValue, WORDS};
+use crate::schedule::faults::WORDS;
+use crate::schedule::words::{FaultFields, FaultWord, FieldType, FieldValue};
 use crate::schedule::{Action, Fault, Host, Learns, NameList, Operation, Step, TriggerMark, When};
 
 /// The parsed steps of a file.

@@ -13,10 +13,11 @@ use crate::scenario::mistake::{MistakeAt, Parsed};
 use crate::scenario::reader::{Node, Table};
 use crate::scenario::verbs::verbs;
 use crate::scenario::vocabulary::TOWARD;
+use crate::schedule::FaultKind;
 use crate::schedule::profile::{
-    Aimed, Choice, DrawableFault, Entries, FaultProfile, FaultShape, Profile, PuppetShare,
+    Aimed, Choice, Entries, FaultProfile, FaultShape, Profile, PuppetShare,
 };
-use crate::schedule::words::FaultWord;
+use crate::schedule::words::FieldType;
 use crate::schedule::{Learns, Limit, LimitProfile, LimitValue, units};
 use crate::subject::DynSubject;
 
@@ -237,7 +238,7 @@ fn faults(node: &Node<'_>, names: &Names<'_>) -> Parsed<FaultProfile> {
         weights: match table.get("weights") {
             None => without.weights,
             Some(node) => {
-                let table = node.table(DrawableFault::ALL.iter().map(|(_, name, _)| *name))?;
+                let table = node.table(FaultKind::drawable().map(|kind| kind.word().name))?;
                 table.entries().map(|entry| shape(&entry, names)).collect::<Parsed<_>>()?
             }
         },
@@ -263,41 +264,43 @@ fn marks(node: &Node<'_>, names: &Names<'_>) -> Parsed<BTreeMap<String, u64>> {
     )
 }
 
-/// Returns the fields of a fault word that a swarm can draw, and `weight`.
+/// Returns the fields of a kind of fault that a swarm can draw, with their types.
 pub(in crate::scenario) fn drawable(
-    word: &FaultWord,
-) -> impl Iterator<Item = &'static str> + use<> {
+    kind: FaultKind,
+) -> impl Iterator<Item = (&'static str, FieldType)> {
     let fixed = ["conn", "hosts", "until", "then", "at-most", "pipe"];
-    let fields =
-        word.fields.iter().map(|field| field.name).filter(move |name| !fixed.contains(name));
-    std::iter::once("weight").chain(fields)
+    let fields = kind.word().fields.iter().map(|field| (field.name, field.kind));
+    fields.filter(move |(name, _)| !fixed.contains(name))
 }
 
 /// Returns a weight, or a table with a weight and choices.
-fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(DrawableFault, FaultShape)> {
-    let kind: DrawableFault = node.label.parse().expect("the table's keys are known");
+fn shape(node: &Node<'_>, names: &Names<'_>) -> Parsed<(FaultKind, FaultShape)> {
+    let kind: FaultKind = node.label.parse().expect("the table's keys are known");
     if !node.is_table() {
-        return Ok((kind, FaultShape::of(kind, node.number(0)?)));
+        return Ok((kind, kind.shape(node.number(0)?)));
     }
-    let word = FaultWord::find(kind.name()).expect("every kind is a word");
-    let table = node.table(drawable(word))?;
-    let mut shape = FaultShape::of(kind, table.need("weight", "a number from 0")?.number(0)?);
-    for field in table.entries() {
-        match field.label {
-            "lasts" => shape.lasts = durations(&field)?,
-            "by" if kind == DrawableFault::ClockJump => {
-                shape.jump_ms = map(durations(&field)?, &|by| by.as_millis() as u64)
+    let fields = || drawable(kind).map(|(name, _)| name);
+    let table = node.table(std::iter::once("weight").chain(fields()))?;
+    let mut shape = kind.shape(table.need("weight", "a number from 0")?.number(0)?);
+    for (name, of) in drawable(kind) {
+        let Some(field) = table.get(name) else { continue };
+        match of {
+            FieldType::Duration | FieldType::Jump => {
+                shape.durations.insert(name, durations(&field)?);
             }
-            "by" | "latency" => shape.by = durations(&field)?,
-            "learns" => learns(&field, &mut shape)?,
-            "bytes" => shape.bytes = numbers(&table, "bytes", 0, shape.bytes)?,
-            "messages" => shape.messages = numbers(&table, "messages", 0, shape.messages)?,
-            "bandwidth" => shape.bandwidth = sizes(&field)?,
-            "segment" => shape.segment = sizes(&field)?,
-            "window" => shape.window = sizes(&field)?,
-            "host" => shape.hosts = one_or_more(&field, |entry| names.host(entry))?,
-            "toward" => shape.toward = one_or_more(&field, |entry| one_of(entry, &TOWARD))?,
-            _ => {}
+            FieldType::Count => {
+                let usual = shape.numbers.get(name).cloned().unwrap_or(Choice::Fixed(0));
+                shape.numbers.insert(name, numbers(&table, name, 0, usual)?);
+            }
+            FieldType::Size => {
+                shape.numbers.insert(name, sizes(&field)?);
+            }
+            FieldType::Learns => learns(&field, &mut shape)?,
+            FieldType::Host if name == "toward" => {
+                shape.toward = one_or_more(&field, |entry| one_of(entry, &TOWARD))?;
+            }
+            FieldType::Host => shape.hosts = one_or_more(&field, |entry| names.host(entry))?,
+            FieldType::Hosts | FieldType::Conn | FieldType::Name(_) | FieldType::Trigger => {}
         }
     }
     Ok((kind, shape))

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
-use crate::schedule::profile::{Choice, DrawableFault, Template};
+use crate::schedule::FaultKind;
+use crate::schedule::profile::{Choice, Template};
 use crate::schedule::{Limit, LimitValue, Limits};
 use crate::subject::{
     DefectDoc, HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Rule, Subject,
@@ -194,7 +195,7 @@ fn the_swarm_parses_its_choices() {
         (0.1, &Template::Table([("after".to_owned(), after)].into_iter().collect()))
     );
     assert_eq!(
-        (profile.operations["http-stream"], profile.faults.weights[&DrawableFault::Crash].weight),
+        (profile.operations["http-stream"], profile.faults.weights[&FaultKind::Crash].weight),
         (1, 1)
     );
 }

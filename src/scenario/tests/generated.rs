@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::schedule::words::WORDS;
+use crate::schedule::faults::WORDS;
 
 /// Compares a file in the repository with its expected text, or writes it if REKNIT_BLESS is set.
 fn up_to_date(name: &str, text: &str) {

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::schedule::profile::{Choice, DrawableFault, Template};
+use crate::schedule::FaultKind;
+use crate::schedule::profile::{Choice, Template};
 use crate::schedule::{
     Action, Conn, Fault, HoldEnd, Host, Learns, LimitValue, PuppetStep, TieOrder, Trigger, When,
+    faults,
 };
 
 pub(super) const LATE_CLOSE: &str = r#"
@@ -67,13 +69,16 @@ fn a_schedule_has_steps_and_expectations() {
     let learns = learns.map(|(host, after)| (Host::from(host), Learns::After(after)));
     assert_eq!(
         cut.action,
-        Action::Fault(Fault::Cut { conn: Conn::number("client", 1), learns: learns.into() })
+        Action::Fault(Fault::Cut(faults::Cut {
+            conn: Conn::number("client", 1),
+            learns: learns.into()
+        }))
     );
     let until = Trigger::milestone("ferry.client.connected")
         .field("generation", 2)
         .delay(Duration::from_millis(200));
     let end = HoldEnd::Until { trigger: Box::new(until), at_most: Duration::from_secs(5) };
-    assert_eq!(hold.action, Action::Fault(Fault::Hold { end }));
+    assert_eq!(hold.action, Action::Fault(Fault::Hold(faults::Hold { end })));
     assert_eq!(scenario.expect.reaches.len(), 2);
     assert_eq!(scenario.expect.streams["p1"].live_from, Some(2));
 }
@@ -230,12 +235,12 @@ fn a_swarm_has_choices() {
     assert_eq!(profile.setup["process"].count, Choice::Range(1, 4));
     let Template::Table(fields) = &profile.setup["process"].template else { panic!("a table") };
     assert_eq!(fields["late-output"], Template::Maybe(0.1, Box::new(Template::Fixed(true.into()))));
-    let cut = &profile.faults.weights[&DrawableFault::Cut];
+    let cut = &profile.faults.weights[&FaultKind::Cut];
     let never = Choice::Fixed(Learns::Never);
     assert!(matches!(&cut.learns_server, Choice::OneOf(choices) if choices.last() == Some(&never)));
     assert_eq!(
-        profile.faults.weights[&DrawableFault::ClockJump].jump_ms,
-        Choice::Range(1000, 7_200_000)
+        profile.faults.weights[&FaultKind::ClockJump].durations["by"],
+        Choice::Range(Duration::from_secs(1), Duration::from_secs(7200))
     );
     assert_eq!(profile.faults.weights.len(), 5);
     assert_eq!(profile.operations.len(), 2);

@@ -8,8 +8,10 @@ use proptest::sample::select;
 
 use super::*;
 use crate::history::Side;
-use crate::schedule::profile::{Choice, DrawableFault, Entries, FaultShape, Template};
-use crate::schedule::words::{FaultFields, FieldType, FieldValue, Need, WORDS};
+use crate::schedule::FaultKind;
+use crate::schedule::faults::WORDS;
+use crate::schedule::profile::{Choice, Entries, FaultShape, Template};
+use crate::schedule::words::{FaultFields, FieldType, FieldValue, Need};
 use crate::schedule::{
     Action, Conn, Host, Learns, LimitValue, Limits, MilestoneValue, Operation, Profile, Puppet,
     PuppetStep, Speaks, Step, TieOrder, Trigger, TriggerMark, When, Which, draw,
@@ -364,27 +366,26 @@ fn template() -> impl Strategy<Value = Template> {
     })
 }
 
-fn shape() -> impl Strategy<Value = (DrawableFault, FaultShape)> {
-    let kind = select(DrawableFault::ALL.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>());
+fn shape() -> impl Strategy<Value = (FaultKind, FaultShape)> {
+    let kind = select(FaultKind::drawable().collect::<Vec<_>>());
     (kind, 0..9u64, choice(duration()), choice(0..1u64 << 40), choice(0..99u64), any::<bool>())
         .prop_map(|(kind, weight, times, sizes, counts, toward)| {
-            let mut shape = FaultShape::of(kind, weight);
-            let word = crate::schedule::words::FaultWord::find(kind.name()).unwrap();
-            for field in crate::scenario::parse::swarm::drawable(word) {
-                match field {
-                    "lasts" => shape.lasts = times.clone(),
-                    "by" if kind == DrawableFault::ClockJump => shape.jump_ms = counts.clone(),
-                    "latency" | "by" => shape.by = times.clone(),
-                    "learns" => {
+            let mut shape = kind.shape(weight);
+            for (field, of) in crate::scenario::parse::swarm::drawable(kind) {
+                match of {
+                    FieldType::Duration | FieldType::Jump => {
+                        shape.durations.insert(field, times.clone());
+                    }
+                    FieldType::Learns => {
                         shape.learns_client = Choice::OneOf(vec![
                             Choice::Fixed(Learns::Never),
                             Choice::Range(Learns::After(Duration::ZERO), Learns::Never),
                         ])
                     }
-                    "bytes" => shape.bytes = counts.clone(),
-                    "bandwidth" => shape.bandwidth = sizes.clone(),
-                    "host" => shape.hosts = vec!["server".into()],
-                    "toward" if toward => shape.toward = vec![None, Some(Side::Client)],
+                    FieldType::Count => drop(shape.numbers.insert(field, counts.clone())),
+                    FieldType::Size => drop(shape.numbers.insert(field, sizes.clone())),
+                    FieldType::Host if field == "host" => shape.hosts = vec!["server".into()],
+                    FieldType::Host if toward => shape.toward = vec![None, Some(Side::Client)],
                     _ => {}
                 }
             }

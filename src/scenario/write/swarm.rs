@@ -8,10 +8,9 @@ use super::{File, Pairs, learns, limit, puppet, put, put_some, span};
 use crate::scenario::keys::several;
 use crate::scenario::parse;
 use crate::scenario::vocabulary::{TOWARD, name_of};
-use crate::schedule::profile::{
-    Choice, DrawableFault, FaultProfile, FaultShape, Profile, Template,
-};
-use crate::schedule::words::FaultWord;
+use crate::schedule::FaultKind;
+use crate::schedule::profile::{Choice, FaultProfile, FaultShape, Profile, Template};
+use crate::schedule::words::FieldType;
 use crate::schedule::{Learns, LimitValue, units};
 
 impl File {
@@ -159,49 +158,37 @@ fn template(of: &Template) -> Inline {
 }
 
 /// Returns the weight alone if only the weight differs from the default.
-fn shape(kind: DrawableFault, shape: &FaultShape) -> Inline {
-    let usual = FaultShape::of(kind, shape.weight);
+fn shape(kind: FaultKind, shape: &FaultShape) -> Inline {
+    let usual = kind.shape(shape.weight);
     if *shape == usual {
         return Inline::raw(shape.weight);
     }
-    let word = FaultWord::find(kind.name()).expect("every kind is a word");
     let mut pairs = vec![("weight".to_owned(), Inline::raw(shape.weight))];
-    for name in parse::swarm::drawable(word) {
-        put_some(&mut pairs, name, field(kind, name, shape, &usual));
+    for (name, of) in parse::swarm::drawable(kind) {
+        put_some(&mut pairs, name, field(name, of, shape, &usual));
     }
     Inline::Table(pairs)
 }
 
 /// Adds the choice of a field, if it differs from the default.
-fn field(
-    kind: DrawableFault,
-    name: &str,
-    shape: &FaultShape,
-    usual: &FaultShape,
-) -> Option<Inline> {
-    fn own<T: PartialEq>(value: &T, usual: &T, write: impl Fn(&T) -> Inline) -> Option<Inline> {
+fn field(name: &str, of: FieldType, shape: &FaultShape, usual: &FaultShape) -> Option<Inline> {
+    fn own<T: PartialEq>(value: T, usual: T, write: impl Fn(T) -> Inline) -> Option<Inline> {
         (value != usual).then(|| write(value))
     }
-    match name {
-        "lasts" => own(&shape.lasts, &usual.lasts, durations),
-        "by" if kind == DrawableFault::ClockJump => {
-            let ms = |by: u64| units::duration(Duration::from_millis(by));
-            own(&shape.jump_ms, &usual.jump_ms, |jump| choice(jump, &|by| text(&ms(by)), &ms))
+    match of {
+        FieldType::Duration | FieldType::Jump => {
+            own(shape.durations.get(name)?, usual.durations.get(name)?, durations)
         }
-        "by" | "latency" => own(&shape.by, &usual.by, durations),
-        "learns" => learns_of(shape, usual),
-        "bytes" => own(&shape.bytes, &usual.bytes, numbers),
-        "messages" => own(&shape.messages, &usual.messages, numbers),
-        "bandwidth" => own(&shape.bandwidth, &usual.bandwidth, sizes),
-        "segment" => own(&shape.segment, &usual.segment, sizes),
-        "window" => own(&shape.window, &usual.window, sizes),
-        "host" => own(&shape.hosts, &usual.hosts, |hosts| {
-            one_or_more(hosts.iter().map(|host| text(host.as_str())))
-        }),
-        "toward" => own(&shape.toward, &usual.toward, |sides| {
+        FieldType::Count => own(shape.numbers.get(name)?, usual.numbers.get(name)?, numbers),
+        FieldType::Size => own(shape.numbers.get(name)?, usual.numbers.get(name)?, sizes),
+        FieldType::Learns => learns_of(shape, usual),
+        FieldType::Host if name == "toward" => own(&shape.toward, &usual.toward, |sides| {
             one_or_more(sides.iter().map(|side| text(name_of(&TOWARD, side))))
         }),
-        _ => None,
+        FieldType::Host => own(&shape.hosts, &usual.hosts, |hosts| {
+            one_or_more(hosts.iter().map(|host| text(host.as_str())))
+        }),
+        FieldType::Hosts | FieldType::Conn | FieldType::Name(_) | FieldType::Trigger => None,
     }
 }
 

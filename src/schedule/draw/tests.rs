@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::*;
 use crate::history::Class;
 use crate::property::Guarantees;
-use crate::schedule::profile::{DrawableFault, Entries, FaultShape, PuppetShare, Template};
+use crate::schedule::FaultKind;
+use crate::schedule::profile::{Entries, PuppetShare, Template};
 use crate::schedule::{
-    Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark,
+    Choice, Fault, HoldEnd, Learns, Limit, LimitValue, Limits, Puppet, TriggerMark, faults,
 };
 use crate::subject::{
     HostContext, MilestoneDoc, OperationQueue, Operations, PointDoc, Program, ProgramCode, Subject,
@@ -140,55 +141,28 @@ fn operations(plan: &Plan) -> Vec<(&When, &Operation)> {
         .collect()
 }
 
-fn kind(fault: &Fault) -> DrawableFault {
-    match fault {
-        Fault::Cut { .. } => DrawableFault::Cut,
-        Fault::CutAfter { .. } => DrawableFault::CutAfter,
-        Fault::Partition { .. } => DrawableFault::Partition,
-        Fault::Stall { .. } => DrawableFault::Stall,
-        Fault::Blackhole { .. } => DrawableFault::Blackhole,
-        Fault::Delay { .. } => DrawableFault::Delay,
-        Fault::DelayClose { .. } => DrawableFault::DelayClose,
-        Fault::Reset { .. } => DrawableFault::Reset,
-        Fault::Slow { .. } => DrawableFault::Slow,
-        Fault::Refuse { .. } => DrawableFault::Refuse,
-        Fault::Hang { .. } => DrawableFault::Hang,
-        Fault::AcceptThenClose { .. } => DrawableFault::AcceptThenClose,
-        Fault::Hold { .. } => DrawableFault::Hold,
-        Fault::Crash { .. } => DrawableFault::Crash,
-        Fault::PowerLoss { .. } => DrawableFault::PowerLoss,
-        Fault::ClockJump { .. } => DrawableFault::ClockJump,
-        Fault::KillChildren { .. } => DrawableFault::KillChildren,
-        Fault::StopChildren { .. } => DrawableFault::StopChildren,
-        Fault::SlowChildren { .. } => DrawableFault::SlowChildren,
-        Fault::DelayOutput { .. } => DrawableFault::DelayOutput,
-        Fault::ClosePipe { .. } => DrawableFault::ClosePipe,
-        Fault::Restart { .. } => {
-            panic!("a restart is never drawn: what is taken down starts again by itself")
-        }
-    }
-}
-
 /// The duration of a fault after its start, if its fields define one.
 fn lasts(fault: &Fault) -> Option<Duration> {
     match fault {
-        Fault::Partition { lasts, .. }
-        | Fault::Stall { lasts, .. }
-        | Fault::Blackhole { lasts, .. }
-        | Fault::Delay { lasts, .. }
-        | Fault::Slow { lasts, .. }
-        | Fault::Refuse { lasts, .. }
-        | Fault::Hang { lasts, .. }
-        | Fault::AcceptThenClose { lasts, .. }
-        | Fault::Crash { lasts, .. }
-        | Fault::StopChildren { lasts, .. }
-        | Fault::SlowChildren { lasts, .. }
-        | Fault::DelayOutput { lasts, .. }
-        | Fault::PowerLoss { lasts, .. } => Some(lasts.expect("what is drawn has an end")),
-        Fault::Hold { end: HoldEnd::After(lasts) | HoldEnd::Until { at_most: lasts, .. } } => {
-            Some(*lasts)
+        Fault::Partition(faults::Partition { lasts, .. })
+        | Fault::Stall(faults::Stall { lasts, .. })
+        | Fault::Blackhole(faults::Blackhole { lasts, .. })
+        | Fault::Delay(faults::Delay { lasts, .. })
+        | Fault::Slow(faults::Slow { lasts, .. })
+        | Fault::Refuse(faults::Refuse { lasts, .. })
+        | Fault::Hang(faults::Hang { lasts, .. })
+        | Fault::AcceptThenClose(faults::AcceptThenClose { lasts, .. })
+        | Fault::Crash(faults::Crash { lasts, .. })
+        | Fault::StopChildren(faults::StopChildren { lasts, .. })
+        | Fault::SlowChildren(faults::SlowChildren { lasts, .. })
+        | Fault::DelayOutput(faults::DelayOutput { lasts, .. })
+        | Fault::PowerLoss(faults::PowerLoss { lasts, .. }) => {
+            Some(lasts.expect("what is drawn has an end"))
         }
-        Fault::Cut { learns, .. } => learns
+        Fault::Hold(faults::Hold {
+            end: HoldEnd::After(lasts) | HoldEnd::Until { at_most: lasts, .. },
+        }) => Some(*lasts),
+        Fault::Cut(faults::Cut { learns, .. }) => learns
             .values()
             .map(|learns| if let Learns::After(d) = learns { *d } else { Duration::ZERO })
             .max(),
@@ -335,11 +309,11 @@ fn every_fault_is_over_before_the_healed_tail() {
     assert!(drawn.into_iter().eq(horizons));
 }
 
-fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<DrawableFault> {
+fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<FaultKind> {
     let of = |seed| {
         faults(&plan(profile, &Relay, seed))
             .iter()
-            .map(|(_, fault)| kind(fault))
+            .map(|(_, fault)| fault.kind())
             .collect::<Vec<_>>()
     };
     (1..=seeds).flat_map(of).collect()
@@ -348,13 +322,13 @@ fn kinds(profile: &Profile, seeds: u64) -> BTreeSet<DrawableFault> {
 #[test]
 fn only_kinds_with_weight_are_drawn() {
     let all = kinds(&profile(), 1000);
-    assert_eq!(all.len(), DrawableFault::ALL.len(), "{all:?}");
+    let drawn = |kind: &FaultKind| kind.drawn().is_some_and(|drawn| drawn.weight > 0);
+    assert_eq!(all, FaultKind::ALL.iter().copied().filter(drawn).collect());
     let mut two = profile();
-    two.faults.weights = [DrawableFault::Stall, DrawableFault::Crash]
-        .map(|kind| (kind, FaultShape::of(kind, 1)))
-        .into();
-    two.faults.weights.insert(DrawableFault::Cut, FaultShape::of(DrawableFault::Cut, 0));
-    assert_eq!(kinds(&two, 100), BTreeSet::from([DrawableFault::Stall, DrawableFault::Crash]));
+    two.faults.weights =
+        [FaultKind::Stall, FaultKind::Crash].map(|kind| (kind, kind.shape(1))).into();
+    two.faults.weights.insert(FaultKind::Cut, FaultKind::Cut.shape(0));
+    assert_eq!(kinds(&two, 100), BTreeSet::from([FaultKind::Stall, FaultKind::Crash]));
 }
 
 #[test]
@@ -362,8 +336,8 @@ fn a_run_has_only_a_few_kinds() {
     let mut profile = profile();
     (profile.faults.count, profile.faults.kinds) = (Choice::Fixed(12), Choice::Fixed(2));
     for plan in draws(&profile) {
-        let kinds: BTreeSet<DrawableFault> =
-            faults(&plan).iter().map(|(_, fault)| kind(fault)).collect();
+        let kinds: BTreeSet<FaultKind> =
+            faults(&plan).iter().map(|(_, fault)| fault.kind()).collect();
         assert!(kinds.len() <= 2, "{kinds:?}");
     }
 }
@@ -371,7 +345,7 @@ fn a_run_has_only_a_few_kinds() {
 #[test]
 fn later_faults_match_the_target_shares_and_holds_are_at_points() {
     let mut profile = profile();
-    profile.faults.weights.remove(&DrawableFault::Hold);
+    profile.faults.weights.remove(&FaultKind::Hold);
     let mut aimed = [0u64; 3];
     let what = |when: &When| match when {
         When::After(Trigger { mark: TriggerMark::Milestone(_), .. }) => 0,
@@ -397,8 +371,7 @@ fn later_faults_match_the_target_shares_and_holds_are_at_points() {
         "{percent:?}"
     );
 
-    profile.faults.weights =
-        BTreeMap::from([(DrawableFault::Hold, FaultShape::of(DrawableFault::Hold, 1))]);
+    profile.faults.weights = BTreeMap::from([(FaultKind::Hold, FaultKind::Hold.shape(1))]);
     assert!(draws(&profile).all(|plan| faults(&plan).iter().all(|(when, _)| what(when) == 1)));
 }
 
@@ -491,7 +464,7 @@ proptest! {
 fn faults_follow_the_previous_fault() {
     let wakes = |share| {
         let mut profile = apart(2, 1);
-        profile.faults.weights.remove(&DrawableFault::Hold);
+        profile.faults.weights.remove(&FaultKind::Hold);
         profile.faults.wakes = share;
         let is_close = |plan: &Plan| match faults(plan)[..] {
             [(When::At(one), _), (When::At(other), _)] => *other - *one <= ms(3000),

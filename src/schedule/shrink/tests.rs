@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::schedule::{
     Action, Conn, Fault, Learns, LimitValue, MilestoneValue, Operation, Puppet, Step, TieOrder,
-    Trigger, When,
+    Trigger, When, faults,
 };
 
 fn ms(n: u64) -> Duration {
@@ -24,7 +24,7 @@ fn asked(client: &str, n: u64) -> Action {
 
 fn cut(learns: &[(&str, Learns)]) -> Action {
     let learns = learns.iter().map(|(host, learns)| ((*host).into(), *learns)).collect();
-    Action::Fault(Fault::Cut { conn: Conn::number("client", 1), learns })
+    Action::Fault(Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns }))
 }
 
 /// A plan with `count` operations of two clients, a second and some milliseconds apart.
@@ -106,25 +106,25 @@ fn the_only_needed_client_is_renamed_to_the_first() {
     let needed = |plan: &Plan| {
         let [one, other] = &plan.steps[..] else { return plan.steps.len() > 2 };
         let asks = matches!(&one.action, Action::Operation(operation) if operation.fields.get("number") == Some(&1.into()));
-        asks && matches!(&other.action, Action::Fault(Fault::Cut { learns, .. }) if learns.len() == 1)
+        asks && matches!(&other.action, Action::Fault(Fault::Cut(faults::Cut { learns, .. })) if learns.len() == 1)
     };
     let (plan, _) = shrunk(plan, &RunObservations::default(), needed);
     let Action::Operation(asked) = &plan.steps[0].action else { panic!("{plan:?}") };
     assert_eq!((plan.clients, asked.client.as_str()), (2, "client2"), "the cut is one of client#1");
     let learns = [("client2", Learns::Never)];
-    let own = Action::Fault(Fault::Cut {
+    let own = Action::Fault(Fault::Cut(faults::Cut {
         conn: Conn::last("client2"),
         learns: learns.map(|(host, learns)| (host.into(), learns)).into(),
-    });
+    }));
     let plan = Plan {
         steps: vec![plan.steps[0].clone(), Step { when: When::At(ms(2000)), action: own }],
         ..plan
     };
     let (plan, _) = shrunk(plan, &RunObservations::default(), needed);
-    let renamed = Fault::Cut {
+    let renamed = Fault::Cut(faults::Cut {
         conn: Conn::last("client"),
         learns: [("client".into(), Learns::Never)].into(),
-    };
+    });
     assert_eq!((plan.clients, &plan.steps[1].action), (1, &Action::Fault(renamed)));
 }
 
@@ -192,18 +192,21 @@ fn a_time_that_must_be_exact_is_replaced_by_a_trigger() {
 #[test]
 fn faults_become_short_and_simple() {
     let learns = [("client", Learns::After(ms(417))), ("server", Learns::After(ms(2345)))];
-    let stall = Fault::Stall {
+    let stall = Fault::Stall(faults::Stall {
         conn: Conn::number("client", 1),
         toward: "client".into(),
         lasts: Some(ms(8765)),
-    };
+    });
     let plan = Plan::new("t")
         .step(When::At(ms(1000)), cut(&learns))
         .step(When::At(ms(2000)), Action::Fault(stall));
     let fails = |plan: &Plan| {
         let [
-            Step { action: Action::Fault(Fault::Cut { learns, .. }), .. },
-            Step { action: Action::Fault(Fault::Stall { lasts: Some(lasts), .. }), .. },
+            Step { action: Action::Fault(Fault::Cut(faults::Cut { learns, .. })), .. },
+            Step {
+                action: Action::Fault(Fault::Stall(faults::Stall { lasts: Some(lasts), .. })),
+                ..
+            },
         ] = &plan.steps[..]
         else {
             return false;
@@ -213,7 +216,7 @@ fn faults_become_short_and_simple() {
     };
     let (plan, _) = shrunk(plan, &RunObservations::default(), fails);
     assert_eq!(plan.steps[0].action, cut(&[("server", Learns::After(ms(2000)))]));
-    let Action::Fault(Fault::Stall { lasts, .. }) = &plan.steps[1].action else {
+    let Action::Fault(Fault::Stall(faults::Stall { lasts, .. })) = &plan.steps[1].action else {
         panic!("{plan:?}")
     };
     assert_eq!(*lasts, Some(ms(3000)));

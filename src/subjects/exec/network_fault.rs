@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::history::{Event, EventKind, Time};
-use crate::schedule::Fault;
+use crate::schedule::{Fault, faults};
 
 /// The overhead around a piece of output, in an event and in the answer to a read, as a number of
 /// output bytes: it is 100 bytes on the wire, where 3 bytes of output take 4.
@@ -46,8 +46,8 @@ impl NetworkFault {
             }
             EventKind::FaultBegan { fault, what, .. } => {
                 self.in_force += 1;
-                self.late.insert(*fault, lateness(what));
-                if matches!(&**what, Fault::Slow { by, .. } if by.window.is_some()) {
+                self.late.insert(*fault, what.latency());
+                if matches!(&**what, Fault::Slow(faults::Slow { by, .. }) if by.window.is_some()) {
                     self.narrow.insert(*fault);
                 }
             }
@@ -65,15 +65,5 @@ impl NetworkFault {
         }
         self.last = Some(event.at);
         self.settled = self.settled.max(self.last);
-    }
-}
-
-/// The delay that this fault adds to packets. Low bandwidth and a small window add none: they hold
-/// back packets that have not left, and these leave at the end of the fault.
-fn lateness(fault: &Fault) -> Duration {
-    match fault {
-        Fault::Delay { by, .. } => *by,
-        Fault::Slow { by, .. } => by.latency.unwrap_or_default(),
-        _ => Duration::ZERO,
     }
 }

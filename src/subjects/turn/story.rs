@@ -13,7 +13,7 @@ use super::outcome::CommandOutcome;
 use super::setup::BROKER;
 use crate::history::{Answer, Call, ConnIndex, Event, EventKind, Side, Time};
 use crate::property::CheckContext;
-use crate::schedule::{Fault, MilestoneValue, Operation};
+use crate::schedule::{Fault, MilestoneValue, Operation, faults};
 use crate::subjects::judging::{host, is_of_the_network, judged};
 use reknit_turn::wire::method;
 
@@ -411,7 +411,8 @@ impl<'a> Story<'a> {
                     self.first_host_fault = self.first_host_fault.or(Some(event.at));
                 }
                 let delays = match **what {
-                    Fault::Delay { by, .. } | Fault::DelayOutput { by, .. } => by,
+                    Fault::Delay(faults::Delay { by, .. })
+                    | Fault::DelayOutput(faults::DelayOutput { by, .. }) => by,
                     _ => Duration::ZERO,
                 };
                 let disturbance = Disturbance { began: event.at, delays, ended: None, hosts };

@@ -41,7 +41,7 @@ use std::time::Duration;
 use ::turmoil::{Builder, Sim};
 
 use crate::history::Time;
-use crate::schedule::{Fault, Host};
+use crate::schedule::Host;
 use crate::subject::Root;
 
 use crate::world::engines::Machine;
@@ -66,16 +66,6 @@ const SEGMENTS: usize = 1 << 18;
 
 /// The cost of a tick, in turns of the event engine.
 const TURNS_A_TICK: u32 = 64;
-
-/// Returns the reason why this engine does not support a fault, or `None` if it does.
-pub(in crate::world) fn cannot(fault: &Fault) -> Option<&'static str> {
-    match fault {
-        Fault::AcceptThenClose { .. } => {
-            Some("accept-then-close needs a SYN-ACK that stock turmoil cannot send")
-        }
-        _ => None,
-    }
-}
 
 /// A turmoil simulation and its hosts.
 pub(in crate::world) struct TickMachine {

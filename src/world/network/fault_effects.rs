@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use crate::history::{ConnIndex, EventKind, Nature, Scope, Side, Time};
-use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, TrafficCount, Which};
+use crate::history::{ConnIndex, EventKind, Scope, Side, Time};
+use crate::schedule::fault::effect::{Effect, Place};
+use crate::schedule::fault::segment::{Leaving, LinkEffects};
+use crate::schedule::{Conn, Fault, Host, Learns, TrafficCount, Which};
 use crate::world::thread::HostIx;
 
 use super::SimNet;
@@ -15,81 +17,37 @@ use super::queue::Due;
 /// The reason why a fault had no effect.
 pub(in crate::world) type Missed = String;
 
-/// A lasting fault: the target, the host that its traffic goes to, the effect, and the duration.
-type Lasting<'f> = (Target, Option<&'f Host>, FaultAction, Nature, Option<Duration>);
-
 impl SimNet {
     /// Begins a fault of connections or links, for a step.
     pub fn begin(&mut self, step: usize, fault: &Fault) -> Result<(), Missed> {
-        let new =
-            |target, toward, kind, nature| NewFault { step, fault, target, toward, kind, nature };
-        let dead = |conn| new(Target::Conn(conn), None, FaultAction::Dead, Nature::Kills);
-        match fault {
-            Fault::Cut { conn, learns } => {
+        let new = |target, toward, kind| NewFault { step, fault, target, toward, kind };
+        match fault.effect() {
+            Effect::Cut { conn, learns } => {
                 let conn = self.that_can_be_reported(conn)?;
-                let number = self.declare(dead(conn));
+                let number = self.declare(new(Target::Conn(conn), None, FaultAction::Dead));
                 self.faults.learns.insert(number, learns.clone());
                 self.cut(conn, number);
             }
-            Fault::Reset { conn, toward } => {
+            Effect::Reset { conn, toward } => {
                 let conn = self.that_can_be_reported(conn)?;
-                let toward = toward.as_ref().map(|host| self.host(host)).transpose()?;
-                self.declare(dead(conn));
+                let toward = toward.map(|host| self.host(host)).transpose()?;
+                self.declare(new(Target::Conn(conn), None, FaultAction::Dead));
                 self.reset(conn, toward);
             }
-            Fault::CutAfter { conn, toward, count, learns } => {
+            Effect::CutAfter { conn, toward, count, learns } => {
                 let (target, toward) = (self.named(conn)?, self.host(toward)?);
-                let kind = FaultAction::CutAfter(*count);
-                let number = self.declare(new(target, Some(toward), kind, Nature::Kills));
+                let number = self.declare(new(target, Some(toward), FaultAction::CutAfter(count)));
                 self.faults.learns.insert(number, learns.clone());
                 self.cut_exhausted();
             }
-            _ => {
-                let (target, toward, kind, nature, lasts) = self.lasting(fault)?;
+            Effect::Link { place, toward, lasts, .. } => {
+                let target = self.place(place)?;
                 let toward = toward.map(|host| self.host(host)).transpose()?;
-                self.begin_lasting(new(target, toward, kind, nature), lasts);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns where and how a lasting fault takes effect, and how long.
-    fn lasting<'f>(&self, fault: &'f Fault) -> Result<Lasting<'f>, Missed> {
-        use FaultAction::{AcceptThenClose, Block, Delay, DelayClose, Hang, Refuse, Slow};
-        use Nature::{Kills, Slows};
-        let syns = |host| Ok::<_, Missed>((Target::Host(self.host(host)?), Some(host)));
-        Ok(match fault {
-            Fault::Partition { hosts, toward, lasts } => {
-                let link = Target::Link(self.host(&hosts.0)?, self.host(&hosts.1)?);
-                (link, toward.as_ref(), Block, Kills, *lasts)
-            }
-            Fault::Stall { conn, toward, lasts } => {
-                (self.named(conn)?, Some(toward), Block, Kills, *lasts)
-            }
-            Fault::Blackhole { conn, lasts } => (self.named(conn)?, None, Block, Kills, *lasts),
-            Fault::Delay { place, toward, by, lasts } => {
-                (self.place(place)?, toward.as_ref(), Delay(*by), Slows, *lasts)
-            }
-            Fault::DelayClose { conn, toward, by } => {
-                (self.named(conn)?, Some(toward), DelayClose(*by), Slows, None)
-            }
-            Fault::Slow { place, toward, by, lasts } => {
-                (self.place(place)?, toward.as_ref(), Slow(*by), Slows, *lasts)
-            }
-            Fault::Refuse { host, lasts } => {
-                let (target, toward) = syns(host)?;
-                (target, toward, Refuse, Kills, *lasts)
-            }
-            Fault::Hang { host, lasts } => {
-                let (target, toward) = syns(host)?;
-                (target, toward, Hang, Kills, *lasts)
-            }
-            Fault::AcceptThenClose { host, lasts } => {
-                let (target, toward) = syns(host)?;
-                (target, toward, AcceptThenClose, Kills, *lasts)
+                self.begin_lasting(new(target, toward, FaultAction::Link(fault.clone())), lasts);
             }
             _ => return Err("it is no fault of a connection or link".into()),
-        })
+        }
+        Ok(())
     }
 
     /// Returns the host with this name.
@@ -135,17 +93,17 @@ impl SimNet {
         })
     }
 
-    /// Returns the target of a fault at a connection or a link.
-    pub fn place(&self, place: &LinkPlace) -> Result<Target, Missed> {
-        match place {
-            LinkPlace::Conn(conn) => self.named(conn),
-            LinkPlace::Link(a, b) => Ok(Target::Link(self.host(a)?, self.host(b)?)),
-        }
+    fn place(&self, place: Place<'_>) -> Result<Target, Missed> {
+        Ok(match place {
+            Place::Conn(conn) => self.named(conn)?,
+            Place::Link(a, b) => Target::Link(self.host(a)?, self.host(b)?),
+            Place::Host(host) => Target::Host(self.host(host)?),
+        })
     }
 
     /// Records the start of a fault, and returns the number of the fault.
     pub fn declare(&mut self, new: NewFault<'_>) -> usize {
-        let NewFault { step, fault, target, toward, kind, nature } = new;
+        let NewFault { step, fault, target, toward, kind } = new;
         let number = self.faults.begun;
         self.faults.begun += 1;
         let (scope, in_flight) = (Box::new(self.scope(&target)), self.in_flight(&target));
@@ -163,7 +121,7 @@ impl SimNet {
                 step,
                 what: Box::new(fault.clone()),
                 scope,
-                nature,
+                nature: fault.effect().nature(),
                 in_flight,
             },
         );
@@ -230,10 +188,7 @@ impl SimNet {
 
     /// Returns the arrival time of the last segment that a fault delayed.
     fn late_by(&self, fault: &ActiveFault) -> Time {
-        if !matches!(
-            fault.kind,
-            FaultAction::Delay(_) | FaultAction::DelayClose(_) | FaultAction::Slow(_)
-        ) {
+        if !fault.delays() {
             return Time::ZERO;
         }
         let touched =
@@ -363,8 +318,25 @@ impl SimNet {
     }
 
     /// Returns the combined effects of the active faults on a segment.
-    pub fn effects(&self, segment: link::Segment) -> link::Effects {
-        let mut effects = link::effects(&self.faults.active, &self.conns, segment);
+    pub fn effects(&self, segment: link::Segment) -> LinkEffects {
+        self.effects_on(segment, None)
+    }
+
+    /// Returns the combined effects of the active faults on a segment that leaves now.
+    pub fn effects_on_leaving(&self, segment: link::Segment) -> LinkEffects {
+        let (conn, from) = (segment.conn, segment.from);
+        let number = self.conns.get(conn).directions[from as usize].sent + 1;
+        let leaving = Leaving {
+            now: self.now().since(Time::ZERO),
+            until: None,
+            seed: self.settings.seed,
+            key: [conn.0 as u64, from as u64, number],
+        };
+        self.effects_on(segment, Some(leaving))
+    }
+
+    fn effects_on(&self, segment: link::Segment, leaving: Option<Leaving>) -> LinkEffects {
+        let mut effects = link::effects(&self.faults.active, &self.conns, segment, leaving);
         // Segments that left a host before its power loss still arrive. Nothing reaches the host
         // while it is down.
         effects.blocked |=

@@ -1,10 +1,11 @@
 //! The faults in force: what each one affects, and where.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use crate::history::{ConnIndex, Nature, Time};
-use crate::schedule::{Conn, Fault, Host, Learns, SlowBy, TrafficCount};
+use crate::schedule::fault::effect::ChildFault;
+use crate::schedule::fault::segment::{Leaving, LinkEffects, Passing};
+use crate::schedule::{Conn, Fault, Host, Learns, TrafficCount};
 use crate::world::thread::HostIx;
 
 use super::conns::Conns;
@@ -18,7 +19,6 @@ pub(in crate::world) struct NewFault<'f> {
     /// If set, the fault affects only traffic toward this host.
     pub toward: Option<HostIx>,
     pub kind: FaultAction,
-    pub nature: Nature,
 }
 
 /// An active fault.
@@ -46,39 +46,39 @@ pub(in crate::world) enum Target {
 }
 
 /// The effect of a fault on its target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::world) enum FaultAction {
-    /// No segment passes.
-    Block,
-    Delay(Duration),
-    DelayClose(Duration),
-    Slow(SlowBy),
-    Refuse,
-    Hang,
-    AcceptThenClose,
+    /// It changes the fate of segments.
+    Link(Fault),
     /// The connection dies when this number of bytes or messages has arrived.
     CutAfter(TrafficCount),
     /// The connection is dead, or the host is down. The fault is over when both ends have detected
     /// it.
     Dead,
-    /// A task is held.
-    Hold,
-    /// The child processes of the host are affected.
+    /// Nothing: a task is held, or what it does is done.
+    Nothing,
+    /// The child processes of the host behave differently.
     Children(ChildFault),
-}
-
-/// The effect of a fault on the child processes of a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::world) enum ChildFault {
-    Stop,
-    Slow(Duration),
-    DelayOutput(Duration),
 }
 
 impl ActiveFault {
     /// Returns whether the fault affects a segment of `conn` toward a host.
     pub fn touches(&self, conns: &Conns, conn: ConnIndex, toward: HostIx) -> bool {
         self.toward.is_none_or(|host| host == toward) && self.target.holds(conns, conn)
+    }
+
+    /// Changes the fate of a segment that the fault affects.
+    pub fn pass(&self, segment: Passing, effects: &mut LinkEffects) {
+        if let FaultAction::Link(fault) = &self.kind {
+            let until = self.until.map(|until| until.since(Time::ZERO));
+            let leaving = segment.leaving.map(|leaving| Leaving { until, ..leaving });
+            fault.pass(&Passing { leaving, ..segment }, effects);
+        }
+    }
+
+    /// Returns whether segments can still be on their way that it has delayed.
+    pub fn delays(&self) -> bool {
+        matches!(&self.kind, FaultAction::Link(fault) if fault.effect().nature() == Nature::Slows)
     }
 }
 
@@ -92,16 +92,6 @@ impl Target {
             Target::Link(a, b) => same_link((*a, *b), (conn.client, conn.server)),
             Target::Host(host) => conn.client == *host || conn.server == *host,
         }
-    }
-}
-
-impl ChildFault {
-    pub fn pause(self) -> Option<Duration> {
-        if let Self::Slow(by) = self { Some(by) } else { None }
-    }
-
-    pub fn output_delay(self) -> Option<Duration> {
-        if let Self::DelayOutput(by) = self { Some(by) } else { None }
     }
 }
 

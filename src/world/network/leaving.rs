@@ -9,13 +9,14 @@
 use turmoil_net::{Packet, TcpFlags, TcpSegment, Transport};
 
 use crate::history::{ConnEnd, ConnIndex, EventKind, Fate, Flags, Side, Time};
+use crate::schedule::fault::segment::{LinkEffects, SynFate};
 use crate::world::thread::{self, HostIx, NOBODY};
 
 use super::SimNet;
 use super::acks::{MOST_ACKS, is_bare_ack, keep_last_ack};
 use super::batch::SegmentBatch;
 use super::conns::{PendingConnect, SharedEnd};
-use super::link::{self, Segment, SynFate};
+use super::link::{self, Segment};
 use super::queue::{Due, OnTheWay};
 
 fn flags_of(segment: &TcpSegment) -> Flags {
@@ -181,7 +182,7 @@ impl SimNet {
             self.record_packet(segment, seq, Fate::Lost);
             return None;
         }
-        let effects = self.effects(segment);
+        let effects = self.effects_on_leaving(segment);
         if !effects.blocked && self.answer_syn_by_fault(segment, effects.opening, &tcp) {
             return None;
         }
@@ -220,12 +221,7 @@ impl SimNet {
     }
 
     /// Computes the arrival time of a segment that leaves at `leaves`.
-    pub(super) fn arrival(
-        &mut self,
-        segment: Segment,
-        effects: link::Effects,
-        leaves: Time,
-    ) -> Time {
+    pub(super) fn arrival(&mut self, segment: Segment, effects: LinkEffects, leaves: Time) -> Time {
         let (seed, range) = (self.settings.seed, self.settings.latency);
         let direction = self.conns.get_mut(segment.conn).from(segment.from);
         direction.sent += 1;

@@ -9,10 +9,12 @@
 use std::time::Duration;
 
 use crate::history::{ConnIndex, Flags, Side, Time};
+use crate::schedule::fault::segment::{Leaving, LinkEffects, Passing, retransmission_delay};
 use crate::schedule::keyed;
+use crate::world::thread::HostIx;
 
 use super::conns::Conns;
-use super::faults::{ActiveFault, FaultAction};
+use super::faults::ActiveFault;
 
 /// The properties of a segment that the link model uses.
 #[derive(Clone, Copy, Debug)]
@@ -37,36 +39,17 @@ impl Segment {
     pub fn opens(&self) -> bool {
         self.flags.syn && !self.flags.ack
     }
-}
 
-/// The combined effects of the active faults on a segment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::world) struct Effects {
-    /// Whether the segment cannot pass.
-    pub blocked: bool,
-    /// The additional latency.
-    pub extra: Duration,
-    /// The bandwidth in bytes per second.
-    pub bandwidth: Option<u64>,
-    /// The largest segment, in bytes.
-    pub segment: Option<u64>,
-    /// The largest window that the receiver of the opposite direction may advertise.
-    pub window: Option<u64>,
-    /// The fate of a new connection.
-    pub opening: SynFate,
-}
+    /// Returns the host to which the segment goes.
+    fn toward(&self, conns: &Conns) -> HostIx {
+        conns.get(self.conn).host(self.from.other())
+    }
 
-/// The fate of a SYN.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::world) enum SynFate {
-    #[default]
-    Passes,
-    Refused,
-    AcceptedThenClosed,
-}
-
-fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    a.into_iter().chain(b).min()
+    /// Returns the segment as faults see it.
+    fn passing(&self, leaving: Option<Leaving>) -> Passing {
+        let closes = self.flags.fin || self.flags.rst;
+        Passing { opens: self.opens(), handshake: self.flags.syn, closes, leaving }
+    }
 }
 
 /// Computes the combined effects of the active faults on a segment.
@@ -74,30 +57,12 @@ pub(in crate::world) fn effects(
     faults: &[ActiveFault],
     conns: &Conns,
     segment: Segment,
-) -> Effects {
-    let mut effects = Effects::default();
-    let conn = conns.get(segment.conn);
-    let toward = conn.host(segment.from.other());
+    leaving: Option<Leaving>,
+) -> LinkEffects {
+    let mut effects = LinkEffects::default();
+    let (passing, toward) = (segment.passing(leaving), segment.toward(conns));
     for fault in faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)) {
-        match fault.kind {
-            FaultAction::Block => effects.blocked = true,
-            FaultAction::Delay(by) => effects.extra += by,
-            FaultAction::DelayClose(by) if segment.flags.fin || segment.flags.rst => {
-                effects.extra += by
-            }
-            FaultAction::Slow(by) => {
-                effects.extra += by.latency.unwrap_or_default();
-                effects.bandwidth = least(effects.bandwidth, by.bandwidth);
-                effects.segment = least(effects.segment, by.segment);
-                effects.window = least(effects.window, by.window);
-            }
-            FaultAction::Hang if segment.opens() => effects.blocked = true,
-            FaultAction::Refuse if segment.opens() => effects.opening = SynFate::Refused,
-            FaultAction::AcceptThenClose if segment.opens() => {
-                effects.opening = SynFate::AcceptedThenClosed
-            }
-            _ => {}
-        }
+        fault.pass(passing, &mut effects);
     }
     effects
 }
@@ -112,16 +77,14 @@ pub(in crate::world) fn through(
     segment: Segment,
     starts: u64,
 ) -> u64 {
-    let toward = conns.get(segment.conn).host(segment.from.other());
-    let slow = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward)).filter_map(
-        |fault| match fault.kind {
-            FaultAction::Slow(by) => Some((
-                by.bandwidth?.max(1),
-                fault.until.map_or(u64::MAX, |until| until.0.saturating_mul(1_000)),
-            )),
-            _ => None,
-        },
-    );
+    let toward = segment.toward(conns);
+    let touching = faults.iter().filter(|fault| fault.touches(conns, segment.conn, toward));
+    let slow = touching.filter_map(|fault| {
+        let mut effects = LinkEffects::default();
+        fault.pass(segment.passing(None), &mut effects);
+        let until = fault.until.map_or(u64::MAX, |until| until.0.saturating_mul(1_000));
+        Some((effects.bandwidth?.max(1), until))
+    });
     // The unit is a millionth of a byte, so a rate per second is also a rate per microsecond.
     let (mut at, mut left) = (starts, segment.len as u64 * 1_000_000);
     loop {
@@ -177,34 +140,29 @@ pub(in crate::world) fn packets_first(
     }
 }
 
-/// The delay of the first retransmission, in milliseconds: of a lost segment, and of a lost SYN.
-/// Each further delay is twice as long.
-const FIRST_RETRY: (u64, u64) = (200, 1_000);
-
-/// The longest delay between two retransmissions, in milliseconds.
-const LONGEST_RETRY: u64 = 120_000;
-
 /// Returns the time of the next retransmission, at `now` or later, of a segment that was first lost
 /// at `lost`.
 pub(in crate::world) fn next_try(lost: Time, now: Time, opening: bool) -> Time {
-    let mut wait = if opening { FIRST_RETRY.1 } else { FIRST_RETRY.0 };
-    let mut at = lost.0 + wait;
-    while at < now.0 {
-        wait = (wait * 2).min(LONGEST_RETRY);
-        at += wait;
+    let mut at = lost;
+    for n in 0.. {
+        at = at + retransmission_delay(n, opening);
+        if at >= now {
+            break;
+        }
     }
-    Time(at)
-}
-
-/// Returns how long TCP retransmits before it gives up a connection: 15 retransmissions of a
-/// segment, 6 of a SYN (`tcp_retries2` and `tcp_syn_retries` of Linux).
-pub(in crate::world) fn retransmission_limit(opening: bool) -> Duration {
-    Duration::from_millis(if opening { 127_000 } else { 924_600 })
+    at
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::fault::segment::retransmission_limit;
+
+    #[test]
+    fn tcp_gives_up_as_late_as_on_linux() {
+        let limits = [false, true].map(|opening| retransmission_limit(opening).as_millis());
+        assert_eq!(limits, [924_600, 127_000]);
+    }
 
     #[test]
     fn retransmissions_back_off_from_200_ms() {

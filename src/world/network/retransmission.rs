@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Fate, Side, Time};
+use crate::schedule::fault::segment::retransmission_limit;
 
 use super::SimNet;
 use super::batch::{SegmentBatch, by_sequence};
@@ -22,7 +23,7 @@ impl SimNet {
         } else if direction.lost_since.is_none() {
             direction.lost_since = Some(now);
             let due = Due::GiveUp { conn: segment.conn, side: segment.from, since: now };
-            self.schedule(now + link::retransmission_limit(segment.opens()), 0, due);
+            self.schedule(now + retransmission_limit(segment.opens()), 0, due);
         }
         let joins = self.settings.shortcuts.joined;
         self.conns.get_mut(segment.conn).from(segment.from).held.push(tcp, joins);
@@ -53,7 +54,7 @@ impl SimNet {
         let base = direction.base;
         let first =
             direction.held.lowest(base, |tcp| self.facts(conn, from, tcp).in_order())?.clone();
-        if self.effects(self.facts(conn, from, &first)).blocked {
+        if self.effects_on_leaving(self.facts(conn, from, &first)).blocked {
             return None;
         }
         let direction = self.conns.get_mut(conn).from(from);
@@ -96,7 +97,7 @@ impl SimNet {
         let mut arrivals = Vec::with_capacity(batch.len());
         for tcp in batch.clone() {
             let segment = self.facts(conn, from, &tcp);
-            let effects = self.effects(segment);
+            let effects = self.effects_on_leaving(segment);
             if self.answer_syn_by_fault(segment, effects.opening, &tcp) {
                 return leaves;
             }

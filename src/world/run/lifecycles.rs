@@ -18,11 +18,12 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::history::{ConnEnd, ConnIndex, EventKind, Nature, ProcessOutcome, Side, Stream};
+use crate::history::{ConnEnd, ConnIndex, EventKind, ProcessOutcome, Side, Stream};
 use crate::net::Endpoint;
 use crate::process::KILL;
+use crate::schedule::fault::effect::Death;
 use crate::schedule::profile::choice::below;
-use crate::schedule::{Fault, Host, Orphans, Unsynced, keyed};
+use crate::schedule::{Fault, Orphans, Unsynced, keyed};
 use crate::subject::{HostContext, Recorder, Root};
 
 use crate::world::hosts::Role;
@@ -34,19 +35,6 @@ use crate::world::product::stream::reset_by_hand;
 use crate::world::puppet;
 use crate::world::state::World;
 use crate::world::thread::{self, HostIx};
-
-/// How a host dies.
-pub(in crate::world) struct Death<'f> {
-    pub host: &'f Host,
-    /// The host restarts after this time, or stays down.
-    pub lasts: Option<Duration>,
-    /// Whether its kernel dies with it.
-    pub kernel: bool,
-    /// Whether the host's processes survive.
-    pub orphans: Orphans,
-    /// Whether its files lose unsynced data.
-    pub unsynced: Unsynced,
-}
 
 impl World {
     /// Starts all hosts: the outside world, then the servers, then the clients.
@@ -125,8 +113,8 @@ impl World {
         if !self.hosts.get(index).up {
             return Err(format!("{host} is down"));
         }
-        let (target, kind, nature) = (Target::Host(index), FaultAction::Dead, Nature::Kills);
-        let number = self.net.declare(NewFault { step, fault, target, toward: None, kind, nature });
+        let (target, kind) = (Target::Host(index), FaultAction::Dead);
+        let number = self.net.declare(NewFault { step, fault, target, toward: None, kind });
         if let Some(lasts) = lasts {
             self.net.schedule(self.net.now() + lasts, 0, Due::Restart(index, Some(number)));
         }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::history::{Call, EventKind, Nature};
+use crate::history::{Call, EventKind};
 use crate::net::ConnId;
 use crate::probe::Hold;
+use crate::schedule::fault::effect::Effect;
 use crate::schedule::{
     Action, Fault, HoldEnd, MilestoneValue, Operation, Trigger, TriggerMark, When,
 };
@@ -112,7 +113,7 @@ impl World {
             let (index, seen) = self.steps.waiting[at];
             let When::After(trigger) = &plan.steps[index].when else { continue };
             // Holds take effect at the point itself, not at the end of the turn.
-            let holds = matches!(plan.steps[index].action, Action::Fault(Fault::Hold { .. }));
+            let holds = hold_of(&plan.steps[index].action).is_some();
             if !holds && self.matches(trigger, point, host, name, fields) {
                 self.steps.waiting[at].1 = seen + 1;
                 if seen + 1 == trigger.nth {
@@ -146,8 +147,8 @@ impl World {
         let mut holding = None;
         for at in 0..self.steps.waiting.len() {
             let (index, seen) = self.steps.waiting[at];
-            let (When::After(trigger), Action::Fault(Fault::Hold { .. })) =
-                (&plan.steps[index].when, &plan.steps[index].action)
+            let (When::After(trigger), Some(_)) =
+                (&plan.steps[index].when, hold_of(&plan.steps[index].action))
             else {
                 continue;
             };
@@ -165,12 +166,12 @@ impl World {
     /// Holds a task at a point, for a step.
     pub(in crate::world) fn hold(&mut self, step: usize, host: HostIx, name: &'static str) -> Hold {
         let plan = self.plan.clone();
-        let Action::Fault(fault @ Fault::Hold { end }) = &plan.steps[step].action else {
+        let Some((fault, end)) = hold_of(&plan.steps[step].action) else {
             return Box::pin(std::future::ready(()));
         };
         self.net.record(None, EventKind::Stepped { step, note: None });
-        let (target, kind) = (Target::Host(host), FaultAction::Hold);
-        let new = NewFault { step, fault, target, toward: None, kind, nature: Nature::Slows };
+        let (target, kind) = (Target::Host(host), FaultAction::Nothing);
+        let new = NewFault { step, fault, target, toward: None, kind };
         let fault = self.net.declare(new);
         let (until, at_most) = match end {
             HoldEnd::After(lasts) => (None, *lasts),
@@ -244,5 +245,14 @@ impl World {
             .collect();
         self.steps.holds.retain(|held| held.host != host);
         held.into_iter().for_each(|fault| self.net.end_fault(fault));
+    }
+}
+
+/// Returns the fault of an action that holds a task, and the end of the hold.
+fn hold_of(action: &Action) -> Option<(&Fault, &HoldEnd)> {
+    let Action::Fault(fault) = action else { return None };
+    match fault.effect() {
+        Effect::Hold(end) => Some((fault, end)),
+        _ => None,
     }
 }

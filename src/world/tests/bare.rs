@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::history::{Event, EventKind, History, Side, Stream as Name};
 use crate::net::{Endpoint, Stream};
 use crate::property::{CheckContext, GENERIC, Guarantees, WorkBounds};
-use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When};
+use crate::schedule::{Action, Fault, Limits, Orphans, Plan, Trigger, When, faults};
 use crate::subject::{
     Dissector, DynSubject, HostContext, LineMessages, Message, Nothing, OperationQueue, Program,
     Root, Subject,
@@ -130,7 +130,7 @@ pub fn plan(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
 
 /// Creates a crash that also kills the processes of the host.
 pub fn crash(host: &str, lasts: Option<Duration>) -> Fault {
-    Fault::Crash { host: host.into(), lasts, processes: Orphans::Die }
+    Fault::Crash(faults::Crash { host: host.into(), lasts, processes: Orphans::Die })
 }
 
 /// Creates a plan with one fault after a trigger.

@@ -11,7 +11,7 @@ use super::*;
 use crate::history::History;
 use crate::net::BoxFuture;
 use crate::process::{Command, Exit, INTERRUPT, Stdio, TERMINATE};
-use crate::schedule::{Fault, Pipe, Plan};
+use crate::schedule::{Fault, Pipe, Plan, faults};
 use crate::subject::{DynSubject, HostContext, Program, ProgramCode, ProgramContext};
 use crate::world::{Engine, Options, run};
 
@@ -131,13 +131,13 @@ fn a_program_runs_and_its_exit_is_reported() {
 
 #[test]
 fn a_kill_ends_child_processes() {
-    let kill = Fault::KillChildren { host: host() };
+    let kill = Fault::KillChildren(faults::KillChildren { host: host() });
     assert_eq!(ticked([(3_500, kill)]), and(lines(1..=3), &["end at 3", "Signal(9) at 3"]));
 }
 
 #[test]
 fn a_stopped_child_takes_no_step() {
-    let stop = Fault::StopChildren { host: host(), lasts: Some(secs(4)) };
+    let stop = Fault::StopChildren(faults::StopChildren { host: host(), lasts: Some(secs(4)) });
     // Its pause of a second ends while it is stopped. It goes on from there.
     let after = ["4 at 7", "5 at 8", "6 at 9", "7 at 10", "8 at 11", "9 at 12", "10 at 13"];
     let expected = and(and(lines(1..=3), &after), &["end at 13", "Code(3) at 13"]);
@@ -146,15 +146,15 @@ fn a_stopped_child_takes_no_step() {
 
 #[test]
 fn a_stopped_child_dies_only_of_a_kill() {
-    let stop = Fault::StopChildren { host: host(), lasts: None };
-    let kill = Fault::KillChildren { host: host() };
+    let stop = Fault::StopChildren(faults::StopChildren { host: host(), lasts: None });
+    let kill = Fault::KillChildren(faults::KillChildren { host: host() });
     let killed = ticked([(3_500, stop), (5_500, kill)]);
     assert_eq!(killed, and(lines(1..=3), &["end at 5", "Signal(9) at 5"]));
 }
 
 #[test]
 fn a_slow_child_pauses_before_each_step() {
-    let slow = Fault::SlowChildren { host: host(), by: secs(2), lasts: None };
+    let slow = Fault::SlowChildren(faults::SlowChildren { host: host(), by: secs(2), lasts: None });
     let slowed = ticked([(3_500, slow)]);
     // The first pause begins with the fault. After that, each line takes a second and a pause.
     assert_eq!(slowed[..3], lines(1..=3));
@@ -163,7 +163,7 @@ fn a_slow_child_pauses_before_each_step() {
 
 #[test]
 fn delayed_output_arrives_after_the_exit() {
-    let delay = Fault::DelayOutput { host: host(), by: secs(3), lasts: None };
+    let delay = Fault::DelayOutput(faults::DelayOutput { host: host(), by: secs(3), lasts: None });
     let delayed = ticked([(8_500, delay)]);
     let expected = ["Code(3) at 10", "9 at 12", "10 at 13", "end at 13"];
     assert_eq!(delayed, and(lines(1..=8), &expected));
@@ -171,14 +171,15 @@ fn delayed_output_arrives_after_the_exit() {
 
 #[test]
 fn what_a_delay_holds_arrives_late_even_after_the_fault() {
-    let delay = Fault::DelayOutput { host: host(), by: secs(3), lasts: Some(secs(1)) };
+    let delay =
+        Fault::DelayOutput(faults::DelayOutput { host: host(), by: secs(3), lasts: Some(secs(1)) });
     // The next lines stay behind the late one.
     assert_eq!(ticked([(3_500, delay)])[3..6], ["4,5,6,7 at 7", "8 at 8", "9 at 9"]);
 }
 
 #[test]
 fn a_closed_output_ends_for_both() {
-    let close = Fault::ClosePipe { host: host(), pipe: Pipe::Stdout };
+    let close = Fault::ClosePipe(faults::ClosePipe { host: host(), pipe: Pipe::Stdout });
     let closed = ticked([(3_500, close)]);
     assert_eq!(closed, and(lines(1..=3), &["end at 3", "Code(4) at 4"]));
 }
@@ -193,7 +194,7 @@ fn a_closed_input_ends_for_the_child() {
         pending().await
     };
     let subject = bare_with(PROGRAMS, writes, absent);
-    let close = Fault::ClosePipe { host: host(), pipe: Pipe::Stdin };
+    let close = Fault::ClosePipe(faults::ClosePipe { host: host(), pipe: Pipe::Stdin });
     let plan = Plan { horizon: secs(15), ..plan([(3_500, close)]) };
     for engine in ENGINES {
         let lines = log_lines(&on(engine, &subject, &plan), false);
@@ -232,7 +233,7 @@ fn a_program_handles_signals_and_draws_from_its_own_sequence() {
 
 #[test]
 fn a_host_without_processes_ignores_faults_of_child_processes() {
-    let kill = Fault::KillChildren { host: host() };
+    let kill = Fault::KillChildren(faults::KillChildren { host: host() });
     let history = history(&bare(absent, absent), &plan([(100, kill)]));
     let missed = format!("{:?}", history.events);
     assert!(missed.contains("server launches no processes"), "{missed}");
@@ -243,9 +244,23 @@ fn faults_affect_scripts_too_and_are_deterministic() {
     let mut plan = Plan {
         horizon: secs(15),
         ..plan([
-            (1_000, Fault::SlowChildren { host: host(), by: secs(1), lasts: Some(secs(3)) }),
-            (6_000, Fault::DelayOutput { host: host(), by: secs(1), lasts: Some(secs(1)) }),
-            (9_000, Fault::KillChildren { host: host() }),
+            (
+                1_000,
+                Fault::SlowChildren(faults::SlowChildren {
+                    host: host(),
+                    by: secs(1),
+                    lasts: Some(secs(3)),
+                }),
+            ),
+            (
+                6_000,
+                Fault::DelayOutput(faults::DelayOutput {
+                    host: host(),
+                    by: secs(1),
+                    lasts: Some(secs(1)),
+                }),
+            ),
+            (9_000, Fault::KillChildren(faults::KillChildren { host: host() })),
         ])
     };
     let script = json!({ "print": { "lines": 200, "every": "100ms" }, "exit": 7 });

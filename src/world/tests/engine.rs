@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::schedule::{Fault, Host, TieOrder};
+use crate::schedule::{Fault, Host, TieOrder, faults};
 
 /// An idle minute costs nothing, and an echo arrives after two latencies.
 #[test]
@@ -72,7 +72,11 @@ fn packets_and_timers_of_one_millisecond_come_in_either_order() {
 fn a_partition_that_heals_loses_nothing() {
     let subject = bare(echo, ask_every_second);
     let hosts = (Host::from("client"), Host::from("server"));
-    let fault = Fault::Partition { hosts, toward: None, lasts: Some(Duration::from_secs(7)) };
+    let fault = Fault::Partition(faults::Partition {
+        hosts,
+        toward: None,
+        lasts: Some(Duration::from_secs(7)),
+    });
     let log_lines = log_lines(&history(&subject, &plan([(3_500, fault)])), false);
     let (last, before) = log_lines.split_last().unwrap();
     assert!(

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::history::{ConnEnd, EventKind, History};
 use crate::net::Stream;
-use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount, Unsynced};
+use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount, Unsynced, faults};
 use crate::subject::{DynSubject, HostContext};
 use crate::world::{Engine, Options, RunError, Tick, run};
 
@@ -133,7 +133,7 @@ fn a_cut_that_each_end_learns_of_in_its_own_time() {
         ("client".into(), Learns::After(ms(0))),
         ("server".into(), Learns::After(secs(3))),
     ]);
-    let cut = Fault::Cut { conn: Conn::number("client", 1), learns };
+    let cut = Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns });
     let (log_lines, _) = on_both(&bare(echo, ask_ten_times), [(5_500, cut)]);
     assert!((5_500..7_000).contains(&when(&log_lines, "write: ConnectionReset")), "{log_lines:?}");
     assert_eq!(when(&log_lines, "1 ConnectionReset"), 8_500);
@@ -146,7 +146,7 @@ fn a_cut_wakes_a_reader_that_waits() {
         log(&host, received);
         std::future::pending().await
     });
-    let cut = Fault::Cut { conn: Conn::number("client", 1), learns: BTreeMap::new() };
+    let cut = Fault::Cut(faults::Cut { conn: Conn::number("client", 1), learns: BTreeMap::new() });
     let (mut log_lines, _) = on_both(&subject, [(1_000, cut)]);
     log_lines.sort();
     assert_eq!(log_lines, ["client 1000: ConnectionReset", "server 1000: 1 ConnectionReset"]);
@@ -155,7 +155,8 @@ fn a_cut_wakes_a_reader_that_waits() {
 #[test]
 fn a_partition_that_heals_loses_nothing() {
     let hosts = (Host::from("client"), Host::from("server"));
-    let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(7)) };
+    let partition =
+        Fault::Partition(faults::Partition { hosts, toward: None, lasts: Some(secs(7)) });
     let (log_lines, _) = on_both(&bare(echo, ask_ten_times), [(3_500, partition)]);
     let times: Vec<u64> =
         log_lines.iter().filter_map(|line| line.split([' ', ':']).nth(1)?.parse().ok()).collect();
@@ -186,8 +187,11 @@ fn a_crashing_client_closes_its_connections() {
 
 #[test]
 fn a_power_loss_is_not_detected_until_the_restart() {
-    let loss =
-        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(4)) };
+    let loss = Fault::PowerLoss(faults::PowerLoss {
+        host: "server".into(),
+        unsynced: Unsynced::Kept,
+        lasts: Some(secs(4)),
+    });
     let (log_lines, _) = on_both(&bare(echo, ask_again), [(4_500, loss)]);
     // Lost at about 4.6 s, retransmitted at 10.8 s.
     assert!((8_500..12_000).contains(&when(&log_lines, "ConnectionReset")), "{log_lines:?}");
@@ -195,7 +199,7 @@ fn a_power_loss_is_not_detected_until_the_restart() {
 
 #[test]
 fn a_refused_connection_fails_at_once_until_the_fault_ends() {
-    let refuse = Fault::Refuse { host: "server".into(), lasts: Some(ms(3_500)) };
+    let refuse = Fault::Refuse(faults::Refuse { host: "server".into(), lasts: Some(ms(3_500)) });
     let (log_lines, _) = on_both(&bare(echo, ask_again), [(0, refuse)]);
     let refused = log_lines.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
     assert_eq!(refused, 3, "{log_lines:?}");
@@ -203,12 +207,12 @@ fn a_refused_connection_fails_at_once_until_the_fault_ends() {
 
 #[test]
 fn a_cut_within_a_segment_lets_its_first_part_arrive() {
-    let cut = Fault::CutAfter {
+    let cut = Fault::CutAfter(faults::CutAfter {
         conn: Conn::number("client", 1),
         toward: "server".into(),
         count: TrafficCount::Bytes(25),
         learns: BTreeMap::new(),
-    };
+    });
     let subject = bare(
         |host| async move {
             let mut listener = host.env.net.listen(&server()).await.unwrap();
@@ -253,7 +257,7 @@ fn a_reset_discards_no_delivered_data() {
         }
         std::future::pending().await
     });
-    let reset = Fault::Reset { conn: Conn::number("client", 1), toward: None };
+    let reset = Fault::Reset(faults::Reset { conn: Conn::number("client", 1), toward: None });
     let (_, history) = on_both(&subject, [(2_000, reset)]);
     assert_eq!(by_host(&history)[..3], ["client: hello", "client: ConnectionReset", "client: eof"]);
 }
@@ -283,8 +287,12 @@ fn last_words_are_read_before_the_reset_that_came_with_them() {
         },
     );
     let place = LinkPlace::Link("client".into(), "server".into());
-    let delay =
-        Fault::Delay { place, toward: Some("client".into()), by: secs(2), lasts: Some(ms(800)) };
+    let delay = Fault::Delay(faults::Delay {
+        place,
+        toward: Some("client".into()),
+        by: secs(2),
+        lasts: Some(ms(800)),
+    });
     let (log_lines, _) = on_both(&subject, [(4_500, delay)]);
     assert!(
         when(&log_lines, "bye") > 7_000
@@ -305,7 +313,7 @@ fn a_cancelled_connection_attempt_opens_no_connection() {
         }
         std::future::pending().await
     });
-    let hang = Fault::Hang { host: "server".into(), lasts: Some(ms(2_500)) };
+    let hang = Fault::Hang(faults::Hang { host: "server".into(), lasts: Some(ms(2_500)) });
     let wanted =
         ["client: given up", "client: given up", "client: hello", "client: hello", "client: hello"];
     for engine in [Engine::Event, Engine::TURMOIL] {
@@ -375,7 +383,10 @@ fn a_panic_of_a_root_is_an_entry_and_another_one_ends_the_run() {
 
 #[test]
 fn plans_that_turmoil_cannot_express_are_refused() {
-    let plan = plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]);
+    let plan = plan([(
+        0,
+        Fault::AcceptThenClose(faults::AcceptThenClose { host: "server".into(), lasts: None }),
+    )]);
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     let refused = run(&bare(echo, ask_ten_times), &plan, &options).unwrap_err();
     assert!(matches!(refused, RunError::Plan(why) if why.starts_with("accept-then-close")));

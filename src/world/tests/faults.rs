@@ -10,7 +10,7 @@ use super::*;
 use crate::history::{EventKind, History};
 use crate::schedule::{
     Conn, Fault, HoldEnd, Host, Learns, LinkPlace, Plan, SlowBy, TrafficCount, Trigger, Unsynced,
-    When,
+    When, faults,
 };
 use crate::subject::HostContext;
 
@@ -59,8 +59,10 @@ fn over(history: &History) -> usize {
 
 #[test]
 fn each_end_detects_a_cut_at_its_own_time() {
-    let fault =
-        Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
+    let fault = Fault::Cut(faults::Cut {
+        conn: first(),
+        learns: learns(Learns::After(ms(0)), Learns::After(secs(3))),
+    });
     assert_eq!(
         fault_on_idle(fault),
         ["client 1000: ConnectionReset", "server 4000: 1 ConnectionReset"]
@@ -69,15 +71,19 @@ fn each_end_detects_a_cut_at_its_own_time() {
 
 #[test]
 fn a_host_without_a_learning_time_detects_a_cut_at_once() {
-    let fault =
-        Fault::Cut { conn: first(), learns: BTreeMap::from([("server".into(), Learns::Never)]) };
+    let fault = Fault::Cut(faults::Cut {
+        conn: first(),
+        learns: BTreeMap::from([("server".into(), Learns::Never)]),
+    });
     assert_eq!(fault_on_idle(fault), ["client 1000: ConnectionReset"]);
 }
 
 #[test]
 fn a_cut_is_over_when_both_ends_have_detected_it() {
-    let fault =
-        Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::After(secs(3))) };
+    let fault = Fault::Cut(faults::Cut {
+        conn: first(),
+        learns: learns(Learns::After(ms(0)), Learns::After(secs(3))),
+    });
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
     let ended = history
         .events
@@ -89,7 +95,10 @@ fn a_cut_is_over_when_both_ends_have_detected_it() {
 
 #[test]
 fn a_fault_that_lasts_longer_than_the_run_does_not_end_in_it() {
-    let fault = Fault::Cut { conn: first(), learns: learns(Learns::After(ms(0)), Learns::Never) };
+    let fault = Fault::Cut(faults::Cut {
+        conn: first(),
+        learns: learns(Learns::After(ms(0)), Learns::Never),
+    });
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
     let ended =
         history.events.iter().filter(|event| matches!(event.what, EventKind::FaultEnded { .. }));
@@ -98,7 +107,8 @@ fn a_fault_that_lasts_longer_than_the_run_does_not_end_in_it() {
 
 #[test]
 fn a_cut_loses_segments_in_flight() {
-    let fault = Fault::Cut { conn: first(), learns: learns(Learns::Never, Learns::Never) };
+    let fault =
+        Fault::Cut(faults::Cut { conn: first(), learns: learns(Learns::Never, Learns::Never) });
     let subject = bare(echo, |host| async move {
         let mut stream = connect(&host).await;
         sleep(secs(1)).await;
@@ -115,7 +125,8 @@ fn a_cut_loses_segments_in_flight() {
 
 #[test]
 fn a_cut_without_a_connection_does_nothing_and_reports_it() {
-    let fault = Fault::Cut { conn: Conn::number("client", 7), learns: BTreeMap::new() };
+    let fault =
+        Fault::Cut(faults::Cut { conn: Conn::number("client", 7), learns: BTreeMap::new() });
     let history = history(&bare(echo, idle), &plan([(1_000, fault)]));
     let note = history.events.iter().find_map(|event| match &event.what {
         EventKind::Stepped { note, .. } => note.clone(),
@@ -150,8 +161,12 @@ async fn count_bytes(host: HostContext) {
 #[test]
 fn cut_after_bytes_delivers_exactly_that_many_bytes() {
     let count = TrafficCount::Bytes(25);
-    let fault =
-        Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
+    let fault = Fault::CutAfter(faults::CutAfter {
+        conn: first(),
+        toward: "server".into(),
+        count,
+        learns: BTreeMap::new(),
+    });
     let log_lines = log_lines(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
     assert_eq!(log_lines, ["server: 25 bytes, ConnectionReset", "client: stopped"]);
 }
@@ -159,22 +174,27 @@ fn cut_after_bytes_delivers_exactly_that_many_bytes() {
 #[test]
 fn cut_after_messages_delivers_nothing_of_the_next_message() {
     let count = TrafficCount::Messages(3);
-    let fault =
-        Fault::CutAfter { conn: first(), toward: "server".into(), count, learns: BTreeMap::new() };
+    let fault = Fault::CutAfter(faults::CutAfter {
+        conn: first(),
+        toward: "server".into(),
+        count,
+        learns: BTreeMap::new(),
+    });
     let log_lines = log_lines(&history(&bare(count_bytes, send_tens), &plan([(0, fault)])), false);
     assert_eq!(log_lines, ["server: 30 bytes, ConnectionReset", "client: stopped"]);
 }
 
 #[test]
 fn reset_reaches_both_ends_or_one() {
-    let both = fault_on_idle(Fault::Reset { conn: first(), toward: None });
+    let both = fault_on_idle(Fault::Reset(faults::Reset { conn: first(), toward: None }));
     assert!(
         when(&both, "client").is_none()
             && both.iter().all(|line| line.ends_with("ConnectionReset")),
         "{both:?}"
     );
     assert_eq!(both.len(), 2);
-    let one = fault_on_idle(Fault::Reset { conn: first(), toward: Some("client".into()) });
+    let one =
+        fault_on_idle(Fault::Reset(faults::Reset { conn: first(), toward: Some("client".into()) }));
     assert_eq!(one.len(), 1);
     assert!(one[0].starts_with("client 10") && one[0].ends_with("ConnectionReset"), "{one:?}");
 }
@@ -184,8 +204,9 @@ fn reset_reaches_both_ends_or_one() {
 #[test]
 fn a_held_reset_arrives_before_later_data() {
     let hosts = (Host::from("client"), Host::from("server"));
-    let partition = Fault::Partition { hosts, toward: None, lasts: Some(secs(5)) };
-    let reset = Fault::Reset { conn: first(), toward: Some("server".into()) };
+    let partition =
+        Fault::Partition(faults::Partition { hosts, toward: None, lasts: Some(secs(5)) });
+    let reset = Fault::Reset(faults::Reset { conn: first(), toward: Some("server".into()) });
     let subject = bare(count_bytes, |host| async move {
         let mut stream = connect(&host).await;
         for _ in 0..2 {
@@ -220,8 +241,11 @@ fn longest_pause(log_lines: &[String]) -> u64 {
 #[test]
 fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
     for toward in ["client", "server"] {
-        let log_lines =
-            asked(Fault::Stall { conn: first(), toward: toward.into(), lasts: Some(secs(5)) });
+        let log_lines = asked(Fault::Stall(faults::Stall {
+            conn: first(),
+            toward: toward.into(),
+            lasts: Some(secs(5)),
+        }));
         let pause = longest_pause(&log_lines);
         // The segment is lost at about 4 s, so it is retransmitted at 10.4 s at the latest.
         assert!((5_000..=7_600).contains(&pause), "{toward}: {pause}");
@@ -232,8 +256,11 @@ fn stall_of_one_direction_holds_the_echo_and_loses_nothing() {
 #[test]
 fn partition_one_way_holds_one_way() {
     let hosts = (Host::from("client"), Host::from("server"));
-    let log_lines =
-        asked(Fault::Partition { hosts, toward: Some("server".into()), lasts: Some(secs(5)) });
+    let log_lines = asked(Fault::Partition(faults::Partition {
+        hosts,
+        toward: Some("server".into()),
+        lasts: Some(secs(5)),
+    }));
     assert!(longest_pause(&log_lines) >= 5_000, "{log_lines:?}");
 }
 
@@ -242,11 +269,11 @@ fn segments_after_a_lost_one_wait_for_its_retransmission() {
     // The last segment of the handshake is lost, and the data segment directly after it is not.
     // Later, one of two data segments is lost.
     for (at, lasts) in [(3, 1), (4, 1), (4, 2), (1_003, 1), (1_004, 1)] {
-        let fault = Fault::Partition {
+        let fault = Fault::Partition(faults::Partition {
             hosts: ("client".into(), "server".into()),
             toward: None,
             lasts: Some(ms(lasts)),
-        };
+        });
         let subject = bare(echo, |host| async move {
             let mut stream = connect(&host).await;
             for wait in [1, 1_000, 1] {
@@ -284,11 +311,11 @@ fn segments_around_a_short_partition_stay_in_order() {
         stream.read_exact(&mut received).await.unwrap();
         log(&host, String::from_utf8_lossy(&received).into_owned());
     });
-    let fault = Fault::Partition {
+    let fault = Fault::Partition(faults::Partition {
         hosts: ("client".into(), "server".into()),
         toward: None,
         lasts: Some(ms(40)),
-    };
+    });
     let mut plan = plan([(600, fault)]);
     plan.latency = (ms(100), ms(120));
     for seed in 1..=20 {
@@ -304,16 +331,27 @@ fn segments_around_a_short_partition_stay_in_order() {
 #[test]
 fn a_host_answers_only_a_syn_that_passes_the_link() {
     let hosts = || (Host::from("client"), Host::from("server"));
-    let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: Some(secs(2)) };
+    let partition = || {
+        Fault::Partition(faults::Partition { hosts: hosts(), toward: None, lasts: Some(secs(2)) })
+    };
     for (door, seen) in [
-        (Fault::Refuse { host: "server".into(), lasts: Some(secs(9)) }, "ConnectionRefused"),
-        (Fault::AcceptThenClose { host: "server".into(), lasts: Some(secs(9)) }, "0"),
         (
-            Fault::PowerLoss {
+            Fault::Refuse(faults::Refuse { host: "server".into(), lasts: Some(secs(9)) }),
+            "ConnectionRefused",
+        ),
+        (
+            Fault::AcceptThenClose(faults::AcceptThenClose {
+                host: "server".into(),
+                lasts: Some(secs(9)),
+            }),
+            "0",
+        ),
+        (
+            Fault::PowerLoss(faults::PowerLoss {
                 host: "server".into(),
                 unsynced: Unsynced::Kept,
                 lasts: Some(secs(2)),
-            },
+            }),
             "abc",
         ),
     ] {
@@ -347,7 +385,8 @@ async fn receive_some(stream: &mut crate::net::Stream) -> String {
 
 #[test]
 fn an_endless_blackhole_is_not_detected_until_tcp_gives_up() {
-    let mut plan = plan([(3_500, Fault::Blackhole { conn: first(), lasts: None })]);
+    let mut plan =
+        plan([(3_500, Fault::Blackhole(faults::Blackhole { conn: first(), lasts: None }))]);
     plan.horizon = secs(1_000);
     let log_lines = log_lines(&history(&bare(echo, ask_every_second), &plan), true);
     let timed_out = when(&log_lines, "TimedOut").unwrap();
@@ -361,18 +400,22 @@ fn an_endless_blackhole_is_not_detected_until_tcp_gives_up() {
 #[test]
 fn delay_makes_packets_late() {
     let place = LinkPlace::Link("client".into(), "server".into());
-    let log_lines = asked(Fault::Delay {
+    let log_lines = asked(Fault::Delay(faults::Delay {
         place,
         toward: Some("client".into()),
         by: secs(2),
         lasts: Some(secs(10)),
-    });
+    }));
     assert!((3_000..=3_100).contains(&longest_pause(&log_lines)), "{log_lines:?}");
 }
 
 #[test]
 fn delay_close_delays_only_the_close_and_not_the_other_direction() {
-    let fault = Fault::DelayClose { conn: first(), toward: "server".into(), by: secs(9) };
+    let fault = Fault::DelayClose(faults::DelayClose {
+        conn: first(),
+        toward: "server".into(),
+        by: secs(9),
+    });
     let subject = bare(
         |host| async move {
             let mut listener = host.env.net.listen(&server()).await.unwrap();
@@ -411,7 +454,7 @@ fn slow_limits_bandwidth_segments_and_window() {
         window: Some(1_000),
         latency: Some(ms(5)),
     };
-    let fault = Fault::Slow { place, toward: Some("server".into()), by, lasts: None };
+    let fault = Fault::Slow(faults::Slow { place, toward: Some("server".into()), by, lasts: None });
     let subject = bare(count_bytes, |host| async move {
         let mut stream = connect(&host).await;
         stream.write_all(&[7; 100_000]).await.unwrap();
@@ -443,8 +486,14 @@ fn held_small_segments_arrive_in_order() {
     let place = LinkPlace::Conn(first());
     let by =
         SlowBy { bandwidth: Some(5_000), segment: Some(1), window: None, latency: Some(ms(200)) };
-    let slow = Fault::Slow { place, toward: None, by, lasts: None };
-    let stall = || Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(1_500)) };
+    let slow = Fault::Slow(faults::Slow { place, toward: None, by, lasts: None });
+    let stall = || {
+        Fault::Stall(faults::Stall {
+            conn: first(),
+            toward: "server".into(),
+            lasts: Some(ms(1_500)),
+        })
+    };
     let data: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
     let expected = data.clone();
     let server = move |host: HostContext| {
@@ -479,7 +528,7 @@ fn held_small_segments_arrive_in_order() {
 fn segments_that_wait_for_a_slow_link_continue_when_the_link_is_fast_again() {
     let place = LinkPlace::Conn(first());
     let by = SlowBy { bandwidth: Some(100), segment: None, window: None, latency: None };
-    let fault = Fault::Slow { place, toward: None, by, lasts: Some(secs(2)) };
+    let fault = Fault::Slow(faults::Slow { place, toward: None, by, lasts: Some(secs(2)) });
     let subject = bare(count_bytes, |host| async move {
         let mut stream = connect(&host).await;
         stream.write_all(&[7; 10_000]).await.unwrap();
@@ -515,7 +564,8 @@ fn connected_at(fault: Fault) -> Vec<String> {
 
 #[test]
 fn a_refused_connection_fails_at_once_until_the_fault_ends() {
-    let log_lines = connected_at(Fault::Refuse { host: "server".into(), lasts: Some(secs(5)) });
+    let log_lines =
+        connected_at(Fault::Refuse(faults::Refuse { host: "server".into(), lasts: Some(secs(5)) }));
     let refused = log_lines.iter().filter(|line| line.ends_with("ConnectionRefused")).count();
     assert!((4..=5).contains(&refused), "{log_lines:?}");
     assert!(log_lines.last().unwrap().ends_with("up"), "{log_lines:?}");
@@ -523,7 +573,8 @@ fn a_refused_connection_fails_at_once_until_the_fault_ends() {
 
 #[test]
 fn a_hang_lasts_until_the_first_retransmitted_syn_after_it() {
-    let log_lines = connected_at(Fault::Hang { host: "server".into(), lasts: Some(secs(5)) });
+    let log_lines =
+        connected_at(Fault::Hang(faults::Hang { host: "server".into(), lasts: Some(secs(5)) }));
     let pause = log_lines
         .windows(2)
         .map(|pair| when(&pair[1..], "up").unwrap() - when(&pair[..1], "up").unwrap())
@@ -537,7 +588,10 @@ fn a_hang_lasts_until_the_first_retransmitted_syn_after_it() {
 fn accept_then_close_is_an_end_of_stream_that_the_server_does_not_see() {
     let history = history(
         &bare(echo, connect_now),
-        &plan([(0, Fault::AcceptThenClose { host: "server".into(), lasts: None })]),
+        &plan([(
+            0,
+            Fault::AcceptThenClose(faults::AcceptThenClose { host: "server".into(), lasts: None }),
+        )]),
     );
     let log_lines = log_lines(&history, false);
     assert_eq!(log_lines.len(), 12);
@@ -559,7 +613,8 @@ fn hold_keeps_a_task_at_a_point_until_something_else_is_reached() {
             std::future::pending::<()>().await;
         },
     );
-    let hold = |end| plan_after(Trigger::point("bare.server.between"), Fault::Hold { end });
+    let hold =
+        |end| plan_after(Trigger::point("bare.server.between"), Fault::Hold(faults::Hold { end }));
     let past = |end| log_lines(&history(&subject, &hold(end)), true);
     assert_eq!(past(HoldEnd::After(ms(700))), ["server 1700: past"]);
     let until = |at_most| HoldEnd::Until {
@@ -586,10 +641,10 @@ async fn write_after_a_second(host: HostContext) {
 #[test]
 fn a_trigger_acts_before_the_data_of_its_turn_leaves_the_host() {
     let subject = bare(echo, write_after_a_second);
-    let fault = Fault::Cut {
+    let fault = Fault::Cut(faults::Cut {
         conn: first(),
         learns: learns(Learns::After(secs(1)), Learns::After(secs(2))),
-    };
+    });
     let mut trigger = Trigger::milestone("bare.client.wrote");
     trigger.conn = Some(first());
     let log_lines = log_lines(&history(&subject, &plan_after(trigger, fault)), true);
@@ -605,7 +660,7 @@ fn a_trigger_acts_before_the_data_of_its_turn_leaves_the_host() {
 #[test]
 fn the_data_of_a_turn_leaves_the_host_even_if_the_trigger_does_nothing() {
     let subject = bare(echo, write_after_a_second);
-    let fault = Fault::Reset { conn: Conn::number("client", 7), toward: None };
+    let fault = Fault::Reset(faults::Reset { conn: Conn::number("client", 7), toward: None });
     let log_lines = log_lines(
         &history(&subject, &plan_after(Trigger::milestone("bare.client.wrote"), fault)),
         true,
@@ -615,11 +670,13 @@ fn the_data_of_a_turn_leaves_the_host_even_if_the_trigger_does_nothing() {
 
 #[test]
 fn a_delay_is_over_when_the_delayed_segments_have_arrived() {
-    let delay = |by| Fault::Delay {
-        place: LinkPlace::Conn(first()),
-        toward: None,
-        by: secs(by),
-        lasts: Some(secs(1)),
+    let delay = |by| {
+        Fault::Delay(faults::Delay {
+            place: LinkPlace::Conn(first()),
+            toward: None,
+            by: secs(by),
+            lasts: Some(secs(1)),
+        })
     };
     let history =
         history(&bare(echo, ask_every_second), &plan([(2_000, delay(8)), (2_000, delay(5))]));
@@ -640,7 +697,11 @@ fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
         drop(stream);
         std::future::pending::<()>().await;
     };
-    let stall = Fault::Stall { conn: first(), toward: "server".into(), lasts: Some(ms(2_500)) };
+    let stall = Fault::Stall(faults::Stall {
+        conn: first(),
+        toward: "server".into(),
+        lasts: Some(ms(2_500)),
+    });
     let history = history(&bare(echo, client), &plan([(500, stall)]));
     let closed = when(&log_lines(&history, true), "eof").unwrap();
     let over = history
@@ -654,7 +715,8 @@ fn a_stall_is_over_when_the_close_that_it_held_has_arrived() {
 #[test]
 fn the_healed_tail_ends_active_faults_and_starts_none() {
     let hosts = || (Host::from("client"), Host::from("server"));
-    let partition = || Fault::Partition { hosts: hosts(), toward: None, lasts: None };
+    let partition =
+        || Fault::Partition(faults::Partition { hosts: hosts(), toward: None, lasts: None });
     let crash = crash("server", None);
     let mut plan = plan([(3_500, partition()), (50_000, crash)]);
     plan.heal = secs(50);

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::*;
 use crate::files::Open;
 use crate::history::EventKind;
-use crate::schedule::{Fault, Plan, Puppet, PuppetStep, Speaks, Trigger, Unsynced};
+use crate::schedule::{Fault, Plan, Puppet, PuppetStep, Speaks, Trigger, Unsynced, faults};
 use crate::subject::HostContext;
 
 fn secs(n: u64) -> Duration {
@@ -93,11 +93,11 @@ fn a_power_loss_is_not_detected_until_the_restart() {
         &bare(echo, come_again),
         &plan([(
             5_500,
-            Fault::PowerLoss {
+            Fault::PowerLoss(faults::PowerLoss {
                 host: "server".into(),
                 unsynced: Unsynced::Kept,
                 lasts: Some(secs(10)),
-            },
+            }),
         )]),
     );
     let log_lines = log_lines(&history, true);
@@ -120,7 +120,11 @@ fn a_restarted_server_listens_again_after_an_abandoned_connection() {
     };
     for death in [
         crash("server", Some(secs(1))),
-        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(1)) },
+        Fault::PowerLoss(faults::PowerLoss {
+            host: "server".into(),
+            unsynced: Unsynced::Kept,
+            lasts: Some(secs(1)),
+        }),
     ] {
         let mut plan = plan([(3_000, death)]);
         plan.latency = (Duration::from_millis(5), Duration::from_millis(9));
@@ -135,11 +139,11 @@ fn a_restarted_server_listens_again_after_an_abandoned_connection() {
 fn a_syn_that_arrives_after_a_death_belongs_to_the_next_life_of_the_server() {
     for death in [
         crash("server", Some(Duration::ZERO)),
-        Fault::PowerLoss {
+        Fault::PowerLoss(faults::PowerLoss {
             host: "server".into(),
             unsynced: Unsynced::Kept,
             lasts: Some(Duration::ZERO),
-        },
+        }),
     ] {
         let client = |host: HostContext| async move {
             sleep(secs(1)).await;
@@ -161,7 +165,7 @@ fn a_syn_that_arrives_after_a_death_belongs_to_the_next_life_of_the_server() {
 fn a_restart_step_ends_a_crash_without_an_end() {
     let subject = bare(echo, come_again);
     let down = crash("server", None);
-    let up = Fault::Restart { host: "server".into() };
+    let up = Fault::Restart(faults::Restart { host: "server".into() });
     let history = history(&subject, &plan([(5_500, down), (9_000, up)]));
     assert_eq!(log_lines(&history, false).iter().filter(|line| *line == "client: up").count(), 2);
     assert!(
@@ -209,7 +213,7 @@ fn a_clock_jump_moves_only_the_wall_clock() {
             log(&host, format!("{} and {}", passed.as_secs(), before.1.elapsed().as_secs()));
         },
     );
-    let fault = Fault::ClockJump { host: "client".into(), by_ms: 3_600_000 };
+    let fault = Fault::ClockJump(faults::ClockJump { host: "client".into(), by_ms: 3_600_000 });
     assert_eq!(
         log_lines(&history(&subject, &plan([(5_000, fault)])), true),
         ["client 10000: 3610 and 10"]
@@ -338,7 +342,11 @@ fn only_data_that_left_a_host_before_its_power_loss_arrives() {
     );
     let mut plan = plan([(
         1_000,
-        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(5)) },
+        Fault::PowerLoss(faults::PowerLoss {
+            host: "server".into(),
+            unsynced: Unsynced::Kept,
+            lasts: Some(secs(5)),
+        }),
     )]);
     plan.latency = (Duration::from_millis(50), Duration::from_millis(50));
     let log_lines = log_lines(&history(&subject, &plan), true);
@@ -368,7 +376,11 @@ fn a_power_loss_can_lose_unsynced_data() {
     let mut seen = std::collections::BTreeSet::new();
     for unsynced in [Unsynced::Kept, Unsynced::Lost] {
         for seed in 1..=20 {
-            let loss = Fault::PowerLoss { host: "server".into(), unsynced, lasts: Some(secs(1)) };
+            let loss = Fault::PowerLoss(faults::PowerLoss {
+                host: "server".into(),
+                unsynced,
+                lasts: Some(secs(1)),
+            });
             let plan = Plan { seed, horizon: secs(10), ..plan([(3_000, loss)]) };
             let lines = log_lines(&history(&bare(counts, absent), &plan), false);
             assert_eq!(lines[0], "server: NotFound");

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::history::{EventKind, Side};
-use crate::schedule::Fault;
+use crate::schedule::{Fault, faults};
 use crate::world::{Detail, Options, run};
 
 fn secs(n: u64) -> Duration {
@@ -65,10 +65,10 @@ fn a_reply_that_comes_with_a_reset_is_read_first() {
         let wrote = stream.write_all(b"x").await.unwrap_err().kind();
         log(&host, format!("{wrote:?}"));
     });
-    let reset = Fault::Reset {
+    let reset = Fault::Reset(faults::Reset {
         conn: crate::schedule::Conn::number("client", 1),
         toward: Some("client".into()),
-    };
+    });
     let log_lines = log_lines(&history(&subject, &plan([(2_000, reset)])), false);
     assert_eq!(
         log_lines[..4],

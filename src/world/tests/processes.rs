@@ -12,7 +12,7 @@ use crate::history::{EventKind, History};
 use crate::process::{Child, Command, Stdio};
 use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::keyed::keyed;
-use crate::schedule::{Fault, Orphans, Plan, Unsynced};
+use crate::schedule::{Fault, Orphans, Plan, Unsynced, faults};
 use crate::subject::{DynSubject, HostContext};
 use crate::world::{Engine, Options, RunError, process, run};
 
@@ -32,7 +32,7 @@ fn with_process(entry: serde_json::Value, faults: impl IntoIterator<Item = (u64,
 
 /// Creates a crash that the host's processes survive.
 fn survived(lasts: Option<Duration>) -> Fault {
-    Fault::Crash { host: "server".into(), lasts, processes: Orphans::Live }
+    Fault::Crash(faults::Crash { host: "server".into(), lasts, processes: Orphans::Live })
 }
 
 fn on(engine: Engine, subject: &std::sync::Arc<dyn DynSubject>, plan: &Plan) -> History {
@@ -203,7 +203,11 @@ fn an_invalid_process_entry_is_an_error_of_the_plan() {
 fn processes_die_with_their_host_and_a_restarted_host_has_none() {
     for fault in [
         crash("server", Some(secs(3))),
-        Fault::PowerLoss { host: "server".into(), unsynced: Unsynced::Kept, lasts: Some(secs(3)) },
+        Fault::PowerLoss(faults::PowerLoss {
+            host: "server".into(),
+            unsynced: Unsynced::Kept,
+            lasts: Some(secs(3)),
+        }),
     ] {
         let plan = with_process(
             json!({ "print": { "lines": 200, "every": "1s" }, "exit": "never" }),

@@ -14,7 +14,7 @@ use crate::files::Open;
 use crate::history::{EventKind, History};
 use crate::net::{BoxFuture, Endpoint};
 use crate::process::{Command, Detached, Exit, Identity, KILL, Reach, TERMINATE};
-use crate::schedule::{Fault, Orphans, Plan, Unsynced};
+use crate::schedule::{Fault, Orphans, Plan, Unsynced, faults};
 use crate::subject::{DynSubject, HostContext, Program, ProgramCode, ProgramContext};
 use crate::world::{Engine, Options, run};
 
@@ -373,7 +373,8 @@ fn tasks_milestones_and_sockets_of_a_process_are_those_of_its_host() {
     };
     let subject = bare_with(PROGRAMS, absent, root);
     for engine in ENGINES {
-        let plan = short([(3_000, Fault::KillChildren { host: "client".into() })]);
+        let plan =
+            short([(3_000, Fault::KillChildren(faults::KillChildren { host: "client".into() }))]);
         let history = on(engine, &subject, &plan);
         let hosts: Vec<_> = (history.events.iter())
             .filter(|event| {
@@ -432,8 +433,12 @@ fn processes_of_product_code_die_with_their_host() {
     let subject = bare_with(PROGRAMS, absent, root);
     let lasts = Some(secs(2));
     for fault in [
-        Fault::Crash { host: "client".into(), lasts, processes: Orphans::Live },
-        Fault::PowerLoss { host: "client".into(), unsynced: Unsynced::Kept, lasts },
+        Fault::Crash(faults::Crash { host: "client".into(), lasts, processes: Orphans::Live }),
+        Fault::PowerLoss(faults::PowerLoss {
+            host: "client".into(),
+            unsynced: Unsynced::Kept,
+            lasts,
+        }),
     ] {
         for engine in ENGINES {
             let history = on(engine, &subject, &short([(3_000, fault.clone())]));
@@ -462,9 +467,9 @@ fn faults_of_child_processes_reach_detached_ones() {
     };
     let subject = bare_with(PROGRAMS, absent, root);
     let host = || "client".into();
-    let stop = Fault::StopChildren { host: host(), lasts: Some(secs(3)) };
-    let slow = Fault::SlowChildren { host: host(), by: secs(1), lasts: None };
-    let kill = Fault::KillChildren { host: host() };
+    let stop = Fault::StopChildren(faults::StopChildren { host: host(), lasts: Some(secs(3)) });
+    let slow = Fault::SlowChildren(faults::SlowChildren { host: host(), by: secs(1), lasts: None });
+    let kill = Fault::KillChildren(faults::KillChildren { host: host() });
     for (fault, lines) in [(None, "9"), (Some(stop), "6"), (Some(slow), "6"), (Some(kill), "3")] {
         let plan = short(fault.into_iter().map(|fault| (2_500, fault)));
         for engine in ENGINES {

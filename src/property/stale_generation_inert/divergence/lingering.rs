@@ -20,7 +20,9 @@ use std::time::Duration;
 use crate::history::{Connection, EventKind, Time};
 use crate::property::facts::Facts;
 use crate::property::path::{NEVER, span_on};
-use crate::schedule::{Fault, Host, SlowBy};
+use crate::schedule::Fault;
+use crate::schedule::fault::Lateness;
+use crate::schedule::fault::effect::Effect;
 
 /// A connection, and the client's connections of newer generations.
 struct Older<'a> {
@@ -124,16 +126,13 @@ impl<'a> Older<'a> {
 
 /// Returns how long a fault can hold a message to the server of a connection that it affects.
 fn held(fault: &Fault, conn: &Connection) -> Duration {
-    let is_toward = |toward: &Option<Host>| toward.as_ref().is_none_or(|to| *to == conn.server);
-    match fault {
-        // These let nothing pass until they end.
-        Fault::Cut { .. } | Fault::CutAfter { .. } | Fault::Blackhole { .. } => Duration::MAX,
-        Fault::Partition { toward, .. } if is_toward(toward) => Duration::MAX,
-        Fault::Stall { toward, .. } if *toward == conn.server => Duration::MAX,
-        Fault::Delay { toward, by, .. } if is_toward(toward) => *by,
-        Fault::Slow { toward, by: SlowBy { latency, .. }, .. } if is_toward(toward) => {
-            latency.unwrap_or_default()
-        }
+    let is_toward = match fault.effect() {
+        Effect::Link { toward, .. } => toward.is_none_or(|to| *to == conn.server),
+        _ => true,
+    };
+    match fault.lateness() {
+        Lateness::AtMost { by, .. } if is_toward => by,
+        Lateness::Unbounded if is_toward => Duration::MAX,
         _ => Duration::ZERO,
     }
 }

@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use crate::history::{Class, ProcessOutcome};
     use crate::property::scripted::ScriptedRun;
-    use crate::schedule::{Fault, Host};
+    use crate::schedule::{Fault, Host, faults};
 
     fn call(verb: &str) -> ScriptedRun {
         started().asked_as(2, 2_000, Class::InFlight, verb, r#"{"process":"p1"}"#)
@@ -227,7 +227,8 @@ mod tests {
     }
 
     fn stopped(scripted: ScriptedRun) -> ScriptedRun {
-        let what = Fault::StopChildren { host: Host::from("server"), lasts: None };
+        let what =
+            Fault::StopChildren(faults::StopChildren { host: Host::from("server"), lasts: None });
         scripted.fault(2_050, Some(5_000), crate::history::Nature::Slows, what)
     }
 

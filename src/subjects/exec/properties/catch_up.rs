@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::history::{Event, EventKind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, CheckContext, Violation};
-use crate::schedule::{Fault, Host, MilestoneValue, TrafficCount};
+use crate::schedule::{Fault, Host, MilestoneValue, TrafficCount, faults};
 use crate::subjects::judging::{host, judged};
 
 kinds! {
@@ -105,7 +105,13 @@ struct Cuts<'a>(BTreeMap<String, (&'a Host, u64)>);
 impl<'a> Cuts<'a> {
     fn pass(&mut self, event: &'a Event) {
         let EventKind::FaultBegan { what, .. } = &event.what else { return };
-        if let Fault::CutAfter { conn, toward, count: TrafficCount::Bytes(bytes), .. } = &**what {
+        if let Fault::CutAfter(faults::CutAfter {
+            conn,
+            toward,
+            count: TrafficCount::Bytes(bytes),
+            ..
+        }) = &**what
+        {
             self.0.insert(conn.to_string(), (toward, *bytes));
         }
     }

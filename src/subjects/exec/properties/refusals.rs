@@ -12,7 +12,7 @@ use super::targets::Targets;
 use crate::history::{Answer, Call, Ending, Event, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
-use crate::schedule::{Fault, Pipe};
+use crate::schedule::{Fault, Pipe, faults};
 use crate::subjects::exec::answers::ExecFailure;
 use crate::subjects::exec::files::{TARGET, path, target};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
@@ -187,7 +187,10 @@ impl<'a> Truth<'a> {
                 }
             }
             EventKind::FaultBegan { what, .. }
-                if matches!(&**what, Fault::ClosePipe { pipe: Pipe::Stdin, .. }) =>
+                if matches!(
+                    &**what,
+                    Fault::ClosePipe(faults::ClosePipe { pipe: Pipe::Stdin, .. })
+                ) =>
             {
                 self.input_closed = Some(event.at);
             }

@@ -19,7 +19,7 @@ use crate::history::{Answer, Call, Class, Data, EventKind, Nature, ProcessOutcom
 use crate::property::scripted::{ScriptedRun, history};
 use crate::property::{CheckContext, Violation};
 use crate::report::sentence;
-use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount};
+use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, faults};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use reknit_exec::client::Failure;
 
@@ -824,12 +824,12 @@ fn a_host_gets_its_share_of_the_sessions() {
 
 /// Begins and loses a catch-up on connection `n`, which is cut after this many bytes toward a host.
 fn loses_a_catch_up(scripted: ScriptedRun, n: u32, toward: &str, bytes: u64) -> ScriptedRun {
-    let cut = Fault::CutAfter {
+    let cut = Fault::CutAfter(faults::CutAfter {
         conn: Conn::number("client", n),
         toward: toward.into(),
         count: TrafficCount::Bytes(bytes),
         learns: BTreeMap::new(),
-    };
+    });
     let number = MilestoneValue::Number;
     let begun = [("conn", number(n.into())), ("processes", number(1))].into();
     let begun = EventKind::Milestone { name: "exec.client.initialized", fields: begun };

@@ -9,7 +9,7 @@ use crate::history::{
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::{Fault, Host, LimitValue, MilestoneValue};
+use crate::schedule::{Fault, Host, LimitValue, MilestoneValue, faults};
 use crate::subjects::sse::notes::{
     SeenEvents, SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote,
 };
@@ -296,7 +296,8 @@ fn an_interrupt_during_a_delay_is_due_after_it() {
     breaks(&interrupted(), server::ends_when_asked, "had not ended (at 3.100 s)");
     let ended = |ms| interrupted().ended("p1", ms, ProcessOutcome::Signal(15));
     holds(&ended(3_100), server::ends_when_asked);
-    let hold = Fault::StopChildren { host: Host::from("server"), lasts: None };
+    let hold =
+        Fault::StopChildren(faults::StopChildren { host: Host::from("server"), lasts: None });
     let held = |ms| ended(ms).fault(2_500, Some(5_000), Nature::Slows, hold.clone());
     holds(&held(6_000), server::ends_when_asked);
     breaks(&held(6_001), server::ends_when_asked, "had not ended (at 6.000 s)");

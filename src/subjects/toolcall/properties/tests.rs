@@ -6,7 +6,7 @@ use crate::history::{Answer, Class, ConnIndex, Data, EventKind, Nature, Scope};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
-use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, Which};
+use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, Which, faults};
 use crate::subjects::toolcall::answers::{Did, Rejected};
 use crate::subjects::toolcall::notes::{
     Became, By, CallEnd, OfCall, OfChannel, Question, Status, ToolWork,
@@ -1150,12 +1150,12 @@ fn a_healthy_connection_is_kept() {
 #[test]
 fn a_fault_of_a_generation_may_affect_a_later_connection_with_the_same_number() {
     let lost = |conn: Conn| {
-        let what = Fault::CutAfter {
+        let what = Fault::CutAfter(faults::CutAfter {
             conn,
             toward: "client".into(),
             count: TrafficCount::Messages(12),
             learns: BTreeMap::new(),
-        };
+        });
         let scope = Scope { conns: vec![ConnIndex(0)], ..Scope::default() };
         let scripted = history().conn(1, 10, Some(5_000)).fault_in(
             1_000,
