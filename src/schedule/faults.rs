@@ -33,6 +33,7 @@ mod delay_output;
 mod hang;
 mod hold;
 mod kill_children;
+mod loss;
 mod partition;
 mod power_loss;
 mod refuse;
@@ -170,6 +171,7 @@ table! {
     delay_close::DelayClose,
     reset::Reset,
     slow::Slow,
+    loss::Loss,
     refuse::Refuse,
     hang::Hang,
     accept_then_close::AcceptThenClose,

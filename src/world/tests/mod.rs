@@ -7,6 +7,7 @@ mod engine;
 mod engines;
 mod faults;
 mod hosts;
+mod lossy;
 mod mended;
 mod outside;
 mod processes;

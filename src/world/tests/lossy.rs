@@ -1,0 +1,144 @@
+//! Tests `loss`: what both sides see, and when. The times are those of Linux.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::sleep;
+
+use super::*;
+use crate::history::EventKind;
+use crate::schedule::{Conn, Fault, Host, LinkPlace, Plan, faults};
+use crate::subject::HostContext;
+use crate::world::{Engine, Options, run};
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn link() -> LinkPlace {
+    LinkPlace::Link("client".into(), "server".into())
+}
+
+fn loss(percent: u64, toward: &str, lasts: Option<u64>) -> Fault {
+    let (place, toward) = (link(), Some(Host::from(toward)));
+    Fault::Loss(faults::Loss { place, toward, percent, lasts: lasts.map(ms) })
+}
+
+/// Returns a plan with one millisecond of latency.
+fn even(faults: impl IntoIterator<Item = (u64, Fault)>) -> Plan {
+    let mut plan = plan(faults);
+    plan.latency = (ms(1), ms(1));
+    plan
+}
+
+/// Returns the time of the first line with this ending, in milliseconds.
+fn when(log_lines: &[String], ends: &str) -> u64 {
+    let line = log_lines.iter().find(|line| line.ends_with(ends));
+    let time = line.and_then(|line| line.split([' ', ':']).nth(1)?.parse().ok());
+    time.unwrap_or_else(|| panic!("no {ends}: {log_lines:?}"))
+}
+
+/// Opens a connection, sends a line after a second, and logs the answer.
+async fn ask_once(host: HostContext) {
+    let mut stream = connect(&host).await;
+    sleep(ms(1_000)).await;
+    stream.write_all(b"abc\n").await.unwrap();
+    let received = receive(&mut stream).await;
+    log(&host, received.trim_end());
+}
+
+/// Connects after a second, and logs how that ended.
+async fn open_once(host: HostContext) {
+    sleep(ms(1_000)).await;
+    let opened = host.env.net.connect(&server()).await;
+    log(&host, opened.map_or_else(|error| format!("{:?}", error.kind()), |_| "opened".into()));
+}
+
+#[test]
+fn a_lost_segment_arrives_when_tcp_sends_it_again() {
+    let mut waits = BTreeSet::new();
+    for seed in 1..=60 {
+        let mut plan = even([(500, loss(50, "server", None))]);
+        plan.seed = seed;
+        let log_lines = log_lines(&history(&bare(echo, ask_once), &plan), true);
+        waits.insert(when(&log_lines, "abc") - 1_004);
+    }
+    assert!(waits.is_superset(&BTreeSet::from([0, 200, 600, 1_400, 3_000])), "{waits:?}");
+    let tries = [0, 200, 600, 1_400, 3_000, 6_200, 12_600, 25_400, 51_000];
+    assert!(waits.is_subset(&BTreeSet::from(tries)), "{waits:?}");
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_after_a_second_then_two() {
+    for (lasts, opened) in [(500, 1_002), (1_500, 2_002), (1_501, 4_002), (3_501, 8_002)] {
+        let plan = even([(500, loss(100, "server", Some(lasts)))]);
+        let log_lines = log_lines(&history(&bare(echo, open_once), &plan), true);
+        assert_eq!(when(&log_lines, "opened"), opened, "{lasts} ms");
+    }
+}
+
+#[test]
+fn a_lost_answer_to_a_syn_is_sent_again_after_a_second() {
+    let plan = even([(500, loss(100, "client", Some(1_000)))]);
+    let log_lines = log_lines(&history(&bare(echo, open_once), &plan), true);
+    assert_eq!(when(&log_lines, "opened"), 2_002);
+}
+
+#[test]
+fn tcp_gives_up_if_everything_is_lost() {
+    for (subject, after) in [(bare(echo, ask_once), 924_600), (bare(echo, open_once), 127_000)] {
+        let mut plan = even([(500, loss(100, "server", None))]);
+        plan.horizon = ms(1_000_000);
+        let log_lines = log_lines(&history(&subject, &plan), true);
+        let gave_up = when(&log_lines, "TimedOut") - 1_000;
+        assert!((after..after + 5).contains(&gave_up), "{log_lines:?}");
+    }
+}
+
+/// Sends a hundred lines to the echo, and logs what comes back.
+async fn send_lines(host: HostContext) {
+    let mut stream = connect(&host).await;
+    let (mut sent, mut received) = (String::new(), vec![0; 400]);
+    for n in 0..100 {
+        let line = format!("{n:03}\n");
+        stream.write_all(line.as_bytes()).await.unwrap();
+        sent += &line;
+        sleep(ms(7)).await;
+    }
+    stream.read_exact(&mut received).await.unwrap();
+    log(&host, if sent.as_bytes() == received { "all in order" } else { "mixed up" });
+}
+
+#[test]
+fn data_stays_in_order_on_both_engines() {
+    for engine in [Engine::Event, Engine::TURMOIL] {
+        for seed in 1..=3 {
+            let mut plan = plan([
+                (0, loss(30, "server", Some(9_000))),
+                (0, loss(30, "client", Some(9_000))),
+            ]);
+            plan.seed = seed;
+            let options = Options { engine, ..Options::default() };
+            let history = run(&bare(echo, send_lines), &plan, &options).unwrap().history;
+            let log_lines = log_lines(&history, false);
+            assert!(log_lines.contains(&"client: all in order".into()), "{log_lines:?}");
+        }
+    }
+}
+
+#[test]
+fn a_loss_is_over_when_the_lost_segments_have_arrived() {
+    let mut plan = even([(500, loss(100, "server", Some(1_000)))]);
+    plan.steps[0].action = crate::schedule::Action::Fault(Fault::Loss(faults::Loss {
+        place: LinkPlace::Conn(Conn::number("client", 1)),
+        toward: None,
+        percent: 100,
+        lasts: Some(ms(1_000)),
+    }));
+    let history = history(&bare(echo, ask_once), &plan);
+    let ended =
+        history.events.iter().find(|event| matches!(event.what, EventKind::FaultEnded { .. }));
+    let (arrived, ended) = (when(&log_lines(&history, true), "abc"), ended.unwrap().at.0);
+    assert!((1_600..=arrived).contains(&ended), "{ended} {arrived}");
+}
