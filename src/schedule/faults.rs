@@ -37,6 +37,7 @@ mod loss;
 mod partition;
 mod power_loss;
 mod refuse;
+mod reorder;
 mod reset;
 mod restart;
 mod slow;
@@ -172,6 +173,7 @@ table! {
     reset::Reset,
     slow::Slow,
     loss::Loss,
+    reorder::Reorder,
     refuse::Refuse,
     hang::Hang,
     accept_then_close::AcceptThenClose,

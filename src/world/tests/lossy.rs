@@ -1,4 +1,4 @@
-//! Tests `loss`: what both sides see, and when. The times are those of Linux.
+//! Tests `loss` and `reorder`: what both sides see, and when. The times are those of Linux.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,9 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::EventKind;
+use crate::history::{EventKind, Fate, Packet};
 use crate::schedule::{Conn, Fault, Host, LinkPlace, Plan, faults};
 use crate::subject::HostContext;
+use crate::world::options::Detail;
 use crate::world::{Engine, Options, run};
 
 fn ms(n: u64) -> Duration {
@@ -23,6 +24,11 @@ fn link() -> LinkPlace {
 fn loss(percent: u64, toward: &str, lasts: Option<u64>) -> Fault {
     let (place, toward) = (link(), Some(Host::from(toward)));
     Fault::Loss(faults::Loss { place, toward, percent, lasts: lasts.map(ms) })
+}
+
+fn reorder(by: u64) -> Fault {
+    let (place, by) = (link(), ms(by));
+    Fault::Reorder(faults::Reorder { place, toward: None, by, lasts: Some(ms(20_000)) })
 }
 
 /// Returns a plan with one millisecond of latency.
@@ -117,6 +123,7 @@ fn data_stays_in_order_on_both_engines() {
             let mut plan = plan([
                 (0, loss(30, "server", Some(9_000))),
                 (0, loss(30, "client", Some(9_000))),
+                (0, reorder(300)),
             ]);
             plan.seed = seed;
             let options = Options { engine, ..Options::default() };
@@ -125,6 +132,65 @@ fn data_stays_in_order_on_both_engines() {
             assert!(log_lines.contains(&"client: all in order".into()), "{log_lines:?}");
         }
     }
+}
+
+/// Sends a word on each of two connections, one shortly after the other.
+async fn send_two(host: HostContext) {
+    let (mut one, mut other) = (connect(&host).await, connect(&host).await);
+    sleep(ms(1_000)).await;
+    one.write_all(b"one").await.unwrap();
+    sleep(ms(50)).await;
+    other.write_all(b"other").await.unwrap();
+    std::future::pending::<()>().await;
+}
+
+#[test]
+fn connections_overtake_each_other() {
+    let first = |faults: Vec<(u64, Fault)>, seed| {
+        let serve = |host: HostContext| async move {
+            let mut listener = host.env.net.listen(&server()).await.unwrap();
+            let mut tasks = tokio::task::JoinSet::new();
+            loop {
+                let (mut stream, host) = (listener.accept().await.unwrap(), host.clone());
+                tasks.spawn(async move {
+                    let received = receive(&mut stream).await;
+                    log(&host, received);
+                });
+            }
+        };
+        let mut plan = even(faults);
+        plan.seed = seed;
+        log_lines(&history(&bare(serve, send_two), &plan), false).first().cloned()
+    };
+    let firsts: BTreeSet<_> = (1..=20).map(|seed| first(vec![(500, reorder(200))], seed)).collect();
+    assert_eq!(firsts.len(), 2, "{firsts:?}");
+    let firsts: BTreeSet<_> = (1..=20).map(|seed| first(Vec::new(), seed)).collect();
+    assert_eq!(firsts.len(), 1, "{firsts:?}");
+}
+
+#[test]
+fn acknowledgements_overtake_data_and_data_does_not_overtake_data() {
+    let plan = even([(0, reorder(300))]);
+    let options = Options { detail: Detail::Full, ..Options::default() };
+    let history = run(&bare(echo, send_lines), &plan, &options).unwrap().history;
+    let packets: Vec<_> = history
+        .events
+        .iter()
+        .filter_map(|event| match event.what {
+            EventKind::Packet(Packet { from, len, fate: Fate::Arrives(at), flags, .. }) => {
+                Some((from, len > 0 || flags.syn || flags.fin, at))
+            }
+            _ => None,
+        })
+        .collect();
+    let overtakes = |data: bool| {
+        packets.iter().enumerate().any(|(n, (from, is_data, at))| {
+            let earlier =
+                packets[..n].iter().filter(|(other, is_data, _)| other == from && *is_data);
+            *is_data == data && earlier.into_iter().any(|(_, _, other)| at < other)
+        })
+    };
+    assert!(overtakes(false) && !overtakes(true));
 }
 
 #[test]
