@@ -352,7 +352,8 @@ mod tests {
         assert_eq!(found(both, closed()), 1, "another user's process has none");
         // A fault closes the inputs of the processes that run.
         let close = |run: ScriptedRun, ms| {
-            let fault = Fault::ClosePipe { host: "server".into(), pipe: Pipe::Stdin };
+            let fault =
+                Fault::ClosePipe(faults::ClosePipe { host: "server".into(), pipe: Pipe::Stdin });
             run.fault(ms, None, Nature::Harmless, fault)
         };
         assert_eq!(found(close(start(started(), 3, 1_000, "client", with), 1_500), closed()), 0);

@@ -471,7 +471,8 @@ fn an_unwatched_channel_is_released_at_once() {
     );
     let late = || over(scripted.clone(), 30_000, "failed (released)");
     holds(&late().kills(5_100, 5_200), released_at_once);
-    let beside = |opened| violations(&late().conn_labelled("second", 1, opened, None), released_at_once);
+    let beside =
+        |opened| violations(&late().conn_labelled("second", 1, opened, None), released_at_once);
     assert_eq!((beside(5_000).len(), beside(5_001).len()), (0, 1));
     // An agent notes a call at the moment in which its host dies: the call dies with the host.
     let released = |begun| {
