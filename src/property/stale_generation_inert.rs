@@ -18,12 +18,11 @@
 //! - The result of a call that its user gave up in one run. In the other run the answer may have
 //!   arrived just before.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Buf;
 
-use crate::history::{Answer, Call, Class, Ending, EventKind, Stream, Time};
+use crate::history::{Answer, Class, Ending, EventKind, Time};
 
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
@@ -31,8 +30,10 @@ use super::justified_failure::{failures, is_inconclusive};
 use super::view::{Item, View};
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields, one_ending};
+use pairs::{Pairs, differs};
 
 mod divergence;
+mod pairs;
 #[cfg(test)]
 mod tests;
 
@@ -54,18 +55,7 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     if steps(facts) != steps(&control) || is_inconclusive(facts) || is_inconclusive(&control) {
         return;
     }
-    let mut others: BTreeMap<_, VecDeque<_>> = BTreeMap::new();
-    control
-        .views
-        .iter()
-        .for_each(|view| others.entry(key(&control, view)).or_default().push_back(view));
-    let calls = facts.calls.iter().filter_map(|call| Some((call, same_call(&control, call)?)));
-    // A stream that its user opened again has a second view. Match the views in the order of
-    // opening.
-    let views = facts.views.iter().filter_map(|view| {
-        Some((view, others.get_mut(&key(facts, view)).and_then(VecDeque::pop_front)?))
-    });
-    let pairs = Pairs { calls: calls.collect(), views: views.collect() };
+    let pairs = Pairs::of(facts, &control);
     let diverged = divergence::diverged_at((facts, &control), &pairs);
     for (view, other) in &pairs.views {
         compare_views((facts, view), (&control, other), diverged, broken);
@@ -73,33 +63,6 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
     for (call, other) in &pairs.calls {
         compare_calls((facts, call), (&control, other), diverged, broken);
     }
-}
-
-/// The calls and views of a run, each with the same one of the control run.
-struct Pairs<'p> {
-    calls: Vec<(&'p CallFacts<'p>, &'p CallFacts<'p>)>,
-    views: Vec<(&'p View<'p>, &'p View<'p>)>,
-}
-
-/// Returns the call that the same step made in the other run.
-fn same_call<'t, 'a>(control: &'t Facts<'a>, call: &CallFacts<'_>) -> Option<&'t CallFacts<'a>> {
-    match call.step {
-        Some(_) => control.calls.iter().find(|other| other.step == call.step),
-        None => control.call(call.call),
-    }
-}
-
-/// Returns the key that identifies a view in both runs: its stream, its host, and the step that
-/// opened it.
-fn key<'v>(
-    facts: &Facts<'_>,
-    view: &'v View<'_>,
-) -> (&'v Stream, &'v str, Option<(Option<usize>, Call)>) {
-    let opener = view.opened.map(|(.., call)| match facts.call(call).and_then(|call| call.step) {
-        Some(step) => (Some(step), Call(0)),
-        None => (None, call),
-    });
-    (view.stream, view.host, opener)
 }
 
 /// Returns the steps that were executed, with their notes.
@@ -189,19 +152,6 @@ fn report(ending: Option<Ending>) -> Phrase {
     ending.map_or(Phrase::new(&OPEN, ViolationFields::default()), |ending| {
         one_ending::report(&ending)
     })
-}
-
-/// Returns whether a call ended differently in two runs.
-fn differs(call: &CallFacts<'_>, control: &CallFacts<'_>) -> bool {
-    match (call.endings.first(), control.endings.first()) {
-        (Some((.., CallEnding::Answered(here))), Some((.., CallEnding::Answered(there)))) => {
-            call.class == Class::Durable && here != there
-        }
-        (Some((.., CallEnding::Failed(_))), Some((.., CallEnding::Failed(_))))
-        | (None, _)
-        | (_, None) => false,
-        _ => true,
-    }
 }
 
 fn compare_calls(

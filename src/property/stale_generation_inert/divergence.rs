@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Pairs, differs};
+use super::pairs::{Pairs, differs};
 use crate::history::{Answer, Class, Data, Ending, EventKind, Stream, Time};
 use crate::property::facts::{CallEnding, CallFacts, Facts};
 use crate::property::path::NEVER;

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Pairs;
+use super::super::pairs::Pairs;
 use crate::history::{EventKind, Stream, Time};
 use crate::property::facts::{CallFacts, Facts};
 use crate::property::path::NEVER;
