@@ -272,15 +272,12 @@ impl AppServer {
                 if let Some(tag) = Tag::find(&params.to_string()) {
                     self.models.insert(thread.clone(), tag);
                 }
-                let thread = json!({ "id": thread });
                 let result = match self.setup.threads {
                     Threads::Omitted => json!({}),
-                    _ => json!({ "thread": thread }),
+                    _ => json!({ "thread": { "id": thread } }),
                 };
-                self.send_after_a_while(vec![
-                    json!({ "id": id, "result": result }),
-                    json!({ "method": method::THREAD_STARTED, "params": { "thread": thread } }),
-                ]);
+                let answer = json!({ "id": id, "result": result });
+                self.send_after_a_while(vec![answer, thread_started(&thread)]);
             }
             method::TURN_START => self.start(id, params, false),
             method::REVIEW_START => self.start(id, params, true),
@@ -378,7 +375,8 @@ impl AppServer {
             refused: setup.refused_interrupts,
         };
         self.running.insert(turn.clone(), running);
-        let played = Played {
+        let earlier = line(&thread_started(&thread)).len();
+        let mut played = Played {
             request: id,
             thread,
             turn,
@@ -401,8 +399,15 @@ impl AppServer {
             unanswered: 0,
             is_too_much: false,
         };
+        // The client may still have waited for this one when it asked for the turn.
+        played.count(earlier);
         self.turns.push(Box::pin(played.play(interrupted)));
     }
+}
+
+/// The notification of a new thread.
+fn thread_started(thread: &str) -> Value {
+    json!({ "method": method::THREAD_STARTED, "params": { "thread": { "id": thread } } })
 }
 
 fn line(message: &Value) -> Vec<u8> {
@@ -940,14 +945,19 @@ impl Played {
 
     pub(super) fn send(&mut self, message: &Value) {
         let line = line(message);
+        self.count(line.len());
+        self.held.extend(line);
+        self.flush_unless_burst();
+    }
+
+    /// Counts the bytes of a message before the answer to the start request.
+    fn count(&mut self, bytes: usize) {
         if !self.is_answered {
-            self.unanswered += line.len() as u64;
+            self.unanswered += bytes as u64;
             if self.unanswered > self.takes.bytes {
                 self.too_much();
             }
         }
-        self.held.extend(line);
-        self.flush_unless_burst();
     }
 
     /// The client may give the turn up now.
