@@ -287,6 +287,8 @@ fn disturbed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     }
     let reported = job.completed()?;
     let ended = job.worker_ended()?;
+    // Nothing names the thread of a detached review but the answer to its start.
+    job.named().filter(|named| *named <= ended)?;
     let idle = turn::turn(&cx.plan.limits.over(turn::LIMITS)).idle;
     let mut sights = jobs.sights(job);
     let (look, seen) =
