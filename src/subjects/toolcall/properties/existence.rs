@@ -4,7 +4,7 @@
 //! The host's storage and its agents note both. They belong to the outside world, so a host that
 //! reports something else does not change this record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::story::{Story, WatchSpan, window};
 use crate::history::{EventKind, Time};
@@ -166,6 +166,16 @@ impl<'a> Existence<'a> {
         self.turns_of(chat).any(|turn| turn.span.from <= from && turn.span.to > to)
     }
 
+    /// Returns the number of bytes that agents have said in a chat by a time.
+    fn words(&self, cx: &CheckContext<'_>, chat: &str, by: Time) -> usize {
+        let turns: BTreeSet<&str> = self.turns_by(chat, by).collect();
+        let said = judged(cx).take_while(|event| event.at <= by).map(|event| match &event.what {
+            EventKind::Produced { stream, bytes } if turns.contains(&*stream.0) => bytes.len(),
+            _ => 0,
+        });
+        said.sum()
+    }
+
     /// Returns the names of the turns that began in a chat by a time.
     pub(super) fn turns_by(&self, chat: &str, by: Time) -> impl Iterator<Item = &'a str> {
         self.turns_of(chat).filter(move |turn| turn.span.from <= by).map(|turn| turn.name)
@@ -179,13 +189,17 @@ impl<'a> Existence<'a> {
 /// A channel that a window counts as removed was deleted, cannot be restored in time, or is too
 /// large.
 pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
-    if has_puppet(story.cx) || story.drops_large_channels() {
+    if has_puppet(story.cx) {
         return Vec::new();
     }
     let mut found = Vec::new();
     for event in judged(story.cx) {
         let EventKind::Observed { stream, saw } = &event.what else { continue };
         let (at, host, channel) = (event.at, host(event), &*stream.0);
+        // A session fits into any message that the limits allow.
+        if story.drops_large_channels() && !setup::is_session(channel) {
+            continue;
+        }
         let is_of_host = story.cx.servers.contains(&host);
         if saw.downcast_ref() != Some(&OfChannel::Removed) || is_of_host {
             continue;
@@ -193,7 +207,8 @@ pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
         let mut looks = story.watch_spans.iter();
         let look = looks.find(|look| look.host == host && look.channel == channel && look.to == at);
         let since = look.and_then(|look| story.present_since(look, at));
-        if let Some(since) = since.filter(|_| !story.restores_slowly(channel)) {
+        let is_left_out = || look.is_some_and(|look| story.may_be_left_out(look, at));
+        if let Some(since) = since.filter(|_| !story.restores_slowly(channel) && !is_left_out()) {
             let data = fields! { host, since };
             found.push(Violation::new("live_is_not_missing", channel, at, &MISSING, data));
         }
@@ -220,6 +235,24 @@ impl Story<'_> {
     pub(super) fn restores_slowly(&self, channel: &str) -> bool {
         let setup = self.cx.plan.entry::<ChannelSetup>(CHANNEL, channel).unwrap_or_default();
         setup.slowest_restore() >= self.host_limits.restore_deadline
+    }
+
+    /// Returns whether the chats that the user of a window watches may not fit into one answer, and this
+    /// one is too large for the room that the smaller ones leave. The words of the agents show the
+    /// sizes. A session always fits.
+    fn may_be_left_out(&self, look: &WatchSpan<'_>, at: Time) -> bool {
+        let own = self.existence.words(self.cx, look.channel, at);
+        let watched = self.watch_spans.iter().filter(|other| {
+            other.host == look.host
+                && (other.from..=other.to).contains(&at)
+                && !setup::is_session(other.channel)
+        });
+        let watched: BTreeSet<&str> = watched.map(|other| other.channel).collect();
+        let sizes = watched.iter().map(|chat| self.existence.words(self.cx, chat, at));
+        let used: usize = sizes.filter(|size| *size <= own).sum();
+        // The host sends at most half of a message. It estimates the rest of each state.
+        let room = self.host_limits.wire.message_bytes / 2;
+        !setup::is_session(look.channel) && used > room - room / 8
     }
 
     /// Returns whether a limit below its default may make an end drop a channel that is too large

@@ -68,6 +68,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client that begins again with number 1 repeats an action, and the host compares it with an older action of that number", "derived"),
     defect("LeavesOneChat", "leaves-one-chat", &["released_at_once"],
         "a client that leaves a session loses its calls only in one chat", "derived"),
+    defect("LargeChatsTakeTheRoom", "large-chats-take-the-room", &["returning_keeps", "live_is_not_missing"],
+        "the host fills an answer with snapshots by name, and a chat that does not fit uses up the room: a returning client loses its session", "a hunt of reknit"),
     // -- calls
     defect("LargeResultIsAwaited", "large-result-is-awaited", &["results_count"],
         "the host refuses a result that is too large, and goes on waiting for the call", "derived"),

@@ -4,6 +4,7 @@ use reknit_seams::defect;
 use tokio::time::Instant;
 
 use super::outside::HostIdentity;
+use super::transport::Size;
 use crate::wire::ahp::state::{AgentInfo, ProtectedResourceMetadata, RootState};
 use crate::wire::{SnapshotState, weight};
 
@@ -63,15 +64,24 @@ impl Channel {
     /// added to the state. If the estimate is too large, the state itself is measured.
     pub(super) fn has_room(&mut self, more: usize, most: usize) -> bool {
         if self.weight + more > most {
-            self.weight = self.state.as_ref().map_or(0, weight);
+            self.measure();
         }
         self.weight + more <= most
+    }
+
+    /// Replaces the estimate of the size by the size of the state.
+    pub(super) fn measure(&mut self) {
+        self.weight = self.state.as_ref().map_or(0, weight);
     }
 
     /// Whether this is the channel that a client knew after action `seen`, and not a new channel
     /// with the same name.
     pub(super) fn is_known(&self, seen: Option<u64>) -> bool {
         seen.is_none_or(|seen| self.made <= seen) || defect!(NewTakenForOld)
+    }
+
+    pub(super) fn size(&self) -> Size {
+        Size { is_chat: matches!(self.state, Some(SnapshotState::Chat(_))), weight: self.weight }
     }
 
     /// Creates a channel that is not in memory.

@@ -9,7 +9,7 @@
 //! A client that reconnects receives the actions that it missed if two conditions hold: the log
 //! still has them, and the client had received the state of every channel that it names and seen
 //! the later actions. Otherwise, or if those actions do not fit into one message, it receives
-//! snapshots; the host leaves out the states that do not fit. A replay also lists the channels that
+//! snapshots; the host leaves out the chats that do not fit. A replay also lists the channels that
 //! no longer exist; with snapshots, a channel without a snapshot does not exist.
 //!
 //! The answer to `initialize` contains an epoch: the incarnation of the host, and the number of
@@ -25,6 +25,7 @@ use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
 use super::HostCore;
+use super::channel::Channel;
 use super::client::ClientRecord;
 use super::clients::ReleaseReason;
 use super::transport::{CloseReason, Handshake, HandshakeKind, Stage, Subscription};
@@ -260,9 +261,7 @@ impl HostCore {
         handshake.channels.retain(|channel| !handshake.missing.contains(channel));
         let replayed = seen.is_some_and(|seen| self.can_replay(&handshake, seen));
         if !replayed {
-            handshake.drop_oversized(self.limits.wire.message_bytes / 2, |channel| {
-                self.channels.get(channel).map_or(0, |known| known.weight)
-            });
+            self.fit_into_one_answer(&mut handshake);
         }
         let seq = self.seq;
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -286,6 +285,21 @@ impl HostCore {
         // No client holds those that were restored only for this handshake.
         missing.iter().for_each(|channel| self.evict_if_unused(channel));
         self.changed.notify_one();
+    }
+
+    /// Leaves out the chats whose snapshots do not fit into one answer. If the estimates of the sizes
+    /// are too large, the states are measured.
+    fn fit_into_one_answer(&mut self, handshake: &mut Handshake) {
+        let most = self.limits.wire.message_bytes / 2;
+        let estimates = handshake.channels.iter().map(|channel| self.channels[channel].weight);
+        if estimates.sum::<usize>() <= most {
+            return;
+        }
+        let named = handshake.channels.iter();
+        named.for_each(|channel| {
+            self.channels.get_mut(channel).into_iter().for_each(Channel::measure)
+        });
+        handshake.drop_oversized(most, |channel| self.channels[channel].size());
     }
 
     fn answer_initialize(&mut self, conn: ConnId, handshake: Handshake, version: String) {

@@ -216,6 +216,14 @@ impl Transport {
     }
 }
 
+/// The room that a channel needs in an answer. The lowest size comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Size {
+    pub(super) is_chat: bool,
+    /// An upper estimate in bytes.
+    pub(super) weight: usize,
+}
+
 /// A handshake that waits for its channels.
 pub(super) struct Handshake {
     pub(super) id: RequestId,
@@ -257,14 +265,24 @@ impl Handshake {
     }
 
     /// Treats the channels that would make the answer too long as missing; the client can subscribe
-    /// to each of them separately.
-    pub(super) fn drop_oversized(&mut self, most: usize, weight: impl Fn(&str) -> usize) {
-        let mut total = 0;
-        let (fit, over) = std::mem::take(&mut self.channels).into_iter().partition(|channel| {
-            total += weight(channel);
-            total <= most
-        });
-        self.channels = fit;
-        self.missing.extend::<Vec<_>>(over);
+    /// to each of them separately. The sessions come first, because a client without its session
+    /// loses its place there; then the chats, the smallest first. A channel that does not fit uses
+    /// no room.
+    pub(super) fn drop_oversized(&mut self, most: usize, size: impl Fn(&str) -> Size) {
+        let mut in_turn = self.channels.clone();
+        if !defect!(LargeChatsTakeTheRoom) {
+            in_turn.sort_by_key(|channel| size(channel)); // stable: those of one size by name
+        }
+        let mut used = 0;
+        for channel in in_turn {
+            let total = used + size(&channel).weight;
+            if total > most {
+                self.missing.insert(channel);
+            }
+            if total <= most || defect!(LargeChatsTakeTheRoom) {
+                used = total;
+            }
+        }
+        self.channels.retain(|channel| !self.missing.contains(channel));
     }
 }

@@ -185,3 +185,26 @@ fn a_channel_that_exists_is_not_missing() {
     let again = stored(stored(removed(), 4_000, "c1", false), 4_500, "c1", true);
     assert!(violations(again).is_empty(), "the window knew the older one");
 }
+
+/// Two of three chats fit into one answer. The session always fits, and a small chat, too.
+#[test]
+fn a_chat_that_does_not_fit_beside_smaller_ones_is_left_out() {
+    let removed = |letters: [usize; 3], channel: &str| {
+        let mut scripted = here_until(None);
+        for (n, letters) in (1..).zip(letters) {
+            let (chat, turn) = (format!("c{n}"), format!("t{n}"));
+            scripted = saw(scripted, 40, "client", &chat, "state received");
+            scripted = note(scripted, 100, "server", &chat, OfChannel::TurnBegan(turn.clone()));
+            scripted = scripted.produced(&turn, 200, &".".repeat(letters));
+        }
+        let chats = serde_json::json!({ "c2": {}, "c3": {} });
+        scripted.plan.setup.insert("channel".to_owned(), chats);
+        super::violations(&saw(scripted, 5_000, "client", channel, "removed"), live_is_not_missing)
+            .len()
+    };
+    let large = 4_000_000;
+    assert_eq!(removed([large; 3], "c3"), 0);
+    assert_eq!(removed([large, large, 100], "c3"), 1);
+    assert_eq!(removed([large, 100, 100], "c1"), 1);
+    assert_eq!(removed([large; 3], "s1"), 1);
+}

@@ -65,6 +65,33 @@ fn a_large_channel_is_kept_if_the_missed_actions_are_few() {
     assert_eq!(answer["result"]["type"], "snapshot");
 }
 
+/// The chats are large and have small names; the session still fits beside them, and so do small chats.
+#[test]
+fn a_chat_without_room_leaves_out_no_other_channel() {
+    let wire = crate::limits::WireLimits { message_bytes: 16_384, ..crate::limits::wire() };
+    let limits = HostLimits { wire, log_actions: 2, ..HostLimits::default() };
+    let (mut host, busy, _) = away_with(limits);
+    let watcher = host.initialize("other", &["s", "c"]);
+    for chat in ["a", "b", "d"] {
+        host.ask(busy, "createChat", json!({ "channel": "s", "chat": chat }));
+        host.ask(watcher, "subscribe", json!({ "channel": chat }));
+    }
+    let seen = host.core.seq();
+    for (n, (chat, letters)) in (1..).zip([("a", 2_000), ("b", 7_000), ("d", 100)]) {
+        let mut started = turn_started("t1");
+        started["message"]["text"] = "x".repeat(letters).into();
+        host.dispatch(busy, n, chat, started);
+    }
+    host.pull(watcher);
+    host.close(watcher);
+    let (conn, answer) = host.reconnect("other", seen, &["a", "b", "c", "d", "s"]);
+    let snapshots = answer["result"]["snapshots"].as_array().unwrap();
+    let sent: Vec<_> = snapshots.iter().map(|it| it["resource"].as_str().unwrap()).collect();
+    assert_eq!(sent, ["a", "c", "d", "s"]);
+    host.dispatch(busy, 9, "s", title("live"));
+    assert_eq!(host.received(conn), ["session/titleChanged"]);
+}
+
 #[test]
 fn only_actions_of_named_channels_are_replayed() {
     let (mut host, busy, seen) = away();
