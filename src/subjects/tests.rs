@@ -8,6 +8,7 @@ use super::*;
 const SHARED: &[(&str, &str)] = &[
     ("exec", "crates/jsonrpc/src/link.rs"),
     ("toolcall", "crates/jsonrpc/src/link.rs"),
+    ("toolcall", "crates/resume/src/presence.rs"),
     ("turn", "crates/jsonrpc/src/lines.rs"),
 ];
 

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use reknit_seams::defect;
 use tokio::time::Instant;
 
 use super::Lease;
@@ -51,7 +52,11 @@ impl<K: Eq + Copy, A> Presence<K, A> {
         let Some(place) = self.connections.iter().position(|(key, _)| *key == by) else {
             return Left::Unknown;
         };
-        let (_, owed) = self.connections.remove(place);
+        let (_, owed) = if defect!(OrderOfConnectionsIsLost) {
+            self.connections.swap_remove(place)
+        } else {
+            self.connections.remove(place)
+        };
         if self.connections.is_empty() {
             self.away = Lease::begin(now, lifetime);
             return Left::Last(owed);
@@ -121,6 +126,18 @@ mod tests {
         assert_eq!(presence.detach(1, now, GRACE), Left::Others('a'));
         assert_eq!(presence.connections().collect::<Vec<_>>(), [2]);
         assert_eq!(presence.get(2), Some(&'b'));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_any_connection_keeps_the_order_of_the_others() {
+        let now = Instant::now();
+        for (ends, left) in [(1, [2, 3, 4]), (2, [1, 3, 4]), (3, [1, 2, 4]), (4, [1, 2, 3])] {
+            let mut presence = Presence::away(now, GRACE);
+            (1..=4).for_each(|conn| presence.attach(conn, ()));
+            assert_eq!(presence.detach(ends, now, GRACE), Left::Others(()));
+            assert_eq!(presence.connections().collect::<Vec<_>>(), left);
+            assert_eq!(presence.newest(), left.last().copied());
+        }
     }
 
     #[tokio::test(start_paused = true)]

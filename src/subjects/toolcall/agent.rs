@@ -134,6 +134,7 @@ impl Part {
                         record: self.player.record.clone(),
                         turn: self.turn.clone(),
                         stream: self.stream.clone(),
+                        speaker: self.speaker.clone(),
                     };
                     if waits {
                         call.play(calling).await;
@@ -196,9 +197,24 @@ impl Part {
         if answer.is_err() {
             self.player.record.unanswered(&self.stream, number.clone());
         }
-        note(Became::Hears(
-            answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string()),
-        ));
+        let heard = answer.map(|answer| answer.get().to_owned()).map_err(|why| why.to_string());
+        let told = match &heard {
+            Ok(answer) => format!("answer: {answer}"),
+            Err(why) => format!("no answer: {why}"),
+        };
+        note(Became::Hears(heard));
+        if asking.tells {
+            tell(&self.turn, (&self.player.record, &self.stream), &self.speaker, &told);
+        }
+    }
+}
+
+/// Says how a call or a question ended.
+fn tell(turn: &Turn, (record, stream): (&Recorder, &Stream), speaker: &str, what: &str) {
+    let word = format!("{speaker}: {what}\n");
+    match turn.send(&word) {
+        Ok(_) => record.produced(stream, word),
+        Err(refused) => tracing::debug!(%refused, "nothing more can be said"),
     }
 }
 
@@ -207,6 +223,8 @@ struct Calls {
     record: Recorder,
     turn: Turn,
     stream: Stream,
+    /// The start of each word of the agent.
+    speaker: String,
 }
 
 impl Calls {
@@ -215,6 +233,9 @@ impl Calls {
     }
 
     async fn play(self, calling: Calling) {
+        if calling.in_one_step {
+            return self.play_in_one_step(calling).await;
+        }
         let owner = match (calling.owner, &self.turn.client) {
             (Whose::Starter, Some(client)) => Owner::Client(client.clone()),
             (Whose::Stranger, _) => Owner::Client(STRANGER.to_owned()),
@@ -229,6 +250,20 @@ impl Calls {
         if timeout(calling.patience.0, self.go_on(&id, &calling)).await.is_err() {
             self.note(&id, Became::GivenUp);
         }
+    }
+
+    async fn play_in_one_step(&self, Calling { tool, confirm, patience, .. }: Calling) {
+        let input = input();
+        let call = self.turn.call(&tool, &input, confirm);
+        let note = |what| {
+            OfCall { by: By::Agent, call: tool.clone(), what }.note(&self.record, &self.stream)
+        };
+        let Ok(outcome) = timeout(patience.0, call).await else { return note(Became::GivenUp) };
+        let returned = outcome.map(end_of).map_err(|refused| refused.to_string());
+        let returned = Became::Returns(returned);
+        let told = format!("{tool} {returned}");
+        note(returned);
+        tell(&self.turn, (&self.record, &self.stream), &self.speaker, &told);
     }
 
     async fn go_on(&self, id: &CallId, calling: &Calling) {
@@ -257,14 +292,15 @@ impl Calls {
     }
 
     fn note_end(&self, id: &CallId, ended: Ended) {
-        let end = match ended {
-            Ended::Completed(result) if result.success => CallEnd::Completed,
-            Ended::Completed(result) => {
-                CallEnd::Failed(result.past_tense_message.as_text().to_owned())
-            }
-            Ended::Cancelled => CallEnd::Cancelled,
-        };
-        self.note(id, Became::Over(end));
+        self.note(id, Became::Over(end_of(ended)));
+    }
+}
+
+fn end_of(ended: Ended) -> CallEnd {
+    match ended {
+        Ended::Completed(result) if result.success => CallEnd::Completed,
+        Ended::Completed(result) => CallEnd::Failed(result.past_tense_message.as_text().to_owned()),
+        Ended::Cancelled => CallEnd::Cancelled,
     }
 }
 

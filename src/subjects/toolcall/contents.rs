@@ -39,7 +39,7 @@ impl Contents {
 }
 
 /// The length in bytes above which the text shows only the length of a part.
-const LONG: usize = 40;
+const LONG: usize = 80;
 
 /// A state as text: JSON with all fields, except times and generated names. Instead of the time of
 /// its last change, a chat shows the event that changed it.

@@ -68,6 +68,9 @@ pub enum Became {
     Permitted(bool),
     /// The agent received the end of the call.
     Over(CallEnd),
+    /// A call that the agent made in one step ended, or was refused for this reason. The note is
+    /// about the tool: the agent does not learn the id of the call.
+    Returns(Result<CallEnd, String>),
     /// The agent stopped waiting.
     GivenUp,
     /// The agent asks a client a question.
@@ -179,6 +182,8 @@ impl fmt::Display for Became {
             Self::Permitted(true) => f.write_str("is permitted"),
             Self::Permitted(false) => f.write_str("is not permitted"),
             Self::Over(end) => write!(f, "is over: {end}"),
+            Self::Returns(Ok(end)) => write!(f, "returns: {end}"),
+            Self::Returns(Err(why)) => write!(f, "returns nothing: refused ({why})"),
             Self::GivenUp => f.write_str("is abandoned by its agent"),
             Self::Asks(Question { client, .. }) => write!(f, "asks {client}"),
             Self::Hears(Ok(answer)) => write!(f, "receives an answer: {answer}"),

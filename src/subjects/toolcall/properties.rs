@@ -90,7 +90,7 @@ story_properties! {
     "results_count" as calls::results_count, calls::RESULTS_COUNT:
         "a call whose tool ended is over as soon as its window could report the result";
     "owner_can_run" as calls::owner_can_run, calls::OWNER_CAN_RUN:
-        "the host assigns a call to a connected window that can run it, if one exists; it suggests a retry only if another such window exists";
+        "the host assigns a call to a connected window that can run it, if one exists, and to none that does not watch the chat; it suggests a retry only if another such window exists";
     "replicas_converge" as replicas::replicas_converge, replicas::REPLICAS_CONVERGE:
         "after a quiet period, every window and connection has the same channel state as the host";
     "replay_is_used" as replicas::replay_is_used, replicas::REPLAY_IS_USED:
@@ -126,7 +126,7 @@ story_properties! {
     "views_are_current" as views::views_are_current, views::VIEWS_ARE_CURRENT:
         "a window shows what the host confirmed, and what its user has done since";
     "questions_are_answered" as questions::questions_are_answered, questions::QUESTIONS_ARE_ANSWERED:
-        "a question to a client is answered if the client's newest connection can carry it";
+        "a question to a client goes over the client's newest connection, and is answered if that can carry it";
     "unowned_fails" as calls::unowned_fails, calls::UNOWNED_FAILS:
         "a call that no client can run fails at once";
     "places_are_wanted" as places::places_are_wanted, places::PLACES_ARE_WANTED:

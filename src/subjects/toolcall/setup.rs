@@ -120,6 +120,9 @@ pub struct Calling {
     pub waits: bool,
     /// The maximum time for which the agent waits for the call.
     pub patience: WrittenDuration,
+    /// Whether the agent starts the call and waits for it in one step, with all parameters. It then
+    /// tells its user how the call ended. The host chooses the client.
+    pub in_one_step: bool,
 }
 
 impl Default for Calling {
@@ -132,6 +135,7 @@ impl Default for Calling {
             owner: Whose::Any,
             waits: true,
             patience,
+            in_one_step: false,
         }
     }
 }
@@ -160,11 +164,13 @@ pub struct Asking {
     pub takes: WrittenDuration,
     /// Whether the window refuses to answer, because it does not know the question.
     pub is_unknown: bool,
+    /// Whether the agent tells its user the answer, or why there is none.
+    pub tells: bool,
 }
 
 impl Default for Asking {
     fn default() -> Self {
-        Self { takes: ms(100), is_unknown: false }
+        Self { takes: ms(100), is_unknown: false, tells: false }
     }
 }
 
@@ -287,6 +293,12 @@ pub(super) fn watched(plan: &Plan) -> Vec<String> {
 /// The turn with this name, as the plan declares it.
 pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
     plan.entry(TURN, name).unwrap_or_default()
+}
+
+/// Returns whether agents make calls in one step: they do not know the ids of these calls.
+pub(super) fn calls_in_one_step(plan: &Plan) -> bool {
+    let mut scenes = plan.entries(TURN).flat_map(|(name, _)| turn(plan, name).script);
+    scenes.any(|scene| matches!(scene, Scene::Call(Calling { in_one_step: true, .. })))
 }
 
 /// Whether an operation or a turn depends on a channel that the host restores, or on the agent of a

@@ -164,7 +164,8 @@ impl Turn {
     pub async fn call(&self, tool: &str, input: &Value, confirm: bool) -> Result<Ended, Refused> {
         let id = self.start_call(tool, Owner::Any)?;
         if let Err(refused) = self.ready(&id, input, confirm)
-            && !self.core(|core, _| core.call(&id).is_some_and(call::is_over))
+            && (!self.core(|core, _| core.call(&id).is_some_and(call::is_over))
+                || defect!(SimpleCallIsRefused))
         {
             return Err(refused);
         }

@@ -257,7 +257,9 @@ pub(super) fn begin(started: &ChatToolCallStartAction) -> ToolCallState {
 
 /// Cancels the call at the end of its turn, unless it is in a final state.
 pub(super) fn skip(state: &mut ToolCallState) {
-    if !is_over(state) {
+    let goes_on = defect!(UnjudgedResultsOutliveTheirTurn)
+        && matches!(state, ToolCallState::PendingResultConfirmation(_));
+    if !is_over(state) && !goes_on {
         *state = ToolCallState::Cancelled(
             Common::of(state).cancelled(ToolCallCancellationReason::Skipped),
         );

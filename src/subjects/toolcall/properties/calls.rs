@@ -48,6 +48,7 @@ kinds! {
 kinds! {
     pub(super) OWNER_CAN_RUN;
     OTHER_WAS_THERE = "other-was-there": "{subject:}{call} was assigned to {owner}, although {ready} was connected and could run it {moment}";
+    DOES_NOT_WATCH = "does-not-watch": "{subject:}{call} was assigned to {owner}, although its user does not watch {chat} {moment}";
     NO_OTHER = "no-other": "{subject:}{call} was {end}, but no other client can run it {moment}";
 }
 
@@ -244,6 +245,19 @@ pub(super) fn owner_can_run(story: &Story<'_>) -> Vec<Violation> {
                 call.turn,
                 call.began,
                 &OTHER_WAS_THERE,
+                data,
+            ));
+        }
+        if call.chosen
+            && !call.owner.is_empty()
+            && story.holds_nothing_of(call.owner, call.chat, call.began)
+        {
+            let data = fields! { call: call.id, owner: call.owner, chat: call.chat };
+            found.push(Violation::new(
+                "owner_can_run",
+                call.turn,
+                call.began,
+                &DOES_NOT_WATCH,
                 data,
             ));
         }

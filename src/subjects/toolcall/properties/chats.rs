@@ -53,6 +53,17 @@ pub(super) fn untrue_chat(
                 chat.active_turn.iter().map(|turn| (turn.id.as_str(), &turn.response_parts));
             over.chain(active).find_map(|(turn, parts)| untrue_parts(story, turn, parts, at))
         })
+        .or_else(|| open_call(chat).map(|call| wrong("a call of a turn that is over", call)))
+}
+
+/// A call that has not ended, although its turn has.
+fn open_call(chat: &ChatState) -> Option<&str> {
+    let parts = chat.turns.iter().flat_map(|turn| &turn.response_parts);
+    let mut open = parts.filter_map(|part| match part {
+        ResponsePart::ToolCall(part) if !call::is_over(&part.tool_call) => Some(&part.tool_call),
+        _ => None,
+    });
+    open.next().map(call::id)
 }
 
 /// The status that follows from the turn in progress and its calls.

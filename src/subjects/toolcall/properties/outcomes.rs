@@ -2,15 +2,18 @@
 //! true.
 
 use super::story::{CallStory, Story, UserOperation, defaults};
+use crate::history::EventKind;
 use crate::property::violation::{fields, kinds};
-use crate::property::{Phrase, Violation, ViolationFields};
-use crate::subjects::toolcall::notes::{CallEnd, ToolWork};
-use crate::subjects::toolcall::setup::{TOOL, ToolEnds, ToolSetup};
+use crate::property::{Phrase, Violation, ViolationFields, ViolationKind};
+use crate::subjects::judging::judged;
+use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, ToolWork};
+use crate::subjects::toolcall::setup::{self, TOOL, ToolEnds, ToolSetup};
 use crate::subjects::toolcall::tools::FAILED;
 
 kinds! {
     pub(super) ENDS_ARE_TRUE;
     UNTRUE = "untrue": "{subject:}{call} is {end}, but {truth} {moment}";
+    RETURNED = "returned": "{subject:}a call of {tool} in one step was {what}, although {truth} {moment}";
     DENIED = "denied": "{subject:}the tool of {call} began on {host}, although the user had denied it {moment}";
 }
 
@@ -21,6 +24,8 @@ kinds! {
     HAS_OWNER = "has-owner": "{owner} offered the tool";
     FITS = "fits": "the result was short";
     WANTED = "wanted": "no user had denied it or ended its turn";
+    ROOM = "room": "its turn was in progress, and its chat had room";
+    NOT_OFFERED = "not-offered": "no window offers that tool";
 }
 
 /// The operations that end the turn of a chat.
@@ -39,8 +44,42 @@ pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
         found.extend(untrue_end(story, call, &setup));
         found.extend(denied(call));
     }
+    found.extend(judged(story.cx).filter_map(|event| {
+        let EventKind::Observed { stream, saw } = &event.what else { return None };
+        let Some(OfCall { by: By::Agent, call: tool, what: Became::Returns(returned) }) =
+            saw.downcast_ref()
+        else {
+            return None;
+        };
+        let (what, truth) = untrue_return(story, tool, returned)?;
+        let truth = Phrase::new(truth, ViolationFields::default());
+        let data = fields! { tool, what, truth };
+        Some(Violation::new("ends_are_true", stream, event.at, &RETURNED, data))
+    }));
     found
 }
+
+/// What a call in one step returned, and what is true instead. The agent of a turn that is over does
+/// not get an answer any more. A call of a tool that no window offers fails at once, and is not
+/// refused for that.
+fn untrue_return(
+    story: &Story<'_>,
+    tool: &str,
+    returned: &Result<CallEnd, String>,
+) -> Option<(String, &'static ViolationKind)> {
+    let plan = story.cx.plan;
+    let mut windows = plan.client_hosts().map(|host| setup::tools_of(plan, host.as_str()));
+    let is_offered = windows.any(|tools| tools.iter().any(|(name, _)| name == tool));
+    match returned {
+        Err(why) if why == FULL => None,
+        Err(why) => Some((format!("refused ({why})"), &ROOM)),
+        Ok(CallEnd::Failed(why)) if why == "no client offers this tool" => None,
+        Ok(end) => (!is_offered).then(|| (end.to_string(), &NOT_OFFERED)),
+    }
+}
+
+/// The refusal of an action that adds data to a full channel.
+const FULL: &str = "the channel is full";
 
 fn untrue_end(story: &Story<'_>, call: &CallStory<'_>, setup: &ToolSetup) -> Option<Violation> {
     let (at, end) = call.over?;

@@ -165,6 +165,41 @@ impl Story<'_> {
         })
     }
 
+    /// Returns whether the host must know that a connected client is not subscribed to a chat: its only
+    /// connection has been there for a while without faults, and its user has neither watched the chat
+    /// nor asked for it in that time.
+    pub(super) fn holds_nothing_of(&self, client: &str, chat: &str, at: Time) -> bool {
+        let (host, before) = (window(client), at.before(self.moment() * 2));
+        let mut conns = self.of_client(client, at).filter(|attached| attached.over > before);
+        let (Some(only), None) = (conns.next(), conns.next()) else { return false };
+        let is_there = only.at < before && only.is_live(at) && !only.is_second();
+        is_there
+            && self.is_newest(client, at)
+            && self.is_calm(host, before, at)
+            && self.was_retransmitted(only, before)
+            && self.has_settled_in(host, before)
+            && !self.may_hold(host, chat, before, at)
+    }
+
+    /// Returns whether the user of a window watched a channel in an interval, or waited for it. If
+    /// a second request for a channel fails, its user stops watching, and the client does not.
+    fn may_hold(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
+        let looks = || {
+            self.watch_spans
+                .iter()
+                .filter(|look| look.host == host && look.channel == channel && look.from <= to)
+        };
+        let asks = self.asked.iter().filter(|(_, asked)| {
+            asked.host == host
+                && asked.at <= to
+                && matches!(asked.verb(), "watch" | "watch-twice")
+                && asked.field("chat") == Some(channel)
+        });
+        let mut ends = asks.map(|(call, _)| self.answered_at(*call));
+        looks().any(|look| look.to >= from)
+            || ends.any(|end| end >= from || looks().any(|look| look.to == end))
+    }
+
     /// Returns whether a window has received all channels that it watches from the start: before that,
     /// it may subscribe to a channel after its user has unsubscribed.
     fn has_settled_in(&self, host: &str, at: Time) -> bool {

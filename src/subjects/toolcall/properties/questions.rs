@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{MS, Story, window};
-use crate::history::{EventKind, Time};
+use super::story::{MS, Story, text, window};
+use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::{has_puppet, judged};
@@ -14,6 +14,7 @@ use reknit_toolcall::host::Unanswered;
 kinds! {
     pub(super) QUESTIONS_ARE_ANSWERED;
     UNANSWERED = "unanswered": "{subject:}the question to {client} of {asked} had no answer ({why}), although the newest connection of the client could carry it {moment}";
+    OLDER = "older": "{subject:}the host asked {client} over a connection that it accepted at {asked}, although it accepted the newest one at {newest} {moment}";
     OTHER_ANSWER = "other-answer": "{subject:}the question to {client} of {asked} was answered with {answer} {moment}";
 }
 
@@ -31,6 +32,16 @@ pub(super) fn questions_are_answered(story: &Story<'_>) -> Vec<Violation> {
     let mut questions: BTreeMap<(&str, &str), (Time, &Question)> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
+        if let EventKind::Milestone { name: "toolcall.host.asked", fields } = &event.what {
+            let older = ConnIndex::from_fields(fields)
+                .and_then(|ConnIndex(conn)| story.newer_than(conn, event.at));
+            found.extend(older.map(|(asked, newest)| {
+                let client = text(fields, "client");
+                let data = fields! { client, asked, newest };
+                let host = event.host.as_ref();
+                Violation::new("questions_are_answered", host, event.at, &OLDER, data)
+            }));
+        }
         let EventKind::Observed { stream, saw } = &event.what else { continue };
         match saw.downcast_ref() {
             Some(OfCall { by: By::Agent, call, what: Became::Asks(question) }) => {

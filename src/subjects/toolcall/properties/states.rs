@@ -234,7 +234,8 @@ impl<'a> Model<'_, 'a> {
             let id = active.client_id.as_str();
             let tools: Vec<&str> = active.tools.iter().map(|tool| tool.name.as_str()).collect();
             let offered = setup::tools_of(self.story.cx.plan, window(id)).into_iter();
-            let offered: Vec<String> = offered.map(|(name, _)| name).collect();
+            let mut offered: Vec<String> = offered.map(|(name, _)| name).collect();
+            offered.sort();
             let twice = (!seen.insert(id)).then(|| wrong("an active client", id));
             let never = || {
                 let is_known = self.story.of_client(id, at).next().is_some();

@@ -305,6 +305,15 @@ impl<'a> Story<'a> {
         }
     }
 
+    /// The time at which a user received the answer to an operation.
+    pub(super) fn answered_at(&self, asked: Call) -> Time {
+        let answer = judged(self.cx).find(|event| match &event.what {
+            EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => *call == asked,
+            _ => false,
+        });
+        answer.map_or(NEVER, |event| event.at)
+    }
+
     /// The window whose user asked for a call.
     pub(super) fn window_of(&self, call: Call) -> Option<Window<'a>> {
         self.asked.get(&call).map(|asked| (asked.host, asked.window))
@@ -578,6 +587,18 @@ impl<'a> Story<'a> {
         by: Time,
     ) -> impl Iterator<Item = &'s HostConnection<'a>> {
         self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
+    }
+
+    /// If a client has a newer connection than this one at a moment, returns the times at which the host
+    /// accepted the two. A client may begin again over a connection: the first time counts.
+    pub(super) fn newer_than(&self, conn: usize, at: Time) -> Option<(Time, Time)> {
+        let first = |conn| self.attached.iter().find(|attached| attached.conn == conn);
+        let this = first(conn)?;
+        let mut own = self.of_client(this.client, at.before(MS)).filter(|other| other.over > at);
+        let newer = own.find(|other| {
+            first(other.conn).is_some_and(|other| other.at > this.at && other.conn != conn)
+        })?;
+        Some((this.at, newer.at))
     }
 
     /// Returns whether a user may have reported a result of a call beside its tool.

@@ -690,6 +690,27 @@ fn a_call_is_assigned_to_a_client_that_can_run_it() {
     holds(&other_gone(here_until(None).holds_for_ever(1_400)), owner_can_run);
 }
 
+/// The only connection of the owner has been there for a while, and its user does not watch the chat.
+#[test]
+fn a_call_is_not_assigned_to_a_client_that_is_not_subscribed() {
+    let given = |scripted: ScriptedRun| {
+        violations(&calls(scripted, 9_000, "call-1", "client"), owner_can_run)
+    };
+    let leaves = |ms| saw(here_until(None), ms, "client", "c1", "unsubscribed");
+    assert_eq!(
+        given(leaves(5_000)),
+        ["t1: call-1 was assigned to client, although its user does not watch c1 (at 9.000 s)"]
+    );
+    assert_eq!(given(here_until(None)).len(), 0);
+    assert_eq!(given(leaves(8_500)).len(), 0, "it may be too early");
+    let asks = |ms| leaves(5_000).asked_as(2, ms, Class::InFlight, "watch", r#"{"chat":"c1"}"#);
+    assert_eq!(given(asks(6_000)).len(), 0, "it may be subscribed already");
+    let fails = |ms| asks(6_000).answered(2, ms, rejected("no"));
+    assert_eq!((given(fails(7_000)).len(), given(fails(8_500)).len()), (1, 0));
+    let older = leaves(5_000).conn(2, 20, None);
+    assert_eq!(given(accepted(older, 30, "2")).len(), 0, "another connection holds it");
+}
+
 /// After an outage, the host learns of a dead client when it retransmits, after at most as long again.
 #[test]
 fn an_owner_counts_as_present_until_the_host_has_retransmitted() {

@@ -11,7 +11,7 @@ use crate::property::{CheckContext, Phrase, Violation, ViolationFields};
 use crate::schedule::Operation;
 use crate::subjects::judging::{host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::setup::SESSION;
+use crate::subjects::toolcall::setup::{self, SESSION};
 
 kinds! {
     pub(super) WAITS_HAVE_CAUSES;
@@ -160,6 +160,7 @@ impl Story<'_> {
     fn nothing_depends(&self, wait: &Wait<'_>, record: &WaitRecord<'_>) -> Option<(Time, Phrase)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
             true => self.places(wait.client, record),
+            false if setup::calls_in_one_step(self.cx.plan) => return None,
             false => {
                 let own = self
                     .calls

@@ -42,6 +42,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.host.call", &["chat", "call", "owner"], "a call began; an empty `owner` means that no client can run it"),
     milestone("toolcall.host.call-failed", &["chat", "call", "owner", "away"], "the host failed a call because its owner is absent or no longer takes part"),
     milestone("toolcall.host.deactivated", &["session", "client"], "the host removed a client from the active clients of a session"),
+    milestone("toolcall.host.asked", &["conn", "client"], "the host sent a request to a client over this connection"),
     milestone("toolcall.host.transport-lost", &["client", "conn"], "a connection ended; its client still has other connections"),
     milestone("toolcall.host.away", &["client", "conn"], "the last connection of a client ended"),
     milestone("toolcall.host.waits", &["client", "channel"], "the host waits for a client on which something in a channel depends, and which is not subscribed to the channel"),

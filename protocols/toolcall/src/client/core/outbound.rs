@@ -274,6 +274,7 @@ impl ClientCore {
         for request in given_up {
             milestone!("toolcall.client.unanswered", method = request.method.as_str());
             let unknown = match &request.purpose {
+                _ if defect!(LateSubscriptionIsKept) => None,
                 Purpose::Subscribe { channel, .. } => Some(channel.clone()),
                 _ => None,
             };

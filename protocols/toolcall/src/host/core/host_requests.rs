@@ -5,8 +5,8 @@
 //! the connection that carried the request. Ids are never reused, so a late answer never matches
 //! another request.
 
-use reknit_seams::defect;
 use reknit_seams::net::ConnId;
+use reknit_seams::{defect, milestone};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -36,6 +36,7 @@ impl HostCore {
             let _ = answer.send(Err(Unanswered::Away));
             return answered;
         };
+        milestone!("toolcall.host.asked", conn = conn.0, client);
         self.serial += 1;
         let id = i64::try_from(self.serial).unwrap_or(i64::MAX);
         self.host_requests

@@ -10,6 +10,7 @@ use crate::subjects::toolcall::contents::Contents;
 use reknit_toolcall::host::Unanswered;
 use reknit_toolcall::state::chat;
 use reknit_toolcall::wire::SnapshotState;
+use reknit_toolcall::wire::ahp::state::ChatState;
 
 fn note(scripted: ScriptedRun, ms: u64, about: &str, what: OfChannel) -> ScriptedRun {
     let saw = Data::of(what);
@@ -20,8 +21,8 @@ fn begins(scripted: ScriptedRun, ms: u64) -> ScriptedRun {
     note(scripted, ms, "c1", OfChannel::TurnBegan("t1".into()))
 }
 
-/// The host has the chat c1 after these actions of the turn t1. Returns what is wrong.
-fn has(scripted: ScriptedRun, ms: u64, actions: &[Value]) -> Vec<String> {
+/// The chat c1 after these actions of the turn t1.
+fn after(actions: &[Value]) -> ChatState {
     let start = json!({ "type": "chat/turnStarted", "startedAt": "2026-01-01T00:00:01.000Z", "message": { "text": "at the start", "origin": { "kind": "user" } } });
     let mut chat = chat::new("c1", "c1", "2026-01-01T00:00:00.000Z".into());
     for action in [&start].into_iter().chain(actions) {
@@ -29,9 +30,17 @@ fn has(scripted: ScriptedRun, ms: u64, actions: &[Value]) -> Vec<String> {
         action["turnId"] = "t1".into();
         chat::apply(&mut chat, &serde_json::from_value(action).unwrap());
     }
+    chat
+}
+
+fn stable(chat: ChatState) -> OfChannel {
     let contents = Some(Contents::of(SnapshotState::Chat(Box::new(chat))));
-    let stable = OfChannel::Stable { second: false, digest: "0f".into(), contents };
-    violations(&note(scripted, ms, "c1", stable), states_are_true)
+    OfChannel::Stable { second: false, digest: "0f".into(), contents }
+}
+
+/// The host has the chat c1 after these actions of the turn t1. Returns what is wrong.
+fn has(scripted: ScriptedRun, ms: u64, actions: &[Value]) -> Vec<String> {
+    violations(&note(scripted, ms, "c1", stable(after(actions))), states_are_true)
 }
 
 fn of_call(what: &str, more: Value) -> Value {
@@ -85,6 +94,50 @@ fn a_turn_is_cancelled_only_by_its_user_or_by_a_panic() {
     assert_eq!(found(note(turn(), 4_000, "c1", panics("t1"))), 0);
     assert_eq!(found(note(turn(), 4_000, "c1", panics("t2"))), 1);
     assert_eq!(found(note(turn(), 9_001, "c1", panics("t1"))), 1);
+}
+
+#[test]
+fn a_turn_that_is_over_has_no_open_calls() {
+    let over = |keeps: bool| {
+        let mut chat = after(&called(true));
+        let parts = chat.active_turn.as_ref().unwrap().response_parts.clone();
+        let end = json!({ "type": "chat/turnComplete", "turnId": "t1", "duration": 5 });
+        chat::apply(&mut chat, &serde_json::from_value(end).unwrap());
+        if keeps {
+            chat.turns[0].response_parts = parts;
+        }
+        let ready = noted(&[("server", "agent: call-1 is ready")]);
+        let played = note(ready, 2_500, "c1", OfChannel::TurnPlayed("t1".into()));
+        violations(&note(played, 3_000, "c1", stable(chat)), states_are_true)
+    };
+    assert_eq!(over(false), Vec::<String>::new());
+    assert_eq!(
+        over(true),
+        [
+            "c1: in the state that the host has, a call of a turn that is over is wrong: call-1 (at 3.000 s)"
+        ]
+    );
+}
+
+#[test]
+fn a_call_in_one_step_is_not_refused() {
+    let returns = |tool: &str, what: Result<CallEnd, String>| {
+        let (by, call, what) = (By::Agent, tool.to_owned(), Became::Returns(what));
+        let saw = Data::of(OfCall { by, call, what });
+        let event = EventKind::Observed { stream: "t1".into(), saw };
+        violations(&here_until(None).entry(2_000, Some("server"), event), ends_are_true)
+    };
+    let none = || CallEnd::Failed("no client offers this tool".to_owned());
+    assert_eq!(
+        returns("t9", Err("the call has ended".into())),
+        [
+            "t1: a call of t9 in one step was refused (the call has ended), although its turn was in progress, and its chat had room (at 2.000 s)"
+        ]
+    );
+    assert_eq!(returns("t9", Err("the channel is full".into())).len(), 0);
+    assert_eq!(returns("t9", Ok(none())).len(), 0);
+    assert_eq!(returns("t9", Ok(CallEnd::Completed)).len(), 1);
+    assert_eq!(returns("t1", Ok(CallEnd::Completed)).len(), 0);
 }
 
 #[test]

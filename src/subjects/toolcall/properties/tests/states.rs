@@ -147,6 +147,24 @@ fn a_question_is_answered_over_a_connection_that_lives() {
 }
 
 #[test]
+fn a_question_goes_over_the_newest_connection() {
+    let asked = |older: Option<u64>, newer: Option<u64>, conn: &str| {
+        let two = history().conn(1, 10, older).conn(2, 20, newer);
+        let two = accepted(accepted(two, 30, "1"), 40, "2");
+        let fields = [("conn", conn), ("client", "client")];
+        milestone(two, 5_000, "server", "toolcall.host.asked", &fields)
+    };
+    assert_eq!(
+        violations(&asked(None, None, "1"), questions_are_answered),
+        [
+            "server: the host asked client over a connection that it accepted at 0.030 s, although it accepted the newest one at 0.040 s (at 5.000 s)"
+        ]
+    );
+    holds(&asked(None, Some(4_000), "1"), questions_are_answered);
+    holds(&asked(None, None, "2"), questions_are_answered);
+}
+
+#[test]
 fn a_user_does_not_wait_for_more_than_the_limit() {
     let waits = |held: u64| {
         let asks = |scripted: ScriptedRun, call: u64| {

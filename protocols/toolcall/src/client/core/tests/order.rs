@@ -90,6 +90,23 @@ fn a_late_answer_is_ignored() {
     assert_eq!(test.core.state(), State::Connected);
 }
 
+/// The host may subscribe the client later, so the client unsubscribes. A channel whose state it has
+/// stays.
+#[test]
+fn a_subscription_without_an_answer_in_time_is_cancelled() {
+    let mut test = ClientTest::connected();
+    let before = test.methods().len();
+    let mut new = test.subscribe("c2");
+    let mut again = test.subscribe("c");
+    test.wait(60 * S);
+    assert_eq!(
+        [new.try_recv(), again.try_recv()],
+        [Ok(Err(Failure::Late)), Ok(Err(Failure::Late))]
+    );
+    assert_eq!(test.methods()[before..], ["subscribe", "subscribe", "unsubscribe"]);
+    assert_eq!(test.core.resources().channels, 2);
+}
+
 #[test]
 fn unsubscribing_cancels_a_waiting_subscription() {
     let mut test = ClientTest::connected();
