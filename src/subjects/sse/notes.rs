@@ -76,6 +76,8 @@ impl Serialize for SseFailure {
 pub(super) enum SseNote {
     /// It runs in the shell session with this path.
     RunsIn { call: Call, session: String },
+    /// The user asks the shell session with this path to end what it runs.
+    Interrupts { call: Call, session: String },
     /// The cursor stood at `position` after an event, and at `after` before it, which is not the position
     /// before.
     NotNext { after: u64, position: u64 },
@@ -105,6 +107,7 @@ impl fmt::Display for SseNote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RunsIn { session, .. } => write!(f, "the user runs it in {session}"),
+            Self::Interrupts { session, .. } => write!(f, "the user interrupts {session}"),
             Self::NotNext { after, position } => write!(f, "after event {after}: event {position}"),
             Self::Gap { after, gap } => write!(f, "after event {after}: {gap}"),
             Self::Output { position, pipe, bytes } => {
@@ -194,6 +197,8 @@ pub(super) struct SeenLogs {
     pub(super) gap: Option<String>,
     /// The cursor after the last page.
     pub(super) next: u64,
+    /// Whether the cursor after each page names a run.
+    pub(super) has_run: bool,
     /// Whether the user read on until the command had ended.
     pub(super) whole: bool,
 }

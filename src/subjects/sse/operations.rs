@@ -130,6 +130,12 @@ pub enum SseOperation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time_limit: Option<WrittenDuration>,
     },
+    /// Asks the newest shell session in which this host runs a command to end what it runs.
+    #[serde(rename_all = "kebab-case")]
+    InterruptSession {
+        /// The process of the command.
+        process: String,
+    },
     /// Deletes the newest shell session in which this host runs a command.
     #[serde(rename_all = "kebab-case")]
     DeleteSession {
@@ -201,6 +207,7 @@ impl Operations for SseOperation {
         let with = option::of(process.clone());
         let session = (process.clone(), with, time_limit.clone());
         let delete = process.clone().prop_map(|process| Self::DeleteSession { process });
+        let interrupt = process.clone().prop_map(|process| Self::InterruptSession { process });
         prop_oneof![
             6 => (process, background, time_limit, reads.clone()).prop_map(|(process, background, time_limit, reads)| {
                 Self::Run { process, background, id: None, time_limit, reads }
@@ -217,6 +224,7 @@ impl Operations for SseOperation {
             2 => (command, select(WrongRequest::ALL)).prop_map(|(command, request)| Self::Wrong { command, request }),
             2 => session.prop_map(|(process, with, time_limit)| Self::Session { process, with, time_limit }),
             1 => delete,
+            1 => interrupt,
         ]
         .boxed()
     }
@@ -249,6 +257,7 @@ mod tests {
             json!({ "session": { "process": "p1" } }),
             json!({ "session": { "process": "p1", "time-limit": "2s" } }),
             json!({ "session": { "process": "p1", "with": "p2" } }),
+            json!({ "interrupt-session": { "process": "p1" } }),
             json!({ "delete-session": { "process": "p1" } }),
         ] {
             let operation: SseOperation = serde_json::from_value(value.clone()).unwrap();

@@ -23,7 +23,8 @@ use crate::subject::HostContext;
 use crate::world::process::calls;
 use reknit_sse::client::{Client, Failure, Refused, RequestError};
 use reknit_sse::wire::{
-    Cursor, Decoder, Ending, Event, Record, RefusalBody, RunInSession, SessionCreated, header, path,
+    CommandId, Cursor, Decoder, Ending, Event, Record, RefusalBody, RunInSession, SessionCreated,
+    header, path,
 };
 
 /// How long one request may take.
@@ -138,10 +139,10 @@ async fn answer<T: Into<Answer>>(
     }
 }
 
-/// Asks a command to end, with the product's client.
-pub(super) async fn interrupt(host: HostContext, call: Call, client: Client, named: Named) {
+/// Asks a command, or what a shell session runs, to end, with the product's client.
+pub(super) async fn interrupt(host: HostContext, call: Call, client: Client, id: CommandId) {
     let asked = async {
-        client.interrupt(&named.id).await?;
+        client.interrupt(&id).await?;
         Ok(Answer::queued("interrupted"))
     };
     answer(&host, call, PATIENCE, asked).await;
@@ -178,7 +179,8 @@ pub(super) async fn logs(
 ) {
     let until = Instant::now() + wait;
     let asked = async {
-        let mut seen = SeenLogs { output: String::new(), gap: None, next: 0, whole: false };
+        let mut seen =
+            SeenLogs { output: String::new(), gap: None, next: 0, has_run: true, whole: false };
         let mut cursor = Cursor::START;
         loop {
             let page = client.logs(&named.id, cursor).await?;
@@ -186,6 +188,7 @@ pub(super) async fn logs(
             seen.gap = seen.gap.take().or(page.gap.map(|gap| gap.to_string()));
             let moved = page.next.after > cursor.after;
             (cursor, seen.next) = (page.next, page.next.after);
+            seen.has_run &= cursor.epoch.is_some();
             if moved && Instant::now() >= until + READS {
                 return Ok(Data::from(SeenLogs { whole: false, ..seen }));
             } else if moved {

@@ -12,7 +12,7 @@ use crate::history::{
     Side, Stream, Time,
 };
 use crate::property::CheckContext;
-use crate::schedule::{MilestoneValue, Operation};
+use crate::schedule::{Fault, MilestoneValue, Operation, When};
 use crate::subject::dyn_subject::read;
 use crate::subjects::judging::{host, is_of_the_network, judged};
 use crate::subjects::records;
@@ -81,7 +81,7 @@ pub(super) struct Story<'a> {
     /// The commands, by record.
     pub processes: BTreeMap<&'a str, Process<'a>>,
     pub questions: Vec<Question<'a>>,
-    /// The shell sessions in which users run commands.
+    /// The shell sessions in which users run commands, or which they interrupt.
     pub sessions: BTreeMap<Call, &'a str>,
     /// When a user asked a command to end for the first time, by record.
     pub interrupts: BTreeMap<String, Time>,
@@ -116,6 +116,8 @@ pub(super) struct Story<'a> {
     pub attempts: BTreeMap<&'a str, Vec<Time>>,
     /// When the first fault began that can delay the server or its processes.
     pub delayed: Option<Time>,
+    /// When the first of them began that was not only the hold of the end of a connection.
+    pub held_up: Option<Time>,
     /// All these faults: when each began, and when it ended.
     pub delays: BTreeMap<usize, (Time, Time)>,
     pub first_fault: Option<Time>,
@@ -171,6 +173,7 @@ impl<'a> Story<'a> {
             deliveries: BTreeMap::new(),
             attempts: BTreeMap::new(),
             delayed: None,
+            held_up: None,
             delays: BTreeMap::new(),
             first_fault: None,
         };
@@ -179,7 +182,46 @@ impl<'a> Story<'a> {
             story.take(event, &mut starts);
         }
         story.name_deleted_sessions();
+        story.interrupt_sessions();
         story
+    }
+
+    /// Finds the commands that a user interrupts through their session.
+    fn interrupt_sessions(&mut self) {
+        let interrupts = self
+            .questions
+            .iter()
+            .filter(|question| matches!(question.operation, SseOperation::InterruptSession { .. }));
+        let interrupted: Vec<_> = interrupts
+            .flat_map(|question| {
+                let session = self.sessions.get(&question.call).copied();
+                self.commands_of(session).map(|run| (run.record.clone(), question.asked))
+            })
+            .collect();
+        for (record, asked) in interrupted {
+            let first = self.interrupts.entry(record).or_insert(asked);
+            *first = asked.min(*first);
+        }
+    }
+
+    /// Returns the requests that start a command.
+    pub fn starts_of(&self, record: &str) -> impl Iterator<Item = &Question<'a>> {
+        self.questions.iter().filter(move |question| {
+            let starts = matches!(
+                question.operation,
+                SseOperation::Run { .. } | SseOperation::Session { .. }
+            );
+            starts && question.record == record
+        })
+    }
+
+    /// Returns the commands that users run in a shell session.
+    pub fn commands_of(&self, session: Option<&'a str>) -> impl Iterator<Item = &Question<'a>> {
+        self.questions.iter().filter(move |question| {
+            let own = self.sessions.get(&question.call).copied();
+            let runs = matches!(question.operation, SseOperation::Session { .. });
+            runs && own.is_some() && own == session
+        })
     }
 
     /// Finds the command of each session that a user deletes.
@@ -304,7 +346,10 @@ impl<'a> Story<'a> {
                     if let Some(question) = self.question(*call) {
                         question.sent = Some((cursor, *knows_run));
                     }
-                } else if let Some(SseNote::RunsIn { call, session }) = saw.downcast_ref() {
+                } else if let Some(
+                    SseNote::RunsIn { call, session } | SseNote::Interrupts { call, session },
+                ) = saw.downcast_ref()
+                {
                     self.sessions.insert(*call, session);
                     if let Some(question) = self.question(*call) {
                         question.record = stream.to_string();
@@ -358,13 +403,17 @@ impl<'a> Story<'a> {
                 if host(event) == SERVER {
                     self.server_deaths.push(at);
                     self.delayed = self.delayed.or(Some(at));
+                    self.held_up = self.held_up.or(Some(at));
                 }
             }
-            EventKind::FaultBegan { fault, what, .. } => {
+            EventKind::FaultBegan { fault, step, what, .. } => {
                 self.first_fault = self.first_fault.or(Some(at));
                 // Other faults can delay the server or its processes.
                 if !is_of_the_network(what) {
                     self.delayed = self.delayed.or(Some(at));
+                    if !self.holds_an_end(*step, what) {
+                        self.held_up = self.held_up.or(Some(at));
+                    }
                     self.delays.insert(*fault, (at, Time::from(self.cx.plan.horizon)));
                 }
             }
@@ -375,6 +424,14 @@ impl<'a> Story<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Whether a fault only holds the end of a connection at the server, so that it delays no process.
+    fn holds_an_end(&self, step: usize, fault: &Fault) -> bool {
+        let when = self.cx.plan.steps.get(step).map(|step| &step.when);
+        let at_the_end =
+            matches!(when, Some(When::After(trigger)) if trigger.mark.name() == DETACH);
+        at_the_end && matches!(fault, Fault::Hold { .. })
     }
 
     fn question(&mut self, call: Call) -> Option<&mut Question<'a>> {
@@ -432,7 +489,9 @@ impl<'a> Story<'a> {
                 Named::nth(on, process, newest(process, 1), id.as_deref()).record
             }
             // Its user names it once it has a session.
-            SseOperation::Session { .. } | SseOperation::DeleteSession { .. } => String::new(),
+            SseOperation::Session { .. }
+            | SseOperation::InterruptSession { .. }
+            | SseOperation::DeleteSession { .. } => String::new(),
             SseOperation::Follow { command, .. }
             | SseOperation::Leave(command)
             | SseOperation::Interrupt(command)
@@ -509,6 +568,9 @@ impl<'a> Story<'a> {
         }
     }
 }
+
+/// The point at which the server learns of the end of a connection.
+const DETACH: &str = "sse.server.detach";
 
 /// Returns the record of the command that an operation names.
 fn named(user: &str, command: &CommandName, newest: u64) -> String {

@@ -17,7 +17,7 @@ use crate::history::{Answer, Call};
 use crate::subject::{HostContext, OperationQueue};
 use crate::world::process::{TABLE, calls};
 use reknit_sse::client::{Client, ClientConfig, Dialect};
-use reknit_sse::wire::{Cursor, RunCommand};
+use reknit_sse::wire::{CommandId, Cursor, RunCommand};
 
 /// The user of one host.
 pub(super) struct SseUser {
@@ -120,8 +120,8 @@ impl SseUser {
                 host.record.answered(call, if was_open { "left" } else { "nothing to leave" });
             }
             SseOperation::Interrupt(command) => {
-                let named = self.named(&command);
-                self.busy.spawn(requests::interrupt(host, call, self.asks.clone(), named));
+                let id = self.named(&command).id;
+                self.busy.spawn(requests::interrupt(host, call, self.asks.clone(), id));
             }
             SseOperation::Status(command) => {
                 let named = self.named(&command);
@@ -157,14 +157,24 @@ impl SseUser {
                 let Ok(session) = session else {
                     return host.record.refused(call, "the process runs in no session");
                 };
-                let key = sessions_key(&process);
-                let nth =
-                    host.disk.read(&key).and_then(|count| count.parse().ok()).unwrap_or(0) + 1;
-                host.disk.write(&key, nth.to_string());
+                let nth = self.session_runs(&process) + 1;
+                host.disk.write(&sessions_key(&process), nth.to_string());
                 let named = Named::in_session(host.name.as_str(), &process, nth);
                 let time_limit = time_limit.map(|limit| limit.0);
                 let run = SessionRun { named, process, session, time_limit };
                 self.busy.spawn(requests::session(host, call, run, self.sessions.clone()));
+            }
+            SseOperation::InterruptSession { process } => {
+                let session = self.sessions.path(&process);
+                let Some((session, id)) =
+                    session.and_then(|path| Some((path.clone(), id_of(&path)?)))
+                else {
+                    return host.record.refused(call, "the process runs in no session");
+                };
+                let nth = self.session_runs(&process);
+                let named = Named::in_session(host.name.as_str(), &process, nth);
+                host.record.observed(&named.whole(), SseNote::Interrupts { call, session });
+                self.busy.spawn(requests::interrupt(host, call, self.asks.clone(), id));
             }
             SseOperation::DeleteSession { process } => match self.sessions.path(&process) {
                 Some(path) => drop(self.busy.spawn(requests::delete_session(host, call, path))),
@@ -186,6 +196,12 @@ impl SseUser {
     /// Returns how often this host has started a process, also before a crash.
     fn starts(&self, process: &str) -> u64 {
         let stored = self.host.disk.read(&starts_key(process));
+        stored.and_then(|count| count.parse().ok()).unwrap_or(0)
+    }
+
+    /// Returns how often this host has run a process in a shell session, also before a crash.
+    fn session_runs(&self, process: &str) -> u64 {
+        let stored = self.host.disk.read(&sessions_key(process));
         stored.and_then(|count| count.parse().ok()).unwrap_or(0)
     }
 
@@ -243,6 +259,11 @@ fn cursor_of(host: &HostContext, named: &Named, cursor: &str) -> (String, bool) 
     let run = stored(host, named).cursor.epoch;
     let text = run.map_or("0".repeat(16), |run| run.to_string());
     (cursor.replace("RUN", &text), run.is_some())
+}
+
+/// Returns the id of the shell session with this path.
+fn id_of(session: &str) -> Option<CommandId> {
+    session.rsplit_once('/')?.1.parse().ok()
 }
 
 fn sessions_key(process: &str) -> String {

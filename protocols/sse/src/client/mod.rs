@@ -60,6 +60,7 @@
 //! | `StartWithoutId` | a repeated start runs the command again |
 //! | `PausesDoNotGrow` | all pauses between attempts are short |
 //! | `RequestsAreRushed` | a single request has no time for its answer |
+//! | `LogsForgetTheRun` | the cursor after a page of logs names no run |
 //! | `AttemptsNotNumbered` | a new attempt does not replace the stream of the one before |
 
 use reknit_seams::Env;

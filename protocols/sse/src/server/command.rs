@@ -196,7 +196,9 @@ impl Command {
     pub(super) fn detach(&mut self, generation: u64) -> bool {
         let released = self.holder.release(generation);
         let own = released.is_some();
-        self.lost = released.or(self.lost.take());
+        // The bug: the late end of an old stream forgets that a newer one is lost.
+        let lost = self.lost.take().filter(|_| !defect!(OldEndForgetsTheLoss));
+        self.lost = released.or(lost);
         let ends = self.is_bound() && self.runs() && !defect!(SessionCommandOutlivesStream);
         self.interrupted |= own && ends;
         if !own && defect!(StaleCloseDetaches) {
@@ -378,6 +380,7 @@ impl Command {
             {
                 status.ended(&Ending::Exited(0), *timestamp)
             }
+            Some(ended) if defect!(EndIsTheStart) => status.ended(&ended.ending, self.started),
             Some(ended) => status.ended(&ended.ending, ended.timestamp),
             None => status,
         }

@@ -65,8 +65,11 @@
 //! | – | `CursorFreesNothing` | a command goes on waiting for a client that comes back with all events |
 //! | – | `TookIsInSeconds` | the time that a command took is sent in seconds |
 //! | – | `BatchSharesAnId` | all events that are sent together have the id of the last one |
+//! | – | `OldEndForgetsTheLoss` | the late end of a replaced stream ends the hold for the newer one, which is lost |
+//! | – | `EndIsTheStart` | the state of an ended command has its start as its end |
+//! | – | `IdleSessionIsUnknown` | the interrupt of a session that runs nothing is refused as one of an unknown command |
 //!
-//! The branch of execd has all of them except B, the last 17, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 20, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -154,6 +154,8 @@ impl Requests {
             let sessions = self.shared.sessions();
             sessions.has(id.as_str()).then(|| sessions.running(id.as_str()))
         };
+        // The bug: a session that runs nothing is no session.
+        let in_session = in_session.filter(|runs| runs.is_some() || !defect!(IdleSessionIsUnknown));
         let running = match in_session {
             Some(running) => running,
             None => Some(self.shared.registry().find(&id)?),

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::history::{Answer, ProcessOutcome, Time};
 use crate::process::KILL;
-use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::property::{Violation, ViolationFields};
 use crate::subjects::judging::has_puppet;
 use crate::subjects::records;
 use crate::subjects::sse::names::OVERHEAD;
@@ -15,7 +15,7 @@ use crate::subjects::sse::story::{Process, Question, Story};
 use crate::subjects::sse::tables::is_execd;
 use crate::world::process::ProcessEnd;
 use reknit_sse::client::Failure;
-use reknit_sse::wire::{Cursor, Ending};
+use reknit_sse::wire::{CommandStatus, Cursor, Ending};
 
 kinds! {
     pub(super) CURSOR_IS_CHECKED;
@@ -29,6 +29,7 @@ kinds! {
     NOT_ENDED = "not-ended": "{subject:}the server reported that the command ended, but the process had not {moment}";
     OTHER_ENDING = "other-ending": "{subject:}the server reported the ending {reported}, but the true one is {outcome} {moment}";
     OTHER_COMMAND = "other-command": "{subject:}the server reported the command `{content}`, but the user started `{started}` {moment}";
+    OTHER_TIME_SPAN = "other-time-span": "{subject:}the server reported that the command ran for {ran} ms, but it ran for {least} to {most} ms {moment}";
     TOO_MANY_EVENTS = "too-many-events": "{subject:}the server reported event {last}, but there were {events} events {moment}";
 }
 
@@ -43,6 +44,7 @@ kinds! {
     pub(super) LOGS_ARE_TRUE;
     OTHER_TEXT = "other-text": "{subject:}the logs are not what the process printed {moment}";
     NOT_WHOLE = "not-whole": "{subject:}the logs end after {read} bytes, but the process printed {printed} {moment}";
+    NO_RUN = "no-run": "{subject:}the cursor after a part of the logs names no run {moment}";
     FOREGROUND = "foreground": "{subject:}the server gave the logs of a command in the foreground {moment}";
 }
 
@@ -162,12 +164,41 @@ pub(super) fn status_is_true(story: &Story<'_>) -> Vec<Violation> {
                 };
                 let data =
                     fields! { reported: format!("{reported:?}"), outcome: outcome.to_string() };
-                (!is_true).then(|| violation(&OTHER_ENDING, data)).flatten()
+                if !is_true {
+                    return violation(&OTHER_ENDING, data);
+                }
+                violation(&OTHER_TIME_SPAN, untrue_span(story, question, process, status)?)
             }
             (None, None) => None,
         }
     });
     untrue.collect()
+}
+
+/// Compares the times of the start and of the end that a server reports with the life of a process. The
+/// server reports when it took the request, and when it knew of the end.
+fn untrue_span(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    process: &Process<'_>,
+    status: &CommandStatus,
+) -> Option<ViolationFields> {
+    let (at, _) = question.answer?;
+    let time = |text: &str| humantime::parse_rfc3339(text).ok();
+    let (began, over) = (time(&status.started_at)?, time(status.finished_at.as_deref()?)?);
+    let ran = over.duration_since(began).map_or(0, millis);
+    let (ended, _) = process.ended?;
+    let least = millis(ended.since(*process.launched.first()?)).saturating_sub(1);
+    let asked = story.starts_of(&question.record).next()?.asked;
+    let most = millis(at.since(asked)) + 1;
+    let is_true = least <= ran && ran <= most;
+    // A fault may set the clock of the server.
+    let is_judged = story.is_prompt(at) && !has_puppet(story.cx);
+    (!is_true && is_judged).then(|| fields! { ran, least, most })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether the time limit of a command had passed at a time.
@@ -222,12 +253,7 @@ fn untrue_time(
 ) -> Option<Violation> {
     let process = story.processes.get(record)?;
     let (ended, _) = process.ended?;
-    let asked = story.questions.iter().find(|question| {
-        let starts =
-            matches!(question.operation, SseOperation::Run { .. } | SseOperation::Session { .. });
-        starts && question.record == record
-    })?;
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let asked = story.starts_of(record).next()?;
     let least = millis(ended.since(*process.launched.last()?)).saturating_sub(1);
     let most = millis(at.since(asked.asked)) + 1;
     let data = fields! { on: on.to_owned(), took, least, most };
@@ -250,6 +276,9 @@ pub(super) fn logs_are_true(story: &Story<'_>) -> Vec<Violation> {
             Some(SseOperation::Run { background: false, .. })
         ) {
             return violation(&FOREGROUND, fields! {});
+        }
+        if !logs.has_run && !has_puppet(story.cx) {
+            return violation(&NO_RUN, fields! {});
         }
         let process = process(story, question)?;
         if logs.gap.is_some() {
@@ -276,7 +305,10 @@ pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
     let refused = story.questions.iter().filter_map(|question| {
         let (at, answer) = question.answer?;
         let Answer::Refused(why) = answer else { return None };
-        if matches!(question.operation, SseOperation::Wrong { .. }) {
+        if matches!(
+            question.operation,
+            SseOperation::Wrong { .. } | SseOperation::InterruptSession { .. }
+        ) {
             return None; // `refusals_are_true` judges it
         }
         let why = match (why.downcast_ref::<SseFailure>(), why.downcast_ref::<SeenRefusal>()) {

@@ -167,7 +167,8 @@ pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
             notes.iter().find(|(_, note)| matches!(note, SseNote::Gap { after, .. } if *after > 0));
         let Some((at, _)) = first else { continue };
         let Some(before) = story.last_delivery(on, record, *at) else { continue };
-        if at.since(before) + MARGIN < server.hold && story.is_prompt(*at) {
+        let is_held_up = story.held_up.is_some_and(|held| held <= *at);
+        if at.since(before) + MARGIN < server.hold && !is_held_up {
             let data = fields! { on: *on, before, hold: Time::from(server.hold) };
             found.push(Violation::new("hold_is_lossless", *record, *at, &LOST, data));
         }

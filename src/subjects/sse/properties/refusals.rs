@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::asked::{is_crowded, process};
 use crate::history::{Answer, Time};
-use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::sse::notes::{SeenRefusal, SseFailure, SseNote};
 use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
@@ -19,6 +19,8 @@ kinds! {
     OTHER_REASON = "other-reason": "{subject:}the server refused a request as {seen}, but must refuse it as {expected} {moment}";
     RUNS = "runs": "{subject:}the server refused to interrupt the command, but its process ran {moment}";
     WAS_OVER = "was-over": "{subject:}the server accepted to interrupt the command, but its process had ended at {ended} {moment}";
+    IS_THERE = "is-there": "{subject:}the server did not know the shell session, but nothing had deleted it {moment}";
+    RUNS_NOTHING = "runs-nothing": "{subject:}the server accepted to interrupt the shell session, but its last process had ended at {ended} {moment}";
     IS_BACKGROUND = "is-background": "{subject:}the server refused the logs of a command as one in the foreground, but it runs in the background {moment}";
     NEW_START = "new-start": "{subject:}the server refused a start that it had not seen before, although it ran on since {asked} {moment}";
     UNEXPECTED = "unexpected": "{subject:}the server refused the request: {why} {moment}";
@@ -68,6 +70,10 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
                 _ => None,
             }
         }
+        SseOperation::InterruptSession { .. } => {
+            let (kind, data) = untrue_of_session(story, question, at, refusal)?;
+            violation(kind, data)
+        }
         SseOperation::Logs { .. } => {
             let is_refused = refusal.is_some_and(|seen| seen.code == "INVALID_REQUEST_BODY");
             let is_background = story.questions.iter().any(|other| {
@@ -92,6 +98,58 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             (!is_known).then(|| violation(&UNEXPECTED, data)).flatten()
         }
         _ => None,
+    }
+}
+
+/// Judges the answer to the interrupt of a shell session: it exists until it is deleted, and runs a command
+/// or none.
+fn untrue_of_session(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    at: Time,
+    refusal: Option<&SeenRefusal>,
+) -> Option<(&'static ViolationKind, ViolationFields)> {
+    if !story.server_lived(Time::ZERO, at) {
+        return None;
+    }
+    let session = story.sessions.get(&question.call).copied();
+    let commands: Vec<_> = story.commands_of(session).filter(|run| run.asked <= at).collect();
+    let process = |run: &Question<'_>| story.processes.get(run.record.as_str());
+    match refusal {
+        Some(seen) if seen.code == "COMMAND_NOT_FOUND" => {
+            // Its user deletes the session after the end of the command that it is for.
+            let is_over = |run: &&Question<'_>| {
+                let is_own = matches!(run.operation, SseOperation::Session { with: None, .. });
+                let notes = story.notes.get(&(run.host, run.record.as_str()));
+                let mut notes = notes.into_iter().flatten();
+                is_own
+                    && notes.any(|(noted, note)| *noted <= at && matches!(note, SseNote::Took(_)))
+            };
+            let deletes = |other: &Question<'_>| {
+                let is_deletion = matches!(other.operation, SseOperation::DeleteSession { .. });
+                is_deletion && other.host == question.host && other.asked <= at
+            };
+            let is_there = !commands.iter().any(is_over) && !story.questions.iter().any(deletes);
+            (is_there && !commands.is_empty()).then(|| (&IS_THERE, fields! {}))
+        }
+        Some(seen) if seen.code == "NOT_RUNNING" => {
+            let runs = commands.iter().filter_map(|run| process(run)).any(|process| {
+                let began = process.launched.first().is_some_and(|at| *at <= question.asked);
+                began && process.ended.is_none_or(|(ended, _)| ended > at)
+            });
+            runs.then(|| (&RUNS, fields! {}))
+        }
+        Some(_) => None,
+        None => {
+            let known = |run: &&Question<'_>| {
+                let (ended, _) = process(run)?.ended?;
+                Some((story.waits_until(&run.record, ended) + LEARNS, ended))
+            };
+            let ends = commands.iter().map(known).collect::<Option<Vec<_>>>()?;
+            let (known, ended) = ends.into_iter().max()?;
+            (known < question.asked && story.is_prompt(at))
+                .then(|| (&RUNS_NOTHING, fields! { ended }))
+        }
     }
 }
 

@@ -289,6 +289,11 @@ pub(super) fn ends_when_asked(story: &Story<'_>) -> Vec<Violation> {
             (SseOperation::Interrupt(_), Some((asked, Answer::Queued(_)))) => {
                 (&INTERRUPTED, asked.max(launched), grace)
             }
+            (SseOperation::InterruptSession { .. }, Some((asked, Answer::Queued(_))))
+                if launched <= question.asked =>
+            {
+                (&INTERRUPTED, asked, grace)
+            }
             (SseOperation::DeleteSession { .. }, Some((asked, Answer::Queued(_)))) => {
                 (&DELETED, asked.max(launched), grace)
             }

@@ -6,6 +6,7 @@ use crate::history::{Answer, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::sse::notes::SeenRefusal;
+use crate::subjects::sse::operations::SseOperation;
 use crate::subjects::sse::story::{Question, Story};
 
 kinds! {
@@ -19,7 +20,10 @@ const LEARNS: Duration = Duration::from_secs(1);
 
 pub(super) fn sessions_run_one(story: &Story<'_>) -> Vec<Violation> {
     let name = "sessions_run_one";
-    let beside = story.questions.iter().filter_map(|question| {
+    let runs = |question: &&Question<'_>| {
+        !matches!(question.operation, SseOperation::InterruptSession { .. })
+    };
+    let beside = story.questions.iter().filter(runs).filter_map(|question| {
         let at = launched(story, question)?;
         let runs = |other: &&Question<'_>| {
             let is_first = launched(story, other).is_some_and(|other| other <= at);
@@ -49,11 +53,8 @@ fn others<'s>(
     story: &'s Story<'_>,
     question: &'s Question<'_>,
 ) -> impl Iterator<Item = &'s Question<'s>> {
-    let session = story.sessions.get(&question.call);
-    story.questions.iter().filter(move |other| {
-        let own = story.sessions.get(&other.call);
-        other.call != question.call && own.is_some() && own == session
-    })
+    let session = story.sessions.get(&question.call).copied();
+    story.commands_of(session).filter(move |other| other.call != question.call)
 }
 
 fn launched(story: &Story<'_>, question: &Question<'_>) -> Option<Time> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{asked, gaps, server};
+use super::{asked, gaps, refusals, server};
 use crate::history::{
     Answer, Call, Class, ConnEnd, ConnIndex, EventKind, Nature, ProcessOutcome, Side,
 };
@@ -228,11 +228,51 @@ fn the_state_of_a_command_is_the_real_one() {
         asks(scripted, 3_000, "status").answered(2, 3_100, Answer::Done(SeenStatus(status).into()))
     };
     let ended = |code| running().ended(&Ending::Exited(code), 1_500);
+    let at_once = running().ended(&Ending::Exited(0), 0);
+    breaks(&seen(exited(), at_once), asked::status_is_true, "ran for 0 ms, but");
     breaks(&seen(exited(), running()), asked::status_is_true, "that the command runs");
     breaks(&seen(started(), ended(0)), asked::status_is_true, "that the command ended");
     breaks(&seen(exited(), ended(7)), asked::status_is_true, "the true one is exit 0");
     holds(&seen(exited(), ended(0)), asked::status_is_true);
     holds(&seen(started(), running()), asked::status_is_true);
+}
+
+fn logs() -> SeenLogs {
+    SeenLogs { output: "a\n".to_owned(), gap: None, next: 1, has_run: true, whole: true }
+}
+
+/// In the session of `client-session/p1`, which ends at 1.5 s if it does, call 2 of the user asks to
+/// interrupt the session.
+fn interrupts_session(ends: bool, answer: Answer) -> ScriptedRun {
+    let (record, session) = ("client-session/p1", "/session/1".to_owned());
+    let runs = SseNote::RunsIn { call: Call(1), session: session.clone() };
+    let interrupts = SseNote::Interrupts { call: Call(2), session };
+    let observed = |saw: SseNote| EventKind::Observed { stream: record.into(), saw: saw.into() };
+    let run = history()
+        .asked_as(1, 100, Class::Bound, "session", r#"{"process":"p1"}"#)
+        .user(110, observed(runs))
+        .effect(1, 120, record);
+    let run = if ends { run.ended(record, 1_500, ProcessOutcome::Exit(0)) } else { run };
+    run.asked_as(2, 9_000, Class::InFlight, "interrupt-session", r#"{"process":"p1"}"#)
+        .user(9_000, observed(interrupts))
+        .answered(2, 9_100, answer)
+}
+
+#[test]
+fn a_session_exists_until_it_is_deleted() {
+    let refused =
+        |status, code: &str| Answer::Refused(SeenRefusal { status, code: code.to_owned() }.into());
+    let judged = refusals::refusals_are_true;
+    let unknown = || refused(404, "COMMAND_NOT_FOUND");
+    breaks(&interrupts_session(true, unknown()), judged, "did not know the shell session");
+    breaks(&interrupts_session(false, refused(409, "NOT_RUNNING")), judged, "but its process ran");
+    let accepted = interrupts_session(true, Answer::queued("interrupted"));
+    breaks(&accepted, judged, "its last process had ended at 1.500 s");
+    holds(&interrupts_session(true, refused(409, "NOT_RUNNING")), judged);
+    holds(&interrupts_session(false, Answer::queued("interrupted")), judged);
+    let over = SseNote::Took(1_400);
+    let over = EventKind::Observed { stream: "client-session/p1".into(), saw: over.into() };
+    holds(&interrupts_session(true, unknown()).user(2_000, over), judged);
 }
 
 #[test]
@@ -245,11 +285,15 @@ fn the_logs_of_a_command_are_what_it_printed() {
             .ended("p1", 1_500, ProcessOutcome::Exit(0))
     };
     let seen = |scripted: ScriptedRun, output: &str| {
-        let logs = SeenLogs { output: output.to_owned(), gap: None, next: 1, whole: true };
+        let logs = SeenLogs { output: output.to_owned(), ..logs() };
         let asked =
             scripted.asked_as(2, 2_000, Class::InFlight, "logs", r#"{"process":"p1","wait":"1s"}"#);
         asked.answered(2, 2_100, Answer::Done(logs.into()))
     };
+    let of_no_run = SeenLogs { has_run: false, ..logs() };
+    let of_no_run =
+        asks(background(), 2_000, "status").answered(2, 2_100, Answer::Done(of_no_run.into()));
+    breaks(&of_no_run, asked::logs_are_true, "names no run");
     breaks(&seen(background(), "b\n"), asked::logs_are_true, "not what the process printed");
     breaks(&seen(background(), ""), asked::logs_are_true, "end after 0 bytes");
     breaks(&seen(exited(), "a\n"), asked::logs_are_true, "in the foreground");

@@ -58,6 +58,9 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ZerosAreText", "zeros-are-text", &["refusals_are_true"], "a start whose texts contain a zero character is accepted", "derived"),
     defect("AnyNameIsAVariable", "any-name-is-a-variable", &["refusals_are_true"], "a start with a variable whose name contains `=` is accepted", "derived"),
     defect("NegativeLimitIsNone", "negative-limit-is-none", &["refusals_are_true"], "a start with a negative time limit is accepted", "derived"),
+    defect("OldEndForgetsTheLoss", "old-end-forgets-the-loss", &["hold_is_lossless"], "the late end of a replaced stream ends the hold for the newer one, which is lost", "derived from facts, I"),
+    defect("EndIsTheStart", "end-is-the-start", &["status_is_true"], "the state of an ended command has its start as its end", "derived"),
+    defect("IdleSessionIsUnknown", "idle-session-is-unknown", &["refusals_are_true"], "the interrupt of a session that runs nothing is refused as one of an unknown command", "derived"),
     // The client.
     defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
     defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),
@@ -79,6 +82,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OnlyEventsAreSigns", "only-events-are-signs", &["expect"], "a part of an event is no sign of life of a connection", "derived from facts, 3.9"),
     defect("AgeCountsFromTheLast", "age-counts-from-the-last", &["at_most_once"], "the age of a repeated start counts from the last attempt", "derived from facts, G"),
     defect("AgeCountsFromTheLoss", "age-counts-from-the-loss", &["at_most_once"], "the age of a repeated start counts from the loss of its answer", "derived from facts, G"),
+    defect("LogsForgetTheRun", "logs-forget-the-run", &["logs_are_true"], "the cursor after a page of logs names no run, so the next page may be of another run", "derived from facts, 3.6"),
     defect("ParameterBeforeHeader", "parameter-before-header", &["cursor_is_checked", "expect"], "the first position in the address counts more than the last event that arrived", "the standard of server-sent events"),
     defect("CursorFreesNothing", "cursor-frees-nothing", &["expect"], "a command that waits for its client goes on waiting when the client comes back with all events", "derived"),
 ];

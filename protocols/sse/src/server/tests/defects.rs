@@ -500,6 +500,53 @@ fn events_that_are_sent_together_have_one_id() {
 }
 
 #[test]
+fn an_ended_command_ended_when_it_started() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let status = world.send("GET /command/status/c", &[], "").await.text().await;
+        let status: crate::wire::CommandStatus = serde_json::from_str(&status).unwrap();
+        (status.finished_at.unwrap() == status.started_at).to_string()
+    };
+    compare("EndIsTheStart", story, "false", "true");
+}
+
+#[test]
+fn the_late_end_of_an_old_stream_ends_the_hold() {
+    let story = || async {
+        let bounds = reknit_resume::Bounds { items: 1, weight: usize::MAX };
+        let now = Instant::now();
+        let log = super::super::log::CommandLog::new(crate::wire::Epoch(7), bounds);
+        let mut command = super::super::command::Command::new(log, None, 0, now);
+        let mut attach = |owner: &str| {
+            let link = Arc::new(Link::new(reknit_seams::net::ConnId(1), now));
+            let (id, start) = ("c".parse().unwrap(), crate::wire::Cursor::START);
+            let owner = Some(owner.parse().unwrap());
+            let attached = command.attach(&id, start, owner, link, now, SECOND);
+            attached.unwrap().generation
+        };
+        let (old, new) = (attach("me.1"), attach("me.2"));
+        command.output(0, crate::wire::OutputStream::Stdout, "a".into());
+        command.detach(new);
+        command.detach(old);
+        command.waits(1, SECOND, 0).is_some().to_string()
+    };
+    compare("OldEndForgetsTheLoss", story, "true", "false");
+}
+
+#[test]
+fn a_session_that_runs_nothing_is_unknown() {
+    let story = || async {
+        let world = world().await;
+        let created = world.send("POST /session", &[], "").await.text().await;
+        let id = serde_json::from_str::<crate::wire::SessionCreated>(&created).unwrap().session_id;
+        status(world.send(&format!("DELETE /command?id={id}"), &[], "").await).await
+    };
+    compare("IdleSessionIsUnknown", story, "NOT_RUNNING", "COMMAND_NOT_FOUND");
+}
+
+#[test]
 fn empty_lines_are_not_sent() {
     let story = || async {
         let world = world().await;
