@@ -174,6 +174,9 @@ struct AppServer {
 /// The file that agents change.
 const FILE: &str = "src/lib.rs";
 
+/// The command whose start no client can read.
+const GARBLED: &str = "cargo bench";
+
 /// A turn that runs, or is over.
 struct Running {
     thread: String,
@@ -415,10 +418,23 @@ fn line(message: &Value) -> Vec<u8> {
 }
 
 /// A subagent: its thread, its turn, and the item that started it.
+#[derive(Clone)]
 struct Worker {
     thread: String,
     turn: String,
     item: String,
+}
+
+impl Worker {
+    /// Returns the subagent of this one.
+    fn helper(&self) -> Self {
+        let Self { thread, turn, item } = self;
+        Self {
+            thread: format!("{thread}-helper"),
+            turn: format!("{turn}-helper"),
+            item: item.clone(),
+        }
+    }
 }
 
 /// A turn that is played.
@@ -573,8 +589,14 @@ impl Played {
         if self.setup.open == Open::After {
             self.open_command();
         }
+        if self.setup.noise == Noise::Work {
+            self.garbled_command();
+        }
         if !self.setup.burst {
             sleep(self.setup.rest.0).await;
+        }
+        if self.setup.noise == Noise::Work {
+            self.complete_garbled();
         }
         self.end_subagents(&mut subagents).await;
         self.pause().await;
@@ -584,7 +606,7 @@ impl Played {
     /// Sends what the client should take no notice of.
     fn disturb(&mut self) {
         match self.setup.noise {
-            Noise::None => {}
+            Noise::None | Noise::Work => {}
             Noise::Line => {
                 self.held.extend(b"warning: this line is not a message\n");
                 self.flush_unless_burst();
@@ -598,7 +620,8 @@ impl Played {
             self.held.extend(b"this line is not a message\n");
             self.flush_unless_burst();
         }
-        if self.setup.unreadable + u64::from(self.setup.noise != Noise::None) > self.takes.lines {
+        let is_noisy = matches!(self.setup.noise, Noise::Line | Noise::Fields);
+        if self.setup.unreadable + u64::from(is_noisy) > self.takes.lines {
             self.too_much();
         }
         self.extras();
@@ -799,6 +822,12 @@ impl Played {
             self.spawn_item(&worker, false);
             return worker;
         }
+        if self.setup.subagent == Subagent::Nested {
+            let helper = worker.helper();
+            let agent = json!({ "id": helper.thread, "parentThreadId": worker.thread });
+            self.notify(method::THREAD_STARTED, json!({ "thread": agent }));
+            self.subagent_turn(&helper, method::TURN_STARTED, "inProgress");
+        }
         if self.setup.subagent == Subagent::Active {
             self.activity(&worker.thread);
             self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
@@ -827,7 +856,11 @@ impl Played {
             let is_announced = self.setup.subagent != Subagent::Backwards;
             for n in (1..=self.setup.subagent_work).filter(|_| is_announced) {
                 self.pause().await;
-                let scope = Some((worker.thread.clone(), worker.turn.clone()));
+                let own = match self.setup.subagent {
+                    Subagent::Nested => worker.helper(),
+                    _ => worker.clone(),
+                };
+                let scope = Some((own.thread, own.turn));
                 match n % 2 {
                     1 => self.message(scope, &format!("Step {n}."), Some("commentary")),
                     _ => self.command(scope, "wc"),
@@ -845,6 +878,10 @@ impl Played {
         }
         self.closed();
         match self.setup.subagent {
+            Subagent::Nested => {
+                self.subagent_turn(&worker.helper(), method::TURN_COMPLETED, "completed");
+                self.subagent_turn(worker, method::TURN_COMPLETED, "completed");
+            }
             Subagent::Idle => {
                 let status = json!({ "type": "idle" });
                 let params = json!({ "threadId": worker.thread, "status": status });
@@ -856,7 +893,11 @@ impl Played {
             _ => self.subagent_turn(worker, method::TURN_COMPLETED, "completed"),
         }
         match self.setup.subagent {
-            Subagent::Spawned | Subagent::Early | Subagent::Idle | Subagent::Closed => {
+            Subagent::Spawned
+            | Subagent::Early
+            | Subagent::Nested
+            | Subagent::Idle
+            | Subagent::Closed => {
                 self.spawn_item(worker, true);
             }
             Subagent::Backwards => {
@@ -900,6 +941,28 @@ impl Played {
         self.opened();
         let run = json!({ "type": "commandExecution", "id": id, "command": "sleep", "status": "inProgress" });
         self.item(None, run, false);
+    }
+
+    /// Starts a command with a line that no client can read.
+    fn garbled_command(&mut self) {
+        self.opened();
+        self.held.extend(br#"{"method":"item/started","params":{"item":{"type":"comm"#);
+        self.held.push(b'\n');
+        self.flush_unless_burst();
+        if self.setup.unreadable + 1 > self.takes.lines {
+            self.too_much();
+        }
+    }
+
+    /// Completes the command.
+    fn complete_garbled(&mut self) {
+        let id = self.item_id();
+        let (status, code) =
+            if self.setup.commands_fail { ("failed", 1) } else { ("completed", 0) };
+        let run = json!({ "type": "commandExecution", "id": id, "command": GARBLED, "status": status, "exitCode": code });
+        self.note(TurnNote::Did(Work::Command(GARBLED.to_owned())));
+        self.item(None, run, true);
+        self.closed();
     }
 
     pub(super) fn command(&mut self, scope: Option<(String, String)>, command: &str) {

@@ -89,6 +89,12 @@ pub enum TurnOperation {
         /// The turn.
         turn: String,
     },
+    /// Asks the workers of a turn's jobs to end, as an operator does: with SIGTERM. No command records that.
+    #[serde(rename_all = "kebab-case")]
+    StopWorker {
+        /// The turn.
+        turn: String,
+    },
     /// Interrupts all runs of a turn that this user started and that have no verdict yet, over another
     /// connection to the broker, as a second command of the user does.
     #[serde(rename_all = "kebab-case")]
@@ -381,6 +387,7 @@ mod tests {
             json!({ "review": { "turn": "t1", "route": "broker-or-direct" } }),
             json!({ "cancel": { "turn": "t1" } }),
             json!({ "abandon": { "turn": "t1" } }),
+            json!({ "stop-worker": { "turn": "t1" } }),
             json!({ "interrupt": { "turn": "t1" } }),
             json!({ "shutdown": {} }),
             json!({ "task": { "turn": "t1", "route": "workspace", "account": "a" } }),

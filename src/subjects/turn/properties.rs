@@ -47,8 +47,8 @@ use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
 use super::outcome::SeenVerdict;
 use super::setup::{
-    self, Answer as AgentAnswer, AppServerSetup, BROKER, End, Initialize, Open, Start, Threads,
-    TurnSetup,
+    self, Answer as AgentAnswer, AppServerSetup, BROKER, End, Initialize, Noise, Open, Start,
+    Threads, TurnSetup,
 };
 use super::story::{Run, Story};
 use crate::history::{Answer, Call, Time};
@@ -61,6 +61,7 @@ kinds! {
     SUCCESS_IS_TRUE;
     WORKED = "worked": "{subject:}the user saw a completed turn, but it had had open work since {since}, and had no report {moment}";
     NOT_COMPLETED = "not-completed": "{subject:}the user saw a completed turn, but the app-server had neither reported that nor given a final answer {moment}";
+    CANCELLED = "cancelled": "{subject:}the user saw a completed turn without a report, but had cancelled it at {cancelled} {moment}";
     CONTRADICTED = "contradicted": "{subject:}the user saw a completed turn, but the app-server had reported at {reported} that it {how} {moment}";
 }
 
@@ -242,10 +243,19 @@ fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         }
         _ if answered.is_none() => violation(&NOT_COMPLETED, fields! {}),
         _ => {
+            if let Some(cancelled) = cancelled_before(story, run, decided) {
+                return violation(&CANCELLED, fields! { cancelled });
+            }
             let since = open_since(story, run, run.decided?)?;
             violation(&WORKED, fields! { since })
         }
     }
+}
+
+/// Returns when the user of a turn cancelled it, if its client certainly knew of that at this time.
+fn cancelled_before(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let cancelled = run.cancelled?;
+    (cancelled + news(story.cx) < at && story.is_calm_until(at)).then_some(cancelled)
 }
 
 /// Returns since when work of a turn was open, if it was at this time and its client could know.
@@ -307,7 +317,7 @@ fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Optio
     let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
     // The end of another turn may be the exit, while subagents of this one work.
     let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
-    let is_quiet = !setup.late_work && !works;
+    let is_quiet = !setup.late_work && setup.noise != Noise::Work && !works;
     // The client may interrupt a turn that is silent for so long.
     let idle = limits::turn(&set).idle;
     let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
@@ -520,6 +530,7 @@ fn infers(setup: &TurnSetup) -> bool {
     setup.answer == AgentAnswer::Final
         && !setup.answer_at_end
         && !setup.late_work
+        && setup.noise != Noise::Work
         && setup.open == Open::None
 }
 

@@ -60,7 +60,7 @@ pub struct TurnSetup {
     pub retries: bool,
     /// Whether the app-server reports an error that it does not retry, before the answer, and goes on.
     pub errors: bool,
-    /// The unreadable output of the app-server before the answer.
+    /// The unreadable output of the app-server.
     pub noise: Noise,
     /// A command that is open when the agent answers, or soon after, and that never completes.
     pub open: Open,
@@ -205,6 +205,9 @@ pub enum Subagent {
     Closed,
     /// Only an item on its activity names its thread.
     Active,
+    /// It has a subagent of its own, which does its work, and whose thread and turn start before an item
+    /// names the thread of the first one.
+    Nested,
 }
 
 /// The unreadable output of the app-server.
@@ -218,6 +221,8 @@ pub enum Noise {
     Line,
     /// A notification whose fields have other types.
     Fields,
+    /// The start of a command after the answer. The command ends after the rest.
+    Work,
 }
 
 /// A command that never completes.

@@ -18,7 +18,7 @@ use super::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use super::route::{broker, route};
 use super::workspace;
 use crate::history::{Answer, Call};
-use crate::process::{KILL, Reach};
+use crate::process::{KILL, Reach, TERMINATE};
 use crate::subject::{HostContext, OperationQueue};
 use reknit_turn::capture::{Progress, Report, Verdict};
 use reknit_turn::client::{Client, News};
@@ -143,10 +143,13 @@ impl TurnUser {
                     self.host.record.answered(run.call, Answer::GivenUp);
                 }
                 if self.has_jobs {
-                    self.ask(call, Ask::Kill { turn });
+                    self.ask(call, Ask::Signal { turn, number: KILL });
                 } else {
                     self.host.record.answered(call, "abandoned");
                 }
+            }
+            TurnOperation::StopWorker { turn } => {
+                self.ask(call, Ask::Signal { turn, number: TERMINATE });
             }
             TurnOperation::Interrupt { turn } => {
                 let runs = self.runs.get(&turn).into_iter().flatten();

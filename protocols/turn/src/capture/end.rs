@@ -46,7 +46,9 @@ impl Capture {
         }
         self.interrupting = Interrupting::Done;
         self.adopt_held_turn(now);
-        let verdict = if self.clocks.is_cancelled() {
+        // The bug: an answer counts more than the cancel after it.
+        let is_answered = defect!(AnswersHideTheCancel) && self.looks_complete();
+        let verdict = if self.clocks.is_cancelled() && !is_answered {
             Verdict::Interrupted(Interruption::CancelledUnconfirmed)
         } else if self.looks_complete() && !defect!(FailsAtEveryEndOfTheServer) {
             Verdict::Completed(Evidence::EndOfServer)

@@ -152,7 +152,7 @@ impl Capture {
         }
         self.progress(Progress::Unreadable);
         self.unreadable += 1;
-        if self.final_answer == FinalAnswer::Last {
+        if self.final_answer == FinalAnswer::Last && !defect!(GarbledLinesAreNoWork) {
             self.final_answer = FinalAnswer::Passed;
         }
         if defect!(EndsAtAnUnreadableLine) {

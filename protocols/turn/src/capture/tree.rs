@@ -43,6 +43,8 @@ pub(super) struct Tree {
     subagents: BTreeMap<String, Subagent>,
     /// Turns that run on foreign threads and have no root. An item may name their threads later.
     rootless: BTreeMap<String, String>,
+    /// The parents of foreign threads. A reason for a parent may come after its child.
+    orphans: BTreeMap<String, String>,
     /// New threads of subagents.
     new: Vec<String>,
     /// How many threads may be remembered.
@@ -58,6 +60,7 @@ impl Tree {
             inner: None,
             subagents: BTreeMap::new(),
             rootless: BTreeMap::new(),
+            orphans: BTreeMap::new(),
             new: Vec::new(),
             limit,
             is_full: false,
@@ -105,6 +108,8 @@ impl Tree {
                 let parent = thread.parent_thread_id.as_deref();
                 if parent.is_some_and(|parent| self.owns(parent)) || defect!(RegistersEveryThread) {
                     self.register(&thread.id);
+                } else if let Some(parent) = parent {
+                    self.note_orphan(&thread.id, parent);
                 }
                 self.relate_thread(&thread.id)
             }
@@ -213,6 +218,14 @@ impl Tree {
         }
     }
 
+    fn note_orphan(&mut self, thread: &str, parent: &str) {
+        let is_long = thread.len() > LONGEST_ID || parent.len() > LONGEST_ID;
+        let is_possible = !is_long && !thread.is_empty() && !self.owns(thread);
+        if is_possible && self.orphans.len() < self.limit {
+            self.orphans.insert(thread.to_owned(), parent.to_owned());
+        }
+    }
+
     fn relate_item(&self, thread: &str, turn: &str) -> Relation {
         if thread == self.main {
             return self.relate_on_main(turn);
@@ -234,7 +247,22 @@ impl Tree {
         self.inner.is_some() && self.inner.as_deref() == turn.id()
     }
 
+    /// Learns that a thread is that of a subagent, and so are those that name it as their parent.
     fn register(&mut self, thread: &str) {
+        self.register_one(thread);
+        let mut parents = vec![thread.to_owned()];
+        while let Some(parent) = parents.pop() {
+            let own = self.orphans.iter().filter(|(_, of)| **of == parent);
+            let own: Vec<String> = own.map(|(thread, _)| thread.clone()).collect();
+            for thread in &own {
+                self.orphans.remove(thread);
+                self.register_one(thread);
+            }
+            parents.extend(own);
+        }
+    }
+
+    fn register_one(&mut self, thread: &str) {
         if thread.is_empty() || thread.len() > LONGEST_ID || self.owns(thread) {
             return;
         }

@@ -116,6 +116,12 @@ fn ending(result: &Result<Report, ClientError>) -> (Ending, Option<String>) {
                 Verdict::Failed(_) | Verdict::Interrupted(Interruption::Other) => {
                     Ending::Failed { message: report.summary() }
                 }
+                // The bug: only an end that the server confirms is a cancel.
+                Verdict::Interrupted(Interruption::CancelledUnconfirmed)
+                    if defect!(UnconfirmedCancelsFail) =>
+                {
+                    Ending::Failed { message: report.summary() }
+                }
                 Verdict::Interrupted(_) => Ending::Cancelled,
             };
             (ending, Some(report.to_string()))

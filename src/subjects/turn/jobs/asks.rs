@@ -37,8 +37,8 @@ pub enum Ask {
     Wait { turn: String, at_most: Duration },
     /// Cancels the active jobs of a turn.
     Cancel { turn: String },
-    /// Kills the workers of a turn.
-    Kill { turn: String },
+    /// Sends a signal to the workers of a turn.
+    Signal { turn: String, number: i32 },
     /// Ends a session.
     EndSession { session: String },
     /// Damages the records of the jobs of a turn.
@@ -65,7 +65,10 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
             wait(&host, (call, &turn), at_most).await.map(|states| states.into())
         }
         Ask::Cancel { turn } => cancel(&host, &turn).await.map(|ended| ended.into()),
-        Ask::Kill { turn } => kill(&host, &turn).await.map(|()| "abandoned".into()),
+        Ask::Signal { turn, number } => {
+            let done = if number == KILL { "abandoned" } else { "stopped" };
+            signal(&host, &turn, number).await.map(|()| done.into())
+        }
         Ask::EndSession { session } => {
             end_session(&host, call, &session).await.map(|ended| ended.into())
         }
@@ -134,12 +137,12 @@ async fn end_session(host: &HostContext, call: Call, session: &str) -> Result<St
     Ok(format!("cancelled jobs: {}{failed}", end.cancelled.len()))
 }
 
-/// Kills the workers of a turn with signal 9.
-async fn kill(host: &HostContext, turn: &str) -> Result<(), JobError> {
+/// Sends a signal to the workers of a turn.
+async fn signal(host: &HostContext, turn: &str, number: i32) -> Result<(), JobError> {
     let own = host.env.processes.own().map_err(JobError::Processes)?;
     for job in active(&store(host).await?, turn).await? {
         if let Some(worker) = job.state.process().filter(|worker| **worker != own) {
-            let _ = host.env.processes.signal(worker, KILL, Reach::Process); // it may be dead
+            let _ = host.env.processes.signal(worker, number, Reach::Process); // it may be dead
         }
     }
     Ok(())

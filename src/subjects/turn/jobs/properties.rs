@@ -27,7 +27,7 @@ use crate::subjects::turn::extras;
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::{ends, news};
-use crate::subjects::turn::setup::{self, Answer, Edits, TurnSetup};
+use crate::subjects::turn::setup::{self, Answer, Edits, Noise, TurnSetup};
 use crate::subjects::turn::story::{Story, silent, started, too_much};
 use reknit_turn::jobs::StateName;
 
@@ -59,6 +59,7 @@ kinds! {
 kinds! {
     pub(in super::super) JOB_END_IS_TRUE;
     UNTRUE = "untrue": "{subject:}a user saw the job completed, but the app-server had neither reported that nor given a final answer {moment}";
+    NOT_CANCELLED = "not-cancelled": "{subject:}a user stopped the worker at {stopped}, while the turn ran, but saw the job {state} {moment}";
     NO_REPORT = "no-report": "{subject:}a user saw the job completed, but without the answer {moment}";
 }
 
@@ -241,6 +242,7 @@ fn items(setup: &TurnSetup, is_review: bool) -> Vec<&'static str> {
         (setup.answer != Answer::None && !setup.answer_at_end, answer),
         (setup.late_message, "agentMessage"),
         (setup.late_work, "commandExecution"),
+        (setup.noise == Noise::Work, "commandExecution"),
     ];
     let before = work.chain(letters).chain(extras);
     before.chain(after.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind)).collect()
@@ -362,7 +364,7 @@ pub(in super::super) fn cancel_is_asked(story: &Story<'_>) -> Vec<Violation> {
     let unasked = jobs.jobs.values().filter_map(|job| {
         let mut sights = jobs.sights(job);
         let (look, _) = sights.find(|(_, seen)| seen.state == StateName::Cancelled)?;
-        let asked = [job.cancelled, job.session_ended].into_iter().flatten().min();
+        let asked = [job.cancelled, job.session_ended, job.stopped].into_iter().flatten().min();
         let is_unasked = asked.is_none_or(|asked| asked > look.at);
         is_unasked.then(|| violation("cancel_is_asked", job, look.at, &UNASKED, fields! {}))
     });
@@ -384,7 +386,32 @@ pub(in super::super) fn job_end_is_true(story: &Story<'_>) -> Vec<Violation> {
         let is_complete = report.is_some_and(|report| !is_final || report.contains(&answer));
         (!is_complete).then(|| violation("job_end_is_true", job, look.at, &NO_REPORT, fields! {}))
     });
-    untrue.collect()
+    let stopped = jobs.jobs.values().filter_map(|job| not_cancelled(story, job));
+    untrue.chain(stopped).collect()
+}
+
+/// A job whose worker a user stopped while its turn ran, and that is not cancelled.
+fn not_cancelled(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let (cx, jobs) = (story.cx, &story.jobs);
+    let (stopped, ended) = (job.stopped?, job.worker_ended()?);
+    let (look, seen) = jobs.sights(job).find(|(look, _)| look.since > ended)?;
+    let (started, ..) = started(&job.notes)?;
+    let known = stopped + news(cx);
+    let ran = job.named().is_some_and(|named| named + news(cx) < stopped)
+        && job.over().is_none_or(|over| over > known)
+        && job.asked_to_interrupt().is_none_or(|asked| asked >= stopped)
+        && !job.ended_by_itself()
+        && known < ended
+        && ended < job.asked + deadline(cx, job.turn(), started.since(job.asked))
+        && too_much(&job.notes).is_none();
+    let is_alone = job.killed.is_none()
+        && job.damaged.is_none()
+        && jobs.disturbed_turn.is_none_or(|fault| fault > ended)
+        && story.shutdowns.iter().all(|asked| *asked > ended)
+        && story.ended.iter().all(|over| *over > ended);
+    let data = fields! { stopped, state: seen.state.as_str() };
+    (ran && is_alone && seen.state != StateName::Cancelled)
+        .then(|| violation("job_end_is_true", job, look.at, &NOT_CANCELLED, data))
 }
 
 pub(in super::super) fn cancel_interrupts(story: &Story<'_>) -> Vec<Violation> {

@@ -34,6 +34,8 @@ pub struct Job<'a> {
     pub cancelled: Option<Time>,
     pub session_ended: Option<Time>,
     pub killed: Option<Time>,
+    /// When the user asked its worker to end.
+    pub stopped: Option<Time>,
     /// When its user damaged its record.
     pub damaged: Option<Time>,
     /// When its user removed its record.
@@ -143,6 +145,20 @@ impl<'a> Job<'a> {
         self.when(|note| *note == TurnNote::Reported(Reported::Completed))
     }
 
+    /// Returns when the app-server was asked to interrupt the turn for the first time.
+    pub fn asked_to_interrupt(&self) -> Option<Time> {
+        self.when(|note| matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused))
+    }
+
+    /// Whether the app-server ended the turn by itself, or left it.
+    pub fn ended_by_itself(&self) -> bool {
+        let is_end = |note: &TurnNote| match note {
+            TurnNote::Reported(how) => *how != Reported::Interrupted,
+            note => *note == TurnNote::Left,
+        };
+        self.when(is_end).is_some()
+    }
+
     /// Returns when the turn was over at the app-server.
     pub fn over(&self) -> Option<Time> {
         self.when(|note| matches!(note, TurnNote::Gone | TurnNote::Left))
@@ -155,7 +171,7 @@ impl<'a> Job<'a> {
 
     /// Returns when a user first wished its end.
     pub fn unwanted(&self) -> Option<Time> {
-        [self.cancelled, self.session_ended, self.killed].into_iter().flatten().min()
+        [self.cancelled, self.session_ended, self.killed, self.stopped].into_iter().flatten().min()
     }
 
     /// Returns when its worker ended.
@@ -234,6 +250,7 @@ impl<'a> Jobs<'a> {
                 cancelled: None,
                 session_ended: None,
                 killed: None,
+                stopped: None,
                 damaged: None,
                 gone: None,
                 cancels: Vec::new(),
@@ -256,6 +273,7 @@ impl<'a> Jobs<'a> {
             let place = match operation.verb.as_str() {
                 "cancel" if is_turn => &mut job.cancelled,
                 "abandon" if is_turn => &mut job.killed,
+                "stop-worker" if is_turn => &mut job.stopped,
                 "end-session" if session == job.field("session") => &mut job.session_ended,
                 _ => continue,
             };

@@ -58,6 +58,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("UnstartedJobStaysQueued", "unstarted-job-stays-queued", &["dead_is_over"], "a job whose worker cannot be started stays queued", "derived"),
     defect("LastNewsAreLost", "last-news-are-lost", &["log_is_complete"], "a worker does not record the news that come right before its end", "derived"),
     defect("SignalsWhoeverHasTheId", "signals-whoever-has-the-id", &["no_stranger_is_signalled"], "a cancel sends signals to another process that has the id of the worker", "facts, 43"),
+    defect("UnconfirmedCancelsFail", "unconfirmed-cancels-fail", &["job_end_is_true"], "a job whose worker is stopped has failed if its app-server does not confirm the end of its turn", "derived from facts, 35"),
     defect("DetailsHideTheTurn", "details-hide-the-turn", &["expect"], "the page of a job does not name its turn", "derived"),
     defect("AnyMatchIsMeant", "any-match-is-meant", &["expect"], "the beginning of several ids finds one of the jobs", "derived"),
     defect("OrdersHaveNoLimit", "orders-have-no-limit", &["expect"], "a job whose order is longer than the limit is created", "derived"),

@@ -8,7 +8,7 @@ use crate::schedule::Limits;
 use crate::subjects::turn::jobs::story::Job;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
-use crate::subjects::turn::setup::{self, Start, TurnSetup};
+use crate::subjects::turn::setup::{self, Start, Subagent, TurnSetup};
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::wire::code;
 
@@ -88,7 +88,8 @@ pub(super) fn may_forget(story: &Story<'_>, at: Time) -> bool {
 
 /// Returns how many threads the broker learns of from a turn.
 fn threads(setup: &TurnSetup) -> u64 {
-    1 + setup.subagents + u64::from(setup.stranger)
+    let of_each = if setup.subagent == Subagent::Nested { 2 } else { 1 };
+    1 + setup.subagents * of_each + u64::from(setup.stranger)
 }
 
 /// Whether the reason of a refusal is that the broker is busy.

@@ -134,9 +134,8 @@ impl BrokerCore {
         match parent {
             Some(parent) => match (self.owner_of_thread(parent), self.threads.owner(parent)) {
                 (Some(token), _) => Target::Turn(token),
-                (None, None) if self.sole_candidate().is_none() && self.may_claim() => {
-                    Target::Unclaimed
-                }
+                // The parent may be reported later.
+                (None, None) if self.may_claim() => Target::Unclaimed,
                 // No turn uses the parent, so nothing is left to claim it.
                 (None, _) => Target::Dropped,
             },
@@ -252,6 +251,10 @@ impl BrokerCore {
 /// Returns the thread whose claim decides about a notification: a new thread follows its parent.
 fn unclaimed_thread(notification: &Notification) -> Option<&str> {
     match notification {
+        // The bug: it follows itself.
+        Notification::ThreadStarted(thread) if defect!(NewThreadsFollowThemselves) => {
+            Some(&thread.id)
+        }
         Notification::ThreadStarted(thread) => {
             thread.parent_thread_id.as_deref().or(Some(&thread.id))
         }

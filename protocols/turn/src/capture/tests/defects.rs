@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 22] = [
+const ROWS: [Row; 24] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -14,6 +14,12 @@ const ROWS: [Row; 22] = [
     ("NeverTestsAgain", command_after_the_answer, "none"),
     ("LaterEndReplacesTheVerdict", late_failure, "Completed(Silence) at 250 ms"),
     ("EndsAtAnUnreadableLine", unreadable_line, "Completed(Reported) at 0 ms"),
+    ("GarbledLinesAreNoWork", unreadable_line_after_the_answer, "none"),
+    (
+        "AnswersHideTheCancel",
+        cancel_after_the_answer,
+        "Interrupted(CancelledUnconfirmed) at 0 ms, interrupts t u",
+    ),
     (
         "WaitsAfterAnError",
         error_alone,
@@ -75,6 +81,22 @@ fn plan_then_end() -> CaptureTest {
 fn answer_then_end() -> CaptureTest {
     running(|test| {
         test.final_answer();
+        test.end();
+    })
+}
+
+fn unreadable_line_after_the_answer() -> CaptureTest {
+    running(|test| {
+        test.final_answer();
+        test.handle(Input::Unreadable);
+        test.wait(S);
+    })
+}
+
+fn cancel_after_the_answer() -> CaptureTest {
+    running(|test| {
+        test.final_answer();
+        test.handle(Input::Cancel);
         test.end();
     })
 }

@@ -171,3 +171,21 @@ fn the_answer_and_the_review_of_a_subagent_are_not_those_of_the_turn() {
     let report = test.report();
     assert_eq!((report.answer, report.last_message), (None, None));
 }
+
+#[test]
+fn a_subagent_of_a_subagent_may_come_before_its_parent() {
+    let mut test = CaptureTest::running();
+    for (thread, parent) in [("s3", "s2"), ("s2", "s1"), ("x2", "x1")] {
+        let thread = json!({ "id": thread, "parentThreadId": parent });
+        test.notify("thread/started", json!({ "thread": thread }));
+    }
+    test.turn_started("s3", "v", "");
+    test.turn_started("x2", "w", "");
+    test.notify("thread/started", json!({ "thread": { "id": "s1", "parentThreadId": "t" } }));
+    test.final_answer();
+    test.wait(10 * S);
+    assert_eq!(test.outcome(), "none");
+    test.turn_completed("s3", "v", "", "completed");
+    test.wait(250 * MS);
+    assert_eq!(test.outcome(), "Completed(Silence) at 10250 ms");
+}

@@ -131,6 +131,18 @@ fn shutdown_looks_like_a_crash() {
 }
 
 #[test]
+fn new_threads_follow_themselves() {
+    with_defect("NewThreadsFollowThemselves", || {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        bench.close(A);
+        bench.start_turn(B, "t2", "u2");
+        super::routing::child_before_parent(&mut bench, "t2", "u2");
+        assert_eq!(bench.seen(B), ["item/started"]);
+    });
+}
+
+#[test]
 fn unclaimed_threads_are_dropped() {
     with_defect("UnclaimedThreadsAreDropped", || {
         let mut bench = Bench::new();

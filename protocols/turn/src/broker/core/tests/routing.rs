@@ -39,6 +39,31 @@ fn the_subagents_of_an_abandoned_turn_go_to_no_one() {
     assert_eq!(bench.seen(B), ["thread/started", "mine"]);
 }
 
+/// A subagent of a subagent starts before an item names its parent.
+pub(super) fn child_before_parent(bench: &mut Bench, thread: &str, turn: &str) {
+    thread_started(bench, "s2", Some("s1"));
+    bench.item("s2", "x", "early");
+    let item = json!({ "type": "collabAgentToolCall", "id": "c", "receiverThreadIds": ["s1"] });
+    let item = json!({ "threadId": thread, "turnId": turn, "item": item });
+    bench.notify("item/started", item);
+    bench.item("s2", "x", "late");
+}
+
+#[test]
+fn a_subagent_may_come_before_its_parent() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    child_before_parent(&mut bench, "t", "u");
+    let seen = bench.seen(A);
+    assert!(seen.contains(&"thread/started".to_owned()), "{seen:?}");
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.close(A);
+    bench.start_turn(B, "t2", "u2");
+    child_before_parent(&mut bench, "t2", "u2");
+    assert_eq!(bench.seen(B), ["item/started", "thread/started", "early", "late"]);
+}
+
 #[test]
 fn the_threads_of_subagents_are_named_by_items_too() {
     let mut bench = Bench::new();
