@@ -189,7 +189,7 @@ fn a_file_unsupported_by_turmoil_has_its_own_row_and_the_others_run() {
     let done = reknit(&["run", "--engine", "turmoil", &folder.path()]);
     assert_eq!((done.status, done.err.as_str()), (Some(0), ""), "{}", done.out);
     assert!(
-        contains_words(&done.out, "not on turmoil: accept-then-close needs a SYN-ACK"),
+        contains_words(&done.out, "not on turmoil: accept-then-close: it needs a SYN-ACK"),
         "{}",
         done.out
     );
@@ -203,7 +203,7 @@ fn a_file_unsupported_by_turmoil_has_its_own_row_and_the_others_run() {
 #[test]
 fn a_named_file_unsupported_by_turmoil_is_a_usage_error() {
     let (folder, file) = beyond_turmoil("named");
-    let why = "not on turmoil: accept-then-close needs a SYN-ACK that stock turmoil cannot send";
+    let why = "not on turmoil: accept-then-close: it needs a SYN-ACK that turmoil cannot send";
     assert_eq!(mistake(&["run", "--engine", "turmoil", &file]), format!("reknit: {file}: {why}\n"));
     let both = reknit(&[
         "run",

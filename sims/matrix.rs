@@ -1,21 +1,68 @@
 //! The complete kill matrices: each defect is hunted with random schedules from the first seed on.
-//! A scenario file shows each defect that random schedules miss. This takes minutes: `cargo test --release
+//! A sweep covers the defects that random schedules miss. This takes minutes: `cargo test --release
 //! --test matrix -- --ignored`. Every test run executes a sample.
 
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use reknit::hunt::{JudgedRun, judge, plans};
-use reknit::scenario::ScenarioFile;
-use reknit::subject::DynSubject;
-use reknit::subjects::built_in;
-use reknit::world::Options;
 
 #[path = "matrix/alone.rs"]
 mod alone;
+
+/// A defect that random schedules miss, and the schedule whose sweep finds it. The page explains
+/// the reason.
+type BySweep = (&'static str, &'static str);
+
+#[rustfmt::skip]
+const EXEC: &[BySweep] = &[
+    ("catch-up-unbounded", "scenarios/exec/catch-up-longer-than-any-connection.toml"),
+    ("duplicates-delivered", "scenarios/exec/read-overtakes-events.toml"),
+    ("slow-user-stops-connection", "scenarios/exec/a-slow-user-of-codex.toml"),
+    ("report-lost-at-cut", "scenarios/exec/a-slow-user-is-cut-off.toml"),
+    ("full-stdin-blocks-requests", "scenarios/exec/a-full-stdin-beside-a-terminate.toml"),
+    ("redirects-unbounded", "scenarios/exec/http-redirects.toml"),
+    ("write-ids-forgotten", "scenarios/exec/more-writes-than-remembered-ids.toml"),
+    ("sessions-first-come", "scenarios/exec/a-host-opens-many-sessions.toml"),
+    ("flood-blocks-replies", "scenarios/exec/a-flood-beside-a-quiet-process.toml"),
+    ("flow-ends-with-connection", "scenarios/exec/a-slow-user-is-cut-off.toml"),
+];
+
+const COUNTER: &[BySweep] =
+    &[("stale-close-disconnects", "scenarios/counter/half-open-toward-the-client.toml")];
+
+#[rustfmt::skip]
+const TOOLCALL: &[BySweep] = &[
+    ("rollback-loses-lease", "scenarios/toolcall/failed-handshake-keeps-the-grace-period.toml"),
+    ("answers-overtake", "scenarios/toolcall/subscription-to-a-busy-chat.toml"),
+    ("new-taken-for-old", "scenarios/toolcall/session-recreated-while-its-window-is-away.toml"),
+    ("tokens-handed-over-once", "scenarios/toolcall/tokens-lost-on-their-way.toml"),
+    ("two-queues", "scenarios/toolcall/requests-without-a-connection.toml"),
+];
+
+#[rustfmt::skip]
+const SSE: &[BySweep] = &[
+    ("restart-forgets-the-start", "scenarios/sse/a-start-across-a-restart.toml"),
+    ("stuck-stream-stays", "scenarios/sse/a-stuck-reader-is-replaced.toml"),
+    ("no-write-deadline", "scenarios/sse/a-stuck-reader-is-closed.toml"),
+    ("loser-ends-cleanly", "scenarios/sse/the-loser-of-a-takeover.toml"),
+    ("loss-ends-hold", "scenarios/sse/a-command-waits-for-a-client-that-is-away.toml"),
+    ("buffers-count-as-read", "scenarios/sse/a-cut-with-full-buffers.toml"),
+    ("logs-skip-the-rest", "scenarios/sse/a-background-command.toml"),
+    ("end-of-stream-is-success", "scenarios/sse/a-stream-that-ends-early.toml"),
+    ("holes-ignored", "scenarios/sse/holes-are-noticed.toml"),
+    ("duplicates-delivered", "scenarios/sse/a-repeated-event-is-dropped.toml"),
+    ("run-not-checked", "scenarios/sse/a-restarted-server-has-another-run.toml"),
+    ("budget-refilled-by-connecting", "scenarios/sse/a-server-that-only-answers.toml"),
+];
+
+#[rustfmt::skip]
+const TURN: &[BySweep] = &[
+    ("runs-again-beside-its-thread", "scenarios/turn/busy-between-thread-and-turn.toml"),
+    ("fast-turn-stays-live", "scenarios/turn/a-fast-turn-and-a-silent-client.toml"),
+    ("idle-clients-are-kept", "scenarios/turn/a-client-vanishes-before-its-turn.toml"),
+    ("works-on-a-cancelled-job", "scenarios/turn/a-worker-learns-of-a-cancel-from-the-record.toml"),
+    ("signals-whoever-has-the-id", "scenarios/turn/a-stranger-has-the-id-of-a-worker.toml"),
+];
 
 /// A defect that no schedule reaches, and the unit test of the product that reaches it: its file and
 /// its name.
@@ -28,10 +75,55 @@ const TURN_BY_UNIT_TEST: &[ByUnitTest] = &[
     ("requests-are-not-counted", "protocols/turn/src/broker/core/tests/defects.rs", "requests_are_not_counted"),
 ];
 
+const NONE: &[ByUnitTest] = &[];
+
+/// A defect that only a scenario file shows, because one peer must break the protocol, or because its
+/// effect needs a rare sequence of steps. The suite checks that the file detects it.
+type ByFile = (&'static str, &'static str);
+
+#[rustfmt::skip]
+const EXEC_BY_FILE: &[ByFile] = &[
+    ("serves-before-initialized", "scenarios/exec/client-sends-invalid-messages.toml"),
+    ("malformed-ends-connection", "scenarios/exec/client-sends-invalid-messages.toml"),
+    ("unknown-method-unanswered", "scenarios/exec/client-sends-invalid-messages.toml"),
+    ("unexpected-response-ignored", "scenarios/exec/client-sends-invalid-messages.toml"),
+    ("malformed-skipped", "scenarios/exec/resume-answered-with-another-session.toml"),
+    ("many-polls-block-requests", "scenarios/exec/a-terminate-passes-many-long-polls.toml"),
+    ("unfollowed-counts-as-unread", "scenarios/exec/a-process-that-nobody-follows-runs-on.toml"),
+    ("repeated-write-refused", "scenarios/exec/a-write-is-repeated-after-the-exit.toml"),
+    ("read-pieces-count", "scenarios/exec/a-long-body-and-a-steady-reader.toml"),
+    ("unsubscribing-makes-no-room", "scenarios/exec/a-slow-subscription-ends.toml"),
+    ("lost-release-forgotten", "scenarios/exec/a-release-is-lost-with-its-connection.toml"),
+    ("catch-up-waits-for-released", "scenarios/exec/a-process-is-dropped-during-its-catch-up.toml"),
+    ("later-subscriber-loses-events", "scenarios/exec/a-second-subscription-is-slow.toml"),
+    ("file-requests-per-connection", "scenarios/exec/a-slow-write-and-its-successor.toml"),
+    ("running-session-evicted", "scenarios/exec/a-host-has-all-its-sessions.toml"),
+];
+
+#[rustfmt::skip]
+const SSE_BY_FILE: &[ByFile] = &[
+    ("early-interrupt-lost", "scenarios/sse/an-interrupt-during-the-launch.toml"),
+    ("session-command-outlives-stream", "scenarios/sse/a-long-command-of-a-lost-session.toml"),
+    ("deleted-session-runs-on", "scenarios/sse/a-session-is-deleted.toml"),
+    ("hold-never-ends", "scenarios/sse/a-held-command-of-a-client-that-never-returns.toml"),
+    ("time-limit-delays-the-kill", "scenarios/sse/an-interrupt-before-a-time-limit.toml"),
+    ("older-attempt-supersedes", "scenarios/sse/a-delayed-attempt-to-resume.toml"),
+    ("only-events-are-signs", "scenarios/sse/an-event-longer-than-the-silence.toml"),
+    ("age-counts-from-the-last", "scenarios/sse/a-start-across-a-restart-and-a-cut.toml"),
+    ("age-counts-from-the-loss", "scenarios/sse/a-start-before-a-restart-noticed-late.toml"),
+];
+
+const COUNTER_BY_FILE: &[ByFile] =
+    &[("malformed-line-skipped", "scenarios/counter/a-client-sends-malformed-data.toml")];
+
 /// The bounds of the matrix of a subject.
 struct Held {
     subject: &'static str,
+    /// The defects that only a sweep finds, those that only a unit test finds, and those that only the
+    /// expectations of a file show.
+    by_sweep: &'static [BySweep],
     by_unit_test: &'static [ByUnitTest],
+    by_file: &'static [ByFile],
     /// The number of schedules within which half of the defects are found.
     soon: u64,
     /// The median number of steps, at most.
@@ -72,112 +164,53 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Hunts all defects of a subject. Looks for the scenario files that show the missed ones. Compares both
-/// tables with the page.
+/// Hunts all defects of a subject, and sweeps for the rest. Compares the resulting table with the
+/// page.
 fn holds(held: &Held) {
     let subject = held.subject;
     let (table, _) = reknit(&["defects", subject, "--runs", "2000"]);
     let rows: Vec<_> =
         table.lines().skip(1).take_while(|line| !line.is_empty()).map(Row::of).collect();
     let missed: Vec<_> = rows.iter().filter(|row| !row.is_found).map(|row| row.defect).collect();
+    let mut otherwise: Vec<_> = held.by_sweep.iter().map(|(defect, _)| *defect).collect();
+    otherwise.extend(held.by_unit_test.iter().map(|(defect, _, _)| *defect));
+    otherwise.extend(held.by_file.iter().map(|(defect, _)| *defect));
+    otherwise.sort_by_key(|defect| rows.iter().position(|row| row.defect == *defect));
+    assert_eq!(missed, otherwise, "not found by chance\n{table}");
     for (defect, file, test) in held.by_unit_test {
-        assert!(missed.contains(defect), "random schedules find {defect}");
-        let is_there =
-            fs::read_to_string(root().join(file)).unwrap().contains(&format!("fn {test}()"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let is_there = fs::read_to_string(path).unwrap().contains(&format!("fn {test}()"));
         assert!(is_there, "{file} has no test `{test}` of {defect}");
     }
-    let by_file = by_file(held, &missed);
+    for (defect, file) in held.by_file {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+        let text = fs::read_to_string(path).unwrap();
+        let kills = text.lines().find(|line| line.starts_with("kills"));
+        assert!(kills.is_some_and(|kills| kills.contains(&format!("\"{defect}\""))), "{file}");
+    }
+    for (defect, file) in held.by_sweep {
+        let (swept, found) =
+            reknit(&["defects", subject, "--defect", defect, "--runs", "1", "--sweep", file]);
+        assert!(found, "{swept}");
+    }
     let soon = rows.iter().filter(|row| row.is_found && row.schedules <= held.soon).count();
     let [all, within] = [rows.len() as u64, held.soon];
     assert!(soon * 2 >= rows.len(), "{soon} of {all} within {within} schedules\n{table}");
     let mut steps: Vec<_> = rows.iter().filter_map(|row| row.steps).collect();
     steps.sort_unstable();
     assert!(steps[steps.len() / 2] <= held.steps && steps[steps.len() - 1] <= 8, "{table}");
-    shown(&format!("```console\n$ reknit defects {subject} --runs 2000\n"), &table, "```\n");
-    shown(&format!("<!-- the files for {subject} -->\n"), &by_file, "<!-- end -->\n");
+    shown(subject, &table);
 }
 
-/// Returns the table of the missed defects: the file that shows each, and the property that it breaks
-/// there.
-fn by_file(held: &Held, missed: &[&str]) -> String {
-    let subject = built_in().into_iter().find(|subject| subject.name() == held.subject).unwrap();
-    let folder = root().join("scenarios").join(held.subject);
-    let scenarios = scenarios(&folder, &subject);
-    let mut table = "| defect | shown by | property |\n|---|---|---|\n".to_owned();
-    for defect in missed {
-        let killers = || scenarios.iter().filter(|it| it.kills.iter().any(|kills| kills == defect));
-        let broken = killers().find_map(|it| Some((it, broken(&subject, it, defect)?)));
-        let (file, property) =
-            match (broken, killers().next(), held.by_unit_test.iter().find(|row| row.0 == *defect))
-            {
-                (Some((it, property)), ..) => (link(it), format!("`{property}`")),
-                (None, Some(it), _) => (link(it), "its expectations".to_owned()),
-                (None, None, Some((_, file, test))) => {
-                    (format!("[`{test}`](../{file})"), "a unit test".to_owned())
-                }
-                (None, None, None) => {
-                    panic!("random schedules miss {defect}, and no file kills it")
-                }
-            };
-        writeln!(table, "| `{defect}` | {file} | {property} |").unwrap();
-    }
-    table
-}
-
-/// Returns all scenarios of a folder and its folders, in the order of their paths.
-fn scenarios(folder: &Path, subject: &Arc<dyn DynSubject>) -> Vec<ScenarioFile> {
-    let mut paths: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    let mut found = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            found.extend(scenarios(&path, subject));
-        } else if path.extension().is_some_and(|extension| extension == "toml") {
-            found.push(ScenarioFile::load(&path, std::slice::from_ref(subject)).unwrap());
-        }
-    }
-    found
-}
-
-/// Returns a property that the defect is declared to violate, if it violates one in a run of the file.
-fn broken(
-    subject: &Arc<dyn DynSubject>,
-    scenario: &ScenarioFile,
-    defect: &str,
-) -> Option<&'static str> {
-    let known = subject.defects().iter().find(|known| known.name == defect)?;
-    let expect = plans::expected(scenario);
-    plans::of(scenario, subject).into_iter().find_map(|mut plan| {
-        plan.defects.push(defect.to_owned());
-        let run = JudgedRun { subject, plan: &plan, expect: &expect };
-        let judged = judge(run, &Options::default(), |_| false).unwrap();
-        let mut broken = judged.broken.iter().map(|broken| broken.property);
-        broken.find(|property| known.breaks.contains(property))
-    })
-}
-
-/// Returns the title of a scenario, with a link to its file.
-fn link(scenario: &ScenarioFile) -> String {
-    let path = scenario.path.strip_prefix(root()).unwrap().display();
-    format!("[{}](../{path})", scenario.title)
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Checks that the page contains a table, between two marks. With REKNIT_BLESS, writes it.
-fn shown(mark: &str, table: &str, end: &str) {
-    // All tests of this file write the same page.
-    static PAGE: Mutex<()> = Mutex::new(());
-    let _page = PAGE.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = root().join("docs/kill-matrix.md");
+/// Checks that the page contains the table. With REKNIT_BLESS, writes it.
+fn shown(subject: &str, table: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/kill-matrix.md");
     let page = fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(mark).expect("the page has the mark");
-    let (there, after) = rest.split_once(end).expect("what it shows has an end");
+    let mark = format!("```console\n$ reknit defects {subject} --runs 2000\n");
+    let (before, rest) = page.split_once(&mark).expect("the page shows the command");
+    let (there, after) = rest.split_once("```\n").expect("what it shows has an end");
     if std::env::var_os("REKNIT_BLESS").is_some() {
-        fs::write(&path, format!("{before}{mark}{table}{end}{after}")).unwrap();
+        fs::write(&path, format!("{before}{mark}{table}```\n{after}")).unwrap();
     } else {
         assert_eq!(
             steady(there),
@@ -200,29 +233,49 @@ fn steady(table: &str) -> Vec<&str> {
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn every_defect_of_exec_is_found() {
-    holds(&Held { subject: "exec", by_unit_test: &[], soon: 100, steps: 3 });
+    let (by_sweep, by_unit_test) = (EXEC, NONE);
+    holds(&Held {
+        subject: "exec",
+        by_sweep,
+        by_unit_test,
+        by_file: EXEC_BY_FILE,
+        soon: 100,
+        steps: 3,
+    });
 }
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn every_defect_of_toolcall_is_found() {
-    holds(&Held { subject: "toolcall", by_unit_test: &[], soon: 100, steps: 3 });
+    let (by_sweep, by_unit_test) = (TOOLCALL, NONE);
+    holds(&Held { subject: "toolcall", by_sweep, by_unit_test, by_file: &[], soon: 100, steps: 3 });
 }
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn every_defect_of_counter_is_found() {
-    holds(&Held { subject: "counter", by_unit_test: &[], soon: 100, steps: 3 });
+    let (by_sweep, by_unit_test) = (COUNTER, NONE);
+    holds(&Held {
+        subject: "counter",
+        by_sweep,
+        by_unit_test,
+        by_file: COUNTER_BY_FILE,
+        soon: 100,
+        steps: 3,
+    });
 }
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn every_defect_of_sse_is_found() {
-    holds(&Held { subject: "sse", by_unit_test: &[], soon: 60, steps: 4 });
+    let (by_sweep, by_unit_test) = (SSE, NONE);
+    let by_file = SSE_BY_FILE;
+    holds(&Held { subject: "sse", by_sweep, by_unit_test, by_file, soon: 60, steps: 4 });
 }
 
 #[test]
 #[ignore = "it takes minutes, in a release"]
 fn every_defect_of_turn_is_found() {
-    holds(&Held { subject: "turn", by_unit_test: TURN_BY_UNIT_TEST, soon: 60, steps: 4 });
+    let (by_sweep, by_unit_test) = (TURN, TURN_BY_UNIT_TEST);
+    holds(&Held { subject: "turn", by_sweep, by_unit_test, by_file: &[], soon: 60, steps: 4 });
 }

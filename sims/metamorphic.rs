@@ -101,6 +101,8 @@ fn soon_over(scene: &mut Value) {
         "wait" => *how = json!("5s"),
         "say" => how["every"] = json!("200ms"),
         "call" => how["patience"] = json!("60s"),
+        // Why a question has no answer depends on its connection.
+        "ask" => how["tells"] = json!(false),
         _ => {}
     }
 }

@@ -52,8 +52,8 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_delivery` and `justified_failure`.
     pub takeover: Duration,
-    /// The stream that an operation of a host reads, if another reader can keep the host from it. The
-    /// operations are those of the host before it. Default: none.
+    /// The stream that an operation reads, if another reader can keep its host from it. The arguments are
+    /// the host, its earlier operations, and the operation. Default: none.
     ///
     /// Read by `justified_failure`.
     pub reads: fn(&str, &[&Operation], &Operation) -> Option<Stream>,

@@ -8,7 +8,7 @@
 //! - (a) From `t` − recovery to `t`, its path had a fault and no fault-free interval of length `A`.
 //!   If the longest such interval is between `A` and 2 `A`, either outcome is correct: the failure
 //!   is [`inconclusive`]. If readers [exclude each other](super::Guarantees::takeover), its user may
-//!   have to wait for that long after the opening, the last sign of life, or the begin of a fault:
+//!   have to wait for that long after the opening, the last sign of life, or the start of a fault:
 //!   the time of it in which a user of another host reads the stream is not fault-free.
 //! - (b) Beyond the data that its user had, more was produced than is retained, and either its path
 //!   had a fault, or that much data had been produced before the opening, or its user is slow (it

@@ -166,7 +166,7 @@ impl Subject for Exec {
             attempt: client.connect_timeout + client.initialize_timeout,
             takeover: Duration::ZERO,
             reads: |_, _, _| None,
-            depends: |_, dependent, thing| dependent.names(thing.name()),
+            depends: Guarantees::default().depends,
             call_wait: client.call_wait,
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more

@@ -174,7 +174,7 @@ pub enum AppServerNote {
     Killed,
 }
 
-/// A line that an app-server got from its client. Of a long line, only the begin is kept.
+/// A line that an app-server got from its client. Of a long line, only the start is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Got(String);
 
@@ -182,7 +182,7 @@ pub struct Got(String);
 const KEPT: usize = 8 << 10;
 
 impl Got {
-    /// Keeps a line, or the begin of a long line with its length and its hash.
+    /// Keeps a line, or the start of a long line with its length and its hash.
     pub fn of(line: &str) -> Self {
         if line.len() <= KEPT {
             return Self(line.to_owned());

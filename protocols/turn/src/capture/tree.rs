@@ -252,6 +252,10 @@ impl Tree {
         self.register_one(thread);
         let mut parents = vec![thread.to_owned()];
         while let Some(parent) = parents.pop() {
+            // A thread that is not followed has no children here.
+            if !self.owns(&parent) {
+                continue;
+            }
             let own = self.orphans.iter().filter(|(_, of)| **of == parent);
             let own: Vec<String> = own.map(|(thread, _)| thread.clone()).collect();
             for thread in &own {

@@ -76,7 +76,7 @@ fn status(chat: &ChatState) -> SessionStatus {
     }
 }
 
-/// The time of the last change: the begin of the turn in progress, or the end of the last one.
+/// The time of the last change: the start of the turn in progress, or the end of the last one.
 fn last_change(story: &Story<'_>, chat: &ChatState, at: Time) -> Option<String> {
     match (&chat.active_turn, chat.turns.last()) {
         (Some(turn), _) => Some(turn.started_at.clone()),

@@ -48,7 +48,7 @@ pub(in super::super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
 /// Whether the run explains why a command got no turn.
 fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> bool {
     let set = story.cx.plan.limits.over(LIMITS);
-    let is_silent =
+    let never_initializes =
         |on: &str| setup::app_server(story.cx.plan, on).initialize != Initialize::Answered;
     match error {
         ClientError::Cancelled { .. }
@@ -62,7 +62,7 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
         }
         ClientError::NotInitialized { place, .. } | ClientError::NotReady { place, .. } => {
             let on = if matches!(place, Place::Broker(_)) { BROKER } else { run.host };
-            is_silent(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
+            never_initializes(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
         }
         ClientError::CannotLaunch { .. }
         | ClientError::CannotConnect { .. }

@@ -500,10 +500,12 @@ fn events_that_are_sent_together_have_one_id() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the wall clock of the system has to move on")]
 fn an_ended_command_ended_when_it_started() {
     let story = || async {
         let world = world().await;
         started(&world).await;
+        std::thread::sleep(Duration::from_millis(2));
         world.machine.exits(0, Exit::Code(0)).await;
         let status = world.send("GET /command/status/c", &[], "").await.text().await;
         let status: crate::wire::CommandStatus = serde_json::from_str(&status).unwrap();

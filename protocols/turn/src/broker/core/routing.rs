@@ -135,9 +135,9 @@ impl BrokerCore {
             Some(parent) => match (self.owner_of_thread(parent), self.threads.owner(parent)) {
                 (Some(token), _) => Target::Turn(token),
                 // The parent may be reported later.
-                (None, None) if self.may_claim() => Target::Unclaimed,
+                (None, None) => self.target_of_new(),
                 // No turn uses the parent, so nothing is left to claim it.
-                (None, _) => Target::Dropped,
+                (None, Some(_)) => Target::Dropped,
             },
             None => self.target_of_unknown(notification),
         }
@@ -182,6 +182,11 @@ impl BrokerCore {
         if unclaimed_thread(notification).is_some_and(|thread| self.unclaimed.holds(thread)) {
             return Target::Unclaimed;
         }
+        self.target_of_new()
+    }
+
+    /// Returns the target of news about a thread that nothing has named yet.
+    fn target_of_new(&self) -> Target {
         match self.sole_candidate() {
             Some(token) => Target::Turn(token),
             None if self.may_claim() => Target::Unclaimed,

@@ -54,8 +54,7 @@ fn a_subagent_may_come_before_its_parent() {
     let mut bench = Bench::new();
     bench.start_turn(A, "t", "u");
     child_before_parent(&mut bench, "t", "u");
-    let seen = bench.seen(A);
-    assert!(seen.contains(&"thread/started".to_owned()), "{seen:?}");
+    assert_eq!(bench.seen(A), ["thread/started", "early", "item/started", "late"]);
     let mut bench = Bench::new();
     bench.start_turn(A, "t", "u");
     bench.close(A);
