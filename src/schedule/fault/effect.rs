@@ -137,6 +137,12 @@ pub enum Nature {
 }
 
 impl<'f> Effect<'f> {
+    /// Returns the effect of a fault on new connections to a host: no client gets through.
+    pub fn on_openings(host: &'f Host, lasts: Option<Duration>) -> Self {
+        let (place, toward) = (Place::Host(host), Some(host));
+        Effect::Link { place, toward, lasts, nature: Nature::Kills }
+    }
+
     /// Returns how it affects its scope.
     pub fn nature(&self) -> Nature {
         match self {

@@ -32,7 +32,7 @@ pub struct Leaving {
 }
 
 impl Leaving {
-    /// Draws a number below `bound` for this segment. `n` tells several draws of a segment apart.
+    /// Draws a number below `bound` for this segment. `n` numbers the draws of a segment.
     pub fn below(&self, what: &str, n: u64, bound: u64) -> u64 {
         let [conn, from, number] = self.key;
         keyed::below(self.seed, what, &[conn, from, number, n], bound)

@@ -46,12 +46,7 @@ impl Definition for AcceptThenClose {
     }
 
     fn effect(&self) -> Effect<'_> {
-        Effect::Link {
-            place: Place::Host(&self.host),
-            toward: Some(&self.host),
-            lasts: self.lasts,
-            nature: Nature::Kills,
-        }
+        Effect::on_openings(&self.host, self.lasts)
     }
 
     fn pass(&self, segment: &Passing, effects: &mut LinkEffects) {

@@ -465,7 +465,7 @@ pub(super) struct Played {
     is_answered: bool,
     /// When the last message left, or the turn started.
     sent: Sent,
-    /// What its client takes.
+    /// The limits of its client.
     takes: Takes,
     /// The bytes of the messages before the answer to the start request.
     unanswered: u64,
@@ -957,18 +957,19 @@ impl Played {
     /// Completes the command.
     fn complete_garbled(&mut self) {
         let id = self.item_id();
-        let (status, code) =
-            if self.setup.commands_fail { ("failed", 1) } else { ("completed", 0) };
-        let run = json!({ "type": "commandExecution", "id": id, "command": GARBLED, "status": status, "exitCode": code });
-        self.note(TurnNote::Did(Work::Command(GARBLED.to_owned())));
-        self.item(None, run, true);
+        let run = json!({ "type": "commandExecution", "id": id, "command": GARBLED });
+        self.complete_command(None, run, GARBLED);
         self.closed();
     }
 
     pub(super) fn command(&mut self, scope: Option<(String, String)>, command: &str) {
         let id = self.item_id();
-        let mut run = json!({ "type": "commandExecution", "id": id, "command": command, "status": "inProgress" });
+        let run = json!({ "type": "commandExecution", "id": id, "command": command, "status": "inProgress" });
         self.item(scope.clone(), run.clone(), false);
+        self.complete_command(scope, run, command);
+    }
+
+    fn complete_command(&mut self, scope: Option<(String, String)>, mut run: Value, command: &str) {
         let (status, code) =
             if self.setup.commands_fail { ("failed", 1) } else { ("completed", 0) };
         (run["status"], run["exitCode"]) = (json!(status), json!(code));

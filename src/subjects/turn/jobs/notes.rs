@@ -44,7 +44,7 @@ pub struct Signalled {
 /// The user damages the record of a job. The stream is that of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Damaged {
-    /// Whether the record is gone.
+    /// Whether the record was removed.
     pub is_gone: bool,
 }
 
