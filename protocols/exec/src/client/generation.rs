@@ -20,8 +20,9 @@ use reknit_seams::net::Endpoint;
 use reknit_seams::{defect, milestone, point};
 use tokio::sync::mpsc;
 
+use super::defects::TaskDefects;
 use crate::limits::{ClientLimits, without_deadline};
-use crate::wire::{Message, RequestId, method};
+use crate::wire::{Message, RequestId};
 
 /// Identifies a connection of a client.
 ///
@@ -109,8 +110,7 @@ impl Wire {
             outgoing,
             reports,
             dead: dead.clone(),
-            notes: 0,
-            initialized: false,
+            defects: TaskDefects::default(),
         };
         (Self { generation, outgoing: sender, dead }, task.run(env, server))
     }
@@ -139,10 +139,7 @@ struct Task {
     outgoing: mpsc::UnboundedReceiver<Outgoing>,
     reports: mpsc::Sender<Reported>,
     dead: Arc<AtomicBool>,
-    /// The number of received notifications, and whether the handshake is over. Only a defect uses
-    /// these two.
-    notes: usize,
-    initialized: bool,
+    defects: TaskDefects,
 }
 
 impl Task {
@@ -194,12 +191,12 @@ impl Task {
                     }
                     None => return CloseReason::GivenUp,
                 },
-                received = link.next(), if !self.is_stuck() => match received {
+                received = link.next(), if !self.defects.is_stuck(self.limits.event_queue) => match received {
                     Ok(LinkEvent::Room | LinkEvent::Reached(_)) => {}
                     Ok(LinkEvent::Frame(frame)) => match Message::parse(&frame) {
                         Ok(message) => {
                             self.notify(&message, link.id());
-                            self.count(&message);
+                            self.defects.received(&message);
                             self.report(Report::Message(message)).await;
                         }
                         Err(_) if defect!(MalformedSkipped) => {}
@@ -229,21 +226,5 @@ impl Task {
     async fn report(&self, report: Report) {
         // If the driver has ended, the client is closed.
         let _ = self.reports.send((self.generation, report)).await;
-    }
-
-    /// The defect `ConsumerAfterHandshake`: a client that consumes notifications from a bounded
-    /// queue only after the handshake.
-    fn is_stuck(&self) -> bool {
-        defect!(ConsumerAfterHandshake)
-            && !self.initialized
-            && self.notes >= self.limits.event_queue
-    }
-
-    fn count(&mut self, message: &Message) {
-        match message {
-            Message::Notification { method, .. } if method != method::HTTP_BODY => self.notes += 1,
-            Message::Response { .. } => self.initialized = true,
-            _ => {}
-        }
     }
 }

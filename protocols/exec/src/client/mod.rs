@@ -89,6 +89,7 @@ use super::wire::process::{StartParams, StartResult};
 mod body;
 mod command;
 mod core;
+mod defects;
 mod driver;
 mod failure;
 mod files;

@@ -19,7 +19,7 @@ const REQUESTS: usize = 128;
 impl ConnectionTask {
     /// Whether a defect makes the next request wait for an earlier one.
     pub(super) fn is_blocked(&self) -> bool {
-        defect!(HttpBlocksRequests) && self.fetches.unanswered() > 0
+        defect!(HttpBlocksRequests) && self.fetches.defects.unanswered > 0
             || defect!(FullStdinBlocksRequests)
                 && self.waiting.iter().any(|(_, waiting)| waiting.writes_to().is_some())
     }

@@ -34,6 +34,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::defects::FetchDefects;
 use super::request_error::RequestError;
 use crate::wire::http::{BodyDelta, Header, HttpParams, HttpResult, RedirectPolicy, TOO_LATE};
 use crate::wire::{RequestId, method, notification_text, response_text};
@@ -55,8 +56,7 @@ pub(super) struct Fetches {
     in_progress: BTreeMap<String, usize>,
     sender: mpsc::Sender<Fetched>,
     queue: mpsc::Receiver<Fetched>,
-    /// How many requests have no answer yet. Only a defect uses it.
-    unanswered: usize,
+    pub(super) defects: FetchDefects,
     counter: Arc<AtomicU64>,
     /// How many more requests may be in progress.
     permits: Arc<Semaphore>,
@@ -81,7 +81,7 @@ impl Fetches {
             in_progress: BTreeMap::new(),
             sender,
             queue,
-            unanswered: 0,
+            defects: FetchDefects::default(),
             counter: counter.clone(),
             permits: Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))),
         }
@@ -95,11 +95,6 @@ impl Fetches {
     /// Returns the bytes of their bodies.
     pub(super) fn bytes(&self) -> usize {
         if defect!(HttpBytesUncounted) { 0 } else { self.in_progress.values().sum() }
-    }
-
-    /// For a defect: returns how many requests have no answer yet.
-    pub(super) fn unanswered(&self) -> usize {
-        self.unanswered
     }
 
     /// Sends a request; [`next`](Self::next) returns its answer. `variables` is the environment of
@@ -121,7 +116,7 @@ impl Fetches {
         let hop = Hop::first(&params, variables)?;
         let bytes = params.body_base64.as_ref().map_or(0, |body| body.0.len());
         self.in_progress.insert(params.request_id.clone(), bytes);
-        self.unanswered += 1;
+        self.defects.unanswered += 1;
         let wait = params.timeout_ms.map_or(EVER, Duration::from_millis).min(EVER);
         let fetch = Fetch {
             net: net.clone(),
@@ -154,7 +149,7 @@ impl Fetches {
     }
 
     fn taken(&mut self, fetched: Fetched) -> String {
-        self.unanswered -= usize::from(fetched.is_answer);
+        self.defects.unanswered -= usize::from(fetched.is_answer);
         if let Some(over) = fetched.over {
             self.in_progress.remove(&over);
         }

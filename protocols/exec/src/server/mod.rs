@@ -51,6 +51,7 @@ use super::limits::ServerLimits;
 mod admission;
 mod blocking;
 mod connection;
+mod defects;
 mod denial;
 mod description;
 mod fetch;

@@ -12,6 +12,7 @@ use reknit_seams::process::{Child, KILL};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::defects::ProcessDefects;
 use super::denial;
 use super::flow::Unconsumed;
 use super::log::{LoggedExit, ServerLog};
@@ -76,8 +77,7 @@ pub(super) struct RetainedProcess {
     pub(super) flow: Option<Unconsumed>,
     /// Wakes the task of the process.
     wake: watch::Sender<()>,
-    /// When the process exited. Only a defect uses it.
-    pub(super) exited_at: Option<Instant>,
+    pub(super) defects: ProcessDefects,
 }
 
 /// The progress of a process.
@@ -117,7 +117,7 @@ impl RetainedProcess {
             paused: false,
             flow: None,
             wake: watch::Sender::new(()),
-            exited_at: None,
+            defects: ProcessDefects::default(),
         }
     }
 
@@ -171,7 +171,7 @@ impl RetainedProcess {
         let denied = self.sandbox != SandboxType::None && denial::is_likely(code, &self.log);
         self.log.exit(LoggedExit { code, denied }, failure);
         self.stdin.end();
-        self.exited_at = Some(now);
+        self.defects.exited_at = Some(now);
         if self.terminated || defect!(ClosesAtExit) {
             self.open = 0;
         }

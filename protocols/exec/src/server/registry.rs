@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::admission::{self, Candidate};
+use super::defects::RegistryDefects;
 use super::description::describe;
 use super::files::RunningRequests;
 use super::lobby::Lobby;
@@ -43,8 +44,7 @@ pub(super) struct Shared {
     pub(super) file_requests: Arc<AtomicU64>,
     /// The requests for files that are being performed, over all connections.
     file_tasks: Mutex<JoinSet<()>>,
-    /// Sessions that a defect never drops.
-    leaked: Mutex<Vec<Arc<RetainedSession>>>,
+    defects: RegistryDefects,
 }
 
 /// A session, with the tasks of its processes.
@@ -120,7 +120,7 @@ impl Shared {
             file_handles: Arc::default(),
             file_requests: Arc::default(),
             file_tasks: Mutex::default(),
-            leaked: Mutex::default(),
+            defects: RegistryDefects::default(),
         }
     }
 
@@ -265,9 +265,7 @@ impl Shared {
 
     fn expire(&self, kept: &Arc<RetainedSession>) {
         milestone!("exec.server.expired");
-        if defect!(ProcessesOutliveSession) {
-            self.leaked.lock().expect("nothing panics under the lock").push(kept.clone());
-        } else {
+        if !self.defects.leaks(kept) {
             kept.shut_down();
         }
     }

@@ -48,15 +48,16 @@ use std::sync::Arc;
 use reknit_resume::{Attachment, Lease, Refused};
 use reknit_seams::defect;
 use reknit_seams::net::ConnId;
-use reknit_seams::process::KILL;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use self::defects::SessionDefects;
 use super::process::{ProcessId, RetainedProcess, Run, StartId};
 use super::request_error::RequestError;
 use crate::limits::ServerLimits;
 use crate::wire::flow::FlowWindow;
 
+mod defects;
 mod requests;
 mod tasks;
 #[cfg(test)]
@@ -77,8 +78,7 @@ pub(super) struct Session {
     /// The window of the last attached connection.
     window: Option<FlowWindow>,
     starts: u64,
-    /// When the session would have expired after its first detachment. Only a defect uses it.
-    first_until: Option<Instant>,
+    defects: SessionDefects,
 }
 
 /// The session's handle of a connection.
@@ -171,7 +171,7 @@ impl Session {
             last_attach_attempt: now,
             processes: BTreeMap::new(),
             starts: 0,
-            first_until: None,
+            defects: SessionDefects::default(),
         }
     }
 
@@ -211,26 +211,13 @@ impl Session {
             Lease::begin(now, if defect!(DetachedLifetimeShort) { lifetime / 3 } else { lifetime });
         let own = self.attachment.detach(by, lease).is_some();
         if own {
-            self.first_until.get_or_insert(lease.until());
+            self.defects.detached(lease);
             if defect!(PausedForever) {
                 return own;
             }
             self.processes.values().for_each(RetainedProcess::resume);
         }
         own
-    }
-
-    /// The defect `SenderClearedAfterUnlock`: a detach stops the events of the connection that has
-    /// attached meanwhile.
-    pub(super) fn clear_sender(&mut self) {
-        if let Some(owed) = self.attachment.owed_mut() {
-            owed.muted = true;
-        }
-    }
-
-    /// The defect `DisconnectKills`: processes end with the connection.
-    pub(super) fn kill_all(&mut self) {
-        self.processes.values_mut().for_each(|process| process.queue_signal(KILL));
     }
 
     /// Checks that this connection is the attached one.
@@ -256,15 +243,10 @@ impl Session {
         self.attached_by().is_some()
     }
 
-    /// For a defect: returns the number of the next event of a process.
-    pub(super) fn next_of(&self, id: &ProcessId) -> Option<u64> {
-        self.processes.get(id).map(|process| process.log.next())
-    }
-
     /// Whether the session has expired.
     pub(super) fn expired(&self, now: Instant) -> bool {
         if defect!(ExpiryTimerUnchecked) && !self.attached() {
-            return self.first_until.is_some_and(|until| until <= now);
+            return self.defects.first_until().is_some_and(|until| until <= now);
         }
         self.attachment.expired(now)
     }

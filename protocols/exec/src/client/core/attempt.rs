@@ -64,8 +64,11 @@ impl Core {
             self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
             return;
         }
-        let until =
-            if self.leaked.starts > 0 { recovery.deadline() } else { recovery.cap(now, pause) };
+        let until = if self.defects.leaked_starts > 0 {
+            recovery.deadline()
+        } else {
+            recovery.cap(now, pause)
+        };
         self.phase = Phase::Recovering { recovery, step: Step::Pausing { until } };
         self.wake_attempt(now);
     }
@@ -318,7 +321,7 @@ impl Core {
         self.installed += 1;
         self.pages = Pages::default();
         milestone!("exec.client.connected", generation = self.installed, conn = connection.conn);
-        connection.is_dead = install_dead;
+        connection.defects.is_dead = install_dead;
         self.phase = Phase::Connected { connection, since: now };
         self.state.send_replace(State::Connected);
         self.flush(now);
@@ -330,7 +333,7 @@ impl Core {
         let Phase::Connected { connection, since } = &mut self.phase else {
             return self.give_up(over, now);
         };
-        if connection.is_dead {
+        if connection.defects.is_dead {
             return;
         }
         let (generation, conn) = (connection.generation, connection.conn);

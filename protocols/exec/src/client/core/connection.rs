@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::calls::Ticket;
 use crate::client::command::{Call, Key, RetryPolicy};
+use crate::client::defects::ConnectionDefects;
 use crate::client::generation::Generation;
 use crate::wire::flow::FlowReports;
 use crate::wire::{DirectoryForm, Message, RequestId};
@@ -43,8 +44,7 @@ pub(super) struct Connection {
     pub(super) flow: Option<FlowReports>,
     /// How many events were published because of this connection.
     pub(super) brought_events: u64,
-    /// Whether the core ignores the end of this connection. Only a defect sets this.
-    pub(super) is_dead: bool,
+    pub(super) defects: ConnectionDefects,
 }
 
 impl Connection {
@@ -57,7 +57,7 @@ impl Connection {
             directories: DirectoryForm::default(),
             flow: None,
             brought_events: 0,
-            is_dead: false,
+            defects: ConnectionDefects::default(),
         }
     }
 

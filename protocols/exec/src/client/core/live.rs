@@ -162,7 +162,7 @@ impl Core {
             return;
         }
         if self.connection().is_some_and(|connection| connection.has_start_of(key)) {
-            self.leaked.starts += u32::from(defect!(StartCountLeaks));
+            self.defects.leaked_starts += u32::from(defect!(StartCountLeaks));
             return;
         }
         if self.processes.get(&key.id).is_some_and(|process| process.serial == key.serial)

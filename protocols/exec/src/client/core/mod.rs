@@ -34,6 +34,7 @@ use self::phase::{Phase, Step};
 use self::process::ProcessState;
 use super::Failure;
 use super::command::{Call, Command};
+use super::defects::CoreDefects;
 use super::generation::{CloseReason, Generation, Report};
 use super::log::Log;
 use super::missing_watch::WatchSender;
@@ -92,16 +93,7 @@ pub(super) struct Core {
     /// The watches for files of the current connection.
     watches: BTreeMap<u64, WatchSender>,
     effects: VecDeque<Effect>,
-    leaked: Leaked,
-}
-
-/// State that defects leak.
-#[derive(Default)]
-struct Leaked {
-    /// Calls registered with a connection that was already over.
-    calls: Vec<Call>,
-    /// Starts that are counted as in flight and never leave this count.
-    starts: u32,
+    defects: CoreDefects,
 }
 
 impl Drop for Core {
@@ -139,7 +131,7 @@ impl Core {
             bodies: Bodies::default(),
             watches: BTreeMap::new(),
             effects: VecDeque::new(),
-            leaked: Leaked::default(),
+            defects: CoreDefects::default(),
         };
         core.recover(now);
         core
@@ -182,7 +174,7 @@ impl Core {
     /// For a defect: registers a call with a connection that was just found dead, so the call never
     /// completes.
     pub(super) fn leak_call(&mut self, call: Call) {
-        self.leaked.calls.push(call);
+        self.defects.leaked_calls.push(call);
     }
 
     /// Handles the timers that are due.

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::client::Failure;
 use crate::client::command::Key;
+use crate::client::defects::ProcessDefects;
 use crate::client::log::{Event, Log, Via};
 use crate::wire::process::{Chunk, OutputStream, ReadResult, UNKNOWN_EXIT_CODE};
 
@@ -79,8 +80,7 @@ pub(super) struct ProcessState {
     /// Since when the log has refused events that the client has not requested again.
     pub(super) refused_since: Option<Instant>,
     sequence: Sequence<(ProcessEvent, Via)>,
-    /// The greatest number that arrived live. Only a defect uses it.
-    received: u64,
+    defects: ProcessDefects,
     exited: bool,
     closed: bool,
 }
@@ -103,7 +103,7 @@ impl ProcessState {
             dropped: false,
             refused_since: None,
             sequence: Sequence::new(bounds),
-            received: 0,
+            defects: ProcessDefects::default(),
             exited: false,
             closed: false,
         }
@@ -138,7 +138,7 @@ impl ProcessState {
     /// waiting here.
     pub(super) fn read_after(&self) -> u64 {
         if defect!(CatchesUpFromReceived) {
-            return self.received;
+            return self.defects.received;
         }
         let paged = self.sequence.waiting().filter(|(_, (_, via))| !via.live);
         paged.last().map_or(self.published(), |(seq, _)| seq)
@@ -176,7 +176,7 @@ impl ProcessState {
         via: Via,
         now: Instant,
     ) -> Result<InsertOutcome, Failure> {
-        self.received = self.received.max(seq);
+        self.defects.received = self.defects.received.max(seq);
         if self.is_refused() {
             return Ok(InsertOutcome::Kept); // a later read returns it
         }

@@ -22,7 +22,8 @@ impl Session {
     /// Returns when the next timer after `now` is due: the end of a process's retention, or the
     /// expiry of the session.
     pub(in super::super) fn due(&self, now: Instant) -> Option<Instant> {
-        let first = self.first_until.filter(|_| defect!(ExpiryTimerUnchecked) && !self.attached());
+        let first = self.defects.first_until();
+        let first = first.filter(|_| defect!(ExpiryTimerUnchecked) && !self.attached());
         // A process kept because the connection is in doubt is checked again then: by that time,
         // the connection has given a sign of life or is dead.
         let again = now + self.limits.wire.ping_interval;
@@ -45,7 +46,7 @@ impl Session {
         let kept = self.limits.closed_retention;
         self.processes.iter().filter_map(move |(id, process)| {
             if defect!(RetentionFromExit) {
-                return Some((id, process.exited_at? + kept));
+                return Some((id, process.defects.exited_at? + kept));
             }
             let closed = process.closed_at()?;
             if defect!(RetentionFromClose) {

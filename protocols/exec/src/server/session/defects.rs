@@ -1,0 +1,47 @@
+//! What only seeded bugs of a session use. Without a seeded bug, no behavior depends on it.
+
+use reknit_resume::Lease;
+use reknit_seams::process::KILL;
+use tokio::time::Instant;
+
+use super::Session;
+use crate::server::process::ProcessId;
+
+/// The state of a session.
+#[derive(Default)]
+pub(super) struct SessionDefects {
+    first_until: Option<Instant>,
+}
+
+impl SessionDefects {
+    /// Notes that the session was detached.
+    pub(super) fn detached(&mut self, lease: Lease) {
+        self.first_until.get_or_insert(lease.until());
+    }
+
+    /// The defect `ExpiryTimerUnchecked`: returns when a detached session expires, which is set at its
+    /// first detachment and not again.
+    pub(super) fn first_until(&self) -> Option<Instant> {
+        self.first_until
+    }
+}
+
+impl Session {
+    /// The defect `SenderClearedAfterUnlock`: a detach stops the events of the connection that has
+    /// attached meanwhile.
+    pub(in super::super) fn clear_sender(&mut self) {
+        if let Some(owed) = self.attachment.owed_mut() {
+            owed.muted = true;
+        }
+    }
+
+    /// The defect `DisconnectKills`: processes end with the connection.
+    pub(in super::super) fn kill_all(&mut self) {
+        self.processes.values_mut().for_each(|process| process.queue_signal(KILL));
+    }
+
+    /// The defect `LongPollLostWakeUp` uses this: returns the number of the next event of a process.
+    pub(in super::super) fn next_of(&self, id: &ProcessId) -> Option<u64> {
+        self.processes.get(id).map(|process| process.log.next())
+    }
+}
