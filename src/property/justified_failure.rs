@@ -272,7 +272,7 @@ impl FailureSite<'_> {
             return Vec::new();
         }
         let last = self.asked().max(contact.unwrap_or(Time::ZERO));
-        let faults = path.faulty().iter().map(|(began, _)| *began).filter(|began| *began > last);
+        let faults = path.fault_begins().filter(|began| *began > last);
         let waits: Vec<_> =
             std::iter::once(last).chain(faults).map(|at| (at, at + guarantees.takeover)).collect();
         let (host, stream) = match self.what {

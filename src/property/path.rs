@@ -214,6 +214,11 @@ impl<'a> Path<'a> {
         &self.faulty
     }
 
+    /// Returns when each fault began, also if another one was in force.
+    pub fn fault_begins(&self) -> impl Iterator<Item = Time> {
+        self.fault_intervals.iter().map(|interval| interval.began)
+    }
+
     /// Returns the longest one-way latency of a packet at any time from `from` to `to`: the latency
     /// of the plan, plus the latency that faults add.
     pub fn worst_latency(&self, from: Time, to: Time) -> Duration {
