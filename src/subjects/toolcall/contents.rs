@@ -101,7 +101,7 @@ fn status(bits: u64) -> String {
 fn last_change(chat: &ChatState) -> String {
     let at = &chat.modified_at;
     match (&chat.active_turn, chat.turns.last()) {
-        (Some(turn), _) if *at == turn.started_at => format!("with the begin of {}", turn.id),
+        (Some(turn), _) if *at == turn.started_at => format!("with the start of {}", turn.id),
         (None, Some(turn))
             if ended_at(turn.started_at.as_deref(), turn.duration).as_ref() == Some(at) =>
         {

@@ -40,8 +40,8 @@ struct Seen {
     chats: BTreeSet<String>,
     /// Whether the user's client is active in the session.
     takes_part: bool,
-    /// The number of unanswered subscriptions.
-    asked: usize,
+    /// The calls whose subscriptions are not answered.
+    asked: BTreeSet<Call>,
 }
 
 /// A call that waits for the user's consent.
@@ -85,16 +85,14 @@ impl Observer {
 
     /// Notes that the user subscribes to a channel. The channel stays watched even if an earlier
     /// one of the same name is removed in the meantime.
-    pub(super) fn ask(&self, channel: &str) {
-        self.all().entry(channel.to_owned()).or_default().asked += 1;
+    pub(super) fn ask(&self, channel: &str, by: Call) {
+        self.all().entry(channel.to_owned()).or_default().asked.insert(by);
     }
 
-    /// Notes that a subscription was answered.
-    pub(super) fn answered(&self, channel: &str) {
-        self.all()
-            .get_mut(channel)
-            .into_iter()
-            .for_each(|seen| seen.asked = seen.asked.saturating_sub(1));
+    /// Notes that a subscription was answered. Returns whether the user watches the channel because
+    /// of it: not if the user stopped watching in the meantime, even if a later call watches again.
+    pub(super) fn answered(&self, channel: &str, by: Call) -> bool {
+        self.all().get_mut(channel).is_some_and(|seen| seen.asked.remove(&by))
     }
 
     /// Stops watching a channel.
@@ -160,7 +158,7 @@ impl Observer {
         let Some(seen) = self.all().remove(channel) else { return };
         OfChannel::Removed.note(&self.record, channel);
         self.give_up(&seen, Call::NONE);
-        if seen.asked > 0 {
+        if !seen.asked.is_empty() {
             self.all().insert(channel.to_owned(), Seen { asked: seen.asked, ..Seen::default() });
         }
     }

@@ -378,11 +378,10 @@ impl WindowUser {
             ToolcallOperation::NewSession {} => {
                 let observer = self.window.observer.clone();
                 let is_new = !observer.watches(SESSION);
-                observer.ask(SESSION);
+                observer.ask(SESSION, call);
                 self.wait(call, async move {
                     if let Err(failure) = client.create_session(SESSION).await {
-                        observer.answered(SESSION);
-                        if is_new {
+                        if observer.answered(SESSION, call) && is_new {
                             observer.let_go(SESSION, call);
                         }
                         return Err(failure);
@@ -488,8 +487,14 @@ impl WindowUser {
 
     fn watch(&mut self, call: Call, chat: String, joins: bool) {
         let (client, observer) = (self.window.client.clone(), self.window.observer.clone());
-        observer.ask(&chat);
-        self.wait(call, async move { see(&client, &observer, &chat, joins, call).await });
+        observer.ask(&chat, call);
+        let seen = async move { see(&client, &observer, &chat, joins, call).await };
+        let mut seen = seen.boxed();
+        // The first poll sends the request, so that later operations of this moment come after it.
+        match (&mut seen).now_or_never() {
+            Some(outcome) => report(&self.host.record, call, outcome),
+            None => self.wait(call, seen),
+        }
     }
 
     /// An action that only the host may send: the start of a tool call.
@@ -526,8 +531,8 @@ async fn see(
     call: Call,
 ) -> Result<Data, Failure> {
     let known = client.subscribe(channel).await;
-    observer.answered(channel);
-    if known.is_err() {
+    let is_ours = observer.answered(channel, call);
+    if known.is_err() && is_ours {
         observer.let_go(channel, call);
     }
     known?;

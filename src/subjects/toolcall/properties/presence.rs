@@ -373,15 +373,17 @@ impl Story<'_> {
 
     /// Returns whether a client had a connection until this moment that its window had lost before
     /// its user received the channel. That connection is not subscribed to the channel, so the host
-    /// may release the channel there, whether the connection ends at this moment or not.
+    /// may release the channel there, whether the connection ends at this moment or not. While a
+    /// fault holds the host's task, the host does not know that the connection is over.
     fn is_released_over(&self, client: &str, channel: &str, at: Time) -> bool {
         let host = window(client);
         let look = self.watch_spans.iter().find(|look| {
             look.host == host && look.channel == channel && look.from <= at && look.to > at
         });
         look.is_some_and(|look| {
-            self.of_client(client, at)
-                .any(|attached| attached.over >= at && attached.gone < look.from)
+            self.of_client(client, at).any(|attached| {
+                self.later(attached.over, Duration::ZERO) >= at && attached.gone < look.from
+            })
         })
     }
 
