@@ -16,14 +16,8 @@ use super::turns::{Meter, Side, print_figure};
 /// A shortcut: its name, and how it is turned off.
 type Row = (&'static str, fn(&mut Shortcuts));
 
-const ROWS: [Row; 6] = [
-    ("quiet_acks", |on| on.quiet_acks = false),
-    ("trains", |on| on.trains = false),
-    ("joined", |on| on.joined = false),
-    ("readers", |on| on.readers = false),
-    ("turns", |on| on.turns = false),
-    ("untouched", |on| on.untouched = false),
-];
+const ROWS: [Row; 2] =
+    [("quiet_acks", |on| on.quiet_acks = false), ("still_turns", |on| on.still_turns = false)];
 
 /// Returns the options of each side: all shortcuts, each one off, and none.
 fn sides() -> [Options; ROWS.len() + 2] {

@@ -43,6 +43,7 @@ pub mod process;
 mod product;
 mod puppet;
 mod run;
+mod shortcuts;
 mod state;
 #[cfg(test)]
 mod tests;

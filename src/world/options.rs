@@ -25,16 +25,8 @@ pub struct Options {
 pub struct Shortcuts {
     /// Acknowledgements that change nothing wake no task, and reach their kernel late or never.
     pub quiet_acks: bool,
-    /// The pieces of a segment are one entry of the event queue.
-    pub trains: bool,
-    /// Held segments that follow each other are stored as one.
-    pub joined: bool,
-    /// A reader waits for the world to wake it, and does not poll its socket before.
-    pub readers: bool,
-    /// The driver handles the next packets at once if no task is ready.
-    pub turns: bool,
-    /// The kernels are asked for packets only after a socket was used.
-    pub untouched: bool,
+    /// A turn in which no task runs does not end: the driver handles the next packets at once.
+    pub still_turns: bool,
 }
 
 impl Shortcuts {
@@ -44,7 +36,7 @@ impl Shortcuts {
     pub const NONE: Self = Self::of(false);
 
     const fn of(on: bool) -> Self {
-        Self { quiet_acks: on, trains: on, joined: on, readers: on, turns: on, untouched: on }
+        Self { quiet_acks: on, still_turns: on }
     }
 }
 

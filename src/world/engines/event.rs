@@ -14,7 +14,7 @@
 //! Each park of tokio costs about as much as a poll. The engine therefore avoids parks that have no
 //! visible effect: the driver continues at once if no task is ready, the clock takes its last
 //! nanosecond at the end of the turn, packets that change nothing wait for the next event
-//! ([`quiet`](crate::world::network::quiet)), and the driver sets its own timer once per turn.
+//! ([`shortcuts`](crate::world::shortcuts)), and the driver sets its own timer once per turn.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -24,7 +24,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Handle, RngSeed, Runtime, RuntimeMetrics};
+use tokio::runtime::{Builder, RngSeed, Runtime};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::history::Time;
@@ -32,11 +32,12 @@ use crate::schedule::Host;
 
 use crate::world::engines::Machine;
 use crate::world::local;
-use crate::world::network::quiet::take_slept_past;
 use crate::world::network::stack::Stack;
 use crate::world::options::{RunError, Shortcuts};
 use crate::world::run::closing;
 use crate::world::run::resources;
+use crate::world::shortcuts::quiet_acks::take_slept_past;
+use crate::world::shortcuts::still_turns::TurnActivity;
 use crate::world::state::World;
 use crate::world::thread;
 
@@ -77,14 +78,15 @@ impl EventMachine {
 impl Machine for EventMachine {
     fn stack(&mut self, hosts: &[Host]) -> (Box<dyn Stack>, Vec<IpAddr>) {
         let _in_runtime = self.runtime.enter();
-        let (stack, ips) = EventStack::new(hosts, self.shortcuts.untouched);
+        let (stack, ips) = EventStack::new(hosts);
         (Box::new(stack), ips)
     }
 
     fn drive(&mut self, until: Time) -> Result<(), RunError> {
         self.runtime.block_on(async {
             local::with(World::begin_run);
-            TURNS.set(local::with(|world| Turns::new(until, world)));
+            let activity = TurnActivity::new(self.shortcuts.still_turns);
+            TURNS.set(local::with(|world| Turns::new(until, activity, world)));
             Driver.await;
             // Outside of the runtime, tokio's clock is the real one.
             closing::finish();
@@ -164,12 +166,7 @@ struct Turns {
     look: Time,
     /// The end of the run, as far as it is known.
     until: Time,
-    /// Metrics of the runtime. They show whether tasks are ready.
-    runtime: Option<RuntimeMetrics>,
-    /// The number of polls up to the end of the last turn, and whether the driver has done anything
-    /// since.
-    polls: u64,
-    acted: bool,
+    activity: TurnActivity,
 }
 
 /// The progress within a millisecond: which of its packets and timers have been handled.
@@ -199,12 +196,12 @@ enum Moment {
 impl Turns {
     /// Returns the state at the beginning of a run that ends at `until`. Must be called inside the
     /// runtime.
-    fn new(until: Time, world: &World) -> Self {
+    fn new(until: Time, activity: TurnActivity, world: &World) -> Self {
         Self {
             until,
             origin: Some(Instant::now() - world.net.timeline.passed()),
             alarm: Some(Box::pin(sleep(Duration::ZERO))),
-            runtime: Some(Handle::current().metrics()),
+            activity,
             ..Self::default()
         }
     }
@@ -216,8 +213,7 @@ impl Turns {
             (self.last, self.rounds) = (now, 0);
             thread::time_moved();
         }
-        let before = std::mem::replace(&mut self.polls, thread::polls());
-        std::mem::take(&mut self.acted) || before != self.polls
+        self.activity.next_turn()
     }
 
     /// Ends a turn in which something ran.
@@ -245,7 +241,7 @@ impl Turns {
     /// Continues the turn, even if the triggered steps woke no task: data that tasks wrote before
     /// has not left yet.
     fn next_round(&mut self, world: &mut World) {
-        self.acted = true;
+        self.activity.act();
         world.net.timeline.wake_driver();
     }
 
@@ -288,17 +284,7 @@ impl Turns {
     fn packets_are_all(&self, world: &World) -> Option<Time> {
         let now = world.net.now();
         let goes_on = self.moment == Moment::Open && now < self.until && world.livelock.is_none();
-        let is_on = world.net.settings.shortcuts.turns;
-        if is_on && goes_on && self.is_still() { self.packets_are_next(world, now) } else { None }
-    }
-
-    /// Returns whether nothing has happened since the end of the last turn and no task is ready.
-    /// Waiting for the end of this turn would then change nothing.
-    fn is_still(&self) -> bool {
-        let Turns { acted, polls, runtime, .. } = self;
-        let nobody_is_ready =
-            || runtime.as_ref().is_some_and(|runtime| runtime.worker_local_queue_depth(0) == 0);
-        !acted && *polls == thread::polls() && nobody_is_ready()
+        if goes_on && self.activity.is_still() { self.packets_are_next(world, now) } else { None }
     }
 
     /// Makes the driver sleep until a virtual time. Sets its timer directly, without waking the
@@ -329,14 +315,14 @@ impl Turns {
         }
         world.deliver_passed();
         if now >= self.until && moment == Moment::Open {
-            self.acted = true;
+            self.activity.act();
             match world.at_end() {
                 Some(until) => self.until = until,
                 None => return true,
             }
         }
         let waits = match moment {
-            Moment::Open => self.timers_first(world, now) && !self.is_still(),
+            Moment::Open => self.timers_first(world, now) && !self.activity.is_still(),
             Moment::Timers => true,
             _ => false,
         };
@@ -346,9 +332,9 @@ impl Turns {
         }
         for n in 1.. {
             let Some(due) = world.net.timeline.queue.pop(now) else { break };
-            self.acted = true;
+            self.activity.act();
             world.act(due);
-            if n % AT_ONCE == 0 && self.polls == thread::polls() {
+            if n % AT_ONCE == 0 && !self.activity.has_polled() {
                 world.net.take_sent();
             }
         }
@@ -356,7 +342,7 @@ impl Turns {
             self.moment = Moment::Open;
         }
         // If something was done, the end of this turn sets the timer of the driver.
-        if !self.acted {
+        if !self.activity.has_acted() {
             self.sleep_until(world, self.next_look(world, now));
         }
         false

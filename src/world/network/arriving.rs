@@ -7,7 +7,6 @@
 //!   with the newest one ([`update_overtaken_ack`](super::conns::Direction::update_overtaken_ack)).
 
 use std::io::ErrorKind;
-use std::task::Waker;
 use std::time::Duration;
 
 use turmoil_net::TcpSegment;
@@ -128,16 +127,12 @@ impl SimNet {
         if self.settings.keeps_windows && is_bare_ack(&tcp) {
             return self.acknowledged(conn, from, &tcp);
         }
-        let readable = len > 0 || tcp.flags.fin;
         self.conns.get_mut(conn).arrived |= segment.opens();
         let packet = self.packet(conn, from, tcp);
         match self.stack.deliver(packet, held) {
             DeliveryResult::Taken => {}
             DeliveryResult::Closed => return self.answer_with_reset(conn, to),
             DeliveryResult::Part(bytes) => self.save_received(conn, to, &bytes),
-        }
-        if readable {
-            self.conns.get(conn).end(to).lock().reader.take().into_iter().for_each(Waker::wake);
         }
         if self.settings.keeps_windows && len > 0 {
             self.acknowledge(conn, to);
@@ -147,14 +142,6 @@ impl SimNet {
             self.mark_established(conn, Side::Server);
             self.mark_established(conn, Side::Client);
         }
-    }
-
-    /// Returns whether the world wakes readers at this end itself. The reader's socket then does
-    /// not have to be polled before, and does not have to store its waker.
-    pub fn wakes_readers(&self, conn: ConnIndex, at: Side) -> bool {
-        self.settings.shortcuts.readers
-            && !self.settings.keeps_windows
-            && !self.conns.get(conn).directions[at.other() as usize].finished
     }
 
     /// Marks an end as established: it is attached to a stream, or its kernel has received the SYN

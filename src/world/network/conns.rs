@@ -38,9 +38,6 @@ pub(in crate::world) struct Endpoint {
     pub conn: Option<ConnIndex>,
     /// Wakes the task that waits for the connection to open.
     pub opener: Option<Waker>,
-    /// Wakes the task that waits for data, if the world wakes readers itself instead of the
-    /// engine's socket.
-    pub reader: Option<Waker>,
     /// Wakes the task that waits for room to write, if the engine's sockets have no windows.
     pub writer: Option<Waker>,
     /// Whether the user waits for room to write.
@@ -57,7 +54,7 @@ impl Endpoint {
         if let Some(socket) = &mut self.socket {
             socket.wake();
         }
-        [&mut self.opener, &mut self.reader, &mut self.writer]
+        [&mut self.opener, &mut self.writer]
             .into_iter()
             .filter_map(Option::take)
             .for_each(Waker::wake);
@@ -81,7 +78,6 @@ impl SharedEnd {
             dropped: false,
             conn: None,
             opener: None,
-            reader: None,
             writer: None,
             is_blocked: false,
             received: 0,

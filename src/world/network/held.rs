@@ -1,35 +1,22 @@
-//! The segments of a direction that faults hold, stored as batches. A stall can hold tens of
-//! thousands of small segments.
+//! The segments of a direction that faults hold.
 
-use bytes::BytesMut;
 use turmoil_net::TcpSegment;
 
 use super::acks::is_bare_ack;
-use super::batch::SegmentBatch;
 
-/// How many of the newest batches a segment may join. There can be three: segments held at arrival,
-/// segments held at departure, and an acknowledgement after them.
-const MAY_GROW: usize = 3;
-
-/// The segments of a direction that faults hold, ordered by when the first segment of each batch
-/// was held.
+/// The segments of a direction that faults hold, in the order in which they were held.
 #[derive(Default)]
-pub(in crate::world) struct HeldSegments(Vec<Joining>);
+pub(in crate::world) struct HeldSegments(Vec<TcpSegment>);
 
 impl HeldSegments {
-    /// Holds one more segment, which may join the segments before it. It does not join a batch that is followed by an RST, because the RST
-    /// has the sequence number of the sender's next data.
-    pub fn push(&mut self, tcp: TcpSegment, joins: bool) {
-        let newest =
-            self.0.iter_mut().rev().take(MAY_GROW).take_while(|batch| !batch.first.flags.rst);
-        if !joins || !newest.into_iter().any(|batch| batch.join(&tcp)) {
-            self.0.push(Joining { first: tcp, joined: BytesMut::new() });
-        }
+    /// Holds one more segment.
+    pub fn push(&mut self, tcp: TcpSegment) {
+        self.0.push(tcp);
     }
 
     /// Drops the held acknowledgements.
     pub fn forget_acks(&mut self) {
-        self.0.retain(|batch| !is_bare_ack(&batch.first));
+        self.0.retain(|tcp| !is_bare_ack(tcp));
     }
 
     /// Returns the segment that the receiver misses first: among the segments that must stay in
@@ -39,21 +26,17 @@ impl HeldSegments {
     /// A segment in flight is held at its arrival time, so a segment that left after it may have
     /// been held before it.
     pub fn lowest(&self, base: u32, in_order: impl Fn(&TcpSegment) -> bool) -> Option<&TcpSegment> {
-        let begins = |tcp: &TcpSegment| tcp.seq.wrapping_sub(base).wrapping_add(1); // a SYN is at 0, before the first byte
-        self.0
-            .iter()
-            .map(|batch| &batch.first)
-            .min_by_key(|first| (!in_order(first), begins(first)))
+        self.0.iter().min_by_key(|tcp| (!in_order(tcp), begins(tcp, base)))
     }
 
     /// Returns the number of held payload bytes.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(Joining::bytes).sum()
+        self.0.iter().map(|tcp| tcp.payload.len()).sum()
     }
 
     /// Returns whether an RST is held.
     pub fn has_reset(&self) -> bool {
-        self.0.iter().any(|batch| batch.first.flags.rst)
+        self.0.iter().any(|tcp| tcp.flags.rst)
     }
 
     /// Drops everything that is held.
@@ -61,124 +44,47 @@ impl HeldSegments {
         self.0.clear();
     }
 
-    /// Takes out all batches.
-    pub fn take(&mut self) -> impl Iterator<Item = SegmentBatch> + use<> {
-        std::mem::take(&mut self.0).into_iter().map(Joining::closed)
+    /// Takes out all segments.
+    pub fn take(&mut self) -> Vec<TcpSegment> {
+        std::mem::take(&mut self.0)
     }
 }
 
-/// A batch that can still grow.
-struct Joining {
-    first: TcpSegment,
-    joined: BytesMut,
+/// Sorts segments of one direction by sequence number, starting at `base`. For equal sequence numbers,
+/// acknowledgements come first.
+pub(super) fn sort_by_sequence<T>(segments: &mut [(T, TcpSegment)], base: u32) {
+    segments.sort_by_key(|(_, tcp)| (begins(tcp, base), !is_bare_ack(tcp)));
 }
 
-impl Joining {
-    fn bytes(&self) -> usize {
-        self.first.payload.len() + self.joined.len()
-    }
-
-    /// Appends a segment if it follows the last one and has the same header as the first. A FIN
-    /// stays alone. Returns whether the segment was appended.
-    fn join(&mut self, next: &TcpSegment) -> bool {
-        let (each, len) = (self.first.payload.len(), next.payload.len());
-        let follows = next.seq == self.first.seq.wrapping_add(self.bytes() as u32);
-        let alike = (next.ack, next.window, next.flags)
-            == (self.first.ack, self.first.window, self.first.flags);
-        let fits =
-            (1..=each).contains(&len) && self.joined.len().is_multiple_of(each) && !next.flags.fin;
-        let joins = follows && alike && fits;
-        if joins {
-            self.joined.extend_from_slice(&next.payload);
-        }
-        joins
-    }
-
-    fn closed(self) -> SegmentBatch {
-        let Self { first, joined } = self;
-        let each = first.payload.len();
-        if joined.is_empty() {
-            return SegmentBatch::alone(first);
-        }
-        let mut payload = BytesMut::with_capacity(each + joined.len());
-        payload.extend_from_slice(&first.payload);
-        payload.extend_from_slice(&joined);
-        SegmentBatch::cut(TcpSegment { payload: payload.freeze(), ..first }, each)
-    }
+/// The position of a segment in its direction, whose first payload byte has the number `base`. A SYN
+/// is at 0.
+fn begins(tcp: &TcpSegment, base: u32) -> u32 {
+    tcp.seq.wrapping_sub(base).wrapping_add(1)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::batch::tests::segment;
+pub(super) mod tests {
     use super::*;
 
-    fn with(mut tcp: TcpSegment, change: impl Fn(&mut TcpSegment)) -> TcpSegment {
-        change(&mut tcp);
-        tcp
-    }
-
-    /// Holds these segments, and returns the resulting batches, each as a list of its segments.
-    fn held(segments: impl IntoIterator<Item = TcpSegment>) -> Vec<Vec<(u32, String)>> {
-        let mut held = HeldSegments::default();
-        segments.into_iter().for_each(|tcp| held.push(tcp, true));
-        let describe =
-            |tcp: TcpSegment| (tcp.seq, String::from_utf8_lossy(&tcp.payload).into_owned());
-        held.take().map(|batch| batch.map(describe).collect()).collect()
-    }
-
-    #[test]
-    fn consecutive_segments_join_and_are_taken_out_unchanged() {
-        let batches =
-            held([segment(u32::MAX, "ab"), segment(1, "cd"), segment(3, "e"), segment(4, "fg")]);
-        assert_eq!(batches[0], [(u32::MAX, "ab".into()), (1, "cd".into()), (3, "e".into())]);
-        assert_eq!(batches[1], [(4, "fg".into())], "nothing joins behind a shorter one");
-        assert_eq!(batches.len(), 2);
-    }
-
-    #[test]
-    fn segments_with_different_headers_do_not_join() {
-        let next = || segment(12, "cd");
-        let others = [
-            segment(13, "cd"),
-            segment(10, "ab"),
-            segment(12, ""),
-            segment(12, "cde"),
-            with(next(), |tcp| tcp.flags.fin = true),
-            with(next(), |tcp| tcp.ack = 8),
-            with(next(), |tcp| tcp.window = 1),
-        ];
-        for other in others {
-            assert_eq!(held([segment(10, "ab"), other.clone()]).len(), 2, "{other:?}");
+    /// Returns a segment with an acknowledgement.
+    pub(in crate::world::network) fn segment(seq: u32, payload: &'static str) -> TcpSegment {
+        let flags = turmoil_net::TcpFlags { ack: true, ..Default::default() };
+        TcpSegment {
+            src_port: 1,
+            dst_port: 2,
+            seq,
+            ack: 7,
+            flags,
+            window: 9,
+            payload: payload.as_bytes().into(),
         }
-        assert_eq!(held([segment(10, "ab"), next()]).len(), 1);
-        assert_eq!(held([segment(10, ""), segment(10, "")]).len(), 2, "acknowledgements");
-        assert_eq!(
-            held([with(segment(10, "ab"), |tcp| tcp.flags.fin = true), next()]).len(),
-            2,
-            "behind a FIN"
-        );
-    }
-
-    /// Segments that come out of a slow link and segments that go into it are held alternately,
-    /// with acknowledgements between them.
-    #[test]
-    fn two_batches_grow_at_once() {
-        let turns = (0..100).flat_map(|n| [segment(n, "a"), segment(1_000 + n, "b")]);
-        assert_eq!(held(turns.clone()).len(), 2);
-        let mut held = HeldSegments::default();
-        for tcp in turns {
-            held.push(tcp, true);
-            held.forget_acks();
-            held.push(segment(5_000, ""), true);
-        }
-        assert_eq!((held.bytes(), held.take().count()), (200, 3));
     }
 
     #[test]
     fn the_lowest_segment_is_missed_first_regardless_of_when_it_was_held() {
         let lowest = |base, segments: &[TcpSegment]| {
             let mut held = HeldSegments::default();
-            segments.iter().for_each(|tcp| held.push(tcp.clone(), true));
+            segments.iter().for_each(|tcp| held.push(tcp.clone()));
             held.lowest(base, |tcp| !is_bare_ack(tcp)).map(|tcp| tcp.seq)
         };
         assert_eq!(lowest(5, &[]), None);
@@ -197,8 +103,25 @@ mod tests {
     }
 
     #[test]
-    fn nothing_joins_across_a_reset() {
-        let reset = with(segment(12, ""), |tcp| tcp.flags.rst = true);
-        assert_eq!(held([segment(10, "ab"), reset, segment(12, "cd"), segment(14, "ef")]).len(), 3);
+    fn acknowledgements_are_forgotten_and_data_is_kept() {
+        let mut held = HeldSegments::default();
+        [segment(10, "ab"), segment(12, ""), segment(12, "c")].map(|tcp| held.push(tcp));
+        held.forget_acks();
+        assert_eq!((held.bytes(), held.take().len()), (3, 2));
+    }
+
+    #[test]
+    fn segments_are_sorted_by_sequence_with_acknowledgements_first() {
+        let mut reset = segment(103, "");
+        reset.flags.rst = true;
+        let mut segments = vec![
+            (1, segment(107, "hi")),
+            (2, segment(103, "cd")),
+            (3, reset),
+            (4, segment(u32::MAX, "a")),
+            (5, segment(103, "")),
+        ];
+        sort_by_sequence(&mut segments, u32::MAX);
+        assert_eq!(segments.into_iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5, 2, 3, 1]);
     }
 }

@@ -14,10 +14,9 @@ use crate::world::thread::{self, HostIx, NOBODY};
 
 use super::SimNet;
 use super::acks::{MOST_ACKS, is_bare_ack, keep_last_ack};
-use super::batch::SegmentBatch;
 use super::conns::{PendingConnect, SharedEnd};
 use super::link::{self, Segment};
-use super::queue::{Due, OnTheWay};
+use super::queue::Due;
 
 fn flags_of(segment: &TcpSegment) -> Flags {
     let TcpFlags { syn, ack, fin, rst, .. } = segment.flags;
@@ -131,29 +130,16 @@ impl SimNet {
         Segment { conn, from, flags, len: tcp.payload.len(), completes }
     }
 
-    /// Sends a segment, in pieces if a slow link limits the segment size.
-    pub fn transmit(&mut self, conn: ConnIndex, from: Side, mut whole: TcpSegment) {
-        let most = self
-            .effects(self.facts(conn, from, &whole))
-            .segment
-            .filter(|_| !self.settings.keeps_windows);
-        let Some(each) = most.map(|most| most as usize).filter(|most| *most < whole.payload.len())
-        else {
-            return self.send(conn, from, whole);
-        };
-        // The pieces leave at the same moment, in order. Either all of them are in flight, or none.
-        let first = self.conns.get_mut(conn).from(from).sent + 1;
-        let mut arrivals = Vec::new();
-        for piece in SegmentBatch::cut(whole.clone(), each) {
-            let Some((arrival, piece)) = self.decide(conn, from, piece) else { continue };
-            arrivals.push(arrival);
-            whole.window = piece.window;
+    /// Sends a segment, in pieces if a slow link limits the segment size. The pieces leave at the same
+    /// moment, in order.
+    pub fn transmit(&mut self, conn: ConnIndex, from: Side, mut rest: TcpSegment) {
+        let most = self.effects(self.facts(conn, from, &rest)).segment;
+        if let Some(most) = most.filter(|_| !self.settings.keeps_windows) {
+            while let Some(piece) = split_front(&mut rest, most as usize) {
+                self.send(conn, from, piece);
+            }
         }
-        debug_assert!(
-            arrivals.is_empty()
-                || first + arrivals.len() as u64 == self.conns.get_mut(conn).from(from).sent + 1
-        );
-        self.schedule_batch(conn, from, first, SegmentBatch::cut(whole, each), arrivals);
+        self.send(conn, from, rest);
     }
 
     /// Sends a segment.
@@ -256,30 +242,7 @@ impl SimNet {
         self.schedule(arrival, rank, Due::Packet { conn, from, n, tcp });
     }
 
-    /// Schedules the arrivals of a batch, whose first segment has the number `first` in its
-    /// direction.
-    pub(super) fn schedule_batch(
-        &mut self,
-        conn: ConnIndex,
-        from: Side,
-        first: u64,
-        batch: SegmentBatch,
-        arrivals: Vec<Time>,
-    ) {
-        debug_assert!(arrivals.is_empty() || arrivals.len() == batch.len());
-        let mut arrivals: Vec<_> =
-            arrivals.into_iter().map(|at| (at, self.rank(conn, from, at))).collect();
-        if !self.settings.shortcuts.trains {
-            for (n, (tcp, (at, rank))) in (first..).zip(batch.zip(arrivals)) {
-                self.schedule(at, rank, Due::Packet { conn, from, n, tcp });
-            }
-            return;
-        }
-        arrivals.reverse();
-        self.timeline.queue.push_batch(OnTheWay { conn, from, first, batch, arrivals });
-    }
-
-    fn rank(&self, conn: ConnIndex, from: Side, arrival: Time) -> u32 {
+    pub(super) fn rank(&self, conn: ConnIndex, from: Side, arrival: Time) -> u32 {
         link::rank(self.settings.seed, conn, from, arrival)
     }
 
@@ -289,5 +252,36 @@ impl SimNet {
         if let Some(most) = self.effects(reverse).window {
             tcp.window = tcp.window.min(u16::try_from(most.max(1)).unwrap_or(u16::MAX));
         }
+    }
+}
+
+/// Splits off the first `most` bytes of a segment, or returns `None` if it has no more than that.
+fn split_front(rest: &mut TcpSegment, most: usize) -> Option<TcpSegment> {
+    let most = most.max(1);
+    if rest.payload.len() <= most {
+        return None;
+    }
+    let mut front = TcpSegment { payload: rest.payload.split_to(most), ..rest.clone() };
+    front.flags.fin = false;
+    rest.seq = rest.seq.wrapping_add(most as u32);
+    Some(front)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::held::tests::segment;
+    use super::*;
+
+    #[test]
+    fn the_last_piece_of_a_segment_has_its_fin() {
+        let mut rest = segment(u32::MAX, "abcde");
+        rest.flags.fin = true;
+        let mut pieces: Vec<_> = std::iter::from_fn(|| split_front(&mut rest, 2)).collect();
+        pieces.push(rest);
+        let pieces = pieces.iter().map(|tcp| (tcp.seq, &tcp.payload[..], tcp.flags.fin));
+        assert_eq!(
+            pieces.collect::<Vec<_>>(),
+            [(u32::MAX, &b"ab"[..], false), (1, b"cd", false), (3, b"e", true)]
+        );
     }
 }

@@ -20,7 +20,6 @@ use super::thread::{self, HostIx};
 
 pub(super) mod acks;
 pub(super) mod arriving;
-mod batch;
 pub(super) mod conns;
 mod digest;
 pub(super) mod directory;
@@ -33,7 +32,6 @@ pub(super) mod link;
 pub(super) mod messages;
 mod packets;
 pub(super) mod queue;
-pub(super) mod quiet;
 pub(super) mod retransmission;
 pub(super) mod stack;
 pub(super) mod timeline;

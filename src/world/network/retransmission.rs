@@ -8,7 +8,7 @@ use crate::history::{ConnIndex, Fate, Side, Time};
 use crate::schedule::fault::segment::retransmission_limit;
 
 use super::SimNet;
-use super::batch::{SegmentBatch, by_sequence};
+use super::held::sort_by_sequence;
 use super::link::{self, Segment};
 use super::queue::Due;
 
@@ -25,8 +25,7 @@ impl SimNet {
             let due = Due::GiveUp { conn: segment.conn, side: segment.from, since: now };
             self.schedule(now + retransmission_limit(segment.opens()), 0, due);
         }
-        let joins = self.settings.shortcuts.joined;
-        self.conns.get_mut(segment.conn).from(segment.from).held.push(tcp, joins);
+        self.conns.get_mut(segment.conn).from(segment.from).held.push(tcp);
     }
 
     /// Retransmits held segments that are no longer held by any fault. Returns the arrival time of
@@ -58,74 +57,53 @@ impl SimNet {
             return None;
         }
         let direction = self.conns.get_mut(conn).from(from);
-        let mut batches: Vec<_> = direction.held.take().map(|batch| (None, batch)).collect();
+        let mut segments: Vec<_> =
+            direction.held.take().into_iter().map(|tcp| (None, tcp)).collect();
         let leaves = match direction.lost_since.take() {
             Some(lost) => {
-                batches.extend(
-                    self.take_segments_after(conn, from, first.seq)
-                        .into_iter()
-                        .map(|(n, batch)| (Some(n), batch)),
-                );
+                let behind = self.take_segments_after(conn, from, first.seq);
+                segments.extend(behind.into_iter().map(|(n, tcp)| (Some(n), tcp)));
                 link::next_try(lost, now, first.flags.syn && !first.flags.ack)
             }
             None => now,
         };
+        sort_by_sequence(&mut segments, base);
         let mut last = leaves;
-        for (on_its_way, batch) in by_sequence(batches, base) {
+        for (on_its_way, tcp) in segments {
             match on_its_way {
                 Some(n) => {
                     let arrival = self.conns.get_mut(conn).from(from).last_arrival;
-                    let arrivals = vec![arrival; batch.len()];
-                    self.schedule_batch(conn, from, n, batch, arrivals);
+                    let rank = self.rank(conn, from, arrival);
+                    self.schedule(arrival, rank, Due::Packet { conn, from, n, tcp });
                 }
-                None => last = last.max(self.send_again(conn, from, batch, leaves)),
+                None => last = last.max(self.send_again(conn, from, tcp, leaves)),
             }
         }
         Some(last)
     }
 
-    /// Sends held segments at `leaves`, except acknowledgements, which leave now. Returns the last
-    /// arrival time.
-    fn send_again(
-        &mut self,
-        conn: ConnIndex,
-        from: Side,
-        batch: SegmentBatch,
-        leaves: Time,
-    ) -> Time {
-        let first = self.conns.get_mut(conn).from(from).sent + 1;
-        let mut arrivals = Vec::with_capacity(batch.len());
-        for tcp in batch.clone() {
-            let segment = self.facts(conn, from, &tcp);
-            let effects = self.effects_on_leaving(segment);
-            if self.answer_syn_by_fault(segment, effects.opening, &tcp) {
-                return leaves;
-            }
-            let arrival = self.arrival(
-                segment,
-                effects,
-                if segment.in_order() { leaves } else { self.now() },
-            );
-            self.record_packet(segment, tcp.seq, Fate::Arrives(arrival));
-            arrivals.push(arrival);
+    /// Sends a held segment at `leaves`, or now if it is an acknowledgement. Returns its arrival time.
+    fn send_again(&mut self, conn: ConnIndex, from: Side, tcp: TcpSegment, leaves: Time) -> Time {
+        let segment = self.facts(conn, from, &tcp);
+        let effects = self.effects_on_leaving(segment);
+        if self.answer_syn_by_fault(segment, effects.opening, &tcp) {
+            return leaves;
         }
-        debug_assert_eq!(
-            first + arrivals.len() as u64,
-            self.conns.get_mut(conn).from(from).sent + 1
-        );
-        let last = arrivals.iter().copied().max().unwrap_or(leaves);
-        self.schedule_batch(conn, from, first, batch, arrivals);
-        last
+        let leaves = if segment.in_order() { leaves } else { self.now() };
+        let arrival = self.arrival(segment, effects, leaves);
+        self.record_packet(segment, tcp.seq, Fate::Arrives(arrival));
+        self.schedule_arrival(conn, from, arrival, tcp);
+        arrival
     }
 
-    /// Takes back the segments in flight that must stay in order after this sequence number. Each
-    /// batch comes with the number of its first segment.
+    /// Takes back the segments in flight that must stay in order after this sequence number, each with
+    /// its number in the direction.
     fn take_segments_after(
         &mut self,
         conn: ConnIndex,
         from: Side,
         seq: u32,
-    ) -> Vec<(u64, SegmentBatch)> {
+    ) -> Vec<(u64, TcpSegment)> {
         let mut queue = std::mem::take(&mut self.timeline.queue);
         let is_behind = |tcp: &TcpSegment| {
             tcp.seq.wrapping_sub(seq) < u32::MAX / 2 && self.facts(conn, from, tcp).in_order()

@@ -323,13 +323,6 @@ impl AsyncRead for WorldStream {
             });
         }
         let (filled, wanted) = (buf.filled().len(), buf.remaining());
-        if end.received == end.read
-            && wanted > 0
-            && local::with(|world| world.net.wakes_readers(this.conn, this.side))
-        {
-            end.reader = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
         {
             let _on_host = OnHost::new(this.host);
             let socket = end.socket.as_mut().expect("a stream has its socket until it is dropped");
@@ -421,7 +414,6 @@ impl Drop for WorldStream {
             }
         }
         end.dropped = true;
-        end.reader = None;
         end.saved.clear();
         drop(end);
         // At the end of the run, the runtime drops the tasks in an arbitrary order. That order is

@@ -1,6 +1,5 @@
 //! The world's access to `turmoil-net`: its sockets, and the kernels of all hosts.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -59,36 +58,19 @@ pub(super) struct EventStack {
     /// The running roots of the hosts.
     roots: Vec<Option<JoinHandle<()>>>,
     started: Instant,
-    /// Whether any socket was used, or received a segment, since packets were last collected from
-    /// the kernels.
-    touched: Cell<bool>,
-    /// Whether kernels whose sockets were not touched are not asked.
-    skips: bool,
 }
 
 impl EventStack {
     /// Creates the kernels of these hosts. Their clock starts now. Must be called inside the
     /// runtime. Turns off the retransmission of `turmoil-net`, which counts passes.
-    pub fn new(hosts: &[Host], skips: bool) -> (Self, Vec<IpAddr>) {
+    pub fn new(hosts: &[Host]) -> (Self, Vec<IpAddr>) {
         let mut net = Net::with_config(KernelConfig::default().retx_threshold(u32::MAX));
         let (ids, ips): (_, Vec<_>) = hosts
             .iter()
             .map(|host| (net.add_host(host.as_str()), net.lookup(host.as_str())))
             .unzip();
         let roots = hosts.iter().map(|_| None).collect();
-        let touched = Cell::default();
-        (
-            Self {
-                net: net.enter(),
-                ids,
-                nobody: ips[NOBODY.0],
-                roots,
-                started: Instant::now(),
-                touched,
-                skips,
-            },
-            ips,
-        )
+        (Self { net: net.enter(), ids, nobody: ips[NOBODY.0], roots, started: Instant::now() }, ips)
     }
 }
 
@@ -99,26 +81,19 @@ impl Stack for EventStack {
     }
 
     fn set_current(&self, host: HostIx) {
-        self.touched.set(true);
         turmoil_net::set_current(self.ids[host.0]);
     }
 
-    /// Skips the call if no socket was touched: there is nothing to send then, and `turmoil-net`
-    /// would check every socket of every host.
     fn egress(&mut self, packets: &mut Vec<Packet>) {
-        if self.touched.take() || !self.skips {
-            self.net.egress_all(packets);
-        }
+        self.net.egress_all(packets);
     }
 
     fn deliver(&mut self, packet: Packet, _: bool) -> DeliveryResult {
-        self.touched.set(true);
         self.net.deliver(packet);
         DeliveryResult::Taken
     }
 
     fn reset(&mut self, rst: Packet) {
-        self.touched.set(true);
         self.net.deliver(rst);
     }
 

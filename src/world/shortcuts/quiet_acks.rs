@@ -15,8 +15,8 @@ use turmoil_net::TcpSegment;
 
 use crate::history::{ConnIndex, Side, Time};
 
-use super::SimNet;
-use super::queue::Due;
+use crate::world::network::SimNet;
+use crate::world::network::queue::Due;
 
 /// With fewer bytes than this in flight, the sender's buffer has room, because it is four times as
 /// large.
