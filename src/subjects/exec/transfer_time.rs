@@ -24,6 +24,10 @@ const FILE: u64 = 8192;
 /// The length of the answer to a task with files, at most.
 const TASK: u64 = 1024;
 
+/// How often the network is crossed for a body, beside the body itself: to open a connection, to send
+/// the request, and to close the connection.
+const CROSSINGS: u32 = 6;
+
 /// The time that everything may take that the user of this host requests in a run.
 pub(super) fn takes(plan: &Plan, host: &str) -> Duration {
     let asked = plan.steps.iter().filter_map(|step| match &step.action {
@@ -42,7 +46,8 @@ pub(super) fn waits(plan: &Plan, host: &str, most: usize) -> Duration {
         Action::Operation(operation) if operation.client.as_str() == host => {
             match read::<ExecOperation>(operation).ok()? {
                 ExecOperation::Http { body, .. } | ExecOperation::HttpStream { body, .. } => {
-                    Some(WebSetup::declared(plan, &body).lasts())
+                    let crossings = plan.latency.1 * CROSSINGS;
+                    Some(WebSetup::declared(plan, &body).occupies().saturating_add(crossings))
                 }
                 _ => None,
             }
@@ -146,5 +151,17 @@ mod tests {
         );
         let written = asks(body(), "client", "write", json!({ "process": "p1", "bytes": "32KiB" }));
         assert_eq!(takes(&written, "client"), round_trip * 3);
+    }
+
+    #[test]
+    fn bodies_wait_for_each_other_only_if_too_many_are_asked_for() {
+        let mut plan = plan();
+        plan.setup.insert("web".into(), json!({ "w1": { "pieces": 5, "breaks-off": true } }));
+        let stream = |plan| asks(plan, "client", "http-stream", json!({ "body": "w1" }));
+        let each = WebSetup::declared(&plan, "w1").lasts() + Duration::from_millis(3_000 + 6 * 120);
+        let two = stream(stream(plan));
+        assert_eq!(waits(&two, "client", 2), Duration::ZERO);
+        assert_eq!(waits(&two, "client", 1), each * 2);
+        assert_eq!(waits(&two, "client2", 1), Duration::ZERO);
     }
 }

@@ -244,6 +244,13 @@ impl WebSetup {
             .min(A_DAY)
     }
 
+    /// The time for which a request occupies the server's connection to the web: a body that breaks
+    /// off does so a while after its last piece.
+    pub(super) fn occupies(&self) -> Duration {
+        let delay = if self.breaks_off { BREAK_OFF_DELAY } else { Duration::ZERO };
+        self.lasts().saturating_add(delay)
+    }
+
     /// Returns whether a response has this status, and the length that it declares for its body.
     pub(super) fn answers_with(&self, status: u16, length: Option<&str>) -> bool {
         let declared = self.is_sized().then(|| self.length().to_string());

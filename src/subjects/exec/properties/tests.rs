@@ -23,6 +23,7 @@ use crate::schedule::{Conn, Fault, MilestoneValue, TrafficCount, faults};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use reknit_exec::client::Failure;
 
+mod counts;
 mod excuses;
 
 /// Twice the detection time, the recovery window, an attempt and 1 s, under the guarantees of these

@@ -1,0 +1,96 @@
+//! Tests of `counts_are_true`: the bounds of the counts, and what widens them.
+
+use super::super::counts::counts_are_true;
+use super::{milestone, started, violations};
+use crate::history::{ConnIndex, EventKind, ProcessOutcome, Side};
+use crate::property::scripted::ScriptedRun;
+
+/// A run in which a client is connected from 50 ms on, and follows `p1`, with true counts. It ends at
+/// 10 s.
+fn connected() -> ScriptedRun {
+    let conn = ConnIndex(0);
+    let run = started().attempt(1, 40);
+    let run = run.entry(45, Some("server"), EventKind::ConnUp { conn, side: Side::Server });
+    milestone(run, 50, "exec.client.connected", &[("conn", "1")])
+        .gauge("server", 50, "connections", 1)
+        .gauge("server", 50, "sessions", 1)
+        .gauge("server", 110, "known-processes", 1)
+        .gauge("client", 120, "followed-processes", 1)
+        .end(10_000)
+}
+
+/// `p1` exits at 5 s, and its user receives this.
+fn exited() -> ScriptedRun {
+    let outcome = ProcessOutcome::Exit(0);
+    let run = connected().ended("p1", 5_000, outcome).completed("p1", 5_100, outcome);
+    run.gauge("client", 5_100, "followed-processes", 0)
+}
+
+fn found(run: &ScriptedRun) -> Vec<String> {
+    violations(run, counts_are_true)
+}
+
+/// The run breaks the property once, with a sentence that begins like this.
+fn breaks(run: &ScriptedRun, begin: &str) {
+    let found = found(run);
+    assert!(found.len() == 1 && found[0].starts_with(begin), "{begin}: {found:?}");
+}
+
+#[test]
+fn true_counts_hold() {
+    assert_eq!(found(&connected()), [""; 0]);
+    assert_eq!(found(&exited()), [""; 0]);
+}
+
+#[test]
+fn a_client_has_one_session() {
+    let many = |run: ScriptedRun, many| run.gauge("server", 5_000, "sessions", many);
+    breaks(&many(connected(), 2), "server: `sessions` is 2, but at most 1 can be open");
+    breaks(&many(connected(), 0), "server: `sessions` is 0, but at least 1 must be open");
+}
+
+#[test]
+fn an_installed_connection_is_counted() {
+    let none = connected().gauge("server", 5_000, "connections", 0);
+    breaks(&none, "server: `connections` is 0, but at least 1 must be open");
+    let just_opened = connected().gauge("server", 50, "connections", 0);
+    let just_opened = just_opened.gauge("server", 1_040, "connections", 1);
+    assert_eq!(found(&just_opened), [""; 0], "within a moment after it was installed");
+}
+
+#[test]
+fn a_client_follows_a_process_until_its_user_has_the_end() {
+    let dropped = connected().gauge("client", 5_000, "followed-processes", 0);
+    breaks(&dropped, "client: `followed-processes` is 0, but at least 1 must be open");
+    let kept = exited().gauge("client", 5_200, "followed-processes", 1);
+    breaks(&kept, "client: `followed-processes` is 1, but at most 0 can be open");
+    let late = exited().gauge("client", 5_200, "followed-processes", 1);
+    let late = late.gauge("client", 6_000, "followed-processes", 0);
+    assert_eq!(found(&late), [""; 0], "a moment later");
+}
+
+#[test]
+fn a_closed_process_is_known_for_its_retention() {
+    let gone = |run: ScriptedRun, ms| run.gauge("server", ms, "known-processes", 0).end(ms + 500);
+    let early = "server: `known-processes` is 0, but at least 1 must be open";
+    breaks(&gone(exited(), 34_000), early);
+    assert_eq!(found(&gone(exited(), 86_000)), [""; 0]);
+    let kept = exited().end(200_000);
+    breaks(&kept, "server: `known-processes` is 1, but at most 0 can be open");
+}
+
+#[test]
+fn the_process_of_a_dead_client_may_be_forgotten() {
+    let run = exited().died("client", 6_000).gauge("server", 7_000, "known-processes", 0);
+    assert_eq!(found(&run), [""; 0]);
+}
+
+#[test]
+fn counts_are_not_compared_during_a_fault_or_after_the_death_of_the_server() {
+    let wrong = |run: ScriptedRun| run.gauge("server", 5_000, "sessions", 2);
+    let right = |run: ScriptedRun, ms| run.gauge("server", ms, "sessions", 1);
+    let faulty = || wrong(connected()).partition(4_000, Some(7_000));
+    assert_eq!(found(&right(faulty(), 6_900)), [""; 0]);
+    assert_eq!(found(&right(faulty(), 9_000)).len(), 1, "the fault is over");
+    assert_eq!(found(&wrong(connected().died("server", 4_500))), [""; 0]);
+}
