@@ -7,7 +7,7 @@ use super::input::Raw;
 use super::output::{Output, Phase, Progress};
 use super::tree::Relation;
 use super::verdict::{Failure, Verdict};
-use super::{Capture, FinalAnswer};
+use super::{Capture, FinalAnswer, Stage};
 use crate::wire::{Item, Notification};
 
 impl Capture {
@@ -145,15 +145,23 @@ impl Capture {
         }
     }
 
-    /// Takes an unreadable line. It may have been the start of work.
+    /// Takes an unreadable line. It may have been the start of work, so the server is not silent.
     pub(super) fn could_not_read(&mut self, now: Instant) {
         if self.verdict().is_some() {
             return;
         }
+        if !defect!(UnreadableLinesAreSilence) {
+            self.clocks.touch(now);
+        }
         self.progress(Progress::Unreadable);
         self.unreadable += 1;
-        if self.final_answer == FinalAnswer::Last && !defect!(GarbledLinesAreNoWork) {
-            self.final_answer = FinalAnswer::Passed;
+        match &mut self.stage {
+            Stage::Starting(held) | Stage::Unnamed(held)
+                if !defect!(UnreadableLinesLoseTheirPlace) =>
+            {
+                held.note_unreadable();
+            }
+            _ => self.work_may_have_begun(),
         }
         if defect!(EndsAtAnUnreadableLine) {
             return self
@@ -161,6 +169,13 @@ impl Capture {
         }
         if self.unreadable > self.limits.unreadable + usize::from(defect!(SkipsOneLineMore)) {
             self.abandon(Failure::Unreadable { lines: self.unreadable }, now);
+        }
+    }
+
+    /// An unreadable line may have been the start of work: an earlier final answer proves nothing.
+    pub(super) fn work_may_have_begun(&mut self) {
+        if self.final_answer == FinalAnswer::Last && !defect!(GarbledLinesAreNoWork) {
+            self.final_answer = FinalAnswer::Passed;
         }
     }
 }

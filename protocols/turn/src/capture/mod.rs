@@ -41,7 +41,7 @@
 //! - The **answer** is the last final answer, not a later message. Without phases, it is the last
 //!   message.
 //! - An **unreadable line** may have been the start of work. So silence proves nothing until the next
-//!   final answer. More than [`unreadable`](TurnLimits::unreadable) of them fail the turn.
+//!   final answer, and the server is not idle. More than [`unreadable`](TurnLimits::unreadable) of them fail the turn.
 //! - After the verdict, the turn's own notifications are dropped, and foreign ones go back to the caller.
 //!   If the turn has no id yet and has to be interrupted, the capture waits for its id. It is
 //!   [over](Capture::is_over) only then.

@@ -14,6 +14,15 @@ use crate::wire::{Notification, StartAnswer, TurnStatus};
 pub(super) struct Held {
     raws: Vec<Raw>,
     bytes: usize,
+    /// How many notifications came before the last unreadable line, if there was one.
+    unreadable_after: Option<usize>,
+}
+
+impl Held {
+    /// Notes that an unreadable line came now.
+    pub fn note_unreadable(&mut self) {
+        self.unreadable_after = Some(self.raws.len());
+    }
 }
 
 impl Capture {
@@ -171,9 +180,14 @@ impl Capture {
         self.learn_id(turn);
         self.enter(Phase::Investigating);
         milestone!("turn.client.running", held = held.raws.len());
-        for raw in held.raws {
-            self.apply(raw, now);
+        let mut rest = held.raws;
+        if let Some(before) = held.unreadable_after {
+            let after = rest.split_off(before);
+            rest.into_iter().for_each(|raw| self.apply(raw, now));
+            self.work_may_have_begun();
+            rest = after;
         }
+        rest.into_iter().for_each(|raw| self.apply(raw, now));
     }
 
     /// Learns the id of the turn, and interrupts the turn if that is owed.

@@ -14,6 +14,17 @@ fn a_silent_turn_fails_and_is_interrupted() {
 }
 
 #[test]
+fn a_server_that_sends_an_unreadable_line_is_not_silent() {
+    let mut test = CaptureTest::running();
+    test.wait(599 * S);
+    test.handle(Input::Unreadable);
+    test.wait(599 * S);
+    assert_eq!(test.outcome(), "none");
+    test.wait(S);
+    assert_eq!(test.outcome(), "Failed(Idle(600s)) at 1199000 ms, interrupts t u");
+}
+
+#[test]
 fn notifications_of_others_do_not_keep_a_turn_alive() {
     let mut test = CaptureTest::running();
     for _ in 0..700 {

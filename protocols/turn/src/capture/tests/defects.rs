@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 26] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -15,6 +15,8 @@ const ROWS: [Row; 24] = [
     ("LaterEndReplacesTheVerdict", late_failure, "Completed(Silence) at 250 ms"),
     ("EndsAtAnUnreadableLine", unreadable_line, "Completed(Reported) at 0 ms"),
     ("GarbledLinesAreNoWork", unreadable_line_after_the_answer, "none"),
+    ("UnreadableLinesLoseTheirPlace", unreadable_line_before_the_start, "none"),
+    ("UnreadableLinesAreSilence", unreadable_line_in_a_silence, "none"),
     (
         "AnswersHideTheCancel",
         cancel_after_the_answer,
@@ -88,6 +90,24 @@ fn answer_then_end() -> CaptureTest {
 fn unreadable_line_after_the_answer() -> CaptureTest {
     running(|test| {
         test.final_answer();
+        test.handle(Input::Unreadable);
+        test.wait(S);
+    })
+}
+
+fn unreadable_line_before_the_start() -> CaptureTest {
+    let mut test = CaptureTest::starting();
+    test.turn_started("t", "u", "u");
+    test.final_answer();
+    test.handle(Input::Unreadable);
+    test.answer("u");
+    test.wait(S);
+    test
+}
+
+fn unreadable_line_in_a_silence() -> CaptureTest {
+    running(|test| {
+        test.wait(599 * S);
         test.handle(Input::Unreadable);
         test.wait(S);
     })

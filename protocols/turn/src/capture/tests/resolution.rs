@@ -191,6 +191,26 @@ fn an_unreadable_line_does_not_end_the_turn() {
 }
 
 #[test]
+fn an_unreadable_line_before_the_answer_to_the_start_keeps_its_place() {
+    let outcome = |comes_first: bool| {
+        let mut test = CaptureTest::starting();
+        test.turn_started("t", "u", "u");
+        if comes_first {
+            test.handle(Input::Unreadable);
+        }
+        test.final_answer();
+        if !comes_first {
+            test.handle(Input::Unreadable);
+        }
+        test.answer("u");
+        test.wait(10 * S);
+        test.outcome()
+    };
+    assert_eq!(outcome(true), "Completed(Silence) at 250 ms");
+    assert_eq!(outcome(false), "none", "the line may have started work");
+}
+
+#[test]
 fn a_final_answer_after_an_unreadable_line_counts() {
     let mut test = CaptureTest::running();
     test.handle(Input::Unreadable);
