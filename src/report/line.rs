@@ -121,23 +121,23 @@ fn set_one(
 /// never empty.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
-    let mut pieces = vec![String::new()];
+    let mut pieces: Vec<String> = Vec::new();
     for word in text.split([' ', '\n', '\r', '\t']).filter(|word| !word.is_empty()) {
-        let last = pieces.last_mut().expect("there is always a piece");
-        if last.is_empty() {
-            last.push_str(word);
-        } else if chars(last) + 1 + chars(word) <= width {
+        if let Some(last) = pieces.last_mut().filter(|last| chars(last) + 1 + chars(word) <= width)
+        {
             last.push(' ');
             last.push_str(word);
-        } else {
-            pieces.push(word.to_owned());
+            continue;
         }
-        while chars(pieces.last().expect("there is always a piece")) > width {
-            let long = pieces.pop().expect("there is always a piece");
-            let cut = long.char_indices().nth(width).map_or(long.len(), |(at, _)| at);
-            pieces.push(long[..cut].to_owned());
-            pieces.push(long[cut..].to_owned());
+        let mut rest = word;
+        while !rest.is_empty() {
+            let cut = rest.char_indices().nth(width).map_or(rest.len(), |(at, _)| at);
+            pieces.push(rest[..cut].to_owned());
+            rest = &rest[cut..];
         }
+    }
+    if pieces.is_empty() {
+        pieces.push(String::new());
     }
     pieces
 }
