@@ -20,6 +20,8 @@ use crate::world::process::{Setup, TABLE};
 use reknit_sse::limits::{ClientLimits, ServerLimits};
 use reknit_sse::server::Counts;
 
+mod asked_to_end;
+
 /// A command, as the world ran it.
 #[derive(Default)]
 pub(super) struct Process<'a> {
@@ -182,26 +184,8 @@ impl<'a> Story<'a> {
             story.take(event, &mut starts);
         }
         story.name_deleted_sessions();
-        story.interrupt_sessions();
+        story.name_interrupted();
         story
-    }
-
-    /// Finds the commands that a user interrupts through their session.
-    fn interrupt_sessions(&mut self) {
-        let interrupts = self
-            .questions
-            .iter()
-            .filter(|question| matches!(question.operation, SseOperation::InterruptSession { .. }));
-        let interrupted: Vec<_> = interrupts
-            .flat_map(|question| {
-                let session = self.sessions.get(&question.call).copied();
-                self.commands_of(session).map(|run| (run.record.clone(), question.asked))
-            })
-            .collect();
-        for (record, asked) in interrupted {
-            let first = self.interrupts.entry(record).or_insert(asked);
-            *first = asked.min(*first);
-        }
     }
 
     /// Returns the requests that start a command.
@@ -213,34 +197,6 @@ impl<'a> Story<'a> {
             );
             starts && question.record == record
         })
-    }
-
-    /// Returns the commands that users run in a shell session.
-    pub fn commands_of(&self, session: Option<&'a str>) -> impl Iterator<Item = &Question<'a>> {
-        self.questions.iter().filter(move |question| {
-            let own = self.sessions.get(&question.call).copied();
-            let runs = matches!(question.operation, SseOperation::Session { .. });
-            runs && own.is_some() && own == session
-        })
-    }
-
-    /// Finds the command of each session that a user deletes.
-    fn name_deleted_sessions(&mut self) {
-        for at in 0..self.questions.len() {
-            let (before, rest) = self.questions.split_at_mut(at);
-            let Some(question) = rest.first_mut() else { return };
-            let SseOperation::DeleteSession { process: deleted } = &question.operation else {
-                continue;
-            };
-            let is_of = |earlier: &&Question<'_>| match &earlier.operation {
-                SseOperation::Session { process, .. } => {
-                    process == deleted && earlier.host == question.host
-                }
-                _ => false,
-            };
-            let newest = before.iter().rev().find(is_of);
-            question.record = newest.map(|newest| newest.record.clone()).unwrap_or_default();
-        }
     }
 
     /// Returns the setup of a command's process.
@@ -505,9 +461,6 @@ impl<'a> Story<'a> {
             }
         };
         match &asked {
-            SseOperation::Interrupt(_) => {
-                self.interrupts.entry(record.clone()).or_insert(event.at);
-            }
             SseOperation::Stick { wait, .. } | SseOperation::Listen { wait, .. } => {
                 let until = event.at + wait.0 + Duration::from_secs(10);
                 let reader = Reader { host: on, call, since: event.at, until, is_stuck: true };

@@ -6,10 +6,11 @@ use crate::history::{Answer, Call, ConnIndex, Data, EventKind, ProcessOutcome, T
 use crate::process::{KILL, TERMINATE};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
+use crate::schedule::units::WrittenDuration;
 use crate::subjects::judging::has_puppet;
 use crate::subjects::sse::notes::SseFailure;
 use crate::subjects::sse::operations::SseOperation;
-use crate::subjects::sse::story::{Story, Wrong};
+use crate::subjects::sse::story::{Question, Story, Wrong};
 use crate::world::process::ProcessEnd;
 use reknit_sse::client::Failure;
 
@@ -250,15 +251,19 @@ fn unread_since(story: &Story<'_>, record: &str) -> Option<Time> {
 pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
     let killed = story.processes.iter().filter_map(|(record, process)| {
         let (at, ProcessOutcome::Signal(signal)) = process.ended? else { return None };
-        let limited = story.questions.iter().any(|question| {
-            let is_over = match &question.operation {
-                SseOperation::Run { time_limit: Some(limit), .. } => {
-                    process.launched.iter().any(|launched| *launched + limit.0 <= at)
-                }
-                SseOperation::Session { .. } => true,
-                _ => false,
-            };
-            question.record == *record && is_over
+        let over = |limit: &Option<WrittenDuration>| {
+            limit.is_some_and(|limit| {
+                process.launched.iter().any(|launched| *launched + limit.0 <= at)
+            })
+        };
+        let limited = story.starts_of(record).any(|question| match &question.operation {
+            SseOperation::Run { time_limit, .. } => over(time_limit),
+            SseOperation::Session { time_limit, .. } => {
+                over(time_limit)
+                    || may_have_lost_its_stream(story, question, at)
+                    || story.deletes_session_of(question, at)
+            }
+            _ => false,
         });
         let own = story.setup(record).exit.0 == ProcessEnd::Signal(signal) && signal == KILL;
         let asked = story.interrupts.get(*record).is_some_and(|asked| *asked <= at);
@@ -272,6 +277,17 @@ pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
         is_unasked.then(|| Violation::new("command_lives_on", *record, at, &KILLED, data))
     });
     killed.collect()
+}
+
+/// Whether the stream of a command of a shell session may be lost at a time, so that the command ends with
+/// it: a fault began before, or its user has given it up.
+fn may_have_lost_its_stream(story: &Story<'_>, question: &Question<'_>, at: Time) -> bool {
+    let had_a_fault = story.first_fault.is_some_and(|fault| fault <= at);
+    let has_no_answer = question.failure.is_some_and(|(failed, _)| failed <= at);
+    let mut failures = story.failures.iter();
+    let is_given_up = failures
+        .any(|(failed, on, of, _)| *on == question.host && *of == question.record && *failed <= at);
+    had_a_fault || has_no_answer || is_given_up
 }
 
 /// How long after its time a process may end.

@@ -275,6 +275,50 @@ fn a_session_exists_until_it_is_deleted() {
     holds(&interrupts_session(true, unknown()).user(2_000, over), judged);
 }
 
+/// Call `call` of the user runs `record` in the one session of a run.
+fn runs_in_session(run: ScriptedRun, call: u64, ms: u64, record: &str) -> ScriptedRun {
+    let runs = SseNote::RunsIn { call: Call(call), session: "/session/1".to_owned() };
+    let runs = EventKind::Observed { stream: record.into(), saw: runs.into() };
+    let run = run.asked_as(call, ms, Class::Bound, "session", r#"{"process":"p1"}"#);
+    run.user(ms + 10, runs).effect(call, ms + 20, record)
+}
+
+#[test]
+fn only_what_may_run_then_is_interrupted_with_its_session() {
+    let asks = |run: ScriptedRun, answer: Answer| {
+        let session = "/session/1".to_owned();
+        let note = SseNote::Interrupts { call: Call(2), session };
+        let note = EventKind::Observed { stream: "client-session/p1".into(), saw: note.into() };
+        let fields = r#"{"process":"p1"}"#;
+        let run = run.asked_as(2, 2_000, Class::InFlight, "interrupt-session", fields);
+        run.user(2_000, note).answered(2, 2_100, answer)
+    };
+    let first = || runs_in_session(history(), 1, 100, "client-session/p1");
+    let killed = |run: ScriptedRun, of: &str| run.ended(of, 5_000, ProcessOutcome::Signal(15));
+    let judged = server::command_lives_on;
+    let accepted = || Answer::queued("interrupted");
+    holds(&killed(asks(first(), accepted()), "client-session/p1"), judged);
+    let refused = SeenRefusal { status: 409, code: "NOT_RUNNING".to_owned() };
+    let refused = asks(first(), Answer::Refused(refused.into()));
+    breaks(&killed(refused, "client-session/p1"), judged, "signal 15 ended the process");
+    let over = asks(first().ended("client-session/p1", 1_500, ProcessOutcome::Exit(0)), accepted());
+    let second = runs_in_session(over, 3, 3_000, "client-session/p1.2");
+    breaks(&killed(second, "client-session/p1.2"), judged, "signal 15 ended the process");
+}
+
+#[test]
+fn a_deleted_session_ends_its_command() {
+    let run = || runs_in_session(history(), 1, 100, "client-session/p1");
+    let killed =
+        |run: ScriptedRun| run.ended("client-session/p1", 5_000, ProcessOutcome::Signal(15));
+    let deletes =
+        run().asked_as(2, 2_000, Class::InFlight, "delete-session", r#"{"process":"p1"}"#);
+    holds(&killed(deletes), server::command_lives_on);
+    breaks(&killed(run()), server::command_lives_on, "signal 15 ended the process");
+    let given_up = run().failed_stream("client-session/p1", 4_000, "the connection ended");
+    holds(&killed(given_up), server::command_lives_on);
+}
+
 #[test]
 fn the_logs_of_a_command_are_what_it_printed() {
     let background = || {
