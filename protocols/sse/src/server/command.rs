@@ -34,12 +34,16 @@ use reknit_resume::{EVER, Holder};
 use reknit_seams::defect;
 use tokio::time::Instant;
 
+use self::defects::CommandDefects;
 use super::link::Link;
 use super::log::{CommandLog, Ended, Following};
 use crate::wire::{
     CommandId, CommandStatus, Cursor, CursorError, Ending, Event, Gap, OutputStream, Record,
     Refusal, StreamOwner,
 };
+
+#[path = "defects/command.rs"]
+mod defects;
 
 /// A command of the server.
 pub(super) struct Command {
@@ -57,12 +61,7 @@ pub(super) struct Command {
     overflowed: bool,
     /// The newest stream for which output has waited.
     held_for: u64,
-    /// Only a defect uses it: whether a stream has read the log.
-    was_read: bool,
-    /// Only a defect uses it: the position of the last output before a stream has read the log.
-    unread: u64,
-    /// Only a defect sets it: whether the command counts as finished before its ending is in the log.
-    finished_early: bool,
+    pub(super) defects: CommandDefects,
 }
 
 /// The state of the stream that sends the log.
@@ -126,9 +125,7 @@ impl Command {
             interrupted: false,
             overflowed: false,
             held_for: 0,
-            was_read: false,
-            unread: 0,
-            finished_early: false,
+            defects: CommandDefects::default(),
         }
     }
 
@@ -219,9 +216,7 @@ impl Command {
         if !self.holder.is_held_by(generation) {
             return Pull::Fenced;
         }
-        self.was_read = true;
-        let skips = generation > 1 && defect!(OutputBeforeStreamUnlogged);
-        let after = if skips { after.max(self.unread) } else { after };
+        let after = self.defects.reads(generation, after);
         let pulled = self.read(after, most, timestamp);
         if let Pull::Events { after, .. } = pulled {
             self.holder.held_mut().expect("checked above").taken = after;
@@ -248,7 +243,7 @@ impl Command {
                     records.push(record.clone());
                     after = record.position.unwrap_or(after + 1);
                 }
-                Following::Nothing if self.finished_early && records.is_empty() => {
+                Following::Nothing if self.defects.finished_early() && records.is_empty() => {
                     return Pull::End;
                 }
                 Following::Nothing | Following::End if !records.is_empty() => break,
@@ -325,9 +320,7 @@ impl Command {
         line: Bytes,
     ) -> Option<u64> {
         let evicted = self.log.output(timestamp, stream, line);
-        if !self.was_read {
-            self.unread = self.log.last();
-        }
+        self.defects.appended(self.log.last());
         let first = !self.overflowed;
         self.overflowed |= evicted.is_some();
         evicted.filter(|_| first)
@@ -340,14 +333,9 @@ impl Command {
         self.log.end(timestamp, ending, took, now);
     }
 
-    /// Only for a defect: the command counts as finished, and its ending follows later.
-    pub(super) fn finish_early(&mut self) {
-        self.finished_early = true;
-    }
-
     /// Whether it counts as running.
     pub(super) fn runs(&self) -> bool {
-        self.log.ended().is_none() && !self.finished_early
+        self.log.ended().is_none() && !self.defects.finished_early()
     }
 
     /// Asks the command to end. Returns `false` if it has ended.

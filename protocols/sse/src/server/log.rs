@@ -21,6 +21,9 @@ use tokio::time::Instant;
 
 use crate::wire::{Cursor, CursorError, Ending, Epoch, Event, Gap, OutputStream, Record};
 
+#[path = "defects/log.rs"]
+mod defects;
+
 /// The weight of an entry in addition to its output.
 const OVERHEAD: usize = 64;
 
@@ -144,30 +147,6 @@ impl CommandLog {
         self.appended += weight as u64;
         let position = record.position.expect("an entry has a position");
         self.retained.push(position, weight, Entry { record, total: self.appended })
-    }
-
-    /// Only for a defect: takes a position for output that is appended later.
-    pub(super) fn reserve(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    /// Only for a defect: appends output at a position that was taken before, unless a later one was
-    /// appended meanwhile.
-    pub(super) fn output_at(
-        &mut self,
-        position: u64,
-        timestamp: u64,
-        stream: OutputStream,
-        bytes: Bytes,
-    ) {
-        let is_next = self.retained.newest().is_none_or(|newest| newest < position);
-        if is_next && self.ended.is_none() {
-            let weight = bytes.len() + OVERHEAD;
-            let event = Event::Output(stream, bytes);
-            let record = Record { position: Some(position), timestamp, event };
-            self.push(weight, record);
-        }
     }
 
     /// Checks that a reader can continue from `cursor`.

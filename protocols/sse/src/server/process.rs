@@ -25,6 +25,9 @@ use super::registry::Running;
 use super::shared::milliseconds;
 use crate::wire::{Ending, OutputStream};
 
+#[path = "defects/process.rs"]
+mod defects;
+
 /// How many bytes the system keeps in a pipe at most, unless a privileged process enlarges it.
 const PIPE: usize = 1 << 20;
 
@@ -133,10 +136,7 @@ impl ProcessTask {
             return;
         }
         if defect!(IdBeforeLock) {
-            let position = self.running.command().log.reserve();
-            point!("sse.server.id-taken").await;
-            self.running.change(|command| command.log.output_at(position, timestamp, stream, line));
-            return;
+            return self.output_in_two_steps(timestamp, stream, line).await;
         }
         self.wait_for_stream(line.len()).await;
         let evicted = self.running.change(|command| command.output(timestamp, stream, line));
@@ -221,7 +221,7 @@ impl ProcessTask {
     async fn end(&self, ending: Ending) {
         let timestamp = milliseconds(&*self.clock);
         if defect!(FinishedBeforeEnding) {
-            self.running.change(|command| command.finish_early());
+            self.running.change(|command| command.defects.finish_early());
             point!("sse.server.finished").await;
         }
         self.running.change(|command| command.end(timestamp, ending, Instant::now()));

@@ -14,9 +14,13 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use self::defects::RegistryDefects;
 use super::command::Command;
 use crate::limits::ServerLimits;
 use crate::wire::{CommandId, CommandStatus, Refusal, RunCommand};
+
+#[path = "defects/registry.rs"]
+mod defects;
 
 /// A command, as all tasks share it.
 pub(super) struct Running {
@@ -96,8 +100,7 @@ pub(super) struct Registry {
     commands: BTreeMap<CommandId, Arc<Running>>,
     /// The last states of commands whose logs are gone.
     forgotten: SeenIds<CommandId, CommandStatus>,
-    /// Commands that a defect never drops.
-    leaked: Vec<Arc<Running>>,
+    defects: RegistryDefects,
 }
 
 /// The result of a start.
@@ -114,7 +117,7 @@ impl Registry {
             limits,
             commands: BTreeMap::new(),
             forgotten: SeenIds::new(limits.forgotten_commands),
-            leaked: Vec::new(),
+            defects: RegistryDefects::default(),
         }
     }
 
@@ -193,7 +196,7 @@ impl Registry {
             let command = running.command();
             (usize::from(command.has_stream()), command.log.weight())
         };
-        let all = self.commands.values().chain(&self.leaked);
+        let all = self.commands.values().chain(&self.defects.leaked);
         all.map(of).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
@@ -215,12 +218,12 @@ impl Registry {
         ended.sort_unstable();
         let (mut count, mut bytes) =
             (ended.len(), ended.iter().map(|(_, _, weight)| weight).sum::<usize>());
-        // The bug: the logs are dropped together, with the newest of them.
-        let newest = ended.last().map(|(at, ..)| *at).filter(|_| defect!(SweepsWithTheLast));
+        if defect!(SweepsWithTheLast) {
+            defects::end_together(&mut ended);
+        }
         let mut ended = ended.into_iter();
         loop {
             let (at, id, weight) = ended.next()?;
-            let at = newest.unwrap_or(at);
             let over = at + retention <= now;
             if !over && count <= self.limits.ended_commands && bytes <= self.limits.ended_bytes {
                 return Some(at + retention);
@@ -255,7 +258,7 @@ impl Registry {
         let status = CommandStatus { content: String::new(), ..running.status() };
         self.forgotten.keep(id.clone(), status);
         if defect!(ForgottenLogLeaks) {
-            self.leaked.push(running);
+            self.defects.leaked.push(running);
             return;
         }
         running.end_task();
@@ -264,7 +267,7 @@ impl Registry {
     /// Ends all commands.
     pub(super) fn clear(&mut self) {
         std::mem::take(&mut self.commands).into_values().for_each(|running| running.end_task());
-        self.leaked.clear();
+        self.defects.leaked.clear();
     }
 }
 

@@ -20,7 +20,7 @@ use super::process::ProcessTask;
 use super::registry::{Running, Started};
 use super::route::{self, Route};
 use super::shared::{Shared, milliseconds};
-use super::stream::{EventStream, Handoff, head};
+use super::stream::{EventStream, StreamDefects, head};
 use crate::wire::{CommandId, Cursor, Epoch, Event, Framing, Record, Refusal, RunCommand, header};
 
 /// The streams that a connection has opened: at most one, unless a defect is on.
@@ -232,11 +232,7 @@ impl Requests {
             running.change(|_| ());
         }
         let init = named.map(|id| self.init(running, id));
-        let handoff = if cursor == Cursor::START && init.is_some() {
-            Handoff::None
-        } else {
-            Handoff::Snapshot { until: next - 1 }
-        };
+        let is_fresh = cursor == Cursor::START && init.is_some();
         let stream = EventStream {
             running: running.clone(),
             generation,
@@ -248,8 +244,7 @@ impl Requests {
             limits,
             changes,
             heartbeat: Instant::now() + limits.heartbeat,
-            has_beaten: false,
-            handoff,
+            defects: StreamDefects::new((!is_fresh).then_some(next - 1)),
         };
         let mut response = answer::stream(stream.into_body());
         for (name, value) in [

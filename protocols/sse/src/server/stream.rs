@@ -23,6 +23,11 @@ use super::shared::milliseconds;
 use crate::limits::ServerLimits;
 use crate::wire::{Cursor, Epoch, Event, Framing, Record};
 
+#[path = "defects/stream.rs"]
+mod defects;
+
+pub(super) use defects::StreamDefects;
+
 /// A stream that is attached to a command.
 pub(super) struct EventStream {
     pub(super) running: Arc<Running>,
@@ -38,20 +43,7 @@ pub(super) struct EventStream {
     pub(super) changes: watch::Receiver<()>,
     /// When the next sign of life is due.
     pub(super) heartbeat: Instant,
-    /// Only a defect uses it: whether the stream has sent a sign of life.
-    pub(super) has_beaten: bool,
-    pub(super) handoff: Handoff,
-}
-
-/// How a stream passes from the past to the present. Only defects have such a step.
-pub(super) enum Handoff {
-    /// There is no step.
-    None,
-    /// The past up to this position was read before the stream was attached.
-    Snapshot {
-        /// The last position of the past.
-        until: u64,
-    },
+    pub(super) defects: StreamDefects,
 }
 
 /// The start of every stream: what a standard client needs, and the name of the command if it was
@@ -109,19 +101,13 @@ impl EventStream {
                 changed = self.changes.changed() => if changed.is_err() {
                     return Some(Err(BodyError::Replaced));
                 },
-                () = sleep_until(self.heartbeat), if self.beats() => {
-                    self.has_beaten = true;
+                () = sleep_until(self.heartbeat), if !self.keeps_silent() => {
+                    self.defects.has_beaten = true;
                     let ping = Record::unlogged(milliseconds(&*self.clock), Event::Ping);
                     return Some(Ok(self.encode(&[ping])));
                 }
             }
         }
-    }
-
-    /// Whether the stream sends signs of life.
-    fn beats(&self) -> bool {
-        let is_silent = self.has_beaten && defect!(HeartbeatOnlyOnce);
-        (self.generation == 1 || !defect!(NoHeartbeatAfterResume)) && !is_silent
     }
 
     fn encode(&mut self, records: &[Record]) -> Bytes {
@@ -144,44 +130,5 @@ impl EventStream {
     fn sent(&mut self, bytes: Bytes) -> Bytes {
         self.heartbeat = Instant::now() + self.limits.heartbeat;
         bytes
-    }
-
-    /// The step from the past to the present, as defects have it. Returns what the stream does: bytes
-    /// to send, or its end. `None`: it goes on with the log.
-    async fn hand_off(&mut self) -> Option<Option<Bytes>> {
-        let Handoff::Snapshot { until } = self.handoff else { return None };
-        if self.after < until {
-            return None;
-        }
-        if defect!(EndedMeansReplayed) && !self.running.command().runs() {
-            return Some(None);
-        }
-        self.handoff = Handoff::None;
-        if defect!(SnapshotThenAttach) {
-            point!("sse.server.snapshot-sent").await;
-            self.after = self.running.command().log.last();
-        }
-        if !defect!(AttachThenFlush) {
-            return None;
-        }
-        let live = self.running.command().log.last();
-        point!("sse.server.attached-unflushed").await;
-        let mut records = self.all_after(live);
-        let pushed = !records.is_empty();
-        records.extend(self.all_after(self.after));
-        if !pushed {
-            return None;
-        }
-        self.after = records.last().and_then(|record| record.position).unwrap_or(self.after);
-        Some(Some(self.encode(&records)))
-    }
-
-    /// Only for a defect: returns all events after a position.
-    fn all_after(&self, after: u64) -> Vec<Record> {
-        let mut command = self.running.command();
-        match command.pull(self.generation, after, usize::MAX, 0) {
-            Pull::Events { records, .. } => records,
-            _ => Vec::new(),
-        }
     }
 }

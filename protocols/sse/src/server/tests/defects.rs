@@ -780,6 +780,8 @@ fn the_table_of_bugs_is_complete() {
     let code = [
         include_str!("../command.rs"),
         include_str!("../connection.rs"),
+        include_str!("../defects/command.rs"),
+        include_str!("../defects/stream.rs"),
         include_str!("../lines.rs"),
         include_str!("../process.rs"),
         include_str!("../registry.rs"),

@@ -1,0 +1,40 @@
+//! What seeded bugs need of a command.
+
+use reknit_seams::defect;
+
+/// The state of a command that only seeded bugs have.
+#[derive(Debug, Default)]
+pub(in crate::server) struct CommandDefects {
+    /// Whether a stream has read the log.
+    was_read: bool,
+    /// The position of the last output before a stream has read the log.
+    unread: u64,
+    /// Whether the command counts as finished before its ending is in the log.
+    finished_early: bool,
+}
+
+impl CommandDefects {
+    /// A stream reads the log. Returns after which position it reads, if it should read after `after`.
+    pub(super) fn reads(&mut self, generation: u64, after: u64) -> u64 {
+        self.was_read = true;
+        let skips = generation > 1 && defect!(OutputBeforeStreamUnlogged);
+        if skips { after.max(self.unread) } else { after }
+    }
+
+    /// Output was appended at this position.
+    pub(super) fn appended(&mut self, position: u64) {
+        if !self.was_read {
+            self.unread = position;
+        }
+    }
+
+    /// The command counts as finished, and its ending follows later.
+    pub(in crate::server) fn finish_early(&mut self) {
+        self.finished_early = true;
+    }
+
+    /// Whether the command counts as finished.
+    pub(super) fn finished_early(&self) -> bool {
+        self.finished_early
+    }
+}

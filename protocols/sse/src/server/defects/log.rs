@@ -1,0 +1,31 @@
+//! What seeded bugs do to a log: they give a position first, and append later.
+
+use bytes::Bytes;
+
+use super::{CommandLog, OVERHEAD};
+use crate::wire::{Event, OutputStream, Record};
+
+impl CommandLog {
+    /// Takes a position for output that is appended later.
+    pub(in crate::server) fn reserve(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Appends output at a position that was taken before, unless a later one was appended meanwhile.
+    pub(in crate::server) fn output_at(
+        &mut self,
+        position: u64,
+        timestamp: u64,
+        stream: OutputStream,
+        bytes: Bytes,
+    ) {
+        let is_next = self.retained.newest().is_none_or(|newest| newest < position);
+        if is_next && self.ended.is_none() {
+            let weight = bytes.len() + OVERHEAD;
+            let event = Event::Output(stream, bytes);
+            let record = Record { position: Some(position), timestamp, event };
+            self.push(weight, record);
+        }
+    }
+}
