@@ -6,8 +6,8 @@ use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use reknit_seams::milestone;
 use reknit_seams::net::{BoxFuture, Endpoint};
+use reknit_seams::{defect, milestone};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -81,7 +81,9 @@ pub(super) async fn exchange(
     milestone!("sse.client.connected", attempt, conn = stream.id().0);
     if let Some(first) = repeats {
         // The server counts from the connection, so the age must not be less than it was then.
-        let age = u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let age = first.elapsed();
+        let age = if defect!(AgeIsInSeconds) { age.as_secs().into() } else { age.as_millis() };
+        let age = u64::try_from(age).unwrap_or(u64::MAX);
         request.headers_mut().insert(header::REPEATS, age.into());
     }
     let (mut sender, task) = http1::Builder::new()

@@ -62,6 +62,11 @@
 //! | `RequestsAreRushed` | a single request has no time for its answer |
 //! | `LogsForgetTheRun` | the cursor after a page of logs names no run |
 //! | `AttemptsNotNumbered` | a new attempt does not replace the stream of the one before |
+//! | `BadGatewayIsFatal` | 502 is a failure |
+//! | `RetryTimeIgnored` | the next attempt does not wait for the time that the server names |
+//! | `GapsAreNotCut` | a gap also names events that the user has |
+//! | `OtherNameIsTaken` | the events of another command count as those of the own one |
+//! | `AgeIsInSeconds` | the age of a repeated start is sent in seconds |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

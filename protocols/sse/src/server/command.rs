@@ -161,6 +161,7 @@ impl Command {
             if defect!(NewestAlwaysWins) || (idle >= takeover_after && !defect!(StuckStreamStays)) {
                 return Ok(());
             }
+            let idle = if defect!(RetryIsTheWhole) { Duration::ZERO } else { idle };
             let retry = takeover_after.saturating_sub(idle);
             Err(Refusal::Active { id: id.clone(), retry })
         })?;

@@ -35,7 +35,7 @@ impl Lines {
     pub(super) fn next(&mut self) -> Option<Bytes> {
         let within = &self.pending[..self.pending.len().min(self.most)];
         let mut unsearched = within[self.searched..].iter();
-        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r' && !defect!(ReturnsAreText);
         // The bug: all lines of a piece are one.
         let end = match defect!(LinesAreJoined) {
             true => unsearched.rposition(ends),

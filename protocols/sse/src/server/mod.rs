@@ -68,8 +68,18 @@
 //! | – | `OldEndForgetsTheLoss` | the late end of a replaced stream ends the hold for the newer one, which is lost |
 //! | – | `EndIsTheStart` | the state of an ended command has its start as its end |
 //! | – | `IdleSessionIsUnknown` | the interrupt of a session that runs nothing is refused as one of an unknown command |
+//! | – | `RetryIsTheWhole` | a client that another stream is in the way of learns the whole time of a takeover, not the rest |
+//! | – | `HeartbeatKeepsItsPace` | an event does not delay the next sign of life |
+//! | – | `PingsForgetThePosition` | the id of a sign of life is the start of the log |
+//! | – | `CommandIsTheRequest` | a repeated start finds the command, although it differs in another field |
+//! | – | `AnsweredStaysBusy` | a connection whose request was answered does not give way to another one |
+//! | – | `PathsBeforeToken` | a client without the token learns which paths exist |
+//! | – | `AllKnowNoContent` | a client of execd gets an answer that it does not know after the ending |
+//! | – | `RequestsWeighNothing` | the requests of ended commands do not count toward what the server holds |
+//! | – | `FolderIgnored` | a command runs in the folder of the server |
+//! | – | `ReturnsAreText` | a carriage return does not end a line |
 //!
-//! The branch of execd has all of them except B, the last 20, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 30, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

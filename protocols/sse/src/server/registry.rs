@@ -135,10 +135,15 @@ impl Registry {
         continues: bool,
         create: impl FnOnce() -> Command,
     ) -> Result<Started, Refusal> {
+        // The bug: whatever else it asks for.
+        let is_same = |known: &RunCommand| match defect!(CommandIsTheRequest) {
+            true => known.command == request.command,
+            false => *known == request,
+        };
         if !defect!(StartRunsTwice) {
             match self.commands.get(&id) {
                 // The bug: the id alone decides.
-                Some(known) if known.request == request || defect!(UsedIdIsAccepted) => {
+                Some(known) if is_same(&known.request) || defect!(UsedIdIsAccepted) => {
                     milestone!("sse.command.start-repeated", command = id.as_str());
                     return Ok(Started::Known(known.clone()));
                 }
@@ -212,7 +217,9 @@ impl Registry {
             .filter_map(|running| {
                 let command = running.command();
                 let at = command.log.ended()?.at;
-                Some((at, running.id.clone(), command.log.weight() + running.request.size()))
+                let request = running.request.size();
+                let request = if defect!(RequestsWeighNothing) { 0 } else { request };
+                Some((at, running.id.clone(), command.log.weight() + request))
             })
             .collect();
         ended.sort_unstable();

@@ -38,6 +38,10 @@ impl Requests {
     /// Returns the answer to a request.
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let answered = match self.authorize(request.headers()) {
+            // The bug: a client without the token learns which paths exist.
+            Err(_) if defect!(PathsBeforeToken) && leads_nowhere(&request) => {
+                self.perform(request).await
+            }
             Ok(()) => {
                 self.link.serve(true);
                 self.perform(request).await
@@ -45,7 +49,7 @@ impl Requests {
             Err(refusal) => Err(refusal),
         };
         let is_stream = answered.as_ref().is_ok_and(|(_, is_stream)| *is_stream);
-        if !is_stream {
+        if !is_stream && !defect!(AnsweredStaysBusy) {
             self.link.serve(false);
         }
         match answered {
@@ -205,7 +209,8 @@ impl Requests {
         let (attached, epoch) = {
             let mut command = running.command();
             // A client of execd does not know this answer.
-            let knows = framing == Framing::Standard || owner.is_some();
+            let knows =
+                framing == Framing::Standard || owner.is_some() || defect!(AllKnowNoContent);
             if knows && command.is_complete_after(cursor) {
                 return Ok(answer::nothing_follows());
             }
@@ -322,7 +327,7 @@ impl Requests {
         let command = process::Command {
             argv,
             arg0: None,
-            cwd: cwd.filter(|cwd| !cwd.is_empty()).map(str::to_owned),
+            cwd: cwd.filter(|cwd| !cwd.is_empty() && !defect!(FolderIgnored)).map(str::to_owned),
             env: variables.into_iter().collect(),
             stdio: Stdio::Pipes { stdin: false },
             confinement: None,
@@ -362,6 +367,11 @@ impl Requests {
             other => milestone!("sse.server.refused", conn, code = other.code()),
         }
     }
+}
+
+/// Whether a request has no path, or not this method.
+fn leads_nowhere(request: &Request<Incoming>) -> bool {
+    Route::of(request.method(), request.uri()).is_err()
 }
 
 /// Inserts a header whose value this server has made.

@@ -9,6 +9,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use reknit_seams::defect;
+
 use super::{Cursor, Record, RecordError};
 
 /// One event, as it was read.
@@ -69,13 +71,15 @@ impl Decoder {
     /// [`DecodeError`]; events before the error remain available, and the decoder must not be given
     /// more bytes.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
-        for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        // The bug: only one of the two ends a line.
+        let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r' && !defect!(ReturnsEndNoLine);
+        for piece in bytes.split_inclusive(ends) {
             let piece = if std::mem::take(&mut self.after_cr) && piece == b"\n" {
                 continue;
             } else {
                 piece
             };
-            let end = piece.last().filter(|byte| matches!(byte, b'\n' | b'\r'));
+            let end = piece.last().filter(|byte| ends(byte));
             let text = &piece[..piece.len() - usize::from(end.is_some())];
             let pending = self.data.as_ref().map_or(0, String::len);
             if self.line.len() + pending + text.len() > self.most {

@@ -45,7 +45,8 @@ impl StreamOwner {
 
     /// Whether this is a later attempt of the same client.
     pub fn supersedes(&self, other: &Self) -> bool {
-        let is_later = self.attempt > other.attempt;
+        let is_later = self.attempt > other.attempt
+            || self.attempt == other.attempt && defect!(EqualAttemptSupersedes);
         self.client == other.client
             && (is_later || self.attempt < other.attempt && defect!(OlderAttemptSupersedes))
     }

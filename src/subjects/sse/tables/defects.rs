@@ -61,6 +61,21 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OldEndForgetsTheLoss", "old-end-forgets-the-loss", &["hold_is_lossless"], "the late end of a replaced stream ends the hold for the newer one, which is lost", "derived from facts, I"),
     defect("EndIsTheStart", "end-is-the-start", &["status_is_true"], "the state of an ended command has its start as its end", "derived"),
     defect("IdleSessionIsUnknown", "idle-session-is-unknown", &["refusals_are_true"], "the interrupt of a session that runs nothing is refused as one of an unknown command", "derived"),
+    defect("RetryIsTheWhole", "retry-is-the-whole", &["expect"], "a refused client learns the whole time after which a stream can be taken over, not the rest of it", "derived"),
+    defect("HeartbeatKeepsItsPace", "heartbeat-keeps-its-pace", &["expect"], "an event does not delay the next sign of life of a stream", "derived"),
+    defect("PingsForgetThePosition", "pings-forget-the-position", &["expect"], "a standard client gets the id of the start of the log with each sign of life", "derived"),
+    defect("CommandIsTheRequest", "command-is-the-request", &["expect"], "a repeated start finds the command, although it differs in another field", "derived"),
+    defect("AnsweredStaysBusy", "answered-stays-busy", &["expect", "isolation", "justified_failure"], "a connection whose request was answered does not give way to another one", "derived"),
+    defect("PathsBeforeToken", "paths-before-token", &["expect"], "a client without the token learns which paths exist", "derived"),
+    defect("AllKnowNoContent", "all-know-no-content", &["expect"], "a client of execd gets an answer that it does not know when it continues after the ending", "derived"),
+    defect("RequestsWeighNothing", "requests-weigh-nothing", &["expect"], "the requests of ended commands do not count toward what the server holds", "derived"),
+    defect("FolderIgnored", "folder-ignored", &["expect"], "a command runs in the folder of the server, not in that of its request", "derived"),
+    defect("ReturnsAreText", "returns-are-text", &["expect"], "a carriage return does not end a line of output", "derived"),
+    defect("NextIsThere", "next-is-there", &["expect"], "the position of the next event is accepted as one that the client has", "derived"),
+    defect("FutureBeforeRun", "future-before-run", &["expect"], "a cursor of another run is refused as one in the future", "derived"),
+    defect("SignsAreNumbers", "signs-are-numbers", &["expect"], "a cursor with a sign is accepted", "derived"),
+    defect("EqualAttemptSupersedes", "equal-attempt-supersedes", &["takeover_is_due"], "a repeated attempt of a client takes its own stream", "derived"),
+    defect("ReturnsEndNoLine", "returns-end-no-line", &["expect"], "the client does not take a carriage return for the end of a line of a stream", "derived"),
     // The client.
     defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
     defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),
@@ -85,6 +100,11 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LogsForgetTheRun", "logs-forget-the-run", &["logs_are_true"], "the cursor after a page of logs names no run, so the next page may be of another run", "derived from facts, 3.6"),
     defect("ParameterBeforeHeader", "parameter-before-header", &["cursor_is_checked", "expect"], "the first position in the address counts more than the last event that arrived", "the standard of server-sent events"),
     defect("CursorFreesNothing", "cursor-frees-nothing", &["expect"], "a command that waits for its client goes on waiting when the client comes back with all events", "derived"),
+    defect("BadGatewayIsFatal", "bad-gateway-is-fatal", &["expect", "refusals_are_true"], "a client gives up when a proxy has no server behind it for a moment", "derived"),
+    defect("RetryTimeIgnored", "retry-time-ignored", &["expect"], "a refused client does not wait for the time that the server names", "derived"),
+    defect("GapsAreNotCut", "gaps-are-not-cut", &["expect"], "a gap also names events that the user has", "derived"),
+    defect("OtherNameIsTaken", "other-name-is-taken", &["expect"], "the events of another command count as those of the own one", "derived"),
+    defect("AgeIsInSeconds", "age-is-in-seconds", &["expect"], "the age of a repeated start is sent in seconds", "derived"),
 ];
 
 /// The seeded bugs with which a server behaves as the branch of execd does. Its leak (J) is left out:

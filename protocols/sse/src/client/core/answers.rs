@@ -71,7 +71,7 @@ impl Core {
         }
         let at_least = body.retry_after_ms.map(Duration::from_millis);
         let passes = at_least.is_some()
-            || MAY_PASS.contains(&status)
+            || MAY_PASS.contains(&status) && !(status == 502 && defect!(BadGatewayIsFatal))
             || is_execd && is_resume && status == 409;
         let refused = Refused { status, code: body.code, message: body.message };
         match (status, refused.code.as_str()) {
@@ -81,6 +81,7 @@ impl Core {
             (400, "CURSOR_FOREIGN") => self.fail(Failure::AnotherRun),
             (409, _) if defect!(ConflictIsFatal) => self.fail(Failure::Refused(refused)),
             _ if passes => {
+                let at_least = at_least.filter(|_| !defect!(RetryTimeIgnored));
                 self.lost_until(Loss::Refused(refused), at_least.unwrap_or_default(), now);
             }
             _ => self.fail(Failure::Refused(refused)),

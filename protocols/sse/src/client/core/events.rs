@@ -55,7 +55,8 @@ impl Core {
         let Ok(id) = command.parse::<CommandId>() else {
             return self.fail(Failure::Protocol("names a command in a way that is not an id"));
         };
-        if self.id().is_some_and(|ours| ours != id) && !defect!(StartWithoutId) {
+        let is_other = self.id().is_some_and(|ours| ours != id) && !defect!(OtherNameIsTaken);
+        if is_other && !defect!(StartWithoutId) {
             return self.fail(Failure::Protocol("sends the events of another command"));
         }
         if self.names.dialect == Dialect::Execd && matches!(self.target, Target::Start(_))
@@ -124,7 +125,9 @@ impl Core {
         if gap.first > next && !defect!(HolesIgnored) {
             return self.hole(Gap { first: next, last: gap.first - 1 }, None, now);
         }
-        let gap = Gap { first: next, ..gap };
+        // The bug: the user has some of these events.
+        let first = if defect!(GapsAreNotCut) { gap.first } else { next };
+        let gap = Gap { first, ..gap };
         milestone!("sse.client.gap", attempt = self.attempt, first = gap.first, last = gap.last);
         self.delivered(gap.last);
         (!defect!(GapNotReturned)).then_some(Item::Gap(gap))
