@@ -10,6 +10,8 @@ use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::{Fault, Host, LimitValue, MilestoneValue, faults};
+use crate::subject::Subject;
+use crate::subjects::sse::Sse;
 use crate::subjects::sse::notes::{
     SeenEvents, SeenLogs, SeenRefusal, SeenStatus, SseFailure, SseNote,
 };
@@ -113,6 +115,11 @@ fn events_follow_each_other() {
     breaks(&next(1, 1), gaps::positions_follow, "its cursor went from event 1 to event 1");
     let gap = SseNote::Gap { after: 0, gap: Gap { first: 1, last: 3 } };
     holds(&notes(started(), 1_200, gap), gaps::positions_follow);
+    breaks(&next(0, 0), gaps::positions_follow, "its cursor went from event 0 to event 0");
+    let execd = Sse.variants().iter().find(|variant| variant.name == "execd").unwrap();
+    let mut of_execd = next(0, 0);
+    of_execd.plan.defects.extend(execd.defects.iter().map(|bug| (*bug).to_owned()));
+    holds(&of_execd, gaps::positions_follow);
 }
 
 #[test]
