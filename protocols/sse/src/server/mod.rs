@@ -68,7 +68,7 @@
 //! | – | `OldEndForgetsTheLoss` | the late end of a replaced stream ends the hold for the newer one, which is lost |
 //! | – | `EndIsTheStart` | the state of an ended command has its start as its end |
 //! | – | `IdleSessionIsUnknown` | the interrupt of a session that runs nothing is refused as one of an unknown command |
-//! | – | `RetryIsTheWhole` | a client that another stream is in the way of learns the whole time of a takeover, not the rest |
+//! | – | `RetryIsTheWhole` | a refused client learns the whole time of a takeover, not the rest of it |
 //! | – | `HeartbeatKeepsItsPace` | an event does not delay the next sign of life |
 //! | – | `PingsForgetThePosition` | the id of a sign of life is the start of the log |
 //! | – | `CommandIsTheRequest` | a repeated start finds the command, although it differs in another field |

@@ -135,7 +135,7 @@ impl Registry {
         continues: bool,
         create: impl FnOnce() -> Command,
     ) -> Result<Started, Refusal> {
-        // The bug: whatever else it asks for.
+        // The bug: only the command line counts.
         let is_same = |known: &RunCommand| match defect!(CommandIsTheRequest) {
             true => known.command == request.command,
             false => *known == request,
