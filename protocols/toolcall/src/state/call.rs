@@ -266,20 +266,6 @@ pub(super) fn skip(state: &mut ToolCallState) {
     }
 }
 
-/// The defect `RestoredCallsReopen`: a call that streams, with the fields of another one.
-pub(super) fn reopened(state: &ToolCallState) -> ToolCallState {
-    let Common { id, name, display_name, intention, contributor, meta, .. } = Common::of(state);
-    begin(&ChatToolCallStartAction {
-        turn_id: String::new(),
-        tool_call_id: id,
-        meta,
-        tool_name: name,
-        display_name,
-        intention,
-        contributor,
-    })
-}
-
 /// Applies an action to its call.
 pub(super) fn apply(state: &mut ToolCallState, action: &StateAction) -> ActionOutcome {
     if is_over(state) && !defect!(OverIsNotTheEnd) {

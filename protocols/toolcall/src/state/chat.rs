@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use reknit_seams::defect;
 
-use super::call;
 use super::outcome::ActionOutcome;
+use super::{call, defects};
+use crate::wire::StateAction;
 use crate::wire::ahp::actions::{ChatTurnStartedAction, ChatUsageAction};
 use crate::wire::ahp::state::{
     ActiveTurn, ChatState, ResponsePart, SessionStatus, ToolCallResponsePart, ToolCallState, Turn,
     TurnState,
 };
-use crate::wire::{SnapshotState, StateAction};
 
 /// The status bits that describe the activity; the other bits are flags that the user sets.
 const ACTIVITY: u32 = (1 << 5) - 1;
@@ -59,17 +59,6 @@ pub fn find_call<'c>(chat: &'c ChatState, turn: &str, id: &str) -> Option<&'c To
         ResponsePart::ToolCall(part) if call::id(&part.tool_call) == id => Some(&part.tool_call),
         _ => None,
     })
-}
-
-/// The defect `RestoredCallsReopen`: the state of a chat in which every ended call streams again.
-pub(crate) fn reopened(state: SnapshotState) -> SnapshotState {
-    let SnapshotState::Chat(mut chat) = state else { return state };
-    for part in chat.turns.iter_mut().flat_map(|turn| &mut turn.response_parts) {
-        if let ResponsePart::ToolCall(part) = part {
-            part.tool_call = call::reopened(&part.tool_call);
-        }
-    }
-    SnapshotState::Chat(chat)
 }
 
 /// Whether the chat has an active or ended turn with this id.
@@ -216,10 +205,7 @@ fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> 
         Err(outcome) => return outcome,
     };
     if defect!(TextJoinsTheLastPart) {
-        let last = turn.response_parts.iter_mut().rev().find_map(text_of);
-        let Some(text) = last else { return ActionOutcome::Ignored("no such part") };
-        text.push_str(content);
-        return ActionOutcome::Applied;
+        return defects::append_to_the_last(turn, content);
     }
     for part in &mut turn.response_parts {
         match part {
@@ -230,15 +216,6 @@ fn append(chat: &mut ChatState, turn_id: &str, part_id: &str, content: &str) -> 
         return ActionOutcome::Applied;
     }
     ActionOutcome::Ignored("no such part")
-}
-
-/// The defect `TextJoinsTheLastPart`: the text of a part, whatever its id is.
-fn text_of(part: &mut ResponsePart) -> Option<&mut String> {
-    match part {
-        ResponsePart::Markdown(part) => Some(&mut part.content),
-        ResponsePart::Reasoning(part) => Some(&mut part.content),
-        _ => None,
-    }
 }
 
 fn count(chat: &mut ChatState, usage: &ChatUsageAction) -> ActionOutcome {

@@ -6,12 +6,13 @@
 //! state changes nothing and returns a reason. The host refuses the action with that reason.
 //!
 //! - [`call`]: the lifecycle of one tool call. [`chat`]: turns, and their response parts.
-//!   [`session`]: chats and active clients.
+//!   [`session`]: chats and active clients. `defects`: what only seeded bugs do.
 
 use super::wire::{SnapshotState, StateAction};
 
 pub mod call;
 pub mod chat;
+pub(crate) mod defects;
 mod outcome;
 pub mod session;
 

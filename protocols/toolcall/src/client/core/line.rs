@@ -11,7 +11,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reknit_resume::EVER;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
 
@@ -265,13 +264,12 @@ impl ClientCore {
             if !defect!(BackOffNeverEnds) {
                 self.back_off.connection_lasted(now - since);
             }
-            self.attempts = 0;
+            self.seeded.attempts = 0;
         }
-        self.attempts += 1;
         let pause =
             if defect!(NoBackOff) { std::time::Duration::ZERO } else { self.back_off.next(random) };
         milestone!("toolcall.client.lost", generation, pause = pause.as_millis() as u64);
-        let pause = if defect!(AttemptsRunOut) && self.attempts > 10 { EVER } else { pause };
+        let pause = if defect!(AttemptsRunOut) { self.seeded.last_pause(pause) } else { pause };
         self.line = Line::Waiting { until: now + pause };
         if defect!(ToolsRestart) {
             self.forget_calls();

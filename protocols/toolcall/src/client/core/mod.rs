@@ -6,6 +6,7 @@
 //! - `outbound`: the user's requests, in one order over any number of connections. `request`: the
 //!   requests that wait.
 //! - `runner`: the calls that this client runs. `run`: one such call.
+//! - `defects`: what only seeded bugs do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::limits::ClientLimits;
 use crate::wire::ahp::state::ToolDefinition;
 use crate::wire::{Message, RequestId, SnapshotState};
 
+mod defects;
 mod inbound;
 mod line;
 mod outbound;
@@ -33,6 +35,7 @@ mod tests;
 
 pub use run::{Key, Run};
 
+use defects::SeededState;
 use phase::Line;
 use replica::Replica;
 use request::{Held, PendingRequest, Unconfirmed};
@@ -93,8 +96,6 @@ pub struct ClientCore {
     identity: ClientIdentity,
     line: Line,
     back_off: BackOff,
-    /// The number of attempts since it was last connected; only a defect uses it.
-    attempts: u32,
     /// The number of the newest connection.
     generation: u64,
     /// Whether it was ever connected.
@@ -122,6 +123,7 @@ pub struct ClientCore {
     effects: VecDeque<ClientEffect>,
     changes: watch::Sender<u64>,
     changed: Arc<Notify>,
+    seeded: SeededState,
 }
 
 /// Resource counts of a client.
@@ -147,7 +149,6 @@ impl ClientCore {
             identity,
             line: Line::Waiting { until: now },
             back_off: BackOff::new(limits.back_off_min, limits.back_off_max),
-            attempts: 0,
             generation: 0,
             was_connected: false,
             epoch: None,
@@ -166,6 +167,7 @@ impl ClientCore {
             effects: VecDeque::new(),
             changes: watch::Sender::new(0),
             changed: Arc::default(),
+            seeded: SeededState::default(),
         }
     }
 

@@ -257,11 +257,6 @@ impl HostCore {
         }
     }
 
-    /// The defect `ReplyOnlyOverNewest`: whether a connection is the newest one of its client.
-    fn is_newest(&self, conn: ConnId, client: &str) -> bool {
-        self.clients.get(client).and_then(|client| client.presence.newest()) == Some(conn)
-    }
-
     fn may_start(&self, client: &str, started: &ChatTurnStartedAction) -> Result<(), &'static str> {
         if started.message.origin.kind != MessageKind::User {
             return Err("a client may send messages only for its user");

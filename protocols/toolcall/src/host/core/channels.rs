@@ -16,7 +16,7 @@ use super::HostCore;
 use super::channel::{Channel, Restoring};
 use super::outside::{HostEffect, Stored};
 use super::transport::Subscription;
-use crate::state::{chat, session};
+use crate::state::{chat, defects, session};
 use crate::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
 use crate::wire::{Snapshot, SnapshotState, StateAction};
 
@@ -79,7 +79,7 @@ impl HostCore {
             let chats = chats_in(&stored.state);
             let is_session = matches!(stored.state, SnapshotState::Session(_));
             let state = if defect!(RestoredCallsReopen) {
-                chat::reopened(stored.state)
+                defects::reopened(stored.state)
             } else {
                 stored.state
             };
@@ -302,12 +302,11 @@ impl HostCore {
             return;
         };
         let ids = std::mem::take(ids);
-        let cancelled = defect!(CancelledCleansNewer) && transport.cancelled.remove(channel);
         for id in ids {
             self.answer_subscribe(conn, id, channel, there, now);
         }
-        if cancelled && let Some(transport) = self.transports.get_mut(&conn) {
-            transport.forget(channel);
+        if defect!(CancelledCleansNewer) {
+            self.clean_cancelled(conn, channel);
         }
     }
 }

@@ -30,10 +30,6 @@ pub(super) struct ClientRecord {
     pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it sent a valid token.
     pub(super) authenticated: BTreeSet<String>,
-    /// The time of its last frame; only a defect uses it.
-    pub(super) heard: Instant,
-    /// A lease that a reconnect did not end, with its channels; only a defect sets it.
-    pub(super) stale: Option<(Instant, Vec<String>)>,
 }
 
 /// An action that was received and answered.
@@ -67,8 +63,6 @@ impl ClientRecord {
             heard_of: 0,
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
-            heard: now,
-            stale: None,
         }
     }
 
@@ -80,23 +74,16 @@ impl ClientRecord {
     /// The channels in which the host waits for it. If it does not reconnect in time, its work
     /// there is given up.
     pub(super) fn awaited_channels(&self) -> Vec<&String> {
-        match &self.stale {
-            _ if !self.arriving.is_empty() || defect!(LeaseNeverEnds) => Vec::new(),
-            Some((_, channels)) => channels.iter().collect(),
-            None => self.unheld.keys().collect(),
+        if !self.arriving.is_empty() || defect!(LeaseNeverEnds) {
+            return Vec::new();
         }
+        self.unheld.keys().collect()
     }
 
     /// Returns the time of its next timeout.
     pub(super) fn due(&self, limits: &HostLimits) -> Option<Instant> {
         if !self.arriving.is_empty() || defect!(LeaseNeverEnds) {
             return None;
-        }
-        if let Some((until, _)) = self.stale {
-            return Some(until);
-        }
-        if defect!(EveryFrameStamps) && !self.is_connected() && !self.unheld.is_empty() {
-            return Some(self.heard + limits.grace);
         }
         match self.presence.lease() {
             Some(lease) if self.unheld.is_empty() => {
@@ -120,9 +107,6 @@ impl ClientRecord {
     pub(super) fn overdue(&self, limits: &HostLimits, now: Instant) -> Vec<String> {
         if self.due(limits).is_none_or(|due| due > now) {
             return Vec::new();
-        }
-        if let Some((_, channels)) = &self.stale {
-            return channels.clone();
         }
         let away = !self.is_connected();
         let over = |since: Instant| away || since.max(self.here_since) + limits.grace <= now;

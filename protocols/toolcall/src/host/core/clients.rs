@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reknit_resume::{Left, Presence};
+use reknit_resume::Left;
 use reknit_seams::net::ConnId;
 use reknit_seams::{defect, milestone};
 use tokio::time::Instant;
@@ -31,15 +31,6 @@ pub(super) enum ReleaseReason {
 }
 
 impl HostCore {
-    /// Records the time of a frame from a client. Only a defect uses it.
-    pub(super) fn record_activity(&mut self, conn: ConnId, now: Instant) {
-        let client =
-            self.transports.get(&conn).and_then(|transport| transport.client().map(str::to_owned));
-        if let Some(client) = client.and_then(|client| self.clients.get_mut(&client)) {
-            client.heard = now;
-        }
-    }
-
     /// Marks a client as connected over this connection.
     pub(super) fn connected(&mut self, name: &str, conn: ConnId, now: Instant) {
         let (limits, forgotten) = (self.limits, self.forgotten);
@@ -51,19 +42,15 @@ impl HostCore {
         if defect!(LeaseSurvivesReturn)
             && let Some(lease) = client.presence.lease()
         {
-            let depends = self
-                .causes
-                .iter()
-                .filter(|(_, clients)| clients.contains(name))
-                .map(|(channel, _)| channel.clone());
-            client.stale = Some((lease.until(), depends.collect()))
-                .filter(|(_, channels): &(_, Vec<_>)| !channels.is_empty());
+            self.seeded.keep_lease(name, lease.until(), &self.causes);
         }
         if !client.is_connected() {
             client.here_since = now;
         }
         client.presence.attach(conn, ());
-        client.heard = now;
+        if defect!(EveryFrameStamps) {
+            self.seeded.heard.insert(name.to_owned(), now);
+        }
     }
 
     /// Handles the end of a connection.
@@ -98,31 +85,25 @@ impl HostCore {
     fn disconnected(&mut self, name: &str, conn: ConnId, now: Instant) {
         let grace = self.limits.grace;
         self.abort_handshake(name, conn, now);
+        if defect!(OnePointer) || defect!(EveryFrameStamps) || defect!(AnyCloseDetaches) {
+            return self.empty_pointer(name, conn, now);
+        }
         let Some(client) = self.clients.get_mut(name) else { return };
-        let newest = client.presence.newest();
-        client.heard = now;
-        let empties_pointer = (defect!(OnePointer) || defect!(EveryFrameStamps))
-            && newest == Some(conn)
-            || defect!(AnyCloseDetaches);
-        match client.presence.detach(conn, now, grace) {
+        let left = client.presence.detach(conn, now, grace);
+        self.detached(name, conn, &left, now);
+    }
+
+    /// Handles that a connection of a client ended, which may have been its last one.
+    pub(super) fn detached(&mut self, name: &str, conn: ConnId, left: &Left<()>, now: Instant) {
+        match left {
             Left::Unknown => {}
             Left::Others(()) => {
                 milestone!("toolcall.host.transport-lost", client = name, conn = conn.0);
-                if empties_pointer {
-                    // The single field is empty, so a reader believes that the client has no
-                    // connection.
-                    let others = client.presence.connections().collect::<Vec<_>>();
-                    others
-                        .into_iter()
-                        .for_each(|other| _ = client.presence.detach(other, now, grace));
-                }
             }
             Left::Last(()) => {
                 milestone!("toolcall.host.away", client = name, conn = conn.0);
                 if defect!(PlaceGoesAtOnce) {
-                    let active = self.causes.iter().filter(|(_, clients)| clients.contains(name));
-                    let active = active.map(|(channel, _)| channel.clone()).collect::<Vec<_>>();
-                    active.iter().for_each(|session| self.deactivate(name, session, now));
+                    self.deactivate_everywhere(name, now);
                 }
             }
         }
@@ -145,22 +126,6 @@ impl HostCore {
         } else {
             self.causes.insert(channel.to_owned(), causes);
         }
-    }
-
-    /// The defect `RearmFromNow`: restarts the wait for a client.
-    pub(super) fn rearm(&mut self, client: &str, now: Instant) {
-        let grace = self.limits.grace;
-        if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_connected()) {
-            client.presence = Presence::away(now, grace);
-        }
-    }
-
-    /// The defect `UnknownOwnerIsGone`: an unknown client counts as one that has just disconnected.
-    pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
-        let (limits, forgotten) = (self.limits, self.forgotten);
-        self.clients
-            .entry(client.to_owned())
-            .or_insert_with(|| ClientRecord::new(&limits, forgotten, now));
     }
 
     /// Whether any connection of a client holds a channel, or waits for it.
@@ -209,12 +174,8 @@ impl HostCore {
     fn notify_waits(&mut self) {
         let mut waits = BTreeSet::new();
         for (name, client) in &self.clients {
-            waits.extend(
-                client
-                    .awaited_channels()
-                    .into_iter()
-                    .map(|channel| (name.as_str(), channel.as_str())),
-            );
+            let awaited = self.seeded.awaited(name, client).unwrap_or(client.awaited_channels());
+            waits.extend(awaited.into_iter().map(|channel| (name.as_str(), channel.as_str())));
         }
         let previous: BTreeSet<_> = self
             .waits
@@ -237,30 +198,37 @@ impl HostCore {
             .collect();
     }
 
+    /// Returns the time of the next timeout of a client.
+    pub(super) fn lease_due(&self, name: &str, client: &ClientRecord) -> Option<Instant> {
+        self.seeded.due(name, client, &self.limits).or_else(|| client.due(&self.limits))
+    }
+
     /// Gives up the work of clients whose lease has ended, and forgets clients on which nothing
     /// depends.
     pub(super) fn end_leases(&mut self, now: Instant) {
-        let limits = self.limits;
         let late = self
             .clients
             .iter()
-            .filter(|(_, client)| client.due(&limits).is_some_and(|due| due <= now));
+            .filter(|(name, client)| self.lease_due(name, client).is_some_and(|due| due <= now));
         for name in late.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             let Some(client) = self.clients.get(&name) else { continue };
             let gone =
                 if client.is_connected() { ReleaseReason::Released } else { ReleaseReason::Away };
-            let overdue = client.overdue(&limits, now);
+            let overdue = self
+                .seeded
+                .overdue(&name, client, now)
+                .unwrap_or_else(|| client.overdue(&self.limits, now));
             if overdue.is_empty() {
                 milestone!("toolcall.host.forgotten", client = name.as_str());
                 self.clients.remove(&name);
                 self.forgotten += 1;
                 continue;
             }
-            if let Some(client) = self.clients.get_mut(&name) {
-                client.stale = None;
-                if defect!(WaitOutlivesCause) {
-                    client.unheld.retain(|channel, _| !overdue.contains(channel));
-                }
+            self.seeded.stale.remove(&name);
+            if defect!(WaitOutlivesCause)
+                && let Some(client) = self.clients.get_mut(&name)
+            {
+                client.unheld.retain(|channel, _| !overdue.contains(channel));
             }
             self.release(&name, &overdue, gone, now);
         }

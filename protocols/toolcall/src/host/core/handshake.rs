@@ -151,18 +151,20 @@ impl HostCore {
             known.arriving.insert(conn);
         }
         let until = now + self.limits.handshake_deadline;
-        let mut missing = BTreeSet::new();
-        if defect!(UnloadedIsMissing) && kind.seen().is_some() {
-            missing
-                .extend(channels.iter().filter(|channel| self.state(channel).is_none()).cloned());
-        }
+        let missing = if defect!(UnloadedIsMissing) && kind.seen().is_some() {
+            self.unloaded(&channels)
+        } else {
+            BTreeSet::new()
+        };
         let waiting = channels
             .iter()
             .filter(|channel| !missing.contains(*channel) && !self.load(channel, now))
             .cloned()
             .collect::<BTreeSet<_>>();
-        let early = if defect!(SnapshotReadEarly) { self.snapshots(&channels) } else { Vec::new() };
-        let handshake = Handshake { id, client, kind, channels, waiting, missing, until, early };
+        let handshake = Handshake { id, client, kind, channels, waiting, missing, until };
+        if defect!(SnapshotReadEarly) {
+            self.read_early(&handshake);
+        }
         milestone!("toolcall.host.arriving", conn = conn.0, client = handshake.client.as_str());
         let done = handshake.waiting.is_empty();
         let Some(transport) = self.transports.get_mut(&conn) else { return };
@@ -195,20 +197,6 @@ impl HostCore {
     fn check_clients(&self, client: &str) -> Result<(), Refusal> {
         let full = self.clients.len() >= self.limits.clients && !self.clients.contains_key(client);
         if full { Err(Refusal::new(code::CONFLICT, "there are too many clients")) } else { Ok(()) }
-    }
-
-    /// The defect `ActivatedOneByOne`: subscribes to the channels in memory before the handshake is
-    /// complete.
-    fn activate_early(&mut self, conn: ConnId) {
-        let seq = self.seq;
-        let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let Stage::Arriving(handshake) = &transport.stage else { return };
-        let ready = handshake
-            .channels
-            .iter()
-            .filter(|channel| !handshake.waiting.contains(*channel))
-            .cloned();
-        transport.subscriptions.extend(ready.map(|channel| (channel, Subscription::Active(seq))));
     }
 
     /// Records that a channel of the handshake is restored or missing. This may complete the
@@ -373,14 +361,7 @@ impl HostCore {
     fn take_snapshots(&mut self, handshake: &Handshake) -> Vec<Snapshot> {
         let mut snapshots = self.snapshots(&handshake.channels);
         if defect!(SnapshotReadEarly) {
-            for early in &handshake.early {
-                snapshots
-                    .iter_mut()
-                    .filter(|snapshot| snapshot.resource == early.resource)
-                    .for_each(|late| {
-                        late.state = early.state.clone();
-                    });
-            }
+            self.replace_by_early(handshake, &mut snapshots);
         }
         let seq = self.seq;
         if let Some(client) = self.clients.get_mut(&handshake.client) {
@@ -392,7 +373,7 @@ impl HostCore {
         snapshots
     }
 
-    fn snapshots(&self, channels: &[String]) -> Vec<Snapshot> {
+    pub(super) fn snapshots(&self, channels: &[String]) -> Vec<Snapshot> {
         channels.iter().filter_map(|channel| self.snapshot(channel)).collect()
     }
 

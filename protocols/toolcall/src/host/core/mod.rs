@@ -14,7 +14,7 @@
 //!   requests of the host to clients.
 //! - `outbound`: the cursor of each connection.
 //! - `channel`, `client`, `transport`, `host_request`, `pending_creation`: the data types of these modules.
-//!   `outside`: the effects for the driver.
+//!   `outside`: the effects for the driver. `defects`: what only seeded bugs do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,7 @@ mod channel;
 mod channels;
 mod client;
 mod clients;
+mod defects;
 mod handshake;
 mod host_request;
 mod host_requests;
@@ -58,6 +59,7 @@ pub use transport::CloseReason;
 use super::counts::Counts;
 use channel::Channel;
 use client::ClientRecord;
+use defects::SeededState;
 use host_request::HostRequest;
 use pending_creation::PendingCreation;
 use transport::Transport;
@@ -95,13 +97,6 @@ pub struct HostCore {
     /// Signals that an effect is available, or that a timeout moved earlier.
     changed: Arc<Notify>,
     seeded: SeededState,
-}
-
-/// State that only seeded bugs use.
-#[derive(Default)]
-struct SeededState {
-    /// Both clocks, when the host began to compare them.
-    began: Option<(Instant, SystemTime)>,
 }
 
 /// A turn in progress.
@@ -216,7 +211,7 @@ impl HostCore {
 
     /// Returns the time of the next timeout, if any.
     pub fn due(&self) -> Option<Instant> {
-        let leases = self.clients.values().filter_map(|client| client.due(&self.limits));
+        let leases = self.clients.iter().filter_map(|(name, client)| self.lease_due(name, client));
         let restores = self
             .channels
             .values()
@@ -235,13 +230,6 @@ impl HostCore {
         self.give_up_handshakes(now);
         self.expire_host_requests(now);
         self.end_leases(now);
-    }
-
-    /// For a defect: returns the time that the wall clock shows.
-    fn by_wall_clock(&mut self, now: Instant) -> Instant {
-        let wall = self.clock.now();
-        let (began, then) = *self.seeded.began.get_or_insert((now, wall));
-        began + wall.duration_since(then).unwrap_or_default()
     }
 
     /// Returns the current time stamp.
@@ -266,13 +254,8 @@ impl HostCore {
         now: Instant,
     ) -> Result<(), &'static str> {
         self.catch_up(now);
-        if defect!(SlowStreamFails)
-            && let StateAction::ChatToolCallReady(ready) = &action
-            && self.duration(channel, now) > self.limits.grace
-        {
-            let (turn, id) = (ready.turn_id.clone(), ready.tool_call_id.clone());
-            let call = CallId { chat: channel.to_owned(), turn, id };
-            self.fail(&call, "the call took too long", now);
+        if defect!(SlowStreamFails) {
+            self.fail_slow_stream(channel, &action, now);
         }
         self.apply(channel, action, None, now).map(drop)
     }

@@ -11,7 +11,7 @@
 //! many actions occur before the next offer. Actions that leave the log are kept for it, up to as
 //! many bytes as the log may hold. Above that limit, it is behind too.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use reknit_seams::net::ConnId;
@@ -41,7 +41,6 @@ impl HostCore {
             over: None,
             counts_after: 0,
             wake,
-            cancelled: BTreeSet::new(),
         };
         self.transports.insert(conn, transport);
         self.changed.notify_one();
@@ -64,12 +63,11 @@ impl HostCore {
 
     /// Stores an action for all its recipients.
     pub(super) fn publish(&mut self, envelope: Arc<ActionEnvelope>, weight: usize) {
-        let newest =
-            if defect!(NewestTransportOnly) { Some(self.newest_transports()) } else { None };
-        for (conn, transport) in &mut self.transports {
-            if newest.as_ref().is_some_and(|newest| !newest.contains(conn)) {
-                transport.cursor = envelope.server_seq; // it is not told, and will not be
-            } else if transport.must_receive(&envelope) {
+        if defect!(NewestTransportOnly) {
+            self.skip_older_connections(envelope.server_seq);
+        }
+        for transport in self.transports.values_mut() {
+            if transport.must_receive(&envelope) {
                 transport.wake();
             } else if transport.cursor + 1 == envelope.server_seq {
                 transport.cursor = envelope.server_seq;
@@ -79,11 +77,6 @@ impl HostCore {
             self.close_slow_connections(goes);
         }
         self.log.push(envelope.server_seq, weight, envelope);
-    }
-
-    /// Returns the newest connection of each client, for a defect.
-    fn newest_transports(&self) -> Vec<ConnId> {
-        self.clients.values().filter_map(|client| client.presence.newest()).collect()
     }
 
     /// Closes the connections that needed the dropped actions and did not read them when they

@@ -54,7 +54,9 @@ impl HostCore {
         if self.over(conn).is_some() {
             return;
         }
-        self.record_activity(conn, now);
+        if defect!(EveryFrameStamps) {
+            self.record_activity(conn, now);
+        }
         match Message::parse(frame) {
             Ok(Message::Request { id: RequestId::Text(id), .. }) if id.len() > LONGEST_ID => {
                 self.malformed(conn, code::INVALID_REQUEST, "an id that is too long");
@@ -272,7 +274,7 @@ impl HostCore {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         if let Some(Subscription::Pending(ids)) = transport.subscriptions.remove(channel) {
             if defect!(CancelledCleansNewer) {
-                transport.cancelled.insert(channel.to_owned());
+                self.seeded.cancelled.insert((conn, channel.to_owned()));
             }
             for id in ids {
                 self.send(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
@@ -286,11 +288,8 @@ impl HostCore {
             if depends && !defect!(ReleaseWaits) {
                 self.release(client, &[channel.to_owned()], ReleaseReason::Released, now);
             }
-            if defect!(ChatReleasesSession)
-                && let Some(session) =
-                    self.channels.get(channel).and_then(|known| known.session.clone())
-            {
-                self.release(client, &[session], ReleaseReason::Released, now);
+            if defect!(ChatReleasesSession) {
+                self.release_session_of(channel, client, now);
             }
         }
         self.update_waits(now);

@@ -8,7 +8,7 @@ use reknit_seams::defect;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::wire::{ActionEnvelope, Message, RequestId, Snapshot, weight};
+use crate::wire::{ActionEnvelope, Message, RequestId, weight};
 
 /// The reason why the host closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,8 +67,6 @@ pub(super) struct Transport {
     /// this connection. An action received before is never repeated here.
     pub(super) counts_after: u64,
     pub(super) wake: Arc<Notify>,
-    /// Subscriptions that were cancelled while they waited; only a defect uses it.
-    pub(super) cancelled: BTreeSet<String>,
 }
 
 impl Transport {
@@ -235,8 +233,6 @@ pub(super) struct Handshake {
     pub(super) waiting: BTreeSet<String>,
     pub(super) missing: BTreeSet<String>,
     pub(super) until: Instant,
-    /// Snapshots that a defect read too early.
-    pub(super) early: Vec<Snapshot>,
 }
 
 /// The kind of a handshake.

@@ -1,0 +1,218 @@
+//! What only seeded bugs do in a host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
+
+use reknit_resume::{Left, Presence};
+use reknit_seams::defect;
+use reknit_seams::net::ConnId;
+use tokio::time::Instant;
+
+use super::HostCore;
+use super::calls::CallId;
+use super::client::ClientRecord;
+use super::clients::ReleaseReason;
+use super::transport::{Handshake, Stage, Subscription};
+use crate::limits::HostLimits;
+use crate::wire::{RequestId, Snapshot, StateAction};
+
+/// State that only seeded bugs use.
+#[derive(Default)]
+pub(super) struct SeededState {
+    /// `DeadlinesByWallClock`: both clocks, when the host began to compare them.
+    began: Option<(Instant, SystemTime)>,
+    /// `EveryFrameStamps`: the time of the last frame of each client.
+    pub(super) heard: BTreeMap<String, Instant>,
+    /// `LeaseSurvivesReturn`: the leases that a reconnect did not end, with their channels.
+    pub(super) stale: BTreeMap<String, (Instant, Vec<String>)>,
+    /// `CancelledCleansNewer`: the subscriptions that were cancelled while they waited.
+    pub(super) cancelled: BTreeSet<(ConnId, String)>,
+    /// `SnapshotReadEarly`: the snapshots of each handshake, by its client and its id.
+    early: Vec<(String, RequestId, Vec<Snapshot>)>,
+}
+
+impl SeededState {
+    /// `LeaseSurvivesReturn`: keeps the lease of a client that returns.
+    pub(super) fn keep_lease(
+        &mut self,
+        name: &str,
+        until: Instant,
+        causes: &BTreeMap<String, BTreeSet<String>>,
+    ) {
+        let depends = causes.iter().filter(|(_, clients)| clients.contains(name));
+        let channels = depends.map(|(channel, _)| channel.clone()).collect::<Vec<_>>();
+        self.stale.remove(name);
+        if !channels.is_empty() {
+            self.stale.insert(name.to_owned(), (until, channels));
+        }
+    }
+
+    /// The time of the next timeout of a client, if a bug determines it.
+    pub(super) fn due(
+        &self,
+        name: &str,
+        client: &ClientRecord,
+        limits: &HostLimits,
+    ) -> Option<Instant> {
+        if !client.arriving.is_empty() {
+            return None;
+        }
+        if let Some((until, _)) = self.stale.get(name) {
+            return Some(*until);
+        }
+        let heard = self.heard.get(name).filter(|_| !client.is_connected());
+        heard.filter(|_| !client.unheld.is_empty()).map(|heard| *heard + limits.grace)
+    }
+
+    /// The channels to release at `now`, if a bug determines them.
+    pub(super) fn overdue(
+        &self,
+        name: &str,
+        client: &ClientRecord,
+        now: Instant,
+    ) -> Option<Vec<String>> {
+        let (until, channels) = self.stale.get(name).filter(|_| client.arriving.is_empty())?;
+        Some(if *until <= now { channels.clone() } else { Vec::new() })
+    }
+
+    /// The channels in which the host waits for a client, if a bug determines them.
+    pub(super) fn awaited<'s>(
+        &'s self,
+        name: &str,
+        client: &ClientRecord,
+    ) -> Option<Vec<&'s String>> {
+        let (_, channels) = self.stale.get(name).filter(|_| client.arriving.is_empty())?;
+        Some(channels.iter().collect())
+    }
+}
+
+impl HostCore {
+    /// `DeadlinesByWallClock`: returns the time that the wall clock shows.
+    pub(super) fn by_wall_clock(&mut self, now: Instant) -> Instant {
+        let wall = self.clock.now();
+        let (began, then) = *self.seeded.began.get_or_insert((now, wall));
+        began + wall.duration_since(then).unwrap_or_default()
+    }
+
+    /// `EveryFrameStamps`: records the time of a frame from a client.
+    pub(super) fn record_activity(&mut self, conn: ConnId, now: Instant) {
+        let client = self.transports.get(&conn).and_then(|transport| transport.client());
+        if let Some(client) = client.filter(|client| self.clients.contains_key(*client)) {
+            self.seeded.heard.insert(client.to_owned(), now);
+        }
+    }
+
+    /// `OnePointer`, `EveryFrameStamps`, `AnyCloseDetaches`: the single field for a connection is
+    /// empty when a connection ends, so a reader believes that the client has no connection.
+    pub(super) fn empty_pointer(&mut self, name: &str, conn: ConnId, now: Instant) {
+        let grace = self.limits.grace;
+        let Some(client) = self.clients.get_mut(name) else { return };
+        let is_emptied = client.presence.newest() == Some(conn) || defect!(AnyCloseDetaches);
+        self.seeded.heard.entry(name.to_owned()).and_modify(|heard| *heard = now);
+        let left = client.presence.detach(conn, now, grace);
+        if matches!(left, Left::Others(())) && is_emptied {
+            let others = client.presence.connections().collect::<Vec<_>>();
+            others.into_iter().for_each(|other| _ = client.presence.detach(other, now, grace));
+        }
+        self.detached(name, conn, &left, now);
+    }
+
+    /// `PlaceGoesAtOnce`: a client loses its place in each session.
+    pub(super) fn deactivate_everywhere(&mut self, name: &str, now: Instant) {
+        let active = self.causes.iter().filter(|(_, clients)| clients.contains(name));
+        let active = active.map(|(channel, _)| channel.clone()).collect::<Vec<_>>();
+        active.iter().for_each(|session| self.deactivate(name, session, now));
+    }
+
+    /// `RearmFromNow`: restarts the wait for a client.
+    pub(super) fn rearm(&mut self, client: &str, now: Instant) {
+        let grace = self.limits.grace;
+        if let Some(client) = self.clients.get_mut(client).filter(|client| !client.is_connected()) {
+            client.presence = Presence::away(now, grace);
+        }
+    }
+
+    /// `UnknownOwnerIsGone`: an unknown client counts as one that has just disconnected.
+    pub(super) fn presume_gone(&mut self, client: &str, now: Instant) {
+        let (limits, forgotten) = (self.limits, self.forgotten);
+        self.clients
+            .entry(client.to_owned())
+            .or_insert_with(|| ClientRecord::new(&limits, forgotten, now));
+    }
+
+    /// `SlowStreamFails`: fails a call that becomes ready late in its turn.
+    pub(super) fn fail_slow_stream(&mut self, chat: &str, action: &StateAction, now: Instant) {
+        let StateAction::ChatToolCallReady(ready) = action else { return };
+        if self.duration(chat, now) > self.limits.grace {
+            let (turn, id) = (ready.turn_id.clone(), ready.tool_call_id.clone());
+            let call = CallId { chat: chat.to_owned(), turn, id };
+            self.fail(&call, "the call took too long", now);
+        }
+    }
+
+    /// `ReplyOnlyOverNewest`: whether a connection is the newest one of its client.
+    pub(super) fn is_newest(&self, conn: ConnId, client: &str) -> bool {
+        self.clients.get(client).and_then(|client| client.presence.newest()) == Some(conn)
+    }
+
+    /// `NewestTransportOnly`: moves all connections but the newest of each client past an action.
+    pub(super) fn skip_older_connections(&mut self, seq: u64) {
+        let newest = self.clients.values().filter_map(|client| client.presence.newest());
+        let newest = newest.collect::<BTreeSet<_>>();
+        let older = self.transports.iter_mut().filter(|(conn, _)| !newest.contains(conn));
+        older.for_each(|(_, transport)| transport.cursor = seq);
+    }
+
+    /// `CancelledCleansNewer`: removes a subscription of which an earlier one was cancelled.
+    pub(super) fn clean_cancelled(&mut self, conn: ConnId, channel: &str) {
+        if self.seeded.cancelled.remove(&(conn, channel.to_owned()))
+            && let Some(transport) = self.transports.get_mut(&conn)
+        {
+            transport.forget(channel);
+        }
+    }
+
+    /// `ChatReleasesSession`: a client that leaves a chat leaves its session, too.
+    pub(super) fn release_session_of(&mut self, chat: &str, client: &str, now: Instant) {
+        if let Some(session) = self.channels.get(chat).and_then(|known| known.session.clone()) {
+            self.release(client, &[session], ReleaseReason::Released, now);
+        }
+    }
+
+    /// `UnloadedIsMissing`: the channels that are not in memory.
+    pub(super) fn unloaded(&self, channels: &[String]) -> BTreeSet<String> {
+        channels.iter().filter(|channel| self.state(channel).is_none()).cloned().collect()
+    }
+
+    /// `ActivatedOneByOne`: subscribes to the channels in memory before the handshake is complete.
+    pub(super) fn activate_early(&mut self, conn: ConnId) {
+        let seq = self.seq;
+        let Some(transport) = self.transports.get_mut(&conn) else { return };
+        let Stage::Arriving(handshake) = &transport.stage else { return };
+        let ready = handshake
+            .channels
+            .iter()
+            .filter(|channel| !handshake.waiting.contains(*channel))
+            .cloned();
+        transport.subscriptions.extend(ready.map(|channel| (channel, Subscription::Active(seq))));
+    }
+
+    /// `SnapshotReadEarly`: reads the snapshots for a handshake at its begin.
+    pub(super) fn read_early(&mut self, handshake: &Handshake) {
+        let snapshots = self.snapshots(&handshake.channels);
+        self.seeded.early.push((handshake.client.clone(), handshake.id.clone(), snapshots));
+    }
+
+    /// `SnapshotReadEarly`: replaces snapshots by those that were read at the begin.
+    pub(super) fn replace_by_early(&mut self, handshake: &Handshake, snapshots: &mut [Snapshot]) {
+        let is_it = |(client, id, _): &(String, RequestId, Vec<Snapshot>)| {
+            *client == handshake.client && *id == handshake.id
+        };
+        let Some(found) = self.seeded.early.iter().rposition(is_it) else { return };
+        let (_, _, early) = self.seeded.early.remove(found);
+        for early in early {
+            let late = snapshots.iter_mut().filter(|late| late.resource == early.resource);
+            late.for_each(|late| late.state = early.state.clone());
+        }
+    }
+}
