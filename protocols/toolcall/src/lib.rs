@@ -42,6 +42,12 @@
 //! and the client repeats it when it reconnects. If the name is another host's, the host answers as
 //! it answers an unknown client: the client starts over, and its replicas come from snapshots.
 //!
+//! # Long messages
+//! A host closes a connection that carries a message above its limit, and a client repeats an action
+//! without an answer over the next connection. So the host sends its limit under [`wire::LONGEST`]
+//! beside the epoch, and the client does not send an action that is longer: its caller gets a
+//! refusal, or its call fails.
+//!
 //! # Not implemented
 //! - Of the protocol: terminals, changesets, annotations, automations, canvases, resource watches,
 //!   telemetry, MCP with its authentication of calls, lists of sessions, completions; of chats:

@@ -25,6 +25,10 @@ pub use reknit_jsonrpc::{ErrorBody, Malformed, Message, RequestId, read};
 /// `reconnect`.
 pub const EPOCH: &str = "reknit.epoch";
 
+/// The key of the longest message in bytes that a host accepts, in the `_meta` of its answer to
+/// `initialize`.
+pub const LONGEST: &str = "reknit.message-bytes";
+
 /// The channel of the state that all sessions share.
 pub const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
@@ -105,6 +109,19 @@ pub fn epoch_of(meta: Option<&ahp::common::JsonObject>) -> Option<&str> {
 /// Creates a `_meta` with an epoch.
 pub fn meta_with(epoch: &str) -> ahp::common::JsonObject {
     [(EPOCH.to_owned(), epoch.into())].into_iter().collect()
+}
+
+/// Creates the `_meta` of an answer to `initialize`: with an epoch, and the longest message that the
+/// host accepts.
+pub fn host_meta(epoch: &str, longest: usize) -> ahp::common::JsonObject {
+    let mut meta = meta_with(epoch);
+    meta.insert(LONGEST.to_owned(), longest.into());
+    meta
+}
+
+/// Returns the longest message that the host accepts, if a `_meta` contains it.
+pub fn longest_of(meta: Option<&ahp::common::JsonObject>) -> Option<usize> {
+    usize::try_from(meta?.get(LONGEST)?.as_u64()?).ok()
 }
 
 /// Parses the parameters of a method.

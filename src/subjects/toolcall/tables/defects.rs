@@ -238,6 +238,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the timeout of an attempt does not include the WebSocket handshake", "derived"),
     defect("BackOffNeverEnds", "back-off-never-ends", &["pauses_are_right"],
         "a long connection does not reset the pauses between attempts", "derived"),
+    defect("LongMessagesAreSent", "long-messages-are-sent", &["healthy_is_kept", "results_count"],
+        "the client sends an action that is longer than the host accepts over each new connection", "found by a hunt"),
     // -- the connection, as with exec
     defect("PingWithoutDeadline", "ping-without-deadline", &["gone_is_failed", "no_residue"],
         "an unanswered ping has no effect", "facts, B.5"),

@@ -21,7 +21,8 @@ use crate::client::Failure;
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::{
     AuthenticateParams, InitializeParams, InitializeResult, Message, ROOT, ReconnectParams,
-    ReconnectResult, Snapshot, UnsubscribeParams, ahp, code, epoch_of, meta_with, method,
+    ReconnectResult, Snapshot, UnsubscribeParams, ahp, code, epoch_of, longest_of, meta_with,
+    method,
 };
 
 impl ClientCore {
@@ -119,6 +120,8 @@ impl ClientCore {
         milestone!("toolcall.client.initialized", generation = self.generation);
         let epoch = epoch_of(result.meta.as_ref()).unwrap_or_default().to_owned();
         self.epoch = Some(epoch);
+        // Another host may have the same limits as the client.
+        self.longest = longest_of(result.meta.as_ref()).unwrap_or(self.limits.wire.message_bytes);
         // The host names its calls anew, perhaps like earlier ones.
         self.forget_calls();
         self.seen = u64::try_from(result.server_seq).unwrap_or(0);

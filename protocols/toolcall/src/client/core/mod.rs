@@ -102,6 +102,8 @@ pub struct ClientCore {
     was_connected: bool,
     /// The epoch (incarnation) of the host that it knows.
     epoch: Option<String>,
+    /// The longest message in bytes that the host accepts.
+    longest: usize,
     /// The number of the last action that it saw.
     seen: u64,
     replicas: BTreeMap<String, Replica>,
@@ -152,6 +154,7 @@ impl ClientCore {
             generation: 0,
             was_connected: false,
             epoch: None,
+            longest: limits.wire.message_bytes,
             seen: 0,
             replicas: BTreeMap::new(),
             unconfirmed: BTreeMap::new(),

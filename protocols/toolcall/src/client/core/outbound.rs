@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::ClientCore;
 use super::phase::Line;
 use super::request::{Answer, Held, PendingRequest, Purpose, Unconfirmed, answer};
-use crate::client::Failure;
+use crate::client::{Failure, failed};
 use crate::state::{apply, session};
 use crate::wire::ahp::actions::SessionActiveClientSetAction;
 use crate::wire::ahp::state::SessionActiveClient;
@@ -24,6 +24,9 @@ use crate::wire::{
     DispatchActionParams, Message, RequestId, SnapshotState, StateAction, SubscribeParams,
     UnsubscribeParams, is_name, method,
 };
+
+/// More bytes than a message adds to its parameters.
+const ENVELOPE: usize = 64;
 
 impl ClientCore {
     pub(super) fn is_connected(&self) -> bool {
@@ -188,13 +191,34 @@ impl ClientCore {
 
     fn send_action(&mut self, seq: i64) {
         let Some(unconfirmed) = self.unconfirmed.get_mut(&seq) else { return };
-        unconfirmed.sent = true;
         let params = DispatchActionParams {
             channel: unconfirmed.channel.clone(),
             client_seq: seq,
             action: unconfirmed.action.clone(),
         };
-        self.send(Message::notification(method::DISPATCH, &params));
+        let message = Message::notification(method::DISPATCH, &params);
+        if message.weight() + ENVELOPE > self.longest && !defect!(LongMessagesAreSent) {
+            return self.withdraw_long_action(seq);
+        }
+        unconfirmed.sent = true;
+        self.send(message);
+    }
+
+    /// Withdraws an action that is longer than the host accepts: over each connection, it would end
+    /// the connection. If it is the result of a call, the call has failed.
+    fn withdraw_long_action(&mut self, seq: i64) {
+        let Some(mut long) = self.unconfirmed.remove(&seq) else { return };
+        milestone!("toolcall.client.withdrawn", channel = long.channel.as_str(), seq);
+        let result = failed("the result is too long");
+        match &mut long.action {
+            StateAction::ChatToolCallComplete(complete) if complete.result != result => {
+                complete.result = result;
+                self.unconfirmed.insert(seq, long);
+                self.send_action(seq);
+            }
+            _ => answer(long.answer, Err(Failure::Rejected("the action is too long".to_owned()))),
+        }
+        self.notify();
     }
 
     /// Retransmits, in order and before anything else, the actions that the host may not have

@@ -34,7 +34,7 @@ use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
 use crate::wire::{
     ActionEnvelope, InitializeParams, InitializeResult, Message, ReconnectParams,
     ReconnectReplayResult, ReconnectResult, ReconnectSnapshotResult, RequestId, Snapshot, ahp,
-    code, epoch_of, is_name, meta_with, weight,
+    code, epoch_of, host_meta, is_name, weight,
 };
 
 /// The reason why a handshake is refused.
@@ -307,7 +307,7 @@ impl HostCore {
                 version: None,
                 title: None,
             }),
-            meta: epoch.as_deref().map(meta_with),
+            meta: epoch.map(|epoch| host_meta(&epoch, self.limits.wire.message_bytes)),
             snapshots,
             default_directory: None,
             completion_trigger_characters: None,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::client::done;
+use crate::limits::{WireLimits, wire};
 
 fn key(call: &str) -> runner::Key {
     ("c".to_owned(), "t1".to_owned(), call.to_owned())
@@ -160,4 +161,51 @@ fn a_restarted_host_may_give_a_call_the_name_of_an_earlier_one() {
     let again = chat(3, turn_with(&running("call", "window")));
     test.answer_initialize(3, json!([session(3, "new life"), again]));
     assert_eq!(test.calls, ["run call {}", "stop call", "run call {}"]);
+}
+
+/// Without the limit of the host, the client uses its own.
+#[test]
+fn a_result_that_is_longer_than_the_host_accepts_is_a_failure() {
+    let limits = |own| ClientLimits {
+        wire: WireLimits { message_bytes: own, ..wire() },
+        ..ClientLimits::default()
+    };
+    let result_of = |own: usize, of_the_host: Value, letters: usize| {
+        let mut test = ClientTest::with(limits(own));
+        test.open();
+        let meta = json!({ "reknit.epoch": "e", "reknit.message-bytes": of_the_host });
+        let answer =
+            json!({ "protocolVersion": "1.0.0", "serverSeq": 10, "snapshots": [], "_meta": meta });
+        test.answer("initialize", answer);
+        let _answered = test.subscribe("c");
+        test.answer(
+            "subscribe",
+            json!({ "snapshot": chat(10, turn_with(&running("call", "window"))) }),
+        );
+        test.core.finished(&key("call"), done(&"x".repeat(letters)));
+        test.carry_out();
+        let sent = test.sent.iter().filter(|sent| sent["method"] == "dispatchAction");
+        let sent = sent.map(|sent| sent["params"]["action"]["result"].clone()).collect::<Vec<_>>();
+        assert_eq!(sent.len(), 1);
+        sent[0].clone()
+    };
+    assert_eq!(result_of(1_000, json!(5_000), 3_000)["success"], true);
+    let failure = result_of(1_000_000, json!(5_000), 5_000);
+    assert_eq!((&failure["success"], &failure["content"]), (&json!(false), &Value::Null));
+    assert_eq!(failure["pastTenseMessage"], "the result is too long");
+    assert_eq!(result_of(5_000, Value::Null, 5_000)["success"], false);
+    assert_eq!(result_of(5_000, Value::Null, 3_000)["success"], true);
+}
+
+#[test]
+fn an_action_that_is_longer_than_the_host_accepts_is_refused() {
+    let wire = WireLimits { message_bytes: 5_000, ..wire() };
+    let mut test = ClientTest::with(ClientLimits { wire, ..ClientLimits::default() }).connecting();
+    let (to, mut answered) = oneshot::channel();
+    let long = serde_json::from_value(title(&"x".repeat(5_000))).unwrap();
+    test.core.dispatch("s", long, Some(to));
+    test.carry_out();
+    assert_eq!(answered.try_recv(), Ok(Err(Failure::Rejected("the action is too long".into()))));
+    assert!(!test.methods().contains(&"dispatchAction"));
+    assert_eq!(test.title(), ("title".into(), "title".into()));
 }
