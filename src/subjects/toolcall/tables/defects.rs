@@ -162,7 +162,13 @@ pub const DEFECTS: &[DefectDoc] = &[
         "for its limit of sessions, the host counts one session", "derived"),
     defect("DisposedStaysListed", "disposed-stays-listed", &["states_are_true", "entries_are_true"],
         "the host does not save the session after a chat was disposed of: a restarted host lists the chat again", "derived"),
+    defect("RefusedChatsStay", "refused-chats-stay", &["no_residue", "entries_are_true"],
+        "the host refuses to create a chat in a full session, and keeps the chat", "found by a walk through the code"),
+    defect("CreatorsBringAnyTools", "creators-bring-any-tools", &["expect"],
+        "the host does not check the tools of a client that creates a session", "found by a walk through the code"),
     // -- actions
+    defect("EntryCountsAsTheAction", "entry-counts-as-the-action", &["expect"],
+        "the echo of a repeated action has the number of the change of the chat's entry in its session", "found by a walk through the code"),
     defect("RepetitionAcrossAReload", "repetition-across-a-reload", &["confirmed_is_done"],
         "the host takes an action for a repetition of one that the client performed before it was reloaded", "derived"),
     defect("NewestOutcomeIsAwaited", "newest-outcome-is-awaited", &["bounded_ending"],

@@ -18,6 +18,7 @@ use super::outside::{HostEffect, Stored};
 use super::transport::Subscription;
 use crate::state::{chat, defects, session};
 use crate::wire::ahp::actions::{PartialChatSummary, SessionChatUpdatedAction};
+use crate::wire::ahp::state::ChatState;
 use crate::wire::{Snapshot, SnapshotState, StateAction};
 
 impl HostCore {
@@ -226,9 +227,9 @@ impl HostCore {
     }
 
     /// Adds a chat.
-    pub(super) fn add_chat(&mut self, name: &str, session: &str) {
-        let state = chat::new(name, name, self.stamp());
-        self.add_channel(name, SnapshotState::Chat(Box::new(state)), Some(session.to_owned()));
+    pub(super) fn add_chat(&mut self, chat: ChatState, session: &str) {
+        let name = chat.resource.clone();
+        self.add_channel(&name, SnapshotState::Chat(Box::new(chat)), Some(session.to_owned()));
     }
 
     /// Adds a channel. The next action announces it.

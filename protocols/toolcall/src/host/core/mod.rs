@@ -260,7 +260,7 @@ impl HostCore {
         self.apply(channel, action, None, now).map(drop)
     }
 
-    /// Applies an action, and publishes it to all subscribers of the channel.
+    /// Applies an action, and publishes it to all subscribers of the channel. Returns its number.
     fn apply(
         &mut self,
         channel: &str,
@@ -278,10 +278,11 @@ impl HostCore {
         let chat = matches!(state, SnapshotState::Chat(_));
         known.weight += weight;
         self.seq += 1;
+        let number = self.seq;
         let envelope = ActionEnvelope {
             channel: channel.to_owned(),
             action,
-            server_seq: self.seq,
+            server_seq: number,
             origin,
             rejection_reason: None,
         };
@@ -292,11 +293,12 @@ impl HostCore {
         }
         self.update_waits(now);
         self.changes.send_modify(|version| *version += 1);
-        Ok(self.seq)
+        // The entry of the chat in its session may have changed since.
+        Ok(if defect!(EntryCountsAsTheAction) { self.seq } else { number })
     }
 
     /// Whether the channel has room for an action. An action that ends something always fits.
-    fn fits(
+    pub(super) fn fits(
         &mut self,
         channel: &str,
         action: &StateAction,
@@ -356,7 +358,7 @@ impl HostCore {
 }
 
 /// The reason why an action that adds data is refused.
-const FULL: &str = "the channel is full";
+pub(super) const FULL: &str = "the channel is full";
 
 /// Whether an action ends something, and is short.
 fn ends(action: &StateAction) -> bool {

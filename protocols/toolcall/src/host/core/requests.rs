@@ -13,11 +13,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::HostCore;
-use super::channel::Channel;
 use super::clients::ReleaseReason;
 use super::handshake::prune;
 use super::transport::{CloseReason, Stage, Subscription, Transport};
-use crate::state::session;
+use crate::state::{chat, session};
 use crate::wire::ahp::actions::{
     SessionChatAddedAction, SessionChatRemovedAction, SessionDefaultChatChangedAction,
 };
@@ -25,7 +24,7 @@ use crate::wire::ahp::state::{SessionActiveClient, SessionState};
 use crate::wire::{
     ActionEnvelope, AuthenticateParams, CreateChatParams, DispatchActionParams, DisposeChatParams,
     Message, ROOT, RequestId, SnapshotState, StateAction, SubscribeParams, SubscribeResult,
-    UnsubscribeParams, code, is_name, method, params,
+    UnsubscribeParams, code, is_name, method, params, weight,
 };
 
 /// The maximum length of a request id that is a string.
@@ -314,19 +313,19 @@ impl HostCore {
             return refused(code::CONFLICT, "there are too many chats");
         }
         let first = state.chats.is_empty();
-        self.add_chat(&name, &session);
-        let Some(Channel { state: Some(SnapshotState::Chat(chat)), .. }) = self.channels.get(&name)
-        else {
-            return refused(code::INTERNAL, "the chat was removed");
-        };
-        let summary = session::summary(chat);
+        let chat = chat::new(&name, &name, self.stamp());
+        let summary = session::summary(&chat);
         let added = StateAction::SessionChatAdded(SessionChatAddedAction { summary });
-        self.apply(&session, added, None, now).map_err(|why| (code::INTERNAL, why.to_owned()))?;
-        if first {
-            let default = SessionDefaultChatChangedAction { default_chat: Some(name.clone()) };
-            let changed = StateAction::SessionDefaultChatChanged(default);
-            self.apply(&session, changed, None, now)
-                .map_err(|why| (code::INTERNAL, why.to_owned()))?;
+        let default = SessionDefaultChatChangedAction { default_chat: Some(name.clone()) };
+        let default = first.then_some(StateAction::SessionDefaultChatChanged(default));
+        let room = weight(&added) + default.as_ref().map_or(0, weight);
+        if !defect!(RefusedChatsStay) {
+            self.fits(&session, &added, room).map_err(|why| (code::CONFLICT, why.to_owned()))?;
+        }
+        self.add_chat(chat, &session);
+        for action in [added].into_iter().chain(default) {
+            self.apply(&session, action, None, now)
+                .map_err(|why| (code::CONFLICT, why.to_owned()))?;
         }
         self.save(&session);
         // No client holds the new chat yet.

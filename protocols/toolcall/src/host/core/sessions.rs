@@ -8,15 +8,15 @@ use reknit_seams::defect;
 use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
-use super::HostCore;
 use super::pending_creation::PendingCreation;
 use super::requests::{Answered, answered, refused};
+use super::{FULL, HostCore};
 use crate::wire::ahp::actions::{RootActiveSessionsChangedAction, SessionActiveClientSetAction};
 use crate::wire::ahp::notifications::{SessionAddedParams, SessionRemovedParams};
 use crate::wire::ahp::state::{SessionState, SessionSummary};
 use crate::wire::{
     CreateSessionParams, DisposeSessionParams, ROOT, RequestId, SnapshotState, StateAction, code,
-    is_name, method,
+    is_name, method, weight,
 };
 
 impl HostCore {
@@ -63,6 +63,15 @@ impl HostCore {
         }
         if params.active_client.as_ref().is_some_and(|active| active.client_id != client) {
             return Err((code::INVALID_PARAMS, "a client can activate only itself"));
+        }
+        if params.active_client.as_ref().is_some_and(|active| !self.is_small(active))
+            && !defect!(CreatorsBringAnyTools)
+        {
+            return Err((code::INVALID_PARAMS, "too many tools"));
+        }
+        let room = self.limits.channel_bytes / 2; // a new session needs less than the other half
+        if params.active_client.as_ref().is_some_and(|active| weight(active) > room) {
+            return Err((code::CONFLICT, FULL));
         }
         Ok(())
     }

@@ -196,3 +196,17 @@ fn the_session_lists_the_status_of_its_chat() {
         .unwrap();
     assert_eq!(updated["action"]["changes"]["status"], 8, "a turn is under way");
 }
+
+/// The entry of the chat in its session changes after the action, and has the next number.
+#[test]
+fn a_repeated_action_gets_the_number_that_it_had() {
+    let (mut host, conn) = Host::with_chat("window", &[]);
+    let mut numbers = || {
+        host.starts_turn(conn, 1, "t1");
+        let own = host.actions(conn).into_iter().filter(|action| action["channel"] == "c");
+        own.map(|action| action["serverSeq"].clone()).collect::<Vec<_>>()
+    };
+    let first = numbers();
+    assert_eq!(first.len(), 1);
+    assert_eq!(numbers(), first);
+}

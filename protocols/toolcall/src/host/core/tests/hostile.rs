@@ -158,3 +158,38 @@ fn a_client_that_does_not_read_notices_is_closed() {
     host.ask(conn, "createSession", json!({ "channel": "one-more" }));
     assert_eq!(host.core.over(deaf), Some(CloseReason::Behind));
 }
+
+#[test]
+fn nothing_is_left_of_a_chat_for_which_its_session_has_no_room() {
+    let limits = HostLimits { channel_bytes: 2_000, ..HostLimits::default() };
+    let (mut host, conn) = Host::with(limits).having_chat("a", &[]);
+    let create = |n: usize| json!({ "channel": "s", "chat": format!("{n}{}", "x".repeat(400)) });
+    let created = (0..5).map(|n| host.ask(conn, "createChat", create(n)));
+    let codes = created.map(|answer| answer["error"]["code"].clone()).collect::<Vec<_>>();
+    let refused = codes.iter().position(|code| *code == json!(-32011)).expect("it is full");
+    let dispose = json!({ "channel": create(refused)["chat"] });
+    assert_eq!(host.ask(conn, "disposeChat", dispose)["error"]["code"], -32008);
+    assert!(host.archive.keys().all(|name| !name.starts_with(&refused.to_string())));
+    assert!(
+        host.ask(conn, "disposeChat", json!({ "channel": create(0)["chat"] }))["error"].is_null()
+    );
+    assert!(host.ask(conn, "createChat", create(refused))["error"].is_null());
+}
+
+#[test]
+fn a_new_session_has_no_more_tools_than_a_client_may_offer() {
+    let limits = HostLimits { tools: 1, channel_bytes: 2_000, ..HostLimits::default() };
+    let mut host = Host::with(limits);
+    let conn = host.initialize("a", &[]);
+    let mut create = |tools: Value| {
+        let active = json!({ "clientId": "a", "tools": tools });
+        host.ask(conn, "createSession", json!({ "channel": "s", "activeClient": active }))
+    };
+    for tools in [json!([{ "name": "x" }, { "name": "y" }]), json!([{ "name": "" }])] {
+        assert_eq!(create(tools)["error"]["message"], "too many tools");
+    }
+    let long = json!([{ "name": "x", "description": "y".repeat(2_000) }]);
+    assert_eq!(create(long)["error"]["code"], -32011);
+    assert!(create(json!([{ "name": "x" }]))["error"].is_null());
+    assert_eq!(host.active(), ["a"]);
+}
