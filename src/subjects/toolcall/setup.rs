@@ -295,12 +295,6 @@ pub fn turn(plan: &Plan, name: &str) -> TurnSetup {
     plan.entry(TURN, name).unwrap_or_default()
 }
 
-/// Returns whether agents make calls in one step: they do not know the ids of these calls.
-pub(super) fn calls_in_one_step(plan: &Plan) -> bool {
-    let mut scenes = plan.entries(TURN).flat_map(|(name, _)| turn(plan, name).script);
-    scenes.any(|scene| matches!(scene, Scene::Call(Calling { in_one_step: true, .. })))
-}
-
 /// Whether an operation or a turn depends on a channel that the host restores, or on the agent of a
 /// turn: it is about the same chat, or shows it, or about a session whose chats the host restores.
 pub(super) fn depends(plan: &Plan, dependent: Dependent<'_>, thing: Thing<'_>) -> bool {

@@ -133,6 +133,14 @@ impl<'a> Existence<'a> {
         self.spans(channel).any(|span| span.from >= from && span.from <= to)
     }
 
+    /// The end of the turn in progress in a chat at a moment.
+    pub(super) fn turn_end(&self, chat: &str, at: Time) -> Option<Time> {
+        let is_it = |turn: &&TurnSpan<'_>| {
+            turn.chat == chat && (turn.span.from..=turn.span.to).contains(&at)
+        };
+        self.turns.iter().filter(is_it).map(|turn| turn.span.to).max()
+    }
+
     /// Returns whether the agent of a turn has played the whole script by a time.
     pub(super) fn is_played(&self, name: &str, by: Time) -> bool {
         self.played.get(name).is_some_and(|at| *at <= by)

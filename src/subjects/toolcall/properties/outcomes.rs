@@ -71,7 +71,7 @@ fn untrue_return(
     let mut windows = plan.client_hosts().map(|host| setup::tools_of(plan, host.as_str()));
     let is_offered = windows.any(|tools| tools.iter().any(|(name, _)| name == tool));
     match returned {
-        Err(why) if why == FULL => None,
+        Err(why) if why == FULL && story.may_be_full() => None,
         Err(why) => Some((format!("refused ({why})"), &ROOM)),
         Ok(CallEnd::Failed(why)) if why == "no client offers this tool" => None,
         Ok(end) => (!is_offered).then(|| (end.to_string(), &NOT_OFFERED)),

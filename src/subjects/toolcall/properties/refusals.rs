@@ -200,7 +200,7 @@ impl Refusal<'_, '_> {
             let is_it = look.host == asked.host && look.channel == channel;
             is_it && look.from < asked.at && look.to > *at
         })?;
-        let can_be_there = !story.restores_slowly(channel) && !self.is_full();
+        let can_be_there = !story.restores_slowly(channel) && !self.story.may_be_full();
         let since = story.present_since(look, *at).filter(|_| can_be_there)?;
         Some(Phrase::new(&IS_THERE, fields! { channel, since }))
     }
@@ -220,9 +220,9 @@ impl Refusal<'_, '_> {
                 let is_new = !begun.any(|name| records::declared(name) == turn);
                 is_new.then(|| Phrase::new(&NEW_TURN, ViolationFields::default()))
             }
-            "the channel is full" => {
-                (begun.count() < self.story.host_limits.turns && !self.is_full()).then(no_limit)
-            }
+            "the channel is full" => (begun.count() < self.story.host_limits.turns
+                && !self.story.may_be_full())
+            .then(no_limit),
             _ => self.action(&chat),
         }
     }
@@ -248,8 +248,9 @@ impl Refusal<'_, '_> {
 
     /// A request about a session in the memory of the host, or about one of its chats.
     fn request_in(&self, session: &str) -> Option<Phrase> {
-        let can_be_there =
-            !self.is_full() && !self.story.restores_slowly(session) && self.is_loaded(session);
+        let can_be_there = !self.story.may_be_full()
+            && !self.story.restores_slowly(session)
+            && self.is_loaded(session);
         self.is_there(session, self.asked.at.before(MS)).filter(|_| can_be_there)
     }
 
@@ -383,7 +384,7 @@ impl Refusal<'_, '_> {
         let tools = setup::tools_of(story.cx.plan, asked.host).len();
         tools <= story.host_limits.tools
             && story.attached.len() < story.host_limits.active_clients
-            && !self.is_full()
+            && !self.story.may_be_full()
             && !self.is_cancelled()
     }
 
@@ -397,13 +398,6 @@ impl Refusal<'_, '_> {
     fn has_subscriptions(&self) -> bool {
         let channels = setup::chats(self.story.cx.plan).len() + 2;
         channels < self.story.host_limits.subscriptions.min(self.story.client_limits.subscriptions)
-    }
-
-    /// Returns whether a channel may be full, because the limits of its size are below their
-    /// defaults.
-    fn is_full(&self) -> bool {
-        let (limits, defaults) = (&self.story.host_limits, super::story::defaults());
-        limits.channel_bytes < defaults.channel_bytes || limits.parts < defaults.parts
     }
 
     /// Returns whether the client cannot have reached a limit of what waits.

@@ -776,6 +776,19 @@ impl<'a> Story<'a> {
         })
     }
 
+    /// Returns whether puppets take the place of all windows, so that no note says what clients do.
+    pub(super) fn has_no_window(&self) -> bool {
+        let plan = self.cx.plan;
+        plan.client_hosts().all(|host| plan.puppets.contains_key(&host))
+    }
+
+    /// Returns whether a channel may be full, because the limits of its size are below their
+    /// defaults.
+    pub(super) fn may_be_full(&self) -> bool {
+        let (limits, defaults) = (&self.host_limits, defaults());
+        limits.channel_bytes < defaults.channel_bytes || limits.parts < defaults.parts
+    }
+
     /// The time in which a message crosses the network a few times and is processed.
     pub(super) fn moment(&self) -> Duration {
         self.cx.plan.latency.1 * 6 + Duration::from_millis(500)

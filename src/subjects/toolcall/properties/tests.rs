@@ -430,6 +430,8 @@ fn a_connection_without_a_subscription_keeps_no_place() {
         1,
         "it was away again"
     );
+    let held = scripted(29, 10_099 + GRACE).holds_for_ever(10_050 + GRACE);
+    holds(&held, returning_keeps); // the task of the host has not reported the end yet
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::property::{CheckContext, Phrase, Violation, ViolationFields};
 use crate::schedule::Operation;
 use crate::subjects::judging::{host, judged};
 use crate::subjects::toolcall::notes::OfChannel;
-use crate::subjects::toolcall::setup::{self, SESSION};
+use crate::subjects::toolcall::setup::SESSION;
 
 kinds! {
     pub(super) WAITS_HAVE_CAUSES;
@@ -58,14 +58,29 @@ struct WaitRecord<'a> {
     lost: Vec<(&'a str, Time)>,
     /// The times at which the session was disposed of, so that all clients lost their places.
     gone: Vec<Time>,
+    /// The calls that the host assigned to clients.
+    assigned: Vec<Assigned<'a>>,
+}
+
+/// A call that the host assigned to a client.
+struct Assigned<'a> {
+    call: &'a str,
+    client: &'a str,
+    chat: &'a str,
+    at: Time,
 }
 
 impl<'a> WaitRecord<'a> {
     /// Collects the facts. The last milestones of a dying host may appear after its death in the
     /// history, so waits that begin there are ignored.
     fn of(cx: &CheckContext<'a>) -> Self {
-        let mut record =
-            Self { waits: Vec::new(), joined: Vec::new(), lost: Vec::new(), gone: Vec::new() };
+        let mut record = Self {
+            waits: Vec::new(),
+            joined: Vec::new(),
+            lost: Vec::new(),
+            gone: Vec::new(),
+            assigned: Vec::new(),
+        };
         let mut open: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         let (mut is_dead, mut asked) = (false, BTreeMap::new());
         for event in judged(cx) {
@@ -78,6 +93,11 @@ impl<'a> WaitRecord<'a> {
                 EventKind::Milestone { name: "toolcall.host.waits-no-more", fields } => {
                     let ended = open.remove(&(text(fields, "client"), text(fields, "channel")));
                     ended.into_iter().for_each(|n| record.waits[n].to = event.at);
+                }
+                EventKind::Milestone { name: "toolcall.host.call", fields } => {
+                    let [call, client, chat] =
+                        ["call", "owner", "chat"].map(|name| text(fields, name));
+                    record.assigned.push(Assigned { call, client, chat, at: event.at });
                 }
                 EventKind::Milestone { name: "toolcall.client.joins-again", .. } => {
                     record.joined.push((host(event), event.at, event.at));
@@ -160,13 +180,13 @@ impl Story<'_> {
     fn nothing_depends(&self, wait: &Wait<'_>, record: &WaitRecord<'_>) -> Option<(Time, Phrase)> {
         let causes: Vec<(Time, Time)> = match wait.channel == SESSION {
             true => self.places(wait.client, record),
-            false if setup::calls_in_one_step(self.cx.plan) => return None,
             false => {
                 let own = self
                     .calls
                     .iter()
                     .filter(|call| call.owner == wait.client && call.chat == wait.channel);
-                own.map(|call| (call.began, call.left)).collect()
+                let own = own.map(|call| (call.began, call.left));
+                own.chain(self.calls_in_one_step(wait, record)).collect()
             }
         };
         let mut covered = wait.from;
@@ -180,6 +200,28 @@ impl Story<'_> {
         let at = self.later(covered, self.moment());
         let why = if wait.channel == SESSION { &NO_PLACE } else { &NO_CALL };
         (wait.to > at).then(|| (at, Phrase::new(why, fields! { covered })))
+    }
+
+    /// The intervals in which a client may have owned calls that their agents made in one step. Such
+    /// an agent does not know the call, so the call may last as long as its turn.
+    fn calls_in_one_step(
+        &self,
+        wait: &Wait<'_>,
+        record: &WaitRecord<'_>,
+    ) -> impl Iterator<Item = (Time, Time)> {
+        let own = record
+            .assigned
+            .iter()
+            .filter(|assigned| assigned.client == wait.client && assigned.chat == wait.channel);
+        let is_noted = |assigned: &Assigned<'_>| {
+            let mut noted = self.calls.iter().filter(|call| call.id == assigned.call);
+            noted.any(|call| call.began == assigned.at)
+        };
+        let unnoted = own.filter(move |assigned| !is_noted(assigned));
+        unnoted.map(|assigned| {
+            let end = self.existence.turn_end(assigned.chat, assigned.at);
+            (assigned.at, end.unwrap_or(assigned.at))
+        })
     }
 
     /// The intervals in which a client may have been active in the session: from its acceptance, or

@@ -6,6 +6,7 @@ use super::super::outcomes::ends_are_true;
 use super::super::questions::questions_are_answered;
 use super::super::states::states_are_true;
 use super::*;
+use crate::schedule::LimitValue;
 use crate::subjects::toolcall::contents::Contents;
 use reknit_toolcall::host::Unanswered;
 use reknit_toolcall::state::chat;
@@ -121,12 +122,13 @@ fn a_turn_that_is_over_has_no_open_calls() {
 
 #[test]
 fn a_call_in_one_step_is_not_refused() {
-    let returns = |tool: &str, what: Result<CallEnd, String>| {
+    let returns_in = |run: ScriptedRun, tool: &str, what: Result<CallEnd, String>| {
         let (by, call, what) = (By::Agent, tool.to_owned(), Became::Returns(what));
         let saw = Data::of(OfCall { by, call, what });
         let event = EventKind::Observed { stream: "t1".into(), saw };
-        violations(&here_until(None).entry(2_000, Some("server"), event), ends_are_true)
+        violations(&run.entry(2_000, Some("server"), event), ends_are_true)
     };
+    let returns = |tool: &str, what| returns_in(here_until(None), tool, what);
     let none = || CallEnd::Failed("no client offers this tool".to_owned());
     assert_eq!(
         returns("t9", Err("the call has ended".into())),
@@ -134,7 +136,11 @@ fn a_call_in_one_step_is_not_refused() {
             "t1: a call of t9 in one step was refused (the call has ended), although its turn was in progress, and its chat had room (at 2.000 s)"
         ]
     );
-    assert_eq!(returns("t9", Err("the channel is full".into())).len(), 0);
+    let full = || Err("the channel is full".to_owned());
+    assert_eq!(returns("t9", full()).len(), 1, "no channel can be full");
+    let mut small = here_until(None);
+    small.plan.limits.set("host.parts", LimitValue::Count(4));
+    assert_eq!(returns_in(small, "t9", full()).len(), 0);
     assert_eq!(returns("t9", Ok(none())).len(), 0);
     assert_eq!(returns("t9", Ok(CallEnd::Completed)).len(), 1);
     assert_eq!(returns("t1", Ok(CallEnd::Completed)).len(), 0);

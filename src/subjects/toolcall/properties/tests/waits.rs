@@ -195,3 +195,22 @@ fn a_client_accepted_too_late_is_not_present() {
     holds(&scripted(1_200), waits_have_causes);
     assert_eq!(violations(&scripted(30_000), waits_have_causes).len(), 1);
 }
+
+/// An agent does not learn the id of a call that it makes in one step.
+#[test]
+fn the_host_waits_for_the_owner_of_a_call_in_one_step_until_its_turn_ends() {
+    let scripted = |owner: &str, chat: &str, to| {
+        let began = Data::of(OfChannel::TurnBegan("t1".into()));
+        let began = EventKind::Observed { stream: chat.into(), saw: began };
+        let run = here_until(Some(5_000)).entry(900, Some("server"), began);
+        let fields = [("chat", chat), ("call", "call-9"), ("owner", owner)];
+        let run = milestone(run, 1_000, "server", "toolcall.host.call", &fields);
+        waits(run.ended("t1", 9_000, "over"), "c1", 5_000, to).horizon(60_000)
+    };
+    holds(&scripted("client", "c1", 9_000 + MOMENT), waits_have_causes);
+    for (owner, chat, to) in
+        [("client", "c1", 9_001 + MOMENT), ("client2", "c1", 9_000), ("client", "c2", 9_000)]
+    {
+        assert_eq!(violations(&scripted(owner, chat, to), waits_have_causes).len(), 1);
+    }
+}
