@@ -342,7 +342,9 @@ impl ClientCore {
     /// Stores a token, to send it again to a host that does not know it.
     pub fn remember(&mut self, resource: &str, token: &str) {
         if token.is_empty() {
-            self.tokens.remove(resource);
+            if !defect!(LoggedOutTokensReturn) {
+                self.tokens.remove(resource);
+            }
         } else {
             self.tokens.insert(resource.to_owned(), token.to_owned());
         }

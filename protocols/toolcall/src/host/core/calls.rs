@@ -141,8 +141,9 @@ impl HostCore {
             return offering.first().map(|client| (*client).to_owned());
         }
         let ready = |client: &&&str| self.is_ready(client, chat);
-        let best =
-            offering.iter().find(|client| starter == Some(**client) && self.is_ready(client, chat));
+        let best = offering.iter().find(|client| {
+            starter == Some(**client) && self.is_ready(client, chat) && !defect!(StarterIsOneOfAll)
+        });
         let away =
             |client: &&&str| self.clients.get(**client).is_some_and(|known| !known.is_connected());
         let chosen =

@@ -58,7 +58,9 @@ impl HostCore {
         self.catch_up(now);
         let Some(transport) = self.transports.remove(&conn) else { return };
         self.fail_host_requests(conn);
-        self.drop_creations_of(conn);
+        if !defect!(CreationsOutliveTheirConnection) {
+            self.drop_creations_of(conn);
+        }
         let held = transport.subscriptions.keys().cloned().chain(transport.wanted());
         let held = held.collect::<BTreeSet<_>>();
         if let Some(name) = transport.client() {

@@ -28,7 +28,7 @@ use super::HostCore;
 use super::channel::Channel;
 use super::client::ClientRecord;
 use super::clients::ReleaseReason;
-use super::transport::{CloseReason, Handshake, HandshakeKind, Stage, Subscription};
+use super::transport::{CloseReason, Handshake, HandshakeKind, Stage, Subscription, Transport};
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
 use crate::wire::{
@@ -142,15 +142,20 @@ impl HostCore {
         mut channels: Vec<String>,
         now: Instant,
     ) {
-        channels.sort();
-        channels.dedup();
+        if !defect!(NamesAreNotSorted) {
+            channels.sort();
+            channels.dedup();
+        }
         if let Err(Refusal(code, why)) = self.check_capacity(&client, &channels) {
             return self.send(conn, Message::error(id, code, why));
         }
         if let Some(known) = self.clients.get_mut(&client) {
             known.arriving.insert(conn);
         }
-        let until = now + self.limits.handshake_deadline;
+        let until = match self.transports.get(&conn).and_then(Transport::handshake_until) {
+            Some(until) if defect!(HandshakesCountFromTheirOpening) => until,
+            _ => now + self.limits.handshake_deadline,
+        };
         let missing = if defect!(UnloadedIsMissing) && kind.seen().is_some() {
             self.unloaded(&channels)
         } else {
@@ -414,6 +419,7 @@ impl HostCore {
     ) -> impl Iterator<Item = &'s Arc<ActionEnvelope>> {
         let own = |envelope: &ActionEnvelope| {
             envelope.origin.as_ref().is_some_and(|origin| origin.client_id == handshake.client)
+                && !defect!(ReplayLacksOwnActions)
         };
         let named = move |envelope: &ActionEnvelope| {
             handshake.channels.binary_search(&envelope.channel).is_ok() || own(envelope)
@@ -445,7 +451,9 @@ impl HostCore {
         transport.subscriptions.clear();
         self.abort_handshake(&handshake.client, conn, now);
         self.update_waits(now);
-        handshake.channels.iter().for_each(|channel| self.evict_if_unused(channel));
+        if !defect!(GivenUpHandshakesKeepChats) {
+            handshake.channels.iter().for_each(|channel| self.evict_if_unused(channel));
+        }
     }
 }
 
