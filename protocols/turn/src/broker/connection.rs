@@ -5,11 +5,10 @@
 //! connection.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use reknit_jsonrpc::{LineError, LineLimits, Lines};
 use reknit_seams::net::Stream;
-use reknit_seams::{defect, milestone, point};
+use reknit_seams::{milestone, point};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -70,16 +69,7 @@ pub(super) async fn serve(shared: Arc<BrokerShared>, stream: Stream) {
         }
     }
     drop(opened);
-    lines.finish(linger(&shared)).await;
-}
-
-/// Returns how long the last messages to a client may take.
-fn linger(shared: &BrokerShared) -> Duration {
-    // The bug: the broker waits until each client has closed its end.
-    if defect!(WaitsForOpenClients) {
-        return Duration::from_secs(u64::from(u32::MAX));
-    }
-    shared.limits.linger
+    lines.finish(shared.linger()).await;
 }
 
 /// Sends queued messages while there is room, and waits for the next event.

@@ -70,12 +70,8 @@ impl Broker {
         };
         let exit = tasks.run(listener).await;
         let last_words = async { while tasks.clients.join_next().await.is_some() {} };
-        if reknit_seams::defect!(WaitsForOpenClients) {
-            last_words.await;
-        } else {
-            // The tasks end by themselves at their own deadlines; this is the last resort.
-            let _ = timeout(2 * tasks.shared.limits.linger, last_words).await;
-        }
+        // The tasks end by themselves at their own deadlines; this is the last resort.
+        let _ = timeout(2 * tasks.shared.linger(), last_words).await;
         exit
     }
 }

@@ -66,9 +66,9 @@ impl Record {
     }
 
     fn message(&mut self, text: &str, phase: Option<&MessagePhase>) -> bool {
-        let is_part = phase == Some(&MessagePhase::PartialAnswer) && defect!(PartialAnswersCount);
-        let is_final =
-            phase == Some(&MessagePhase::FinalAnswer) || defect!(InfersFromAnyMessage) || is_part;
+        let is_final = phase == Some(&MessagePhase::FinalAnswer)
+            || defect!(InfersFromAnyMessage)
+            || (phase == Some(&MessagePhase::PartialAnswer) && defect!(PartialAnswersCount));
         if text.is_empty() {
             return is_final && defect!(CountsAnEmptyAnswer);
         }
@@ -116,9 +116,11 @@ impl Record {
 
     /// Takes the turn as its end contains it. Its messages count only if they were not seen before.
     pub fn end(&mut self, turn: &Turn) {
+        if self.answer.is_some() || self.unphased.is_some() {
+            return;
+        }
         // The bug: any message hides the answer in the report.
-        let has_any = self.last.is_some() && defect!(CommentsHideTheAnswer);
-        if self.answer.is_some() || self.unphased.is_some() || has_any {
+        if self.last.is_some() && defect!(CommentsHideTheAnswer) {
             return;
         }
         for item in &turn.items {

@@ -41,9 +41,11 @@ impl Capture {
         if is_over {
             self.interrupting = Interrupting::Done;
         }
-        let mut review = review_thread_id.filter(|thread| !thread.is_empty());
-        if let Some(thread) = review.take_if(|_| !defect!(ReviewMovesLate)) {
-            self.tree.move_to(thread);
+        let review = review_thread_id.filter(|thread| !thread.is_empty());
+        if let Some(thread) = &review
+            && !defect!(ReviewMovesLate)
+        {
+            self.tree.move_to(thread.clone());
         }
         if is_first {
             self.clocks.touch(now);
@@ -54,7 +56,8 @@ impl Capture {
         } else if let Some(id) = turn.id() {
             self.learn_id(id.to_owned());
         }
-        if let Some(thread) = review {
+        // The bug: the thread of a review is known only now.
+        if let Some(thread) = review.filter(|_| defect!(ReviewMovesLate)) {
             self.tree.move_to(thread);
         }
         // The bug: only a notification ends a turn.

@@ -24,8 +24,6 @@ struct Turn {
     capture: Capture,
     /// The request that starts it.
     start: RequestNumber,
-    /// Whether that request has an answer.
-    is_answered: bool,
     /// The request that interrupts it, until it is answered, and how long to wait for that.
     interrupt: Option<(RequestNumber, Instant)>,
     /// Whether the connection has ended.
@@ -48,8 +46,7 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
         };
         milestone!("turn.client.started");
         point!("turn.client.started").await;
-        let mut turn =
-            Turn { capture, start, is_answered: false, interrupt: None, has_ended: false };
+        let mut turn = Turn { capture, start, interrupt: None, has_ended: false };
         loop {
             self.carry_out(&mut turn, upstream);
             if turn.capture.is_over() {
@@ -102,18 +99,14 @@ impl Turn {
         let now = Instant::now();
         match event {
             UpstreamEvent::Answered { number, outcome } if number == self.start => {
-                self.is_answered = true;
-                match outcome {
-                    Err(RequestFailure::Refused(_))
-                        if self.capture.verdict().is_none() && !self.capture.has_begun() =>
-                    {
-                        return outcome.err().map(Refusal::from);
-                    }
-                    outcome => {
-                        if let Some(input) = Input::from_outcome(outcome) {
-                            self.capture.handle(input, now);
-                        }
-                    }
+                if matches!(outcome, Err(RequestFailure::Refused(_)))
+                    && self.capture.verdict().is_none()
+                    && !self.capture.has_begun()
+                {
+                    return outcome.err().map(Refusal::from);
+                }
+                if let Some(input) = Input::from_outcome(outcome) {
+                    self.capture.handle(input, now);
                 }
             }
             UpstreamEvent::Late { number, result } if number == self.start => {
@@ -127,7 +120,7 @@ impl Turn {
             UpstreamEvent::Late { .. } => {}
             // The bug: the handler of notifications is installed when the answer is there.
             UpstreamEvent::Notification { .. }
-                if !self.is_answered && defect!(ListensAfterTheStart) => {}
+                if self.capture.turn().is_none() && defect!(ListensAfterTheStart) => {}
             UpstreamEvent::Notification { method, params } => {
                 self.capture.handle(Input::Notification(Raw { method, params }), now);
             }

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use reknit_seams::defect;
 use reknit_seams::files::{File, Files, Open};
-use reknit_seams::{defect, point};
 use tokio::time::{Instant, sleep};
 
 use super::error::{BrokenRecord, Damage, JobError};
@@ -23,14 +23,7 @@ use super::record::Job;
 use crate::limits::JobLimits;
 
 /// The lock of a store, until it is dropped. The system releases it when its holder dies.
-pub(super) struct Lock(Option<Box<dyn File>>);
-
-impl Lock {
-    /// Whether it excludes others. It always does, except under a seeded bug.
-    pub(super) fn excludes_others(&self) -> bool {
-        self.0.is_some()
-    }
-}
+pub(super) struct Lock(#[expect(dead_code, reason = "the file holds the lock")] Box<dyn File>);
 
 /// The kind of a file of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,21 +78,18 @@ impl Folder {
 
     /// Takes the lock, and waits until others have released it.
     pub(super) async fn lock(&self) -> Result<Lock, JobError> {
-        if defect!(UpdatesWithoutLock) {
-            return Ok(Lock(None));
-        }
         let path = self.directory.join("lock");
         let failed = |error| failed(&path, error);
         let file = self.files.open(&path, Open::Write).await.map_err(failed)?;
         let (deadline, mut wait) = (Instant::now() + self.limits.lock, POLLS.0);
-        while !file.try_lock().await.map_err(failed)? {
+        while !defect!(UpdatesWithoutLock) && !file.try_lock().await.map_err(failed)? {
             if Instant::now() >= deadline {
                 return Err(JobError::Locked(self.limits.lock));
             }
             sleep(wait).await;
             wait = (wait * 2).min(POLLS.1);
         }
-        Ok(Lock(Some(file)))
+        Ok(Lock(file))
     }
 
     /// Reads a record. It needs no lock: a record is replaced at once.
@@ -123,14 +113,9 @@ impl Folder {
     /// Replaces a record at once, durably. The caller holds the lock. After a crash, the record is
     /// the old or the new one.
     pub(super) async fn write(&self, job: &Job) -> Result<(), JobError> {
-        if defect!(WritesInTwoSteps) && job.report.is_some() {
-            self.replace(&Job { report: None, ..job.clone() }).await?;
-            point!("turn.jobs.half-written").await;
+        if defect!(WritesInTwoSteps) {
+            self.write_without_report(job).await?;
         }
-        self.replace(job).await
-    }
-
-    async fn replace(&self, job: &Job) -> Result<(), JobError> {
         let (new, path) = (self.path(&job.id, Kind::NewRecord), self.path(&job.id, Kind::Record));
         let replaced = async {
             let bytes = job.to_bytes()?;

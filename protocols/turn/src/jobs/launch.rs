@@ -25,9 +25,7 @@ impl JobStore {
         let id = self.draw_id(new.kind);
         let program = program(&id);
         if defect!(RecordsAfterTheStart) {
-            self.env.processes.launch_detached(&program).await.map_err(JobError::Processes)?;
-            tokio::task::yield_now().await; // a worker can be faster than its launcher
-            return self.create_as(id, new).await;
+            return self.start_and_record(id, new, &program).await;
         }
         self.create_as(id.clone(), new).await?;
         match self.env.processes.launch_detached(&program).await {

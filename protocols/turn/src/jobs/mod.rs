@@ -28,6 +28,7 @@
 //! few kilobytes, and a store has some dozen.
 
 mod cancel;
+mod defects;
 mod error;
 mod files;
 mod id;

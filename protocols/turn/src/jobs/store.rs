@@ -229,7 +229,7 @@ impl JobStore {
         point!("turn.jobs.change").await;
         let lock = self.folder.lock().await?;
         let before = self.folder.read(id).await?;
-        if !lock.excludes_others() {
+        if defect!(UpdatesWithoutLock) {
             point!("turn.jobs.change.unlocked").await;
         }
         let mut job = before.clone();

@@ -112,7 +112,8 @@ pub struct UpstreamCore {
     read_all: bool,
     state: State,
     last: u64,
-    pending: BTreeMap<u64, Option<Instant>>,
+    /// The requests without an answer, with their deadlines.
+    pending: BTreeMap<u64, Instant>,
     late: BTreeSet<u64>,
     outbox: VecDeque<Message>,
     events: VecDeque<UpstreamEvent>,
@@ -143,15 +144,13 @@ impl UpstreamCore {
         params: Option<Box<RawValue>>,
         now: Instant,
     ) -> Result<RequestNumber, NotConnected> {
-        let open = matches!(self.state, State::Open);
-        // The bug: the flag is set by `close` alone, so a request after a crash waits for ever.
-        if !open && !defect!(RequestAfterTheEnd) {
-            return Err(NotConnected);
-        }
         self.last += 1;
-        // The bug of the deadline: a request waits as long as the app-server likes.
-        let until = open.then(|| now + self.limits.request);
-        self.pending.insert(self.last, until.filter(|_| !defect!(RequestWithoutDeadline)));
+        if !matches!(self.state, State::Open) {
+            // The bug: the flag is set by `close` alone, so a request after a crash waits for ever.
+            let waits = defect!(RequestAfterTheEnd);
+            return waits.then_some(RequestNumber(self.last)).ok_or(NotConnected);
+        }
+        self.pending.insert(self.last, now + self.limits.request);
         self.outbox.push_back(Message::Request {
             id: RequestId::Number(self.last as i64),
             method: method.to_owned(),
@@ -268,8 +267,10 @@ impl UpstreamCore {
         // The bug: the exit of the process ends the connection before its last lines are read.
         let undrained = !self.read_all && reason.was_readable() && !defect!(ExitBeforeTheLastLines);
         // The bug: the connection ends at such a line, and the process runs on.
-        let left_alone = defect!(BadLineLeavesTheChild) && !reason.was_readable();
-        !undrained && !self.has_child || left_alone
+        if !reason.was_readable() && defect!(BadLineLeavesTheChild) {
+            return true;
+        }
+        !undrained && !self.has_child
     }
 
     /// Whether there may be something to read.
@@ -303,7 +304,8 @@ impl UpstreamCore {
 
     /// Returns the time of the next timeout.
     pub(super) fn due(&self) -> Option<Instant> {
-        let requests = self.pending.values().copied().flatten();
+        // The bug: a request waits as long as the app-server likes.
+        let requests = self.pending.values().copied().filter(|_| !defect!(RequestWithoutDeadline));
         let step = match &self.state {
             // The bug: the end waits for a process that may never end.
             State::Ending { .. } if defect!(CloseWithoutDeadline) => None,
@@ -315,9 +317,9 @@ impl UpstreamCore {
 
     /// Handles every timeout that has passed.
     pub(super) fn catch_up(&mut self, now: Instant) {
-        let passed = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
+        let passed = |until: Instant| until <= now && !defect!(RequestWithoutDeadline);
         let over: Vec<u64> =
-            self.pending.iter().filter(|(_, until)| passed(until)).map(|(n, _)| *n).collect();
+            self.pending.iter().filter(|(_, until)| passed(**until)).map(|(n, _)| *n).collect();
         for number in over {
             self.pending.remove(&number);
             self.late.insert(number);

@@ -29,6 +29,7 @@ use crate::wire::{ClientInfo, InitializeAnswer, InitializeParams, method};
 
 mod child;
 mod core;
+mod defects;
 mod end;
 #[cfg(test)]
 mod tests;
@@ -203,16 +204,8 @@ impl Upstream {
     /// Waits for one input of the core.
     async fn wait(&mut self) {
         let Self { core, lines, child, .. } = self;
-        // The bug: the exit of the process overtakes its last lines.
-        if defect!(ExitBeforeTheLastLines)
-            && !core.has_ended()
-            && let Some(child) = child
-        {
-            tokio::select! {
-                biased;
-                exit = child.exit() => return core.exited(exit, Instant::now()),
-                () = std::future::ready(()) => {}
-            }
+        if defect!(ExitBeforeTheLastLines) && defects::overtakes(core, child).await {
+            return;
         }
         let (reads, due) = (core.reads(), core.due());
         // A process that has ended wrote its last lines before: they can be read without waiting.

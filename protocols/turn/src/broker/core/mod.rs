@@ -23,6 +23,7 @@ use crate::wire::code;
 
 mod client;
 mod counts;
+mod defects;
 mod forwarded;
 mod outside;
 mod requests;
@@ -40,6 +41,7 @@ pub use counts::BrokerCounts;
 pub use outside::{BrokerEffect, BrokerExit, ClientId, CutReason, Ticket};
 
 use client::Client;
+use defects::Defects;
 use forwarded::{Forwarded, Held};
 use stage::Stage;
 use threads::Threads;
@@ -61,8 +63,7 @@ pub struct BrokerCore {
     effects: VecDeque<BrokerEffect>,
     /// The counter for tickets and tokens.
     serial: u64,
-    /// The bug of a single slot for requests: its owner.
-    slot: Option<ClientId>,
+    defects: Defects,
     /// Signals that an input of a client, or a shutdown, may have caused an effect or a timeout.
     changed: Arc<Notify>,
 }
@@ -82,7 +83,7 @@ impl BrokerCore {
             unclaimed: Unclaimed::new(limits.threads, limits.connection.outbox_bytes),
             effects: VecDeque::new(),
             serial: 0,
-            slot: None,
+            defects: Defects::default(),
             changed: Arc::default(),
         };
         core.initialize(initialize);

@@ -146,7 +146,7 @@ impl BrokerCore {
         let (id, weight) = (asked.id.clone(), asked.weight());
         let forwarded = Forwarded::Client { client: Some(client), id, purpose, weight };
         self.send(asked.method, asked.params, forwarded);
-        self.slot = Some(client);
+        self.defects.takes_the_slot(client);
     }
 
     /// Sends a request to the app-server.
@@ -168,8 +168,7 @@ impl BrokerCore {
             Forwarded::Client { client, .. } => *client,
             _ => None,
         });
-        // The bug: one slot for the requests of a client, free after the first answer.
-        let asks = if defect!(RequestsAreNotCounted) { self.slot } else { asks };
+        let asks = if defect!(RequestsAreNotCounted) { self.defects.slot() } else { asks };
         let waits = self.held.front().map(|held| held.client);
         // The bug: a turn is work of its client only until its start is answered.
         let is_work =
@@ -250,9 +249,7 @@ impl BrokerCore {
                 }
             }
             Some(Forwarded::Client { client, id, purpose, .. }) => {
-                if self.slot == client {
-                    self.slot = None;
-                }
+                self.defects.leaves_the_slot(client);
                 let result = outcome.as_deref().ok();
                 let mut reported = None;
                 match purpose {
@@ -334,9 +331,7 @@ impl BrokerCore {
                 *client = None;
             }
         }
-        if self.slot == Some(of) {
-            self.slot = None;
-        }
+        self.defects.leaves_the_slot(Some(of));
     }
 
     /// Refuses every request that was not forwarded yet, because the broker ends.

@@ -11,10 +11,14 @@ use std::sync::Arc;
 use reknit_seams::files::{File, Files, Open};
 use tokio::time::{Duration, Instant, sleep};
 
+use super::defects;
 use super::record::BrokerRecord;
 
 /// The maximum size of a record in bytes.
 const LONGEST_RECORD: u64 = 64 * 1024;
+
+/// The lock of the clients.
+pub(super) const START: &str = "start.lock";
 
 /// The content of a record's file.
 #[derive(Debug)]
@@ -86,7 +90,7 @@ impl Directory {
 
     /// Takes the lock of the clients. `None` if others hold it until the deadline.
     pub async fn lock_start(&self, poll: Duration, until: Instant) -> io::Result<Option<Lock>> {
-        self.lock("start.lock", poll, until).await
+        self.lock(START, poll, until).await
     }
 
     /// Takes the lock of the broker. `None` if another broker runs until the deadline.
@@ -98,10 +102,11 @@ impl Directory {
         let path = self.path.join(name);
         loop {
             let file = self.files.open(&path, Open::Write).await?;
-            if file.try_lock().await? {
+            let is_late = Instant::now() >= until;
+            if file.try_lock().await? || defects::passes(name, is_late) {
                 return Ok(Some(Lock(file)));
             }
-            if Instant::now() >= until {
+            if is_late {
                 return Ok(None);
             }
             sleep(poll).await;

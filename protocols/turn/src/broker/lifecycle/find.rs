@@ -73,14 +73,8 @@ impl BrokerSearch {
         }
         point!("turn.broker.missing").await;
         let until = Instant::now() + self.limits.start;
-        // The bug: each client starts its own broker.
-        let _lock = match defect!(StartWithoutLock) {
-            true => None,
-            false => match directory.lock_start(self.limits.poll, until).await? {
-                None => return Err(NoBroker::Locked),
-                lock => lock,
-            },
-        };
+        let lock = directory.lock_start(self.limits.poll, until).await?;
+        let _lock = lock.ok_or(NoBroker::Locked)?;
         if let Some(broker) = self.find(env, &directory).await? {
             return Ok(broker);
         }

@@ -8,6 +8,7 @@
 //! also if another program has got its process id. One lock makes one client start a broker, another
 //! one makes one broker serve the directory.
 
+mod defects;
 mod directory;
 mod find;
 mod publish;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use reknit_seams::net::{Endpoint, Listener};
 use reknit_seams::process::Identity;
-use reknit_seams::{Env, defect, milestone, point};
+use reknit_seams::{Env, milestone, point};
 use tokio::time::Instant;
 
 use super::directory::{Directory, Lock, Recorded};
@@ -27,8 +27,7 @@ pub enum NotPublished {
 pub struct Publication {
     directory: Directory,
     process: Identity,
-    /// `None` only with a seeded bug.
-    _lock: Option<Lock>,
+    _lock: Lock,
 }
 
 impl Publication {
@@ -49,12 +48,8 @@ impl Publication {
     ) -> Result<(Self, Listener), NotPublished> {
         let directory = Directory::open(env.files.clone(), directory).await?;
         let until = Instant::now() + limits.start;
-        let lock = match directory.lock_run(limits.poll, until).await? {
-            // The bugs: two brokers run at once.
-            None if defect!(StartWithoutLock) || defect!(BusyBrokerIsReplaced) => None,
-            None => return Err(NotPublished::AnotherBroker),
-            lock => lock,
-        };
+        let lock = directory.lock_run(limits.poll, until).await?;
+        let lock = lock.ok_or(NotPublished::AnotherBroker)?;
         if let Some(path) = at.path() {
             directory.remove_socket(path).await?;
         }
