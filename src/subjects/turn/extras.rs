@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::app_server::Played;
 use super::notes::{TurnNote, Work};
+use super::played::Played;
 use reknit_turn::wire::method;
 
 /// The id of the question of an app-server.

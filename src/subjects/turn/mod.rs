@@ -2,7 +2,7 @@
 //!
 //! - [`operations`]: the operations of a user. [`setup`]: how the app-server plays a turn.
 //! - [`app_server`]: the app-server of the outside world, a program that a broker or a client launches.
-//!   [`notes`]: what it records. `extras`: what it sends beyond a plain turn.
+//!   [`notes`]: what it records. `played`, `items`, `subagents`, `extras`: what it sends about a turn.
 //! - [`workspace`]: the broker of a client's machine, a process of that machine. [`jobs`]: the jobs of
 //!   that machine, and their workers.
 //! - `user`: the user of a client, who records the [outcomes](outcome) of commands.
@@ -32,6 +32,7 @@ use reknit_turn::wire::{ClientInfo, InitializeParams};
 
 pub mod app_server;
 mod extras;
+mod items;
 pub mod jobs;
 pub mod limits;
 pub mod notes;
@@ -39,10 +40,12 @@ pub mod operations;
 pub mod outcome;
 #[cfg(test)]
 mod page;
+mod played;
 mod properties;
 mod route;
 pub mod setup;
 mod story;
+mod subagents;
 pub mod tables;
 mod user;
 pub mod variants;

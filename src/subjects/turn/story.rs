@@ -411,9 +411,8 @@ impl<'a> Story<'a> {
                     self.first_host_fault = self.first_host_fault.or(Some(event.at));
                 }
                 let delays = match **what {
-                    Fault::Delay(faults::Delay { by, .. })
-                    | Fault::DelayOutput(faults::DelayOutput { by, .. }) => by,
-                    _ => Duration::ZERO,
+                    Fault::DelayOutput(faults::DelayOutput { by, .. }) => by,
+                    _ => what.latency(),
                 };
                 let disturbance = Disturbance { began: event.at, delays, ended: None, hosts };
                 self.disturbances.insert((true, *fault), disturbance);
