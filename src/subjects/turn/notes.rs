@@ -285,8 +285,25 @@ pub struct BrokerCounted(pub BrokerCounts);
 
 impl fmt::Display for BrokerCounted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BrokerCounts { clients, requests, turns, .. } = self.0;
-        write!(f, "the broker has {clients} clients, {requests} requests, {turns} turns")
+        let BrokerCounts {
+            clients,
+            requests,
+            request_bytes,
+            interrupts,
+            late_starts,
+            turns,
+            finished_turns,
+            threads,
+            unclaimed_bytes,
+            outbox_bytes,
+        } = self.0;
+        write!(
+            f,
+            "the broker has {clients} clients, {requests} requests ({request_bytes} bytes), "
+        )?;
+        write!(f, "{interrupts} interrupts, {late_starts} late starts, {turns} turns, ")?;
+        write!(f, "{finished_turns} finished turns, {threads} threads, ")?;
+        write!(f, "{unclaimed_bytes} unclaimed bytes, {outbox_bytes} bytes for clients")
     }
 }
 
