@@ -145,6 +145,13 @@ impl Capture {
         }
     }
 
+    /// Work may have begun: silence proves nothing until the next final answer.
+    pub(super) fn may_work(&mut self) {
+        if self.final_answer == FinalAnswer::Last && !defect!(GarbledLinesAreNoWork) {
+            self.final_answer = FinalAnswer::Passed;
+        }
+    }
+
     /// Takes an unreadable line. It may have been the start of work, so the server is not silent.
     pub(super) fn could_not_read(&mut self, now: Instant) {
         if self.verdict().is_some() {
@@ -155,14 +162,8 @@ impl Capture {
         }
         self.progress(Progress::Unreadable);
         self.unreadable += 1;
-        match &mut self.stage {
-            Stage::Starting(held) | Stage::Unnamed(held)
-                if !defect!(UnreadableLinesLoseTheirPlace) =>
-            {
-                held.note_unreadable();
-            }
-            _ => self.work_may_have_begun(),
-        }
+        self.hold_unreadable();
+        self.may_work();
         if defect!(EndsAtAnUnreadableLine) {
             return self
                 .decide(Verdict::Failed(Failure::Disconnected { why: "unreadable".into() }));

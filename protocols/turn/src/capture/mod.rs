@@ -8,9 +8,9 @@
 //!
 //! The first verdict stands. These inputs give one:
 //!
-//! 1. **Report.** `turn/completed` of this turn, or an answer to the start request that says that the
-//!    turn is over. It decides in every state, also after [`Input::Cancel`], and also while subagents
-//!    work: the server ends a turn without waiting for them.
+//! 1. **Report.** `turn/completed` of this turn, or an answer to the start request, also a late one, that
+//!    says that the turn is over. It decides in every state, also after [`Input::Cancel`], and also while
+//!    subagents work: the server ends a turn without waiting for them.
 //! 2. **Cancel.** After it, the capture infers nothing. It asks for an interrupt, and waits for the
 //!    report, for the end of the server, or for [`interrupt`](TurnLimits::interrupt). If the turn ends
 //!    by itself first, the report says so, and counts.

@@ -7,37 +7,34 @@ use super::input::Raw;
 use super::output::{Output, Phase, Progress};
 use super::verdict::{Failure, Interruption, Verdict};
 use super::{Capture, Interrupting, Stage};
-use crate::wire::{Notification, StartAnswer, TurnStatus};
+use crate::wire::{Notification, StartAnswer};
 
 /// Notifications that wait for the id of the turn.
 #[derive(Default)]
 pub(super) struct Held {
     raws: Vec<Raw>,
     bytes: usize,
-    /// How many notifications came before the last unreadable line, if there was one.
-    unreadable_after: Option<usize>,
-}
-
-impl Held {
-    /// Notes that an unreadable line came now.
-    pub fn note_unreadable(&mut self) {
-        self.unreadable_after = Some(self.raws.len());
-    }
+    /// How many notifications came before the last unreadable line.
+    unreadable: Option<usize>,
 }
 
 impl Capture {
-    /// Takes the answer to the start request. A second answer changes nothing.
+    /// Takes the answer to the start request. Of a late one, or a second one, only the end of the turn
+    /// counts.
     pub(super) fn answered(&mut self, answer: StartAnswer, now: Instant) {
         let StartAnswer { turn, review_thread_id } = answer;
+        let is_over = turn.status.is_end();
+        if matches!(self.stage, Stage::Running) {
+            if is_over {
+                self.reported(&turn);
+            }
+            return;
+        }
         let is_first = matches!(self.stage, Stage::Starting(_));
         let is_awaited = matches!(self.interrupting, Interrupting::Owed(_));
         if !is_first && !is_awaited {
             return;
         }
-        let is_over = matches!(
-            turn.status,
-            TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Interrupted
-        );
         if is_over {
             self.interrupting = Interrupting::Done;
         }
@@ -183,14 +180,12 @@ impl Capture {
         self.learn_id(turn);
         self.enter(Phase::Investigating);
         milestone!("turn.client.running", held = held.raws.len());
-        let mut rest = held.raws;
-        if let Some(before) = held.unreadable_after {
-            let after = rest.split_off(before);
-            rest.into_iter().for_each(|raw| self.apply(raw, now));
-            self.work_may_have_begun();
-            rest = after;
+        for (n, raw) in held.raws.into_iter().enumerate() {
+            self.apply(raw, now);
+            if held.unreadable == Some(n + 1) {
+                self.may_work();
+            }
         }
-        rest.into_iter().for_each(|raw| self.apply(raw, now));
     }
 
     /// Learns the id of the turn, and interrupts the turn if that is owed.
@@ -200,6 +195,13 @@ impl Capture {
         self.progress(Progress::Started { thread, turn: turn.clone() });
         if matches!(self.interrupting, Interrupting::Owed(_)) {
             self.ask_to_interrupt(Some(turn));
+        }
+    }
+
+    /// Notes the place of an unreadable line among the notifications that wait.
+    pub(super) fn hold_unreadable(&mut self) {
+        if let Stage::Starting(held) | Stage::Unnamed(held) = &mut self.stage {
+            held.unreadable = Some(held.raws.len());
         }
     }
 

@@ -32,7 +32,7 @@ impl JobStore {
                 tracing::warn!(%error, job = %job.id, "cannot record that a process has died");
                 let mut job = self.folder.read(&job.id).await?;
                 if self.lost_its_process(&job) {
-                    job.state = failure(&job);
+                    job.enter(failure(&job), self.now())?;
                 }
                 Ok(job)
             }

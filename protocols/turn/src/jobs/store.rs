@@ -324,7 +324,7 @@ impl JobStore {
         self.env.processes.own().map_err(JobError::Processes)
     }
 
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         let passed = self.env.clock.now().duration_since(SystemTime::UNIX_EPOCH);
         passed.map_or(0, |passed| u64::try_from(passed.as_millis()).unwrap_or(u64::MAX))
     }

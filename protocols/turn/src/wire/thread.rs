@@ -60,6 +60,13 @@ open_names! {
     }
 }
 
+impl TurnStatus {
+    /// Whether the turn is over.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Interrupted)
+    }
+}
+
 /// A turn: an agent's work on one input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

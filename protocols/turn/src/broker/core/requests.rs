@@ -242,7 +242,7 @@ impl BrokerCore {
                 self.on_interrupt_answer(token, &key, outcome.is_ok(), now);
             }
             Some(Forwarded::LateStart { token }) => {
-                self.on_start_answer(token, outcome.as_deref().ok(), now);
+                self.on_late_start_answer(token, outcome.as_deref().ok(), now);
                 // The bug: the end of a turn that only a late answer names stays unread.
                 if !defect!(LateAnswersClaimNothing) {
                     self.deliver_claimed(now);

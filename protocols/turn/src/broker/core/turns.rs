@@ -1,7 +1,8 @@
 //! Turns: their start, their end, and the interrupt of a turn that has lost its client.
 
-use reknit_jsonrpc::read;
+use reknit_jsonrpc::{notification_text, read};
 use reknit_seams::{defect, milestone};
+use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -45,10 +46,7 @@ impl BrokerCore {
         let answer: StartAnswer = read(Some(result)).unwrap_or_default();
         let id = answer.turn.id().filter(|id| id.len() <= LONGEST_ID).map(str::to_owned);
         let moved = answer.review_thread_id.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
-        let is_over = matches!(
-            answer.turn.status,
-            TurnStatus::Completed | TurnStatus::Failed | TurnStatus::Interrupted
-        );
+        let is_over = answer.turn.status.is_end();
         let says_nothing_new =
             |turn: &&mut OwnedTurn| turn.over && turn.reported.is_some() && turn.id == id;
         let turn = self.turns.get_mut(&token).filter(|turn| !says_nothing_new(turn));
@@ -63,6 +61,27 @@ impl BrokerCore {
             // The first turn on the thread is the one, if there is one soon. Or it ends soon.
             let soon = now + self.limits.settle;
             turn.until = Some(turn.until.map_or(soon, |until| until.min(soon)));
+        }
+    }
+
+    /// Handles the answer to a start request whose deadline has passed. A client that follows the turn may
+    /// learn only from this answer that the turn is over.
+    pub(super) fn on_late_start_answer(
+        &mut self,
+        token: TurnToken,
+        result: Option<&RawValue>,
+        now: Instant,
+    ) {
+        let follows = |turn: &OwnedTurn| turn.is_live().then_some((turn.client?, turn.id.clone()?));
+        let followed = self.turns.get(&token).and_then(follows);
+        self.on_start_answer(token, result, now);
+        let StartAnswer { turn, .. } = read(result).unwrap_or_default();
+        if let Some((client, id)) = followed
+            && turn.status.is_end()
+        {
+            let thread = self.turns.get(&token).map(|turn| turn.thread.clone());
+            let params = json!({ "threadId": thread, "turn": Turn { id, ..turn } });
+            self.tell(client, notification_text(method::TURN_COMPLETED, &params), now);
         }
     }
 

@@ -62,10 +62,10 @@ fn a_turn_that_was_reported_before_its_refusal_has_started() {
 }
 
 #[test]
-fn a_second_answer_changes_nothing() {
+fn a_second_answer_without_an_end_changes_nothing() {
     let mut test = CaptureTest::running();
     test.answer("v");
-    test.answer_with(json!({ "turn": { "id": "u", "status": "completed" } }));
+    test.answer_with(json!({ "turn": { "id": "u", "status": "inProgress" } }));
     test.handle(Input::Refused { code: -32600, message: "late".into() });
     test.handle(Input::NoAnswer);
     assert_eq!((test.outcome().as_str(), test.capture.turn()), ("none", Some("u")));
@@ -113,6 +113,17 @@ fn without_an_answer_the_reported_turn_counts() {
     test.handle(Input::NoAnswer);
     assert_eq!((test.outcome().as_str(), test.capture.turn()), ("none", Some("u")));
     test.complete();
+    assert_eq!(test.outcome(), "Completed(Reported) at 0 ms");
+}
+
+#[test]
+fn a_late_answer_that_says_that_the_turn_is_over_is_its_report() {
+    let mut test = CaptureTest::starting();
+    test.turn_started("t", "u", "u");
+    test.handle(Input::NoAnswer);
+    test.answer_with(json!({ "turn": { "id": "u", "status": "inProgress" } }));
+    assert_eq!(test.outcome(), "none");
+    test.answer_with(json!({ "turn": { "id": "u", "status": "completed" } }));
     assert_eq!(test.outcome(), "Completed(Reported) at 0 ms");
 }
 

@@ -188,6 +188,28 @@ fn a_start_without_an_answer_is_answered_with_the_turn_that_was_reported() {
 }
 
 #[test]
+fn a_client_learns_from_the_late_answer_that_its_turn_is_over() {
+    let mut bench = Bench::new();
+    let id = bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.turn_started("t", "u");
+    let ticket = bench.refuse("turn/start", true);
+    bench.reply(A, id);
+    let over = json!({ "id": "u", "status": "failed", "error": { "message": "no" } });
+    bench.late(ticket, json!({ "turn": over }));
+    let end = bench.pull(A).pop().unwrap();
+    assert_eq!(
+        (&end["method"], &end["params"]["threadId"]),
+        (&json!("turn/completed"), &json!("t"))
+    );
+    let turn = &end["params"]["turn"];
+    assert_eq!((&turn["id"], &turn["status"]), (&json!("u"), &json!("failed")));
+    assert_eq!(turn["error"]["message"], json!("no"));
+    assert!(bench.admits(B));
+    bench.turn_completed("t", "u");
+    assert_eq!(bench.seen(B), [""; 0]);
+}
+
+#[test]
 fn a_broker_that_remembers_one_thread_knows_of_a_turn_without_an_answer() {
     let mut bench = Bench::new();
     bench.core.limits.threads = 1;
