@@ -38,6 +38,11 @@ pub fn command(account: Option<&str>) -> Command {
     Command { argv: vec![PROGRAM.name.to_owned()], env, ..Command::default() }
 }
 
+/// Returns a command that cannot be started: its program does not exist.
+pub fn missing() -> Command {
+    Command { argv: vec!["no-such-program".to_owned()], ..Command::default() }
+}
+
 /// Returns the variables of a program that works for this account.
 pub fn variables(account: &str) -> Vec<(String, String)> {
     vec![(ACCOUNT.to_owned(), account.to_owned())]

@@ -143,8 +143,8 @@ pub enum TurnNote {
         /// Whether it is a final answer with text.
         is_final: bool,
     },
-    /// The app-server has sent more than the client takes: unreadable lines, or text before the answer to
-    /// the start request.
+    /// The app-server has sent more than the client takes: unreadable lines, an unreadable answer to the
+    /// start request, or text before it.
     TooMuch,
     /// A client interrupts the turn.
     Interrupted,

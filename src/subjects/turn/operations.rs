@@ -32,7 +32,8 @@ pub enum TurnOperation {
         /// Whether it runs as a job: in the background, in a worker that outlives the command.
         #[serde(default, skip_serializing_if = "is_false")]
         background: bool,
-        /// Whether the program of the worker cannot be started.
+        /// Whether the program of the worker cannot be started; for a command that is no job, that of its own
+        /// app-server.
         #[serde(default, skip_serializing_if = "is_false")]
         unstartable: bool,
         /// The session of the job.
@@ -144,6 +145,9 @@ pub enum TurnOperation {
         /// by default.
         #[serde(default, skip_serializing_if = "is_default")]
         letters: usize,
+        /// Whether the user ends the output after the lines.
+        #[serde(default, skip_serializing_if = "is_false")]
+        ends: bool,
         /// How long the user reads.
         wait: WrittenDuration,
     },
@@ -151,6 +155,14 @@ pub enum TurnOperation {
     Shutdown {},
     /// Kills the broker of the user's machine with signal 9: the process that its record names.
     KillBroker {},
+    /// Damages the record of the broker of the user's machine: its second half is gone.
+    DamageBroker {},
+    /// Holds the lock of the job records of the user's machine, as a command that hangs does.
+    #[serde(rename_all = "kebab-case")]
+    HoldJobs {
+        /// How long.
+        lasts: WrittenDuration,
+    },
 }
 
 fn is_false(value: &bool) -> bool {

@@ -11,7 +11,7 @@ use super::notes::{Reported, Sent, Tag, TurnNote};
 use super::setup::{Answer, End, Noise, Open, Start, TurnSetup};
 use crate::process::Exit;
 use crate::subject::Recorder;
-use reknit_turn::wire::method;
+use reknit_turn::wire::{LONGEST_ID, method};
 
 /// The exit of an app-server that crashes.
 pub(super) const CRASH: Exit = Exit::Code(3);
@@ -81,11 +81,16 @@ impl Played {
                 return self.flush();
             }
             Start::Silent => return std::future::pending().await,
+            Start::Mute => {
+                self.answer_request();
+                return std::future::pending().await;
+            }
             Start::Answered
             | Start::NotifiedFirst
             | Start::Late
             | Start::Last
             | Start::Unnamed
+            | Start::Garbled
             | Start::Ended
             | Start::Unanswered => {}
         }
@@ -157,6 +162,10 @@ impl Played {
             self.open_command();
         }
         self.edit();
+        for n in 1..=self.setup.drafts {
+            self.pause().await;
+            self.draft(n);
+        }
         self.pause().await;
         self.answer();
         if self.setup.late_message {
@@ -170,6 +179,10 @@ impl Played {
         }
         if self.setup.noise == Noise::Work {
             self.garbled_command();
+        }
+        for _ in 0..self.setup.talk {
+            self.pause().await;
+            self.message(None, "There is more to say.", Some("commentary"));
         }
         if !self.setup.burst {
             sleep(self.setup.rest.0).await;
@@ -186,6 +199,10 @@ impl Played {
     fn disturb(&mut self) {
         match self.setup.noise {
             Noise::None | Noise::Work => {}
+            Noise::Id => {
+                let id = "i".repeat(LONGEST_ID + 1);
+                self.item(None, json!({ "type": "reasoning", "id": id }), true);
+            }
             Noise::Line => {
                 self.held.extend(b"warning: this line is not a message\n");
                 self.flush_unless_burst();
@@ -199,7 +216,7 @@ impl Played {
             self.held.extend(b"this line is not a message\n");
             self.flush_unless_burst();
         }
-        let is_noisy = matches!(self.setup.noise, Noise::Line | Noise::Fields);
+        let is_noisy = !matches!(self.setup.noise, Noise::None | Noise::Work);
         if self.setup.unreadable + u64::from(is_noisy) > self.takes.lines {
             self.too_much();
         }
@@ -269,11 +286,15 @@ impl Played {
 
     fn answer_request(&mut self) {
         self.is_answered = true;
-        if self.setup.start != Start::Unnamed {
-            self.named();
+        match self.setup.start {
+            Start::Unnamed | Start::Mute => {}
+            // The client cannot know whether the turn starts.
+            Start::Garbled => self.too_much(),
+            _ => self.named(),
         }
         let turn = match (self.setup.start, self.over.take()) {
-            (Start::Unnamed, _) => json!({ "status": "inProgress" }),
+            (Start::Unnamed | Start::Mute, _) => json!({ "status": "inProgress" }),
+            (Start::Garbled, _) => json!(7),
             (_, Some(over)) => over,
             _ => json!({ "id": self.turn, "status": "inProgress" }),
         };
@@ -296,20 +317,35 @@ impl Played {
     }
 
     fn answer(&mut self) {
-        let text = self.tag.answer();
-        let (text, phase) = match self.setup.answer {
-            Answer::Final => (text.as_str(), Some("final_answer")),
-            Answer::Empty => ("", Some("final_answer")),
-            Answer::Partial => (text.as_str(), Some("partial_answer")),
-            Answer::Unphased => (text.as_str(), None),
-            Answer::None => return,
-        };
+        let Some((text, phase)) = self.phased(self.tag.answer()) else { return };
         if self.setup.answer_at_end {
             let id = self.item_id();
             let message = json!({ "type": "agentMessage", "id": id, "text": text, "phase": phase });
             self.answer = Some(message);
-            return;
+        } else {
+            self.say(&text, phase);
         }
+    }
+
+    /// Gives an answer that is not the last one.
+    fn draft(&mut self, n: u64) {
+        if let Some((text, phase)) = self.phased(format!("Draft {n}.")) {
+            self.say(&text, phase);
+        }
+    }
+
+    /// Returns the text and the phase of an answer, if the agent answers.
+    fn phased(&self, text: String) -> Option<(String, Option<&'static str>)> {
+        match self.setup.answer {
+            Answer::Final => Some((text, Some("final_answer"))),
+            Answer::Empty => Some((String::new(), Some("final_answer"))),
+            Answer::Partial => Some((text, Some("partial_answer"))),
+            Answer::Unphased => Some((text, None)),
+            Answer::None => None,
+        }
+    }
+
+    fn say(&mut self, text: &str, phase: Option<&str>) {
         self.note(TurnNote::Answered { is_final: self.setup.answer == Answer::Final });
         if self.is_review && self.setup.answer == Answer::Final {
             let id = self.item_id();
@@ -333,6 +369,10 @@ impl Played {
                 self.notify(method::TURN_COMPLETED, params);
             }
             End::Omitted => self.note(TurnNote::Left),
+            End::Closes => {
+                self.note(TurnNote::Left);
+                self.notify(method::THREAD_CLOSED, json!({ "threadId": self.thread }));
+            }
             End::Error => {
                 self.note(TurnNote::Left);
                 let error = json!({ "message": "the model is overloaded" });

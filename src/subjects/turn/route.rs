@@ -1,10 +1,10 @@
 //! The way of a command to an app-server, as the product code names it.
 
-use super::app_server;
 use super::operations::RouteSetup;
 use super::setup::{BROKER, PORT};
 use super::workspace;
 use crate::net::Endpoint;
+use crate::process::Command;
 use crate::subject::HostContext;
 use reknit_turn::client::Route;
 
@@ -13,9 +13,15 @@ pub fn broker() -> Endpoint {
     Endpoint::tcp(BROKER, PORT)
 }
 
-/// Returns the route of a command on this host, for this account.
-pub fn route(host: &HostContext, route: RouteSetup, account: Option<&str>) -> Route {
-    let (endpoint, app_server) = (broker(), app_server::command(account));
+/// Returns the route of a command on this host, for this account. `app_server` is the command of its own
+/// app-server.
+pub fn route(
+    host: &HostContext,
+    route: RouteSetup,
+    account: Option<&str>,
+    app_server: Command,
+) -> Route {
+    let endpoint = broker();
     match route {
         RouteSetup::Workspace => {
             let search = workspace::search(host, account.unwrap_or_default());

@@ -81,8 +81,12 @@ pub struct TurnSetup {
     pub answer: Answer,
     /// Whether the answer comes only in the report of the end.
     pub answer_at_end: bool,
+    /// How many other answers of the same kind the agent gives before.
+    pub drafts: u64,
     /// Whether the agent says more after its answer.
     pub late_message: bool,
+    /// The number of comments after the answer, each after a pause.
+    pub talk: u64,
     /// Whether the agent runs a command after its answer.
     pub late_work: bool,
     /// The pause between the answer and the end, in addition.
@@ -128,7 +132,9 @@ fn plays(work: u64, every_ms: u64, answer: Answer, end: End) -> TurnSetup {
         detached: false,
         answer,
         answer_at_end: false,
+        drafts: 0,
         late_message: false,
+        talk: 0,
         late_work: false,
         rest: WrittenDuration(Duration::ZERO),
         end,
@@ -153,7 +159,12 @@ impl TurnSetup {
                 return self.every.0.saturating_mul(pauses) + self.rest.0;
             }
             Start::Unanswered => return LONGER_THAN_ANY_RUN,
-            Start::Answered | Start::Unnamed | Start::Refused | Start::Silent => 0,
+            Start::Answered
+            | Start::Unnamed
+            | Start::Mute
+            | Start::Garbled
+            | Start::Refused
+            | Start::Silent => 0,
         };
         self.every.0 * u32::try_from(pauses).unwrap_or(u32::MAX)
     }
@@ -174,6 +185,10 @@ pub enum Start {
     Last,
     /// Its answer contains no turn id.
     Unnamed,
+    /// Its answer contains no turn id, and it plays nothing.
+    Mute,
+    /// Its answer has fields of other types.
+    Garbled,
     /// It refuses to start the turn.
     Refused,
     /// It never answers, and plays nothing.
@@ -203,6 +218,8 @@ pub enum Subagent {
     Idle,
     /// The app-server reports that its thread is closed instead of the end of its turn.
     Closed,
+    /// The app-server reports an error of its thread instead of the end of its turn.
+    Broken,
     /// Only an item on its activity names its thread.
     Active,
     /// It has a subagent of its own, which does its work, and whose thread and turn start before an item
@@ -221,6 +238,8 @@ pub enum Noise {
     Line,
     /// A notification whose fields have other types.
     Fields,
+    /// A notification with an id that is longer than any client reads.
+    Id,
     /// The start of a command after the answer. The command ends after the rest.
     Work,
 }
@@ -287,6 +306,8 @@ pub enum End {
     Unknown,
     /// It reports no end, and waits for the next turn.
     Omitted,
+    /// It reports that the thread is closed, and no end.
+    Closes,
     /// It reports an error that it does not retry, and no end.
     Error,
     /// It exits with 0.

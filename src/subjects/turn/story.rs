@@ -96,6 +96,12 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Whether the program of its own app-server cannot be started.
+    pub fn is_unstartable(&self) -> bool {
+        let is = self.operation.fields.get("unstartable").and_then(|is| is.as_bool());
+        is.unwrap_or(false)
+    }
+
     /// Returns the route that the user chose.
     pub fn route(&self) -> &'a str {
         let route = self.operation.fields.get("route").and_then(|route| route.as_str());

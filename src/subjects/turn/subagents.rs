@@ -98,8 +98,9 @@ impl Played {
                 self.subagent_turn(&worker.helper(), method::TURN_COMPLETED, "completed");
                 self.subagent_turn(worker, method::TURN_COMPLETED, "completed");
             }
-            Subagent::Idle => {
-                let status = json!({ "type": "idle" });
+            Subagent::Idle | Subagent::Broken => {
+                let is_idle = self.setup.subagent == Subagent::Idle;
+                let status = json!({ "type": if is_idle { "idle" } else { "systemError" } });
                 let params = json!({ "threadId": worker.thread, "status": status });
                 self.notify(method::THREAD_STATUS_CHANGED, params);
             }
@@ -113,6 +114,7 @@ impl Played {
             | Subagent::Early
             | Subagent::Nested
             | Subagent::Idle
+            | Subagent::Broken
             | Subagent::Closed => {
                 self.spawn_item(worker, true);
             }

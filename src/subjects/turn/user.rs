@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
+use super::app_server;
 use super::jobs::asks::{self, Ask};
 use super::jobs::{has_jobs, watch::watch};
 use super::limits;
@@ -37,6 +38,15 @@ pub(super) struct TurnUser {
     /// Whether the plan has jobs.
     has_jobs: bool,
     busy: JoinSet<()>,
+}
+
+/// The way of a command to its app-server.
+#[derive(Default)]
+struct Way {
+    route: RouteSetup,
+    account: Option<String>,
+    /// Whether the program of its own app-server cannot be started.
+    unstartable: bool,
 }
 
 /// A run of a turn, until it has a verdict.
@@ -95,7 +105,7 @@ impl TurnUser {
                     let order = Box::new(order);
                     self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
                 } else {
-                    self.start(tag, (route, account), order);
+                    self.start(tag, Way { route, account, unstartable }, order);
                 }
             }
             TurnOperation::Review {
@@ -122,7 +132,7 @@ impl TurnUser {
                     let (order, unstartable) = (Box::new(order), false);
                     self.ask(call, Ask::Launch { tag, order, route, session, unstartable });
                 } else {
-                    self.start(tag, (route, None), order);
+                    self.start(tag, Way { route, ..Way::default() }, order);
                 }
             }
             TurnOperation::Cancel { turn } => {
@@ -168,15 +178,19 @@ impl TurnUser {
             TurnOperation::DamageRecord { turn, how } => self.ask(call, Ask::Damage { turn, how }),
             TurnOperation::ReadRecord { turn } => self.ask(call, Ask::Read { turn }),
             TurnOperation::PruneJobs {} => self.ask(call, Ask::Prune),
-            TurnOperation::Speak { mut lines, letters, wait } => {
+            TurnOperation::Speak { mut lines, letters, ends, wait } => {
                 let text = "x".repeat(letters);
                 if lines.iter().any(|line| line.contains(LETTERS)) {
                     lines.iter_mut().for_each(|line| *line = line.replace(LETTERS, &text));
                 } else if letters > 0 {
                     lines.insert(0, text);
                 }
-                drop(self.busy.spawn(speak(self.host.clone(), call, lines, wait.0)));
+                drop(self.busy.spawn(speak(self.host.clone(), call, lines, (ends, wait.0))));
             }
+            TurnOperation::DamageBroker {} => {
+                drop(self.busy.spawn(damage_broker(self.host.clone(), call)));
+            }
+            TurnOperation::HoldJobs { lasts } => self.ask(call, Ask::Hold { lasts: lasts.0 }),
             TurnOperation::Shutdown {} => drop(self.busy.spawn(shut_down(self.host.clone(), call))),
         }
     }
@@ -198,7 +212,7 @@ impl TurnUser {
         runs.into_iter().filter(|run| !run.task.is_finished()).collect()
     }
 
-    fn start(&mut self, tag: Tag, way: (RouteSetup, Option<String>), order: Order) {
+    fn start(&mut self, tag: Tag, way: Way, order: Order) {
         let (cancel, mut cancelled) = watch::channel(false);
         let (host, ids, thread) = (self.host.clone(), Ids::default(), Known::default());
         let Tag { turn, call } = tag;
@@ -206,7 +220,12 @@ impl TurnUser {
         let is_task = matches!(command, Command::Task { .. });
         let (known, its_thread) = (ids.clone(), thread.clone());
         let task = self.busy.spawn(async move {
-            let route = route(&host, way.0, way.1.as_deref());
+            let account = way.account.as_deref();
+            let app_server = match way.unstartable {
+                true => app_server::missing(),
+                false => app_server::command(account),
+            };
+            let route = route(&host, way.route, account, app_server);
             let client = Client::new(&host.env, route, limits::client(&host.limits));
             let cancel = async {
                 if cancelled.wait_for(|cancelled| *cancelled).await.is_err() {
@@ -318,9 +337,17 @@ async fn kill_broker(host: HostContext, call: Call) {
     }
 }
 
+/// Damages the record of the broker of the user's machine.
+async fn damage_broker(host: HostContext, call: Call) {
+    match workspace::damage(&host.env).await {
+        Ok(()) => host.record.answered(call, "damaged"),
+        Err(error) => host.record.refused(call, error.to_string()),
+    }
+}
+
 /// Sends lines to the broker, and shows what it sends, until it has closed the connection or the time is
-/// over.
-async fn speak(host: HostContext, call: Call, lines: Vec<String>, wait: Duration) {
+/// over. `ends`: whether the output ends after the lines.
+async fn speak(host: HostContext, call: Call, lines: Vec<String>, (ends, wait): (bool, Duration)) {
     let mut stream = match host.env.net.connect(&broker()).await {
         Ok(stream) => stream,
         Err(error) => return host.record.refused(call, error.to_string()),
@@ -329,6 +356,9 @@ async fn speak(host: HostContext, call: Call, lines: Vec<String>, wait: Duration
     let spoken: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let end = async {
         stream.write_all(spoken.as_bytes()).await?;
+        if ends {
+            stream.shutdown().await?;
+        }
         while stream.read_buf(&mut heard).await? > 0 {}
         std::io::Result::Ok(())
     };

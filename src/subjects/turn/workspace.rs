@@ -57,6 +57,15 @@ pub async fn recorded(env: &Env) -> Option<Identity> {
     Some(serde_json::from_slice::<BrokerRecord>(&bytes).ok()?.process())
 }
 
+/// Damages the record of the broker: its second half is gone.
+pub async fn damage(env: &Env) -> std::io::Result<()> {
+    let path = PathBuf::from(DIRECTORY).join("broker.json");
+    let file = env.files.open(&path, Open::Read).await?;
+    let half = usize::try_from(file.metadata().await?.size / 2).unwrap_or_default();
+    let half = file.read_at(0, half).await?;
+    env.files.open(&path, Open::Replace).await?.write_at(0, half).await
+}
+
 fn client(name: &str) -> ClientInfo {
     ClientInfo { name: name.into(), title: None, version: "1".into() }
 }

@@ -49,6 +49,8 @@ impl Clocks {
 
     /// Something has to follow.
     pub fn expect_follow_up(&mut self, now: Instant) {
+        // The bug: each error starts the wait again.
+        self.follow_up = self.follow_up.filter(|_| !defect!(EachErrorWaitsAnew));
         self.follow_up.get_or_insert(now + self.limits.follow_up);
     }
 

@@ -95,7 +95,8 @@ impl Capture {
             self.final_answer = FinalAnswer::Last;
             self.enter(Phase::Finalizing);
         }
-        if is_final || item.is_work() {
+        // The bug: any message starts the wait for silence again.
+        if is_final || item.is_work() || defect!(CommentsDelayTheEnd) {
             self.wait_for_silence(now);
         }
     }

@@ -1,6 +1,7 @@
 //! The inputs of a capture.
 
 use reknit_jsonrpc::ErrorBody;
+use reknit_seams::defect;
 use serde_json::value::RawValue;
 
 use crate::upstream::RequestFailure;
@@ -50,7 +51,13 @@ impl Input {
     pub fn from_outcome(outcome: Result<Box<RawValue>, RequestFailure>) -> Option<Self> {
         match outcome {
             Ok(result) => {
-                Some(serde_json::from_str(result.get()).map_or(Self::NoAnswer, Self::Answer))
+                let answer = serde_json::from_str(result.get());
+                // The bug: an answer that cannot be read counts as one without an id.
+                let answer = match defect!(GarbledAnswersCount) {
+                    true => Ok(answer.unwrap_or_default()),
+                    false => answer,
+                };
+                Some(answer.map_or(Self::NoAnswer, Self::Answer))
             }
             Err(RequestFailure::Refused(ErrorBody { code, message, .. })) => {
                 Some(Self::Refused { code, message })

@@ -74,7 +74,9 @@ impl Record {
         }
         self.last = Some(self.cut(text));
         if is_final || (defect!(ReportsTheLastMessage) && self.answer.is_some()) {
-            self.answer = Some(self.cut(text));
+            let text = self.cut(text);
+            // The bug: the first of several final answers stands.
+            self.answer = self.answer.take().filter(|_| defect!(FirstAnswersStand)).or(Some(text));
         } else if phase.is_none() {
             self.unphased = Some(self.cut(text));
         }
@@ -116,7 +118,8 @@ impl Record {
 
     /// Takes the turn as its end contains it. Its messages count only if they were not seen before.
     pub fn end(&mut self, turn: &Turn) {
-        if self.answer.is_some() || self.unphased.is_some() {
+        let is_known = self.answer.is_some() || self.unphased.is_some();
+        if is_known && !defect!(EndsReplaceTheAnswer) {
             return;
         }
         // The bug: any message hides the answer in the report.

@@ -132,7 +132,9 @@ impl Tree {
                 relation
             }
             Notification::ThreadStatusChanged { thread, status }
-                if status.kind != ThreadStatusKind::Active && !defect!(IdleThreadsWork) =>
+                if status.kind != ThreadStatusKind::Active
+                    && !defect!(IdleThreadsWork)
+                    && (status.kind == ThreadStatusKind::Idle || !defect!(BrokenThreadsWork)) =>
             {
                 self.rests(thread)
             }

@@ -4,7 +4,7 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::time::Duration;
 
-use reknit_seams::milestone;
+use reknit_seams::{defect, milestone};
 use tokio::time::{Instant, sleep_until};
 
 /// The wish of the user to end the command.
@@ -46,7 +46,8 @@ impl<'a, C: Future<Output = ()>> Cancel<'a, C> {
     ) -> Result<T, OutOfPatience> {
         let mut work = std::pin::pin!(work);
         loop {
-            let until = self.until;
+            // The bug: a command that is cancelled waits for the answer.
+            let until = self.until.filter(|_| !defect!(PatienceHasNoEnd));
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),

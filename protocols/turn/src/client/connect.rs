@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::io;
 
-use reknit_seams::milestone;
+use reknit_seams::{defect, milestone};
 use tokio::time::timeout;
 
 use super::{ClientError, News, Run, Server};
@@ -64,7 +64,9 @@ impl<C: Future<Output = ()>, N: FnMut(News)> Run<'_, C, N> {
 
 fn cannot_launch(program: Option<&String>, error: &io::Error) -> ClientError {
     let why = match error.kind() {
-        io::ErrorKind::NotFound => "there is no such program, or no such folder".to_owned(),
+        io::ErrorKind::NotFound if !defect!(LaunchErrorsAreRaw) => {
+            "there is no such program, or no such folder".to_owned()
+        }
         _ => error.to_string(),
     };
     ClientError::CannotLaunch { program: program.cloned().unwrap_or_default(), why }

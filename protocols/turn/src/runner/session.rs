@@ -34,6 +34,11 @@ pub async fn end_session(
     // All are cancelled before the first worker has to end, so that none of them starts a turn.
     for job in store.list(of).await?.jobs.into_iter().filter(|job| job.is_active()) {
         match store.cancel(&job.id).await {
+            // The bug: the next job runs on until the worker of this one has ended.
+            Ok(plan) if defect!(SessionsEndJobByJob) => {
+                let ended = finish(env, broker, &plan, limits).await;
+                end.cancelled.extend(ended.is_ok().then_some(plan.id));
+            }
             Ok(plan) => plans.push(plan),
             Err(JobError::NotAllowed { .. } | JobError::Missing(_)) => {} // it is over
             Err(error) => end.failed.push((job.id, error)),

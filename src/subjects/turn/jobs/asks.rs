@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::notes::{Damaged, JobCancelled, SeenCancels};
 use super::watch::{look, stream, wait};
@@ -47,6 +48,8 @@ pub enum Ask {
     Read { turn: String },
     /// Prunes the records.
     Prune,
+    /// Holds the lock of the records for so long.
+    Hold { lasts: Duration },
 }
 
 /// Carries out a request in a separate command, and records the answer.
@@ -75,6 +78,7 @@ pub async fn perform(host: HostContext, call: Call, ask: Ask) {
         Ask::Damage { turn, how } => damage(&host, &turn, how).await.map(|()| "damaged".into()),
         Ask::Read { turn } => read(&host, &turn).await.map(|record| record.into()),
         Ask::Prune => prune(&host).await.map(|text| text.into()),
+        Ask::Hold { lasts } => hold(&host, lasts).await.map(|text| text.into()),
     };
     match answer {
         Ok(answer) => host.record.answered(call, answer),
@@ -93,6 +97,18 @@ async fn show(host: &HostContext, call: Call) -> Result<String, JobError> {
 async fn prune(host: &HostContext) -> Result<String, JobError> {
     let pruned = store(host).await?.prune().await?;
     Ok(format!("pruned jobs: {}, leftovers: {}", pruned.jobs.len(), pruned.leftovers))
+}
+
+/// Holds the lock of the records, as a command that hangs does.
+async fn hold(host: &HostContext, lasts: Duration) -> Result<&'static str, JobError> {
+    let path = Path::new(DIRECTORY).join("lock");
+    let held = async {
+        let lock = host.env.files.open(&path, Open::Write).await?;
+        let is_free = lock.try_lock().await?;
+        sleep(lasts).await;
+        Ok(if is_free { "held" } else { "another command holds it" })
+    };
+    held.await.map_err(|error| JobError::Files { path: path.clone(), error })
 }
 
 async fn launch(

@@ -17,12 +17,15 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::limits::{self, LIMITS};
 use super::notes::{ProcessNote, SeenJob};
 use super::story::{Job, Jobs, Look};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
+use crate::schedule::{Action, Step};
 use crate::subjects::turn::extras;
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
@@ -119,7 +122,7 @@ fn violation(
 pub(in super::super) fn end_absorbs(story: &Story<'_>) -> Vec<Violation> {
     let jobs = &story.jobs;
     let all = jobs.jobs.values().filter(|job| job.damaged.is_none());
-    all.filter_map(|job| changed(jobs, job).or_else(|| has_phase(jobs, job))).collect()
+    all.filter_map(|job| changed(story, job).or_else(|| has_phase(jobs, job))).collect()
 }
 
 /// A job that is over has no phase.
@@ -132,7 +135,24 @@ fn has_phase(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
     })
 }
 
-fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
+/// Whether two users saw the same of a job that is over. While a command holds the lock of the records, a
+/// reader cannot record the end of a job whose worker died, and the next one sees another time.
+fn is_same(story: &Story<'_>, one: &SeenJob, other: &SeenJob) -> bool {
+    let holds = |step: &Step| matches!(&step.action, Action::Operation(it) if it.verb == HOLD);
+    let lasting = |seen: &SeenJob| {
+        let mut shown = seen.shown.clone();
+        shown["ended"] = Value::Null;
+        shown
+    };
+    one.shown == other.shown
+        || (story.cx.plan.steps.iter().any(holds) && lasting(one) == lasting(other))
+}
+
+/// The operation that holds the lock of the records.
+const HOLD: &str = "hold-jobs";
+
+fn changed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
+    let jobs = &story.jobs;
     let cancelled = job.cancels.iter().map(|(at, _)| (*at, StateName::Cancelled, None));
     let seen = jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
     let seen = seen.map(|(look, seen)| (look.at, seen.state, Some(seen)));
@@ -147,7 +167,7 @@ fn changed(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
         let (known, before) = (*known, *before);
         let mut later = jobs.sights(job).filter(|(look, _)| look.since > known);
         let is_other = |seen: &SeenJob| {
-            seen.state != before || shown.is_some_and(|shown| shown.shown != seen.shown)
+            seen.state != before || shown.is_some_and(|shown| !is_same(story, shown, seen))
         };
         let (look, after) = later.find(|(_, seen)| is_other(seen))?;
         Some(match after.state == before {
@@ -186,6 +206,14 @@ pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// The log of a completed job whose worker has ended has a line for each item that its turn completed.
+/// The end of a line that says how many lines are missing.
+const GAP: &str = " lines are left out)";
+
+/// Returns the items in lines of a log.
+fn done(log: &[String]) -> Vec<&str> {
+    log.iter().filter_map(|line| line.strip_prefix(DONE)).collect()
+}
+
 pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
     let (cx, jobs) = (story.cx, &story.jobs);
     let short = jobs.jobs.values().filter_map(|job| {
@@ -208,11 +236,15 @@ pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
         }
         let is_calm = jobs.disturbed_worker.is_none_or(|fault| fault > look.at)
             && story.shutdowns.iter().all(|shutdown| *shutdown > look.at);
-        let lines: Vec<&str> = seen.log.iter().filter_map(|line| line.strip_prefix(DONE)).collect();
+        let lines = done(&seen.log);
         let items = items(&setup, job.is_review());
-        let is_whole = match seen.has_full_log() {
-            true => items.starts_with(&lines),
-            false => lines == items,
+        let gap = seen.log.iter().position(|line| line.ends_with(GAP));
+        let is_whole = match (seen.has_full_log(), gap.map(|gap| seen.log.split_at(gap))) {
+            (true, _) => items.starts_with(&lines),
+            (false, Some((before, after))) => {
+                items.starts_with(&done(before)) && items.ends_with(&done(after))
+            }
+            (false, None) => lines == items,
         };
         let data = || fields! { lines: listed(&lines), items: listed(&items) };
         (!is_whole && is_calm).then(|| violation(&LINES, data())).flatten()

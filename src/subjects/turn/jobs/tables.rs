@@ -69,6 +69,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("MembersAreDropped", "members-are-dropped", &["expect"], "a change of a record loses the members that the program does not know", "derived"),
     defect("MissingOrdersAreIgnored", "missing-orders-are-ignored", &["expect"], "a job without an order gets no end from its worker", "derived"),
     defect("LaterRecordsAreRead", "later-records-are-read", &["expect"], "a record of a later version is read", "derived"),
+    defect("LocksAreAwaited", "locks-are-awaited", &["expect"], "a process waits for the lock of the records as long as another one holds it", "derived"),
+    defect("LockedRecordsBelieveTheDead", "locked-records-believe-the-dead", &["dead_is_over"], "a job whose worker died is active for a reader that cannot take the lock", "derived from facts, 14"),
+    defect("SessionsEndJobByJob", "sessions-end-job-by-job", &["expect"], "the end of a session cancels a job only when the worker of the one before has ended", "derived from facts, 9"),
+    defect("GapsAreUnsaid", "gaps-are-unsaid", &["log_is_complete"], "a log does not say that lines are missing because they came too fast", "derived"),
 ];
 
 /// The ledger.

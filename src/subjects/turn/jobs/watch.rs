@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(2);
 const EVERY_LATER: Duration = Duration::from_secs(5);
 
 /// The number of lines of a log that a user sees.
-const LINES: usize = 1000;
+const LINES: usize = 4000;
 
 /// Returns the stream of a look that an operation asks for.
 pub(super) fn stream(call: Call) -> Stream {

@@ -4,6 +4,7 @@ use super::notes::WorkerBegan;
 use super::{DIRECTORY, store};
 use crate::process::{Detached, Exit, TERMINATE};
 use crate::subject::{Program, ProgramCode, ProgramContext};
+use crate::subjects::turn::app_server;
 use crate::subjects::turn::limits;
 use crate::subjects::turn::notes::Tag;
 use crate::subjects::turn::operations::RouteSetup;
@@ -53,7 +54,8 @@ async fn run(process: ProgramContext) -> Exit {
         host.record.observed(&tag.stream(), began);
     }
     let worked = async {
-        let client = Client::new(&host.env, route(&host, way, None), limits::client(&host.limits));
+        let route = route(&host, way, None, app_server::command(None));
+        let client = Client::new(&host.env, route, limits::client(&host.limits));
         let cancel = async {
             signals.next().await;
         };

@@ -64,9 +64,10 @@ fn is_true(story: &Story<'_>, run: &Run<'_>, at: Time, error: &ClientError) -> b
             let on = if matches!(place, Place::Broker(_)) { BROKER } else { run.host };
             never_initializes(on) || is_full(story, run, at, &set) || !is_served(story, run, at)
         }
-        ClientError::CannotLaunch { .. }
-        | ClientError::CannotConnect { .. }
-        | ClientError::NoBroker { .. } => !is_served(story, run, at),
+        ClientError::CannotLaunch { .. } => run.is_unstartable() || !is_served(story, run, at),
+        ClientError::CannotConnect { .. } | ClientError::NoBroker { .. } => {
+            !is_served(story, run, at)
+        }
     }
 }
 
@@ -87,7 +88,9 @@ fn starts_badly(
         on.iter().any(|on| setup::app_server(story.cx.plan, on).threads == threads)
     };
     let request = limits::connection(set).request;
-    let is_slow = setup.start == Start::Silent || setup.answers_after() + news(story.cx) >= request;
+    let is_slow = setup.start == Start::Silent
+        || setup.answers_after() + news(story.cx) >= request
+        || on.iter().any(|on| makes_threads_slowly(story, on));
     let is_late = is_slow && run.asked + request <= at;
     match why {
         Refusal::Error { .. } => {
@@ -97,6 +100,12 @@ fn starts_badly(
         Refusal::Unknown(_) => is_late || answers(Threads::Omitted),
         Refusal::NotSent(_) | Refusal::Cancelled => false,
     }
+}
+
+/// Whether the requests for a thread may take longer there than a client waits.
+fn makes_threads_slowly(story: &Story<'_>, on: &str) -> bool {
+    let request = limits::connection(&story.cx.plan.limits.over(LIMITS)).request;
+    setup::app_server(story.cx.plan, on).threads_take.0 + news(story.cx) >= request
 }
 
 /// Whether other clients may have taken all connections of the broker.
@@ -135,7 +144,9 @@ fn needless_fallback(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         "broker-or-direct" => {
             let was_ready = story.initialized.is_some_and(|ready| ready <= run.asked);
             let is_own = !turn.starts_with("turn-broker-");
-            let is_needless = was_ready && is_own && !is_in_use(story, run, run.asked, at);
+            let is_prompt = !makes_threads_slowly(story, BROKER);
+            let is_needless =
+                was_ready && is_own && is_prompt && !is_in_use(story, run, run.asked, at);
             is_needless.then(|| violation(&NOT_NEEDED, fields! {})).flatten()
         }
         "workspace" => {

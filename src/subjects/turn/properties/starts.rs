@@ -48,8 +48,10 @@ fn late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         && run.abandoned.is_none_or(|abandoned| abandoned > bound);
     let has_ended = matches!(run.answer, Some((at, Answer::Refused(_))) if at <= bound);
     let has_started = run.started().is_some_and(|(at, ..)| at <= bound);
-    let is_played =
-        !matches!(setup::turn(cx.plan, run.turn()).start, Start::Refused | Start::Silent);
+    let is_played = !matches!(
+        setup::turn(cx.plan, run.turn()).start,
+        Start::Refused | Start::Silent | Start::Mute
+    );
     let is_late = is_alone && is_played && !has_started && !has_ended;
     (is_late && bound < Time::from(cx.plan.horizon))
         .then(|| Violation::new("start_is_prompt", run.call, bound, &LATE, fields! {}))

@@ -146,6 +146,7 @@ impl BrokerCore {
     /// Returns the time of the next timeout, if any.
     pub fn due(&self) -> Option<Instant> {
         let reserved = self.clients.values().filter_map(|client| client.reserved);
+        let reserved = reserved.filter(|_| !defect!(ReservesForEver));
         let turns = self.turns.values().filter_map(|turn| turn.until);
         let interrupts = self.turns.values().filter_map(OwnedTurn::retry);
         let idle = self.clients.values().filter_map(|client| client.idle_at(self.limits.idle));
@@ -156,7 +157,9 @@ impl BrokerCore {
     /// effect at its time, and not when a timer fires.
     pub fn catch_up(&mut self, now: Instant) {
         for client in self.clients.values_mut() {
-            client.reserved = client.reserved.filter(|until| *until > now);
+            // The bug: a client that starts no turn is admitted alone for ever.
+            client.reserved =
+                client.reserved.filter(|until| *until > now || defect!(ReservesForEver));
         }
         self.expire_turns(now);
         self.interrupt_all(now);

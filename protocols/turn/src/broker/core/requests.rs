@@ -340,7 +340,10 @@ impl BrokerCore {
         for (client, known) in &mut self.clients {
             refused.extend(known.early.drain(..).map(|asked| (*client, asked.id)));
         }
-        refused.extend(self.held.drain(..).map(|held| (held.client, held.asked.id)));
+        // The bug: a start that waits gets no answer.
+        let mut held: Vec<Held> = self.held.drain(..).collect();
+        held.retain(|_| !defect!(HeldStartsUnrefused));
+        refused.extend(held.into_iter().map(|held| (held.client, held.asked.id)));
         for (client, id) in refused {
             self.tell(client, Self::refusal(id, code::SERVER, why), now);
         }

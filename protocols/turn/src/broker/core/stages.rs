@@ -74,6 +74,8 @@ impl BrokerCore {
         let asks = self.forwarded.values().any(|forwarded| {
             matches!(forwarded, Forwarded::Client { client: Some(_), purpose, .. } if *purpose != Purpose::Interrupt)
         });
+        // The bug: only turns are awaited.
+        let asks = asks && !defect!(ShutdownLosesRequests);
         if until > now && (asks || !self.held.is_empty() || self.has_live_turn()) {
             return;
         }

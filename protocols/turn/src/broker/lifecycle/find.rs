@@ -186,6 +186,8 @@ async fn is_alive(
     let seen = record.and_then(|record| env.processes.is_alive(&record.process()).ok());
     match seen {
         Some(alive) => Ok(alive),
+        // The bug: a broker whose record cannot be read is dead.
+        None if record.is_none() && defect!(UnreadableBrokersAreDead) => Ok(false),
         None => {
             let now = Instant::now();
             Ok(directory.lock_run(std::time::Duration::ZERO, now).await?.is_none())

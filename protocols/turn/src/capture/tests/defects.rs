@@ -5,7 +5,7 @@ use super::*;
 /// The bug, a schedule, and its outcome without the bug.
 type Row = (&'static str, fn() -> CaptureTest, &'static str);
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 30] = [
     ("IgnoresTheEndOfTheServer", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
     ("FailsAtEveryEndOfTheServer", answer_then_end, "Completed(EndOfServer) at 0 ms"),
     ("InfersFromAnyMessage", plan_then_end, r#"Failed(Disconnected { why: "gone" }) at 0 ms"#),
@@ -15,7 +15,6 @@ const ROWS: [Row; 26] = [
     ("LaterEndReplacesTheVerdict", late_failure, "Completed(Silence) at 250 ms"),
     ("EndsAtAnUnreadableLine", unreadable_line, "Completed(Reported) at 0 ms"),
     ("GarbledLinesAreNoWork", unreadable_line_after_the_answer, "none"),
-    ("UnreadableLinesLoseTheirPlace", unreadable_line_before_the_start, "none"),
     ("UnreadableLinesAreSilence", unreadable_line_in_a_silence, "none"),
     (
         "AnswersHideTheCancel",
@@ -39,6 +38,15 @@ const ROWS: [Row; 26] = [
     ("ForgetsEndedTurns", end_before_start, "Completed(EndOfServer) at 0 ms"),
     ("ReportsTheLastMessage", comment_after_the_answer, "Completed(Reported) at 0 ms: the answer"),
     ("RefusalHidesTheTurn", refusal_after_the_report, "Completed(Reported) at 0 ms"),
+    ("LateEndsAreLost", late_end, "Completed(Reported) at 0 ms"),
+    ("EarlyGarbledLinesAreForgotten", unreadable_line_before_the_id, "none"),
+    ("FirstAnswersStand", two_answers, "Completed(Reported) at 0 ms: the answer"),
+    ("CommentsDelayTheEnd", comment_soon_after_the_answer, "Completed(Silence) at 250 ms"),
+    (
+        "EachErrorWaitsAnew",
+        two_errors,
+        r#"Failed(Error { message: "e" }) at 10000 ms, interrupts t u"#,
+    ),
     ("CommentsHideTheAnswer", answer_in_the_report, "Completed(Reported) at 0 ms: the answer"),
 ];
 
@@ -73,6 +81,50 @@ fn starting(schedule: impl FnOnce(&mut CaptureTest)) -> CaptureTest {
     test
 }
 
+fn late_end() -> CaptureTest {
+    starting(|test| {
+        test.turn_started("t", "u", "u");
+        test.handle(Input::NoAnswer);
+        test.answer_with(json!({ "turn": { "id": "u", "status": "completed" } }));
+    })
+}
+
+fn unreadable_line_before_the_id() -> CaptureTest {
+    starting(|test| {
+        test.turn_started("t", "u", "u");
+        test.final_answer();
+        test.handle(Input::Unreadable);
+        test.handle(Input::NoAnswer);
+        test.wait(S);
+    })
+}
+
+fn two_answers() -> CaptureTest {
+    running(|test| {
+        test.message("a draft", Some("final_answer"));
+        test.final_answer();
+        test.complete();
+    })
+}
+
+fn comment_soon_after_the_answer() -> CaptureTest {
+    running(|test| {
+        test.final_answer();
+        test.wait(100 * MS);
+        test.message("more", Some("commentary"));
+        test.wait(S);
+    })
+}
+
+fn two_errors() -> CaptureTest {
+    running(|test| {
+        test.error("e", false);
+        test.wait(5 * S);
+        test.error("e", false);
+        test.wait(10 * S);
+    })
+}
+
 fn plan_then_end() -> CaptureTest {
     running(|test| {
         test.message("I will look", Some("plan"));
@@ -93,16 +145,6 @@ fn unreadable_line_after_the_answer() -> CaptureTest {
         test.handle(Input::Unreadable);
         test.wait(S);
     })
-}
-
-fn unreadable_line_before_the_start() -> CaptureTest {
-    let mut test = CaptureTest::starting();
-    test.turn_started("t", "u", "u");
-    test.final_answer();
-    test.handle(Input::Unreadable);
-    test.answer("u");
-    test.wait(S);
-    test
 }
 
 fn unreadable_line_in_a_silence() -> CaptureTest {
