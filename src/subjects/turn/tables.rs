@@ -158,7 +158,6 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ColoursAreShown", "colours-are-shown", &["expect"], "a user sees the codes of colours in the last line of an app-server", "derived"),
     defect("LongLinesAreForgiven", "long-lines-are-forgiven", &["expect"], "the broker does not cut off a client that sends a line without an end", "derived"),
     defect("UnreadableRequestsAreDropped", "unreadable-requests-are-dropped", &["expect"], "the broker does not answer a line that it cannot read", "derived"),
-    defect("UnreadableLinesLoseTheirPlace", "unreadable-lines-lose-their-place", &["success_is_true"], "an unreadable line that comes after a held final answer counts as if it came before it", "derived from facts, 37"),
     defect("UnreadableLinesAreSilence", "unreadable-lines-are-silence", &["interrupts_have_a_cause"], "a turn is given up as idle although an unreadable line came", "derived from facts, 37"),
     defect("GarbledLinesAreNoWork", "garbled-lines-are-no-work", &["success_is_true"], "an unreadable line after the final answer does not count as possible work", "derived from facts, 37"),
     defect("AnswersHideTheCancel", "answers-hide-the-cancel", &["success_is_true"], "a turn that its user cancelled after the final answer completes when the app-server ends", "derived from facts, rule 8"),

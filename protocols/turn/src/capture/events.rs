@@ -7,7 +7,7 @@ use super::input::Raw;
 use super::output::{Output, Phase, Progress};
 use super::tree::Relation;
 use super::verdict::{Failure, Verdict};
-use super::{Capture, FinalAnswer, Stage};
+use super::{Capture, FinalAnswer};
 use crate::wire::{Item, Notification};
 
 impl Capture {
@@ -171,13 +171,6 @@ impl Capture {
         }
         if self.unreadable > self.limits.unreadable + usize::from(defect!(SkipsOneLineMore)) {
             self.abandon(Failure::Unreadable { lines: self.unreadable }, now);
-        }
-    }
-
-    /// An unreadable line may have been the start of work: an earlier final answer proves nothing.
-    pub(super) fn work_may_have_begun(&mut self) {
-        if self.final_answer == FinalAnswer::Last && !defect!(GarbledLinesAreNoWork) {
-            self.final_answer = FinalAnswer::Passed;
         }
     }
 }
