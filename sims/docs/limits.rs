@@ -12,9 +12,9 @@ use reknit::subject::DynSubject;
 use reknit::subjects::built_in;
 use reknit::world::{Options, run};
 
-/// The limits that take effect in no file yet. No step of a run holds a lock of jobs, and no operation
-/// puts a thousand files into their directory.
-const WITHOUT: &[&str] = &["turn jobs.lock", "turn jobs.entries"];
+/// The limits that take effect in no file yet. No operation puts a thousand files into the directory of
+/// the jobs.
+const WITHOUT: &[&str] = &["turn jobs.entries"];
 
 /// Returns the plans of the first runs of a subject's schedules. Files in a folder `limits` come
 /// first: each is written for one limit.
