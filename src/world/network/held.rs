@@ -105,7 +105,9 @@ pub(super) mod tests {
     #[test]
     fn acknowledgements_are_forgotten_and_data_is_kept() {
         let mut held = HeldSegments::default();
-        [segment(10, "ab"), segment(12, ""), segment(12, "c")].map(|tcp| held.push(tcp));
+        for tcp in [segment(10, "ab"), segment(12, ""), segment(12, "c")] {
+            held.push(tcp);
+        }
         held.forget_acks();
         assert_eq!((held.bytes(), held.take().len()), (3, 2));
     }

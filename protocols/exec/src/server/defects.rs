@@ -1,21 +1,20 @@
 //! State that only seeded bugs use. Without a seeded bug, no behavior depends on it.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use reknit_seams::defect;
 use tokio::time::Instant;
 
-use super::registry::RetainedSession;
-
 /// The state of the registry.
 #[derive(Default)]
 pub(super) struct RegistryDefects {
-    leaked: Mutex<Vec<Arc<RetainedSession>>>,
+    leaked: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl RegistryDefects {
     /// The defect `ProcessesOutliveSession`: keeps an expired session. Returns whether it did.
-    pub(super) fn leaks(&self, kept: &Arc<RetainedSession>) -> bool {
+    pub(super) fn leaks<S: Any + Send + Sync>(&self, kept: &Arc<S>) -> bool {
         let leaks = defect!(ProcessesOutliveSession);
         if leaks {
             self.leaked.lock().expect("nothing panics under the lock").push(kept.clone());

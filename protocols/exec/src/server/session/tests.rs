@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use reknit_seams::process::Exit;
+use reknit_seams::process::{Exit, KILL};
 
 use super::super::log::{CHUNK, EntryKind, LogEntry};
 use super::super::process::Run;

@@ -14,7 +14,8 @@
 //!   requests of the host to clients.
 //! - `outbound`: the cursor of each connection.
 //! - `channel`, `client`, `transport`, `host_request`, `pending_creation`: the data types of these modules.
-//!   `outside`: the effects for the driver. `defects`: what only seeded bugs do.
+//!   `outside`: the effects for the driver. `defects`: what only seeded bugs do; `seeded`: their
+//!   state.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ mod outbound;
 mod outside;
 mod pending_creation;
 mod requests;
+mod seeded;
 mod sessions;
 #[cfg(test)]
 mod tests;
@@ -59,9 +61,9 @@ pub use transport::CloseReason;
 use super::counts::Counts;
 use channel::Channel;
 use client::ClientRecord;
-use defects::SeededState;
 use host_request::HostRequest;
 use pending_creation::PendingCreation;
+use seeded::SeededState;
 use transport::Transport;
 
 /// The state machine of the host.
