@@ -1,5 +1,5 @@
 //! The app-server of the outside world: a program that speaks JSON-RPC over its standard streams, and
-//! [plays](super::played) the turns of the scenario.
+//! plays the turns of the scenario.
 //!
 //! It records what it really did as [notes](super::notes) about each turn. The text of a request
 //! contains a [`Tag`], so that the notes name the operation of the user.
