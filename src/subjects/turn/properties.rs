@@ -323,11 +323,12 @@ fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Optio
     let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
     // The client may give up a start that takes too long.
     let (started, ..) = run.started()?;
-    let was_prompt = started.since(run.asked) + news(cx) < limits::connection(&set).request;
+    let held = started.since(run.asked);
+    let was_prompt = held + news(cx) < limits::connection(&set).request;
     // The client then does not know that the subagents have ended.
     let is_known = !may_forget_subagents(story, run, at);
     // The client may learn of the exit only after a deadline.
-    let patience = interrupts::deadline(cx, run.turn(), run.started()?.0.since(run.asked));
+    let patience = interrupts::deadline(cx, run.turn(), held);
     let was_in_time = run.gone()? + news(cx) < run.asked + patience;
     let is_exit = setup.end.exits() && was_left_alone && is_quiet && was_prompt && was_in_time;
     (is_exit && !was_silent && is_known).then_some(answered)

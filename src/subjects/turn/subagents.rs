@@ -1,4 +1,4 @@
-//! What the subagents of a turn do.
+//! The subagents of a turn: their threads, turns and work.
 
 use serde_json::json;
 

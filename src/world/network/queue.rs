@@ -49,10 +49,7 @@ impl Queue {
 
     /// Iterates over the segments in flight.
     pub fn packets(&self) -> impl Iterator<Item = (ConnIndex, &TcpSegment)> {
-        self.due.values().filter_map(|due| match due {
-            Due::Packet { conn, tcp, .. } => Some((*conn, tcp)),
-            _ => None,
-        })
+        self.iter().filter_map(|(_, segment)| segment.map(|(conn, _, tcp)| (conn, tcp)))
     }
 
     /// Takes back segments of a direction that are in flight, each with its number in the direction.
