@@ -1,8 +1,8 @@
 //! From when on the users of two runs, or their faults, may differ. The runs diverge at each of these
 //! events:
 //!
-//! - A call in flight fails or is abandoned. Its request may be a packet that takes effect in one
-//!   run and is dropped in the other.
+//! - A call in flight fails or is abandoned, or a durable call ends with its client. Its request may
+//!   be a packet that takes effect in one run and is dropped in the other.
 //! - A call is made at different times. It waits for an event that came earlier in one run.
 //! - A call is answered differently because one user was ahead of the other when the call was made.
 //!   That user had seen everything of a stream that the other had seen, and more, and the other saw
@@ -34,7 +34,9 @@ pub(super) fn diverged_at((facts, control): (&Facts<'_>, &Facts<'_>), pairs: &Pa
         here.at != there.at || differs(here, there) && is_ahead((facts, here), (control, there))
     };
     let asked = pairs.calls.iter().filter(parts).map(|(here, there)| here.at.min(there.at));
-    let unsure = facts.calls.iter().chain(&control.calls).filter_map(unsure_since);
+    let unsure =
+        |run: &Facts<'_>| run.calls.iter().filter_map(|call| unsure_since(run, call)).min();
+    let unsure = [facts, control].into_iter().filter_map(unsure);
     asked
         .chain(unsure)
         .chain(fault_divergences(facts, control))
@@ -75,22 +77,26 @@ fn hold_ends(facts: &Facts<'_>) -> BTreeMap<usize, Time> {
     holds.map(|fault| (fault.number, fault.ended)).collect()
 }
 
-/// Returns from when on the user does not know whether a call in flight took effect.
-fn unsure_since(call: &CallFacts<'_>) -> Option<Time> {
-    let is_unknown = |how: &CallEnding<'_>| {
-        matches!(how, CallEnding::Failed(_) | CallEnding::Answered(Answer::GivenUp))
+/// Returns from when on the user does not know whether a call took effect: the call failed, or its
+/// user abandoned it. A client retransmits a durable call unless the client ends, too.
+fn unsure_since(facts: &Facts<'_>, call: &CallFacts<'_>) -> Option<Time> {
+    let is_in_flight = call.class == Class::InFlight;
+    let unknown = match call.endings.first() {
+        Some((_, at, CallEnding::Failed(_))) => Some(*at).filter(|_| is_in_flight),
+        Some((_, at, CallEnding::Answered(Answer::GivenUp))) => Some(*at),
+        Some(_) => None,
+        None => call.gave_up.into_iter().chain(call.orphaned).min(),
     };
-    let failed = call.endings.first().filter(|(.., how)| is_unknown(how)).map(|(_, at, _)| *at);
-    let abandoned = if call.endings.is_empty() {
-        call.gave_up.into_iter().chain(call.orphaned).min()
-    } else {
-        None
-    };
+    let unknown = unknown.filter(|at| is_in_flight || begins_anew(facts, call.host, *at));
     // Other users can see the effect one millisecond later at the earliest.
-    failed
-        .or(abandoned)
-        .filter(|_| call.class == Class::InFlight)
-        .map(|at| at + Duration::from_millis(1))
+    unknown.map(|at| at + Duration::from_millis(1))
+}
+
+/// Returns whether a host has another client from this time on: a reloaded window or a restarted host
+/// starts again from the first generation.
+fn begins_anew(facts: &Facts<'_>, host: &str, from: Time) -> bool {
+    let mut own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == host);
+    own.any(|conn| conn.opened >= from && conn.generation == Some(1))
 }
 
 /// Returns whether one user was only ahead of the other when both made the same call. For every

@@ -188,12 +188,16 @@ async fn join_session(
     }
 }
 
-/// Subscribes to a channel that the user watches, unless its state is known.
+/// Subscribes to a channel that the user watches, unless its state is known. The user watches the
+/// channel until the answer, even if an earlier channel of that name is removed at this moment.
 async fn subscribe_to(client: &Client, observer: &Observer, channel: &str) {
-    while observer.watches(channel)
-        && client.confirmed(channel).is_none()
-        && let Err(Failure::Lost | Failure::Late) = client.subscribe(channel).await
-    {
+    while observer.watches(channel) && client.confirmed(channel).is_none() {
+        observer.ask(channel, Call::NONE);
+        let known = client.subscribe(channel).await;
+        observer.answered(channel, Call::NONE);
+        if !matches!(known, Err(Failure::Lost | Failure::Late)) {
+            return;
+        }
         sleep(RETRY_PAUSE).await;
     }
 }

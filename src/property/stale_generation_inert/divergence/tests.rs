@@ -91,6 +91,13 @@ fn a_request_in_flight_that_its_user_gave_up_may_have_taken_effect_in_one_run_on
     };
     assert_eq!(violations(Class::InFlight), 0);
     assert_eq!(violations(Class::Durable), 1);
+    // A client that was reloaded at that moment does not retransmit the call.
+    let reloaded = |opened, result| scripted(Class::Durable, result).conn(1, opened, None);
+    let violations = |opened| {
+        let control = reloaded(opened, "gone");
+        reloaded(opened, "5").control(control).violations("stale_generation_inert").len()
+    };
+    assert_eq!((violations(1_999), violations(2_000)), (1, 0));
 }
 
 #[test]

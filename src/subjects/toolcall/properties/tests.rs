@@ -476,6 +476,15 @@ fn an_unwatched_channel_is_released_at_once() {
     let beside =
         |opened| violations(&late().conn_labelled("second", 1, opened, None), released_at_once);
     assert_eq!((beside(5_000).len(), beside(5_001).len()), (0, 1));
+    // A second connection of a window that is away releases nothing.
+    let away = |conn: ScriptedRun| {
+        let asked = calls(conn, 1_000, "call-1", "client");
+        let asked = asked.asked_as(1, 5_000, Class::Durable, "unwatch", r#"{"channel":"c1"}"#);
+        violations(&saw(asked, 5_000, "client", "c1", "unsubscribed"), released_at_once).len()
+    };
+    let gone = || here_until(Some(4_900));
+    assert_eq!(away(accepted(gone().conn(2, 5_500, None), 5_510, "2")), 1);
+    assert_eq!(away(accepted(gone().conn_labelled("second", 1, 5_500, None), 5_510, "2")), 0);
     // An agent notes a call at the moment in which its host dies: the call dies with the host.
     let released = |begun| {
         let scripted = calls(begun, 1_000, "call-1", "client").asked_as(

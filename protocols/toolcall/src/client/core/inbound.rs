@@ -98,9 +98,11 @@ impl ClientCore {
             .as_ref()
             .filter(|origin| origin.client_id == self.identity.client && !ignored);
         let mut is_confirmed = false;
-        if let Some((seq, unconfirmed)) =
-            own.and_then(|origin| self.unconfirmed.remove_entry(&origin.client_seq))
-        {
+        let own = own.map(|origin| origin.client_seq).filter(|seq| {
+            let unconfirmed = self.unconfirmed.get(seq);
+            unconfirmed.is_some_and(|action| action.is_in(&envelope) || defect!(NumberIsEnough))
+        });
+        if let Some((seq, unconfirmed)) = own.and_then(|seq| self.unconfirmed.remove_entry(&seq)) {
             let outcome = match &envelope.rejection_reason {
                 Some(why) => Err(Failure::Rejected(why.clone())),
                 None => Ok(()),

@@ -1,11 +1,11 @@
 //! Requests without an answer.
 
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, Value};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::client::Failure;
-use crate::wire::StateAction;
+use crate::wire::{ActionEnvelope, StateAction};
 
 /// Reports a result to the caller.
 pub(in crate::client) type Answer<T> = oneshot::Sender<Result<T, Failure>>;
@@ -72,6 +72,23 @@ pub(super) struct Unconfirmed {
     /// Whether it was sent, over any connection.
     pub(super) sent: bool,
     pub(super) answer: Option<Answer<()>>,
+}
+
+impl Unconfirmed {
+    /// Returns whether an envelope is about this action. The window may have been reloaded with its
+    /// id: then the host may report an action of the earlier client that has the same number. A
+    /// host may add fields to an action, so only the fields that name its subject are compared.
+    pub(super) fn is_in(&self, envelope: &ActionEnvelope) -> bool {
+        self.channel == envelope.channel
+            && (self.action == envelope.action
+                || subject(&self.action) == subject(&envelope.action))
+    }
+}
+
+/// The fields of an action that say what it is about.
+fn subject(action: &StateAction) -> Option<[Value; 4]> {
+    let mut fields = serde_json::to_value(action).ok()?;
+    Some(["type", "turnId", "toolCallId", "title"].map(|name| fields[name].take()))
 }
 
 /// Reports a result, if the caller still waits for it.

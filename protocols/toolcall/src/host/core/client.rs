@@ -30,6 +30,8 @@ pub(super) struct ClientRecord {
     pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it sent a valid token.
     pub(super) authenticated: BTreeSet<String>,
+    /// The newest connection over which it sent a token.
+    pub(super) token_from: Option<ConnId>,
 }
 
 /// An action that was received and answered.
@@ -63,6 +65,7 @@ impl ClientRecord {
             heard_of: 0,
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
+            token_from: None,
         }
     }
 

@@ -119,7 +119,7 @@ impl HostCore {
                 Ok(params) => return self.create_session(conn, id, client, params, now),
                 Err(refusal) => Err(refusal),
             },
-            (method, Some(client)) => self.asked(&client, method, given, now),
+            (method, Some(client)) => self.asked(conn, &client, method, given, now),
         };
         self.answer(conn, id, answer);
     }
@@ -136,6 +136,7 @@ impl HostCore {
 
     fn asked(
         &mut self,
+        conn: ConnId,
         client: &str,
         method: &str,
         given: Option<&RawValue>,
@@ -145,7 +146,7 @@ impl HostCore {
             method::DISPOSE_SESSION => self.dispose_session(parse_params(given)?, now),
             method::CREATE_CHAT => self.create_chat(parse_params(given)?, now),
             method::DISPOSE_CHAT => self.dispose_chat(parse_params(given)?, now),
-            method::AUTHENTICATE => self.authenticate(client, parse_params(given)?),
+            method::AUTHENTICATE => self.authenticate(conn, client, parse_params(given)?),
             _ => refused(code::UNKNOWN_METHOD, "unknown method"),
         }
     }
@@ -418,7 +419,9 @@ impl HostCore {
         }
     }
 
-    fn authenticate(&mut self, client: &str, params: AuthenticateParams) -> Answered {
+    /// Stores whether a token is valid. A token that arrives late over an older connection does not
+    /// replace a newer one.
+    fn authenticate(&mut self, conn: ConnId, client: &str, params: AuthenticateParams) -> Answered {
         let Some(good) = self.identity.tokens.get(&params.resource) else {
             return refused(
                 code::INVALID_PARAMS,
@@ -430,6 +433,10 @@ impl HostCore {
             .clients
             .get_mut(client)
             .ok_or((code::INTERNAL, "the client is gone".to_owned()))?;
+        if known.token_from.is_some_and(|newest| newest > conn) && !defect!(OlderTokenCounts) {
+            return refused(code::INVALID_REQUEST, "a newer connection has sent a token");
+        }
+        known.token_from = Some(conn);
         if !is_good && !defect!(BadTokenKeepsTheOld) {
             known.authenticated.remove(&params.resource);
         }

@@ -15,6 +15,24 @@ fn an_action_is_visible_at_once_and_confirmed_by_its_echo() {
     assert_eq!(test.core.resources().unconfirmed, 0);
 }
 
+/// The window was reloaded with its id: the host reports an action of the client before.
+#[test]
+fn an_action_of_an_earlier_client_with_the_same_number_confirms_nothing() {
+    let mut test = ClientTest::connected();
+    let mut done = test.dispatch("s", title("mine"));
+    let origin = json!({ "clientId": "window", "clientSeq": 1 });
+    let echo = |seq: u64, said: &str| {
+        action_message(
+            &json!({ "channel": "s", "action": title(said), "serverSeq": seq, "origin": origin }),
+        )
+    };
+    test.deliver(&echo(11, "before"));
+    assert_eq!(test.title(), ("before".to_owned(), "mine".to_owned()));
+    assert!(done.try_recv().is_err());
+    test.deliver(&echo(12, "mine"));
+    assert_eq!(done.try_recv(), Ok(Ok(())));
+}
+
 #[test]
 fn pending_actions_are_applied_on_top_of_other_clients_actions() {
     let mut test = ClientTest::connected();

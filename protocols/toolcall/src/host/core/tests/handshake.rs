@@ -172,4 +172,10 @@ fn a_turn_requires_the_configured_token() {
     host.core.end_turn("c", "t2", true, host.now);
     host.starts_turn(conn, 4, "t3");
     assert!(!host.effects.contains(&"begin c t3".to_owned()));
+    // A token that arrives late over the older connection does not replace that of a newer one.
+    let (newer, _) = host.reconnect("a", host.core.seq(), &["s", "c"]);
+    assert_eq!(host.ask(newer, "authenticate", token("wrong"))["error"]["code"], -32007);
+    assert_eq!(host.ask(conn, "authenticate", token("secret"))["error"]["code"], -32600);
+    host.starts_turn(newer, 5, "t4");
+    assert!(!host.effects.contains(&"begin c t4".to_owned()));
 }
