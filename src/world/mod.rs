@@ -242,7 +242,7 @@ fn settings(plan: &Plan, options: &Options) -> NetSettings {
         healed_from: (!plan.heal.is_zero()).then(|| plan.horizon.saturating_sub(plan.heal).into()),
         control: options.control,
         detail: options.detail,
-        shortcuts: options.shortcuts,
+        quiet_acks: options.shortcuts.quiet_acks,
         keeps_windows: options.engine.is_like(Engine::TURMOIL),
     }
 }

@@ -15,7 +15,7 @@ use crate::history::{ConnEnd, ConnIndex, Event, EventKind, History, Side, Time};
 use crate::net::ConnId;
 use crate::schedule::TieOrder;
 
-use super::options::{Detail, Shortcuts};
+use super::options::Detail;
 use super::thread::{self, HostIx};
 
 pub(super) mod acks;
@@ -58,8 +58,8 @@ pub(super) struct NetSettings {
     pub control: bool,
     /// How much detail the history contains.
     pub detail: Detail,
-    /// The work that is skipped.
-    pub shortcuts: Shortcuts,
+    /// Whether the driver sleeps past packets without a visible effect.
+    pub quiet_acks: bool,
     /// Whether the network does the work of kernels that have no windows and no acknowledgements:
     /// those of stock turmoil.
     pub keeps_windows: bool,

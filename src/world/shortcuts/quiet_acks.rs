@@ -97,8 +97,7 @@ impl SimNet {
     /// Returns whether a future event has no visible effect: it is the arrival of a bare
     /// acknowledgement that changes nothing.
     fn is_quiet(&self, segment: Option<(ConnIndex, Side, &TcpSegment)>) -> bool {
-        let is_on = self.settings.shortcuts.quiet_acks;
-        is_on
+        self.settings.quiet_acks
             && segment.is_some_and(|(conn, from, tcp)| {
                 !self.facts(conn, from, tcp).in_order() && self.is_ack_redundant(conn, from)
             })
