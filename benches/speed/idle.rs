@@ -31,7 +31,7 @@ pub fn measure(meter: &mut Meter) {
 /// The same plan with a ping interval longer than the run, so that neither end sends a ping.
 fn without_heartbeats(mut plan: Plan) -> Plan {
     for limit in ["client.ping-interval", "server.ping-interval"] {
-        plan.limits.0.insert(limit.to_owned(), LimitValue::Duration(plan.horizon * 2));
+        plan.limits.0.insert(limit.into(), LimitValue::Duration(plan.horizon * 2));
     }
     plan
 }

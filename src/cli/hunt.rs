@@ -111,7 +111,8 @@ pub(super) fn target(
                 drop(profile.limits.insert(name, Choice::Fixed(value)))
             }
             select::Set::Profile(of) => {
-                let values = of.limits().map(|(name, value)| (name, Choice::Fixed(value)));
+                let values =
+                    of.limits().map(|(name, value)| (name.into_owned(), Choice::Fixed(value)));
                 profile.limits.extend(values);
             }
             select::Set::Variant(variant) => variant.add_to(&mut profile.defects),

@@ -81,7 +81,7 @@ impl Select {
         for set in &self.set {
             match read_set(set, subject)? {
                 Set::Limit(name, value) => {
-                    plans.iter_mut().for_each(|plan| plan.limits.set(name.as_str(), value))
+                    plans.iter_mut().for_each(|plan| plan.limits.set(name.clone(), value))
                 }
                 Set::Profile(profile) => {
                     plans.iter_mut().for_each(|plan| plan.limits.0.extend(profile.limits()))

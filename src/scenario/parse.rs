@@ -194,7 +194,8 @@ fn plan(
     let latency = top.get("latency").map_or(Ok(without.latency), |node| span(&node))?;
     let profile = limits::profile(top.get("profile"), names.subject)?;
     let mut values: BTreeMap<_, _> = profile.into_iter().flat_map(LimitProfile::limits).collect();
-    values.extend(limits::limits(top.get("limits"), names.subject, limits::value)?);
+    let own = limits::limits(top.get("limits"), names.subject, limits::value)?;
+    values.extend(own.into_iter().map(|(name, value)| (name.into(), value)));
     Ok(Plan {
         clients: names.clients,
         limits: Limits(values),

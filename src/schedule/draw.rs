@@ -173,7 +173,7 @@ impl<'a> Drawing<'a> {
             ..Plan::new(self.subject.name())
         };
         for (name, choice) in &profile.limits {
-            plan.limits.set(name.as_str(), choice.draw(&mut self.rng("limit", &[number_of(name)])));
+            plan.limits.set(name.clone(), choice.draw(&mut self.rng("limit", &[number_of(name)])));
         }
         for (n, understudy) in profile.puppets.iter().enumerate() {
             if happens(understudy.chance, &mut self.rng("puppet", &[n as u64])) {

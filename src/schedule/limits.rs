@@ -1,5 +1,6 @@
 //! Limits: all sizes, windows, deadlines and budgets of a subject, by name.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -79,18 +80,18 @@ impl LimitProfile {
     }
 
     /// Returns the values by name.
-    pub fn limits(&self) -> impl Iterator<Item = (String, LimitValue)> + use<> {
-        self.values.iter().map(|(name, value)| ((*name).to_owned(), *value))
+    pub fn limits(&self) -> impl Iterator<Item = (Cow<'static, str>, LimitValue)> + use<> {
+        self.values.iter().map(|(name, value)| (Cow::Borrowed(*name), *value))
     }
 }
 
 /// Values of limits, by name. A limit without an entry has its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Limits(pub BTreeMap<String, LimitValue>);
+pub struct Limits(pub BTreeMap<Cow<'static, str>, LimitValue>);
 
 impl Limits {
     /// Sets the value of a limit.
-    pub fn set(&mut self, name: impl Into<String>, value: LimitValue) {
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: LimitValue) {
         self.0.insert(name.into(), value);
     }
 
@@ -98,7 +99,7 @@ impl Limits {
     /// value.
     pub fn over(&self, table: &[Limit]) -> Limits {
         let mut all: BTreeMap<_, _> =
-            table.iter().map(|limit| (limit.name.to_owned(), limit.default)).collect();
+            table.iter().map(|limit| (Cow::Borrowed(limit.name), limit.default)).collect();
         all.extend(self.0.iter().map(|(name, value)| (name.clone(), *value)));
         Limits(all)
     }

@@ -62,7 +62,7 @@ pub fn profile(
         None => without.limits,
     };
     for (name, value) in limit_profile.into_iter().flat_map(LimitProfile::limits) {
-        limits.entry(name).or_insert(Choice::Fixed(value));
+        limits.entry(name.into_owned()).or_insert(Choice::Fixed(value));
     }
     Ok(Profile {
         subject: without.subject,

@@ -160,8 +160,8 @@ fn a_profile_sets_limits_and_a_table_changes_them() {
     assert_eq!(
         Vec::from_iter(limits),
         [
-            ("client.event-queue".to_owned(), LimitValue::Count(16)),
-            ("client.recovery-deadline".to_owned(), LimitValue::secs(3))
+            ("client.event-queue".into(), LimitValue::Count(16)),
+            ("client.recovery-deadline".into(), LimitValue::secs(3))
         ]
     );
 }

@@ -186,7 +186,9 @@ fn limits() -> impl Strategy<Value = Limits> {
         of("client.event-queue", (1..u64::MAX).prop_map(LimitValue::Count).boxed()),
         of("client.retry-writes", any::<bool>().prop_map(LimitValue::Flag).boxed()),
     ];
-    proptest::collection::vec(value, 0..5).prop_map(|values| Limits(values.into_iter().collect()))
+    proptest::collection::vec(value, 0..5).prop_map(|values| {
+        Limits(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    })
 }
 
 fn a_plan() -> impl Strategy<Value = Plan> {

@@ -21,7 +21,7 @@ fn asked(run: ScriptedRun, call: u64, ms: u64, verb: &str, fields: &str) -> Scri
     run.asked_as(call, ms, Class::InFlight, verb, fields)
 }
 
-fn limited(mut run: ScriptedRun, limit: &str, value: LimitValue) -> ScriptedRun {
+fn limited(mut run: ScriptedRun, limit: &'static str, value: LimitValue) -> ScriptedRun {
     run.plan.limits.set(limit, value);
     run
 }
