@@ -137,6 +137,10 @@ fn named_by(story: &Story<'_>, title: &str) -> Option<Call> {
     calls.next().is_none().then_some(*call)
 }
 
+fn is_renaming(story: &Story<'_>, call: Call) -> bool {
+    story.asked.get(&call).is_some_and(|asked| asked.verb() == "rename")
+}
+
 /// The operations of one window take effect in the order in which the user asked for them, both as
 /// actions and as requests. A reloaded window is another window.
 pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
@@ -161,8 +165,16 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         {
             let (newest, answered) = done.entry(window).or_insert((*call, index));
             // If the answer was lost, the client learns it from a repetition, perhaps after a later
-            // operation is answered. The user saw the effect before.
-            let was_seen = seen.get(&(window.0, *call)).is_some_and(|seen| *seen < *answered);
+            // operation is answered. The user saw the effect before, or that of a later renaming.
+            let shows = |other: Call| {
+                other == *call
+                    || other > *call
+                        && story.window_of(other) == Some(window)
+                        && [*call, other].iter().all(|call| is_renaming(story, *call))
+            };
+            let was_seen = seen.iter().any(|((user, other), seen)| {
+                *user == window.0 && *seen < *answered && shows(*other)
+            });
             if *newest > *call && !was_seen {
                 found.push(Violation::new(
                     "in_order",

@@ -982,6 +982,15 @@ fn operations_of_one_window_happen_in_order() {
         violations(&saw(scripted, seen_at, "client", "s1", "title client 1"), in_order).len()
     };
     assert_eq!((repeated(490), repeated(505)), (0, 1));
+    // A later title shows that the title before it took effect.
+    let renamed = |seen_at| {
+        let scripted = asked.clone().asked_as(3, 250, Class::Durable, "rename", "{}");
+        let scripted = scripted.asked_as(4, 260, Class::Durable, "rename", "{}");
+        let scripted = scripted.answered(4, 500, Did::Named("client 4".into()));
+        let scripted = scripted.answered(1, 510, Did::Named("client 1".into()));
+        violations(&saw(scripted, seen_at, "client", "s1", "title client 3"), in_order).len()
+    };
+    assert_eq!((renamed(490), renamed(505)), (0, 1));
     // An operation that was in flight when its connection was lost may take effect at any time.
     let lost = asked.clone().failed(1, 300, "lost");
     holds(
