@@ -42,7 +42,7 @@ mod tests;
 mod works;
 
 use self::shared::{ends, is_busy, is_in_use, may_forget_subagents, news, seen};
-use super::jobs::properties as jobs;
+use super::jobs::{ends, logs, properties as jobs};
 use super::limits::{self, LIMITS};
 use super::notes::{Reported, Tag, TurnNote};
 use super::outcome::SeenVerdict;
@@ -194,7 +194,7 @@ story_properties! {
         "a turn starts on a thread only after the turn before it has ended there";
     "broker_lets_go" as works::broker_lets_go, works::BROKER_LETS_GO:
         "a broker holds nothing of clients that are gone, once their turns have had the time to end";
-    "end_absorbs" as jobs::end_absorbs, jobs::END_ABSORBS:
+    "end_absorbs" as ends::end_absorbs, ends::END_ABSORBS:
         "a job that is over never changes";
     "dead_is_over" as jobs::dead_is_over, jobs::DEAD_IS_OVER:
         "a user does not see a job as active once its worker has ended";
@@ -212,7 +212,7 @@ story_properties! {
         "a user who waits for a job sees it when it is over, or when the wait is";
     "old_jobs_are_pruned" as jobs::old_jobs_are_pruned, jobs::OLD_JOBS_ARE_PRUNED:
         "no more jobs that are over keep their records than the limit says";
-    "log_is_complete" as jobs::log_is_complete, jobs::LOG_IS_COMPLETE:
+    "log_is_complete" as logs::log_is_complete, logs::LOG_IS_COMPLETE:
         "the log of a completed job has a line for each item of its turn";
     "job_is_undisturbed" as jobs::job_is_undisturbed, jobs::JOB_IS_UNDISTURBED:
         "a job that its user leaves alone is not interrupted, and completes if its turn does";

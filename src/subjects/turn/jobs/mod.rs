@@ -5,7 +5,7 @@
 //!   `pages`: the pages that a user reads. `signals`: which processes get signals from a command.
 //! - [`notes`]: what workers and users record.
 //! - [`tables`], [`limits`]: milestones, points, defects, rules; sizes and deadlines.
-//! - `story`, `properties`: the facts of a run, and the properties that judge them.
+//! - `story`, `properties`, `ends`, `logs`: the facts of a run, and the properties that judge them.
 //!
 //! A user has jobs if the plan has a command with `background = true`. Otherwise nothing of this runs.
 
@@ -15,7 +15,9 @@ use crate::subject::HostContext;
 use reknit_turn::jobs::{Job, JobError, JobStore};
 
 pub(super) mod asks;
+pub(super) mod ends;
 pub mod limits;
+pub(super) mod logs;
 pub mod notes;
 mod pages;
 pub(super) mod properties;

@@ -2,7 +2,6 @@
 //!
 //! | property | evidence |
 //! |---|---|
-//! | `end_absorbs` (P4) | what users saw of a job, and the cancels that succeeded |
 //! | `dead_is_over` (P4) | a job that a user saw as active, and the end of its worker |
 //! | `no_job_is_lost` (P8) | the jobs that a user started, and those that a user saw |
 //! | `cancel_is_asked` | a job that a user saw as cancelled, and what users asked |
@@ -12,34 +11,24 @@
 //! | `no_stranger_is_signalled` | the processes that got signals, and the workers |
 //! | `job_waits_are_true` | how long a user waited for a job, and its state then |
 //! | `old_jobs_are_pruned` | the jobs that were over when another one was recorded, and which of them ended first |
-//! | `log_is_complete` | the log of a completed job, and the items of its turn |
 //! | `job_is_undisturbed` | the interrupts of a job's turn, what users asked, and the deadlines |
+//!
+//! `log_is_complete` is in [`logs`](super::logs), `end_absorbs` in [`ends`](super::ends).
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::limits::{self, LIMITS};
-use super::notes::{ProcessNote, SeenJob};
+use super::notes::ProcessNote;
 use super::story::{Job, Jobs, Look};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
-use crate::schedule::{Action, Step};
-use crate::subjects::turn::extras;
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
 use crate::subjects::turn::properties::shared::{ends, news};
-use crate::subjects::turn::setup::{self, Answer, Edits, Noise, TurnSetup};
+use crate::subjects::turn::setup::{self, Answer};
 use crate::subjects::turn::story::{Story, silent, started, too_much};
 use reknit_turn::jobs::StateName;
-
-kinds! {
-    pub(in super::super) END_ABSORBS;
-    CHANGED = "changed": "{subject:}the job was {before} at {known}, but a user saw it {after} {moment}";
-    PHASE = "phase": "{subject:}a user saw the job {state}, but still in the phase {phase} {moment}";
-    PATCHED = "patched": "{subject:}a user saw the job {before} at {known}, and then other values in its record {moment}";
-}
 
 kinds! {
     pub(in super::super) DEAD_IS_OVER;
@@ -89,12 +78,6 @@ kinds! {
 }
 
 kinds! {
-    pub(in super::super) LOG_IS_COMPLETE;
-    LINES = "lines": "{subject:}a user saw the job completed, and in its log {lines}, but its turn completed {items} {moment}";
-    BYTES = "bytes": "{subject:}the log of the job has {bytes} bytes, more than {most} {moment}";
-}
-
-kinds! {
     pub(in super::super) JOB_IS_UNDISTURBED;
     INTERRUPTED = "interrupted": "{subject:}its turn was interrupted, but no user had asked for that, and no deadline was near {moment}";
     NOT_COMPLETED = "not-completed": "{subject:}the app-server reported at {reported} that its turn completed, but a user saw the job {state} {moment}";
@@ -109,7 +92,7 @@ kinds! {
 /// The longest time from the end of a job to the end of its turn.
 const STOPS: Duration = Duration::from_secs(3);
 
-fn violation(
+pub(super) fn violation(
     property: &'static str,
     job: &Job<'_>,
     at: Time,
@@ -117,70 +100,6 @@ fn violation(
     data: ViolationFields,
 ) -> Violation {
     Violation::new(property, job.call, at, kind, data)
-}
-
-pub(in super::super) fn end_absorbs(story: &Story<'_>) -> Vec<Violation> {
-    let jobs = &story.jobs;
-    let all = jobs.jobs.values().filter(|job| job.damaged.is_none());
-    all.filter_map(|job| changed(story, job).or_else(|| has_phase(jobs, job))).collect()
-}
-
-/// A job that is over has no phase.
-fn has_phase(jobs: &Jobs<'_>, job: &Job<'_>) -> Option<Violation> {
-    let mut over = jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
-    over.find_map(|(look, seen)| {
-        let phase = seen.shown["phase"].as_str()?.to_owned();
-        let data = fields! { state: seen.state.as_str(), phase };
-        Some(violation("end_absorbs", job, look.at, &PHASE, data))
-    })
-}
-
-/// Whether two users saw the same of a job that is over. While a command holds the lock of the records, a
-/// reader cannot record the end of a job whose worker died, and the next one sees another time.
-fn is_same(story: &Story<'_>, one: &SeenJob, other: &SeenJob) -> bool {
-    let holds = |step: &Step| matches!(&step.action, Action::Operation(it) if it.verb == HOLD);
-    let lasting = |seen: &SeenJob| {
-        let mut shown = seen.shown.clone();
-        shown["ended"] = Value::Null;
-        shown
-    };
-    one.shown == other.shown
-        || (story.cx.plan.steps.iter().any(holds) && lasting(one) == lasting(other))
-}
-
-/// The operation that holds the lock of the records.
-const HOLD: &str = "hold-jobs";
-
-fn changed(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
-    let jobs = &story.jobs;
-    let cancelled = job.cancels.iter().map(|(at, _)| (*at, StateName::Cancelled, None));
-    let seen = jobs.sights(job).filter(|(_, seen)| seen.state.is_terminal());
-    let seen = seen.map(|(look, seen)| (look.at, seen.state, Some(seen)));
-    let mut ends: Vec<_> = cancelled.chain(seen).collect();
-    ends.sort_by_key(|(at, ..)| *at);
-    // Users look often, and nearly always see the same: what differs from a repeated end differs from
-    // the first of them, too.
-    ends.dedup_by(|(_, state, seen), (_, before, first)| {
-        state == before && seen.map(|seen| &seen.shown) == first.map(|seen| &seen.shown)
-    });
-    ends.iter().find_map(|(known, before, shown)| {
-        let (known, before) = (*known, *before);
-        let mut later = jobs.sights(job).filter(|(look, _)| look.since > known);
-        let is_other = |seen: &SeenJob| {
-            seen.state != before || shown.is_some_and(|shown| !is_same(story, shown, seen))
-        };
-        let (look, after) = later.find(|(_, seen)| is_other(seen))?;
-        Some(match after.state == before {
-            true => {
-                let data = fields! { before: before.as_str(), known };
-                violation("end_absorbs", job, look.at, &PATCHED, data)
-            }
-            false => {
-                let data = fields! { before: before.as_str(), known, after: after.state.as_str() };
-                violation("end_absorbs", job, look.at, &CHANGED, data)
-            }
-        })
-    })
 }
 
 pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
@@ -203,85 +122,6 @@ pub(in super::super) fn dead_is_over(story: &Story<'_>) -> Vec<Violation> {
         Some(violation("dead_is_over", job, look.at, &NEVER_BEGAN, data))
     });
     dead.chain(never_began).collect()
-}
-
-/// The log of a completed job whose worker has ended has a line for each item that its turn completed.
-/// The end of a line that says how many lines are missing.
-const GAP: &str = " lines are left out)";
-
-/// Returns the items in lines of a log.
-fn done(log: &[String]) -> Vec<&str> {
-    log.iter().filter_map(|line| line.strip_prefix(DONE)).collect()
-}
-
-pub(in super::super) fn log_is_complete(story: &Story<'_>) -> Vec<Violation> {
-    let (cx, jobs) = (story.cx, &story.jobs);
-    let short = jobs.jobs.values().filter_map(|job| {
-        let ended = job.worker_ended()?;
-        let setup = setup::turn(cx.plan, job.turn());
-        if setup.subagents > 0 || job.damaged.is_some() {
-            return None;
-        }
-        let mut sights = jobs.sights(job);
-        let (look, seen) = sights.find(|(look, seen)| {
-            look.since > ended
-                && seen.state == StateName::Completed
-                && look.at < Time::from(cx.plan.horizon)
-        })?;
-        let violation = |kind, data| Some(violation("log_is_complete", job, look.at, kind, data));
-        let bytes = seen.log.iter().map(|line| line.len() + 1).sum::<usize>() as u64;
-        let most = limits::jobs(&cx.plan.limits.over(LIMITS)).log_bytes as u64;
-        if bytes > most {
-            return violation(&BYTES, fields! { bytes, most });
-        }
-        let is_calm = jobs.disturbed_worker.is_none_or(|fault| fault > look.at)
-            && story.shutdowns.iter().all(|shutdown| *shutdown > look.at);
-        let lines = done(&seen.log);
-        let items = items(&setup, job.is_review());
-        let gap = seen.log.iter().position(|line| line.ends_with(GAP));
-        let is_whole = match (seen.has_full_log(), gap.map(|gap| seen.log.split_at(gap))) {
-            (true, _) => items.starts_with(&lines),
-            (false, Some((before, after))) => {
-                items.starts_with(&done(before)) && items.ends_with(&done(after))
-            }
-            (false, None) => lines == items,
-        };
-        let data = || fields! { lines: listed(&lines), items: listed(&items) };
-        (!is_whole && is_calm).then(|| violation(&LINES, data())).flatten()
-    });
-    short.collect()
-}
-
-/// The start of the line of a log for a completed item.
-const DONE: &str = "done: ";
-
-/// Returns the kinds of the items that the app-server completes before the end of a turn, in order.
-fn items(setup: &TurnSetup, is_review: bool) -> Vec<&'static str> {
-    let work = (1..=setup.work).map(|n| match n % 3 {
-        1 => "agentMessage",
-        2 => "commandExecution",
-        _ => "reasoning",
-    });
-    let letters = ["agentMessage", "commandExecution", "fileChange"];
-    let letters = letters.into_iter().filter(|_| setup.letters > 0);
-    let extras = extras::kinds().filter(|_| setup.extras);
-    let answer = match is_review && setup.answer == Answer::Final && !setup.answer_at_end {
-        true => "exitedReviewMode",
-        false => "agentMessage",
-    };
-    let after = [
-        (setup.edits != Edits::None, "fileChange"),
-        (setup.answer != Answer::None && !setup.answer_at_end, answer),
-        (setup.late_message, "agentMessage"),
-        (setup.late_work, "commandExecution"),
-        (setup.noise == Noise::Work, "commandExecution"),
-    ];
-    let before = work.chain(letters).chain(extras);
-    before.chain(after.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind)).collect()
-}
-
-fn listed(kinds: &[&str]) -> String {
-    if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") }
 }
 
 /// A job without a wish of a user to end it ends as its turn does.

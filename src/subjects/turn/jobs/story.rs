@@ -68,6 +68,16 @@ pub struct Look<'a> {
     pub wait: Option<Duration>,
 }
 
+/// The time for which a command held the lock of the records of a machine.
+struct Locked<'a> {
+    host: &'a str,
+    since: Time,
+    /// `None`: to the end of the run.
+    until: Option<Time>,
+    /// How long, by the plan.
+    lasts: Duration,
+}
+
 /// The jobs of a run.
 #[derive(Default)]
 pub struct Jobs<'a> {
@@ -86,6 +96,8 @@ pub struct Jobs<'a> {
     pub disturbed_worker: Option<Time>,
     /// How long users wait for jobs, by host and stream of the look.
     waits: BTreeMap<(&'a str, String), Duration>,
+    /// When commands held the lock of the records, by operation.
+    locks: BTreeMap<Call, Locked<'a>>,
     /// The looks that have begun, by host and stream.
     begun: BTreeMap<(&'a str, &'a str), Time>,
 }
@@ -193,6 +205,11 @@ impl<'a> Jobs<'a> {
         }
         match &event.what {
             EventKind::Asked { call, operation, .. } => self.asked(*call, operation, event),
+            EventKind::Answered { call, .. } if self.locks.contains_key(call) => {
+                if let Some(lock) = self.locks.get_mut(call) {
+                    lock.until = Some(event.at);
+                }
+            }
             EventKind::Answered { call, answer: Answer::Queued(_) } => {
                 if let Some(job) = self.jobs.get_mut(call) {
                     job.accepted = Some(event.at);
@@ -266,6 +283,12 @@ impl<'a> Jobs<'a> {
         {
             self.waits.insert((on, stream(call).to_string()), wait.0);
         }
+        if operation.verb == "hold-jobs"
+            && let Ok(TurnOperation::HoldJobs { lasts }) = read(operation)
+        {
+            let lock = Locked { host: on, since: at, until: None, lasts: lasts.0 };
+            self.locks.insert(call, lock);
+        }
         let named = |name: &str| operation.fields.get(name).and_then(|value| value.as_str());
         let (turn, session) = (named("turn"), named("session"));
         for job in self.jobs.values_mut().filter(|job| job.host == on) {
@@ -314,6 +337,17 @@ impl<'a> Jobs<'a> {
             job.gone = job.gone.or(is_gone.then_some(at));
             job.damaged = job.damaged.or(Some(at));
         }
+    }
+
+    /// Returns whether a command held the lock of the records of a machine in this time.
+    pub fn is_locked(&self, on: &str, since: Time, until: Time) -> bool {
+        let mut locks = self.locks.values().filter(|lock| lock.host == on);
+        locks.any(|lock| lock.since <= until && lock.until.is_none_or(|released| released >= since))
+    }
+
+    /// Returns how long commands held the lock of the records of a machine, in all.
+    pub fn locked_for(&self, on: &str) -> Duration {
+        self.locks.values().filter(|lock| lock.host == on).map(|lock| lock.lasts).sum()
     }
 
     /// Returns whether a user killed a worker on a host at this time, with its app-server.
