@@ -18,7 +18,7 @@ use super::outside::{BrokerEffect, ClientId, CutReason, Ticket};
 use super::stage::Stage;
 use super::threads::ThreadOwner;
 use super::turn::OwnedTurn;
-use crate::wire::{LONGEST_ID, Scope, ThreadAnswer, code, method};
+use crate::wire::{LONGEST_ID, Scope, StartAnswer, ThreadAnswer, code, method};
 
 impl BrokerCore {
     pub(super) fn handle_line(&mut self, client: ClientId, line: LineEvent, now: Instant) {
@@ -242,7 +242,8 @@ impl BrokerCore {
                 self.on_interrupt_answer(token, &key, outcome.is_ok(), now);
             }
             Some(Forwarded::LateStart { token }) => {
-                self.on_late_start_answer(token, outcome.as_deref().ok(), now);
+                let answer = outcome.as_deref().ok().map(start_answer);
+                self.on_late_start_answer(token, answer, now);
                 // The bug: the end of a turn that only a late answer names stays unread.
                 if !defect!(LateAnswersClaimNothing) {
                     self.deliver_claimed(now);
@@ -257,7 +258,9 @@ impl BrokerCore {
                         reported = self.on_start_timeout(token, now);
                         self.forwarded.insert(ticket, Forwarded::LateStart { token });
                     }
-                    Purpose::Start(token) => self.on_start_answer(token, result, now),
+                    Purpose::Start(token) => {
+                        self.on_start_answer(token, result.map(start_answer), now);
+                    }
                     Purpose::Thread => self.on_thread_answer(client, result, now),
                     Purpose::Interrupt | Purpose::Other => {}
                 }
@@ -364,4 +367,9 @@ impl BrokerCore {
             self.tell(client, Self::refusal(id, code::SERVER, why), now);
         }
     }
+}
+
+/// Reads the result of a start request.
+fn start_answer(result: &RawValue) -> StartAnswer {
+    read(Some(result)).unwrap_or_default()
 }

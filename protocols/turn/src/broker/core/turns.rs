@@ -1,9 +1,8 @@
 //! Turns: their start, their end, and the interrupt of a turn that has lost its client.
 
-use reknit_jsonrpc::{notification_text, read};
+use reknit_jsonrpc::notification_text;
 use reknit_seams::{defect, milestone};
 use serde_json::json;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::forwarded::Forwarded;
@@ -34,16 +33,15 @@ impl BrokerCore {
     pub(super) fn on_start_answer(
         &mut self,
         token: TurnToken,
-        result: Option<&RawValue>,
+        answer: Option<StartAnswer>,
         now: Instant,
     ) {
-        let Some(result) = result else {
+        let Some(answer) = answer else {
             if !defect!(RefusedStartStaysLive) {
                 self.turns.remove(&token);
             }
             return;
         };
-        let answer: StartAnswer = read(Some(result)).unwrap_or_default();
         let id = answer.turn.id().filter(|id| id.len() <= LONGEST_ID).map(str::to_owned);
         let moved = answer.review_thread_id.filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
         let is_over = answer.turn.status.is_end();
@@ -70,15 +68,15 @@ impl BrokerCore {
     pub(super) fn on_late_start_answer(
         &mut self,
         token: TurnToken,
-        result: Option<&RawValue>,
+        answer: Option<StartAnswer>,
         now: Instant,
     ) {
         let follows = |turn: &OwnedTurn| turn.is_live().then_some((turn.client?, turn.id.clone()?));
         let followed = self.turns.get(&token).and_then(follows);
-        self.on_start_answer(token, result, now);
-        let StartAnswer { turn, .. } = read(result).unwrap_or_default();
-        if let Some((client, id)) = followed
-            && turn.status.is_end()
+        let over = answer.as_ref().map(|answer| answer.turn.clone());
+        let over = over.filter(|turn| turn.status.is_end());
+        self.on_start_answer(token, answer, now);
+        if let (Some((client, id)), Some(turn)) = (followed, over)
             && !defect!(LateEndsAreLost)
         {
             let thread = self.turns.get(&token).map(|turn| turn.thread.clone());
