@@ -1,0 +1,198 @@
+//! The ends of turns, of brokers and of app-servers: that they come, and come in time.
+
+use std::time::Duration;
+
+use super::shared::{ends, may_forget_subagents, news, seen};
+use crate::history::{Call, Time};
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::outcome::SeenVerdict;
+use crate::subjects::turn::setup::{
+    self, Answer as AgentAnswer, End, Initialize, Noise, Open, Start, TurnSetup,
+};
+use crate::subjects::turn::story::{Run, Story};
+
+kinds! {
+    pub(in super::super) ABANDONED_IS_INTERRUPTED;
+    RUNS_ON = "runs-on": "{subject:}its client was gone at {gone}, but its turn still ran {moment}";
+    CANCELLED_RUNS_ON = "cancelled-runs-on": "{subject:}the user cancelled it at {cancelled}, but its turn still ran {moment}";
+    GIVEN_UP = "given-up": "{subject:}the client gave up the turn ({seen}) and did not interrupt it {moment}";
+}
+
+kinds! {
+    pub(in super::super) ENDING_IS_PROMPT;
+    LATE = "late": "{subject:}the app-server was done with the turn at {over}, but the user still had no verdict {moment}";
+}
+
+kinds! {
+    pub(in super::super) EXIT_IS_TRUE;
+    UNASKED = "unasked": "the broker exited with 0, but no user had asked it to end {moment}";
+    CRASHED = "crashed": "the broker was asked to end at {asked} and accepted that, but it did not exit with 0 {moment}";
+}
+
+kinds! {
+    pub(in super::super) ENDS_IN_ORDER;
+    KILLED = "killed": "an app-server on {on} was killed, although it would have ended by itself {moment}";
+}
+
+/// The longest time from the end of a client to the interruption of its turn.
+const LEARNS: Duration = Duration::from_secs(3);
+
+pub(in super::super) fn abandoned_is_interrupted(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let until = Time::from(cx.plan.horizon);
+    let wrong = story.runs.iter().filter_map(|run| {
+        let violation = |at, kind, data| {
+            Some(Violation::new("abandoned_is_interrupted", run.call, at, kind, data))
+        };
+        let named = run.named()?;
+        let is_over = |at| run.gone().is_some_and(|over| over <= at) || run.left().is_some();
+        if let Some(gone) = run.abandoned {
+            let bound = gone.max(named) + LEARNS + news(cx);
+            let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
+            // The crash that ended the client may be the first fault.
+            let is_calm = story.first_fault.is_none_or(|fault| fault == gone || fault > bound)
+                && story.first_other_fault.is_none_or(|fault| fault > bound);
+            if is_calm && !is_over(bound) && bound < until {
+                return violation(bound, &RUNS_ON, fields! { gone });
+            }
+        }
+        if let Some(cancelled) = run.cancelled {
+            let bound = cancelled.max(named) + LEARNS + news(cx);
+            let bound = refused(cx, run).map_or(bound, |refused| bound.max(refused));
+            if story.is_calm_until(bound) && !is_over(bound) && bound < until {
+                return violation(bound, &CANCELLED_RUNS_ON, fields! { cancelled });
+            }
+        }
+        let (at, outcome) = run.outcome()?;
+        let decided = run.decided?;
+        let knew = named + news(cx) < decided && story.is_calm_until(decided);
+        let own_verdict = match outcome.verdict {
+            SeenVerdict::Failed(_) => true,
+            SeenVerdict::Interrupted => run.cancelled.is_some(),
+            SeenVerdict::Completed => false,
+        };
+        let is_given_up = own_verdict
+            && knew
+            && run.asked_to_interrupt().is_none_or(|asked| asked > decided)
+            && run.reported().is_none_or(|(reported, _)| reported > decided)
+            && !is_over(decided);
+        let seen = seen(&outcome.verdict);
+        is_given_up.then(|| violation(at, &GIVEN_UP, fields! { seen })).flatten()
+    });
+    wrong.collect()
+}
+
+/// Returns when a turn must be interrupted whose first interrupt the app-server refused: its client waits
+/// for the end of the turn, and then the broker repeats the interrupt.
+fn refused(cx: &CheckContext<'_>, run: &Run<'_>) -> Option<Time> {
+    let interrupt = limits::turn(&cx.plan.limits.over(LIMITS)).interrupt;
+    Some(run.interrupt_refused()? + interrupt * 2 + LEARNS + news(cx))
+}
+
+pub(in super::super) fn ending_is_prompt(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let until = Time::from(cx.plan.horizon);
+    let late = story.runs.iter().filter_map(|run| {
+        let (over, allowed) = done(story, run)?;
+        let bound = over + allowed + news(cx) * 2;
+        let in_time = run.answer.is_some_and(|(at, _)| at <= bound);
+        let is_open = run.abandoned.is_none() && !in_time;
+        (is_open && bound < until && story.is_calm_until(bound)).then(|| {
+            let data = fields! { over };
+            Violation::new("ending_is_prompt", run.call, bound, &LATE, data)
+        })
+    });
+    late.collect()
+}
+
+/// Returns when the app-server was done with a turn, and how long the client may then take. A refused
+/// turn did not run: its client removes the thread first, and the broker can be busy meanwhile.
+fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let (turn, connection) = (limits::turn(&set), limits::connection(&set));
+    let setup = setup::turn(cx.plan, run.turn());
+    if setup.start == Start::Refused {
+        return None;
+    }
+    if setup.start == Start::Silent {
+        let (asked, _) = run.thread()?;
+        return Some((asked, connection.request + turn.interrupt * 2 + ends(&set)));
+    }
+    // The broker gives up a start that takes too long. Then only the deadlines of the client count.
+    if setup.answers_after() + news(cx) >= connection.request {
+        return None;
+    }
+    let ends = ends(&set);
+    if let Some((reported, _)) = run.reported() {
+        return Some((reported, ends + turn.interrupt));
+    }
+    if let Some(left) = run.left() {
+        let deadline = match setup.end {
+            End::Error => turn.follow_up,
+            _ if infers(&setup) && !may_forget_subagents(story, run, left) => turn.inference,
+            _ => turn.idle.min(turn.absolute),
+        };
+        return Some((left, deadline + turn.interrupt + ends));
+    }
+    Some((run.gone()?, ends))
+}
+
+/// Whether the client infers the end of a turn without a report.
+fn infers(setup: &TurnSetup) -> bool {
+    setup.answer == AgentAnswer::Final
+        && !setup.answer_at_end
+        && !setup.late_work
+        && setup.noise != Noise::Work
+        && setup.open == Open::None
+}
+
+pub(in super::super) fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let until = Time::from(cx.plan.horizon);
+    let set = cx.plan.limits.over(LIMITS);
+    let (broker, connection) = (limits::broker(&set), limits::connection(&set));
+    let ends = broker.shutdown + connection.close + connection.terminate * 2 + broker.linger * 2;
+    let zeros = || story.exits.iter().filter(|(_, status)| *status == 0).map(|(at, _)| *at);
+    let unasked = zeros().filter(|exit| !story.shutdowns.iter().any(|asked| asked <= exit));
+    let unasked =
+        unasked.map(|exit| Violation::new("exit_is_true", Call::NONE, exit, &UNASKED, fields! {}));
+    let crashed = story.accepted.iter().filter_map(|&(asked, answered)| {
+        let bound = answered + ends + Duration::from_secs(1);
+        let is_alive = story.broker_died.is_none_or(|died| died > bound);
+        let has_ended = zeros().any(|exit| asked <= exit && exit <= bound);
+        // A host that does not run cannot exit in time.
+        let is_held = story.first_host_fault.is_some_and(|fault| fault <= bound);
+        (is_alive && !has_ended && !is_held && bound < until)
+            .then(|| Violation::new("exit_is_true", Call::NONE, bound, &CRASHED, fields! { asked }))
+    });
+    unasked.chain(crashed).collect()
+}
+
+pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let until = Time::from(cx.plan.horizon);
+    let killed = story.killed.iter().filter(|kill| {
+        let (at, on) = kill;
+        let stubborn = setup::app_server(cx.plan, on);
+        // A user who abandons a command or a job kills its app-server. So does a command that is cancelled
+        // while it connects: its app-server has no work.
+        let mut runs = story.runs.iter().filter(|run| run.host == *on);
+        let abandoned = story.jobs.killed_on(on, *at)
+            || story.cancels.contains(kill)
+            || runs.any(|run| run.abandoned == Some(*at));
+        *at < until
+            && story.first_fault.is_none_or(|fault| fault > *at)
+            && !abandoned
+            && stubborn.initialize == Initialize::Answered
+            && !(stubborn.outlives_input && stubborn.ignores_terminate)
+    });
+    killed
+        .map(|(at, on)| {
+            let data = fields! { on: (*on).to_owned() };
+            Violation::new("ends_in_order", Call::NONE, *at, &KILLED, data)
+        })
+        .collect()
+}

@@ -1,0 +1,91 @@
+//! The threads that commands leave behind.
+
+use std::time::Duration;
+
+use super::shared::news;
+use crate::history::{Answer, Call, Time};
+use crate::property::Violation;
+use crate::property::violation::{fields, kinds};
+use crate::schedule::{Action, Step};
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::notes::TurnNote;
+use crate::subjects::turn::setup::{self, AppServerSetup, BROKER, Threads};
+use crate::subjects::turn::story::{Run, Story};
+
+kinds! {
+    pub(in super::super) NO_THREAD_IS_LEFT;
+    LEFT_BEHIND = "left-behind": "{subject:}the command left {thread} behind, and started its turn on {other} {moment}";
+    UNUSED = "unused": "{subject:}the user cancelled the command before its turn, but it left {thread} behind {moment}";
+    UNNAMED = "unnamed": "{thread} has no name since {made}, and no command uses it {moment}";
+}
+
+/// The longest time for which a command leaves its thread without a name.
+const NAMES: Duration = Duration::from_secs(10);
+
+pub(in super::super) fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
+    let left = story.runs.iter().filter_map(|run| {
+        let (_, first) = run.thread()?;
+        let (at, other) = run.notes.iter().find_map(|(at, note)| match note {
+            TurnNote::Started { thread, .. } if thread != first => Some((*at, thread)),
+            _ => None,
+        })?;
+        let removed = run.notes.iter().any(|(removed, note)| {
+            *removed <= at && matches!(note, TurnNote::Removed(thread) if thread == first)
+        });
+        let data = fields! { thread: first.to_owned(), other: other.clone() };
+        (!removed).then(|| Violation::new("no_thread_is_left", run.call, at, &LEFT_BEHIND, data))
+    });
+    let unused = story.runs.iter().filter_map(|run| unused_thread(story, run));
+    left.chain(unused).chain(unnamed_threads(story)).collect()
+}
+
+/// The thread of a new task that its user cancelled before the turn, or whose turn was refused. While
+/// the turn of another command runs, the broker refuses to delete a thread.
+fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, Answer::Refused(_)) = run.answer? else { return None };
+    let has = |wanted: &TurnNote| run.notes.iter().any(|(_, note)| *note == wanted);
+    let is_alone = story.runs.iter().all(|other| {
+        let is_over = other.answer.is_some_and(|(over, _)| over < run.asked);
+        other.call == run.call || is_over || other.asked > at
+    });
+    let is_unused = match has(&TurnNote::Refused) {
+        true => is_alone && story.jobs.jobs.is_empty(),
+        false => run.cancelled.is_some(),
+    };
+    let (_, thread) = run.thread()?;
+    let bound = at + news(story.cx);
+    let may_stay = !is_unused
+        || run.started().is_some()
+        || has(&TurnNote::Removed(thread.to_owned()))
+        || !story.is_calm_until(bound);
+    let data = fields! { thread: thread.to_owned() };
+    (!may_stay).then(|| Violation::new("no_thread_is_left", run.call, at, &UNUSED, data))
+}
+
+/// The threads that a command made and neither named nor removed, in a run in which no command and no
+/// broker is killed.
+fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let kills = ["abandon", "kill-broker", "shutdown", "end-session"];
+    let ends = |step: &Step| match &step.action {
+        Action::Operation(operation) => kills.contains(&operation.verb.as_str()),
+        Action::Fault(_) => true,
+    };
+    let is_told = |host: &str| {
+        let AppServerSetup { threads, threads_take, .. } = setup::app_server(cx.plan, host);
+        threads != Threads::Omitted
+            && threads_take.0 + news(cx) < limits::connection(&cx.plan.limits.over(LIMITS)).request
+    };
+    let mut hosts = cx.plan.client_hosts().map(|host| host.as_str().to_owned()).collect::<Vec<_>>();
+    hosts.push(BROKER.to_owned());
+    if cx.plan.steps.iter().any(ends) || !hosts.iter().all(|host| is_told(host)) {
+        return Vec::new();
+    }
+    let unnamed = story.unnamed.iter().filter_map(|(thread, made)| {
+        let bound = *made + NAMES;
+        let data = fields! { thread: (*thread).to_owned(), made: *made };
+        (bound < Time::from(cx.plan.horizon))
+            .then(|| Violation::new("no_thread_is_left", Call::NONE, bound, &UNNAMED, data))
+    });
+    unnamed.collect()
+}

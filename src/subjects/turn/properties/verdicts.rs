@@ -1,0 +1,223 @@
+//! The verdicts of turns: whether they, the statuses and the answers are true.
+
+use super::interrupts;
+use super::shared::{may_forget_subagents, news, seen};
+use crate::history::Time;
+use crate::property::violation::{fields, kinds};
+use crate::property::{CheckContext, Violation};
+use crate::subjects::turn::limits::{self, LIMITS};
+use crate::subjects::turn::notes::{Reported, Tag, TurnNote};
+use crate::subjects::turn::outcome::SeenVerdict;
+use crate::subjects::turn::setup::{self, Answer as AgentAnswer, End, Noise, Start};
+use crate::subjects::turn::story::{Run, Story};
+
+kinds! {
+    pub(in super::super) SUCCESS_IS_TRUE;
+    WORKED = "worked": "{subject:}the user saw a completed turn, but it had had open work since {since}, and had no report {moment}";
+    NOT_COMPLETED = "not-completed": "{subject:}the user saw a completed turn, but the app-server had neither reported that nor given a final answer {moment}";
+    CANCELLED = "cancelled": "{subject:}the user saw a completed turn without a report, but had cancelled it at {cancelled} {moment}";
+    CONTRADICTED = "contradicted": "{subject:}the user saw a completed turn, but the app-server had reported at {reported} that it {how} {moment}";
+}
+
+kinds! {
+    pub(in super::super) FAILURE_IS_TRUE;
+    COMPLETED = "completed": "{subject:}the user saw a turn that {seen}, but the app-server had reported at {reported} that it completed, and nothing was in the way {moment}";
+    EARLY = "early": "{subject:}the user saw a turn that {seen}, because its client had interrupted it at {interrupted}, before any deadline {moment}";
+    ANSWERED = "answered": "{subject:}the user saw a turn that {seen}, but the agent had given its final answer at {answered}, and then the app-server exited {moment}";
+}
+
+kinds! {
+    pub(in super::super) STATUS_IS_THE_VERDICT;
+    WRONG_STATUS = "wrong-status": "{subject:}the turn {seen}, but the command exited with {status} {moment}";
+}
+
+kinds! {
+    pub(in super::super) ANSWER_IS_THE_ANSWER;
+    OTHER_TURN = "other-turn": "{subject:}the command printed the answer of another turn: {printed} {moment}";
+    LOST = "lost": "{subject:}the command printed no answer, but the agent had given its final answer at {answered} {moment}";
+    OTHER_TEXT = "other-text": "{subject:}the command printed {printed}, but the final answer is {answer} {moment}";
+}
+
+kinds! {
+    pub(in super::super) INTERRUPTION_IS_TRUE;
+    OWN_CLIENT = "own": "{subject:}the user saw that another client interrupted the turn, but its own client had interrupted it at {interrupted} {moment}";
+}
+
+pub(in super::super) fn success_is_true(story: &Story<'_>) -> Vec<Violation> {
+    story.runs.iter().filter_map(|run| untrue_success(story, run)).collect()
+}
+
+fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
+    let (at, outcome) = run.outcome()?;
+    if outcome.verdict != SeenVerdict::Completed {
+        return None;
+    }
+    let violation = |kind, data| Some(Violation::new("success_is_true", run.call, at, kind, data));
+    // The end of the connection can take seconds after that.
+    let decided = run.decided.unwrap_or(at);
+    let reported = run.reported().filter(|(reported, _)| *reported <= decided);
+    let answered = run.final_answer().filter(|answered| *answered <= decided);
+    match reported {
+        Some((_, Reported::Completed)) => None,
+        Some((reported, how)) if answered.is_none() || reported + news(story.cx) < decided => {
+            let how = if how == Reported::Failed { "failed" } else { "was interrupted" };
+            let is_calm = story.is_calm_until(decided) || answered.is_none();
+            is_calm.then(|| violation(&CONTRADICTED, fields! { reported, how })).flatten()
+        }
+        _ if answered.is_none() => violation(&NOT_COMPLETED, fields! {}),
+        _ => {
+            if let Some(cancelled) = cancelled_before(story, run, decided) {
+                return violation(&CANCELLED, fields! { cancelled });
+            }
+            let since = open_since(story, run, run.decided?)?;
+            violation(&WORKED, fields! { since })
+        }
+    }
+}
+
+/// Returns when the user of a turn cancelled it, if its client certainly knew of that at this time.
+fn cancelled_before(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let cancelled = run.cancelled?;
+    (cancelled + news(story.cx) < at && story.is_calm_until(at)).then_some(cancelled)
+}
+
+/// Returns since when work of a turn was open, if it was at this time and its client could know.
+fn open_since(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let is_known = |since: &Time| *since + news(story.cx) < at && story.is_calm_until(at);
+    works_since(run, at).filter(is_known)
+}
+
+/// Returns since when a turn has open work at this time, if it has.
+fn works_since(run: &Run<'_>, at: Time) -> Option<Time> {
+    let works = run.notes.iter().rev().find_map(|(noted, note)| match note {
+        TurnNote::Works if *noted <= at => Some(Some(*noted)),
+        TurnNote::Rests if *noted <= at => Some(None),
+        _ => None,
+    });
+    works.flatten()
+}
+
+pub(in super::super) fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let untrue = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        if outcome.verdict == SeenVerdict::Completed || !story.is_calm_until(at) {
+            return None;
+        }
+        let seen = seen(&outcome.verdict);
+        // Nothing names the thread of a detached review but the answer to its start.
+        let is_named = run.named().is_some_and(|named| named <= at);
+        let violation =
+            |kind, data| Some(Violation::new("failure_is_true", run.call, at, kind, data));
+        match run.reported() {
+            // Before that, the report can still be on its way.
+            Some((reported, Reported::Completed))
+                if is_named && reported + news(cx) < run.resolved? =>
+            {
+                violation(&COMPLETED, fields! { seen, reported })
+            }
+            _ if is_early(cx, run) => {
+                let interrupted = run.interrupted()?;
+                violation(&EARLY, fields! { seen, interrupted })
+            }
+            None if is_named => {
+                let answered = answered_before_the_exit(story, run, at)?;
+                violation(&ANSWERED, fields! { seen, answered })
+            }
+            _ => None,
+        }
+    });
+    untrue.collect()
+}
+
+/// Returns when the agent of a turn gave its final answer, if the app-server then exited while nothing
+/// was open, and nothing else can have ended the turn.
+fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
+    let cx = story.cx;
+    let set = cx.plan.limits.over(LIMITS);
+    let answered = run.final_answer().filter(|answered| *answered <= at)?;
+    let setup = setup::turn(cx.plan, run.turn());
+    let was_left_alone = run.interrupted().is_none() && run.cancelled.is_none();
+    // The end of another turn may be the exit, while subagents of this one work.
+    let works = run.gone().and_then(|gone| works_since(run, gone)).is_some();
+    let is_quiet = !setup.late_work && setup.noise != Noise::Work && !works;
+    // The client may interrupt a turn that is silent for so long.
+    let idle = limits::turn(&set).idle;
+    let was_silent = run.resolved.is_some_and(|resolved| answered + idle <= resolved);
+    // The client may give up a start that takes too long.
+    let (started, ..) = run.started()?;
+    let held = started.since(run.asked);
+    let was_prompt = held + news(cx) < limits::connection(&set).request;
+    // The client then does not know that the subagents have ended.
+    let is_known = !may_forget_subagents(story, run, at);
+    // The client may learn of the exit only after a deadline.
+    let patience = interrupts::deadline(cx, run.turn(), held);
+    let was_in_time = run.gone()? + news(cx) < run.asked + patience;
+    let is_exit = setup.end.exits() && was_left_alone && is_quiet && was_prompt && was_in_time;
+    (is_exit && !was_silent && is_known).then_some(answered)
+}
+
+/// Whether only the client of a turn can have interrupted it, and no deadline was near.
+fn is_early(cx: &CheckContext<'_>, run: &Run<'_>) -> bool {
+    let turn = limits::turn(&cx.plan.limits.over(LIMITS));
+    let setup = setup::turn(cx.plan, run.turn());
+    let failed = matches!(run.outcome(), Some((_, outcome)) if matches!(outcome.verdict, SeenVerdict::Failed(_)));
+    let deadline = run.asked + turn.idle.min(turn.absolute);
+    failed
+        && setup.start == Start::Answered
+        && setup.end != End::Error
+        && !setup.errors
+        && run.too_much().is_none()
+        && run.route() == "direct"
+        && run.cancelled.is_none()
+        && run.interrupted().is_some_and(|interrupted| interrupted < deadline)
+}
+
+pub(in super::super) fn status_is_the_verdict(story: &Story<'_>) -> Vec<Violation> {
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let is_right = (outcome.status == 0) == (outcome.verdict == SeenVerdict::Completed);
+        let data = fields! { seen: seen(&outcome.verdict), status: outcome.status.to_string() };
+        (!is_right)
+            .then(|| Violation::new("status_is_the_verdict", run.call, at, &WRONG_STATUS, data))
+    });
+    wrong.collect()
+}
+
+pub(in super::super) fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation> {
+    let cx = story.cx;
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let violation =
+            |kind, data| Some(Violation::new("answer_is_the_answer", run.call, at, kind, data));
+        let Some(printed) = outcome.answer.as_deref() else {
+            let answered = run.final_answer().filter(|answered| *answered <= at)?;
+            let is_lost = outcome.verdict == SeenVerdict::Completed;
+            return is_lost.then(|| violation(&LOST, fields! { answered })).flatten();
+        };
+        let tag = Tag { turn: run.turn().to_owned(), call: run.call };
+        if Tag::find(printed).is_some_and(|other| other != tag) {
+            return violation(&OTHER_TURN, fields! { printed: printed.to_owned() });
+        }
+        let is_final = setup::turn(cx.plan, run.turn()).answer == AgentAnswer::Final;
+        let is_complete = outcome.verdict == SeenVerdict::Completed;
+        let answer = tag.answer();
+        let is_wrong = is_final && is_complete && printed.trim() != answer;
+        let data = fields! { printed: printed.to_owned(), answer };
+        is_wrong.then(|| violation(&OTHER_TEXT, data)).flatten()
+    });
+    wrong.collect()
+}
+
+pub(in super::super) fn interruption_is_true(story: &Story<'_>) -> Vec<Violation> {
+    let wrong = story.runs.iter().filter_map(|run| {
+        let (at, outcome) = run.outcome()?;
+        let interrupted = run.interrupted()?;
+        let is_own = run.route() == "direct" && run.cancelled.is_none();
+        let is_wrong = outcome.verdict == SeenVerdict::Interrupted && is_own;
+        let data = fields! { interrupted };
+        (is_wrong && story.is_calm_until(at))
+            .then(|| Violation::new("interruption_is_true", run.call, at, &OWN_CLIENT, data))
+    });
+    wrong.collect()
+}
