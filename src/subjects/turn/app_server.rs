@@ -392,8 +392,13 @@ impl AppServer {
             is_named: false,
             is_answered: false,
             sent: Sent::start(),
-            takes: Takes { bytes: takes.text_bytes as u64, lines: takes.unreadable as u64 },
+            takes: Takes {
+                bytes: takes.text_bytes as u64,
+                early: takes.buffered as u64,
+                lines: takes.unreadable as u64,
+            },
             unanswered: 0,
+            early: 0,
             is_too_much: false,
         };
         // The client may still have waited for this one when it asked for the turn.

@@ -48,6 +48,8 @@ pub(super) struct Played {
     pub(super) takes: Takes,
     /// The bytes of the messages before the answer to the start request.
     pub(super) unanswered: u64,
+    /// The number of these messages.
+    pub(super) early: u64,
     /// Whether that was more than its client takes.
     pub(super) is_too_much: bool,
 }
@@ -56,6 +58,8 @@ pub(super) struct Played {
 pub(super) struct Takes {
     /// The bytes of messages before the answer to the start request.
     pub(super) bytes: u64,
+    /// The number of these messages.
+    pub(super) early: u64,
     /// The lines that it cannot read.
     pub(super) lines: u64,
 }
@@ -206,6 +210,10 @@ impl Played {
             Noise::Line => {
                 self.held.extend(b"warning: this line is not a message\n");
                 self.flush_unless_burst();
+            }
+            Noise::Item => {
+                let params = json!({ "threadId": self.thread, "turnId": self.turn, "item": 7 });
+                self.notify(method::ITEM_COMPLETED, params);
             }
             Noise::Fields => {
                 let params = json!({ "threadId": self.thread, "turnId": 7, "item": "a command" });
@@ -441,11 +449,12 @@ impl Played {
         self.flush_unless_burst();
     }
 
-    /// Counts the bytes of a message before the answer to the start request.
+    /// Counts a message before the answer to the start request.
     pub(super) fn count(&mut self, bytes: usize) {
         if !self.is_answered {
             self.unanswered += bytes as u64;
-            if self.unanswered > self.takes.bytes {
+            self.early += 1;
+            if self.unanswered > self.takes.bytes || self.early > self.takes.early {
                 self.too_much();
             }
         }

@@ -225,6 +225,10 @@ pub enum Subagent {
     /// It has a subagent of its own, which does its work, and whose thread and turn start before an item
     /// names the thread of the first one.
     Nested,
+    /// Only its turn says whose it is: it names the turn of the user as its root.
+    Rooted,
+    /// Its turn meets an error that the app-server does not retry, before its work, and goes on.
+    Failing,
 }
 
 /// The unreadable output of the app-server.
@@ -240,6 +244,8 @@ pub enum Noise {
     Fields,
     /// A notification with an id that is longer than any client reads.
     Id,
+    /// An item of another type. The notification names the thread and the turn.
+    Item,
     /// The start of a command after the answer. The command ends after the rest.
     Work,
 }

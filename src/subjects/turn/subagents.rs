@@ -38,6 +38,10 @@ impl Played {
             self.spawn_item(&worker, false);
             return worker;
         }
+        if self.setup.subagent == Subagent::Rooted {
+            self.subagent_turn(&worker, method::TURN_STARTED, "inProgress");
+            return worker;
+        }
         if self.setup.subagent == Subagent::Nested {
             let helper = worker.helper();
             let agent = json!({ "id": helper.thread, "parentThreadId": worker.thread });
@@ -70,6 +74,12 @@ impl Played {
         for worker in std::mem::take(subagents) {
             // Items of a turn that is not announced belong to no turn.
             let is_announced = self.setup.subagent != Subagent::Backwards;
+            if self.setup.subagent == Subagent::Failing {
+                self.pause().await;
+                let error = json!({ "message": "the subagent has no room" });
+                let params = json!({ "threadId": worker.thread, "turnId": worker.turn, "error": error, "willRetry": false });
+                self.notify(method::ERROR, params);
+            }
             for n in (1..=self.setup.subagent_work).filter(|_| is_announced) {
                 self.pause().await;
                 let own = match self.setup.subagent {
@@ -111,6 +121,7 @@ impl Played {
         }
         match self.setup.subagent {
             Subagent::Spawned
+            | Subagent::Failing
             | Subagent::Early
             | Subagent::Nested
             | Subagent::Idle
@@ -122,7 +133,7 @@ impl Played {
                 self.subagent_turn(worker, method::TURN_STARTED, "inProgress");
                 self.spawn_item(worker, true);
             }
-            Subagent::Announced | Subagent::Again | Subagent::Active => {}
+            Subagent::Announced | Subagent::Again | Subagent::Active | Subagent::Rooted => {}
         }
     }
 
@@ -134,7 +145,10 @@ impl Played {
     }
 
     fn subagent_turn(&mut self, worker: &Worker, method: &str, status: &str) {
-        let turn = json!({ "id": worker.turn, "status": status });
+        let mut turn = json!({ "id": worker.turn, "status": status });
+        if self.setup.subagent == Subagent::Rooted {
+            turn["rootTurnId"] = json!(self.turn);
+        }
         self.notify(method, json!({ "threadId": worker.thread, "turn": turn }));
     }
 }

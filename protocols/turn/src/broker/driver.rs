@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use reknit_jsonrpc::ErrorBody;
+use reknit_seams::defect;
 use reknit_seams::net::Listener;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -95,7 +96,8 @@ impl Tasks {
             if let Some(exit) = self.shared.core().exit() {
                 return exit.clone();
             }
-            if self.shared.core().is_closing() {
+            // The bug: the broker still accepts clients while its app-server ends.
+            if self.shared.core().is_closing() && !defect!(ClosingBrokersListen) {
                 listener = None;
             }
             let room = self.clients.len() < self.shared.limits.clients;

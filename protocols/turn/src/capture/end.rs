@@ -96,7 +96,8 @@ impl Capture {
         if !defect!(AbandonsWithoutAnInterrupt) {
             self.interrupt(now);
         }
-        let verdict = if self.clocks.is_cancelled() {
+        // The bug: a deadline that passes after the cancel counts.
+        let verdict = if self.clocks.is_cancelled() && !defect!(DeadlinesHideTheCancel) {
             Verdict::Interrupted(Interruption::CancelledUnconfirmed)
         } else {
             Verdict::Failed(failure)

@@ -81,7 +81,7 @@ impl Capture {
         if self.final_answer == FinalAnswer::Last {
             self.final_answer = FinalAnswer::Passed;
         }
-        if self.open.len() < self.limits.open_items {
+        if self.open.len() + usize::from(defect!(OneItemLessIsFollowed)) < self.limits.open_items {
             self.open.insert(item.id().to_owned());
         } else {
             self.open_is_full = true;
@@ -102,6 +102,10 @@ impl Capture {
     }
 
     fn apply_to_subagent(&mut self, notification: Notification, now: Instant) {
+        // The bug: the work of a subagent shows that the turn goes on after an error.
+        if defect!(SubagentsFollowErrors) {
+            self.clocks.followed();
+        }
         match notification {
             Notification::TurnCompleted { .. }
             | Notification::ThreadStatusChanged { .. }
@@ -119,6 +123,10 @@ impl Capture {
                 self.progress(Progress::ItemCompleted { thread, item });
             }
             Notification::Error { scope, error, will_retry } => {
+                // The bug: the error of a subagent ends the turn.
+                if !will_retry && defect!(SubagentErrorsEndTheTurn) {
+                    self.clocks.expect_follow_up(now);
+                }
                 let thread = scope.thread_id.unwrap_or_default();
                 self.progress(Progress::Error { thread, message: error.message, will_retry });
             }
@@ -128,7 +136,9 @@ impl Capture {
 
     /// Whether the turn is complete as far as its notifications show.
     pub(super) fn looks_complete(&self) -> bool {
-        let is_quiet = self.open.is_empty() && !self.open_is_full && self.tree.is_quiet();
+        // The bug: items that are not followed are complete.
+        let may_work = self.open_is_full && !defect!(FullListsAreQuiet);
+        let is_quiet = self.open.is_empty() && !may_work && self.tree.is_quiet();
         self.final_answer != FinalAnswer::None && is_quiet
     }
 

@@ -41,6 +41,7 @@ impl Capture {
         let review = review_thread_id.filter(|thread| !thread.is_empty());
         if let Some(thread) = &review
             && !defect!(ReviewMovesLate)
+            && (is_first || !defect!(LateReviewsStayHere))
         {
             self.tree.move_to(thread.clone());
         }
@@ -211,7 +212,12 @@ impl Capture {
         let (Stage::Starting(held) | Stage::Unnamed(held)) = &mut self.stage else { return };
         held.bytes += raw.weight();
         held.raws.push(raw);
-        if held.raws.len() > self.limits.buffered || held.bytes > self.limits.text_bytes {
+        // The bug: the notifications that wait may be of any length.
+        let is_large = held.bytes > self.limits.text_bytes && !defect!(EarlyNewsHaveAnyLength);
+        // The bugs: one notification less than the limit may wait, or one more.
+        let count = held.raws.len() + usize::from(defect!(OneLessIsKept));
+        let is_long = count > self.limits.buffered + usize::from(defect!(OneMoreIsKept));
+        if is_long || is_large {
             self.abandon(Failure::TooMuchBuffered, now);
         }
     }

@@ -98,7 +98,9 @@ impl Tree {
 
     /// Whether no subagent works. If there were too many, some may.
     pub fn is_quiet(&self) -> bool {
-        !self.is_full && self.subagents.values().all(|subagent| subagent.running.is_none())
+        // The bug: subagents that are not followed do not work.
+        let may_work = self.is_full && !defect!(FullTreesAreQuiet);
+        !may_work && self.subagents.values().all(|subagent| subagent.running.is_none())
     }
 
     /// Takes a notification: finds out whose it is, and follows the threads and turns.
@@ -190,7 +192,9 @@ impl Tree {
     }
 
     fn relate_turn(&mut self, thread: &str, turn: &Turn) -> Relation {
-        let has_our_root = turn.root().map(|root| self.turn.is_some() && self.is_this(root));
+        // The bug: a subagent is known only if something else names its thread.
+        let root = turn.root().filter(|_| thread == self.main || !defect!(RootsNameNoThread));
+        let has_our_root = root.map(|root| self.turn.is_some() && self.is_this(root));
         if thread != self.main {
             match has_our_root {
                 Some(true) => self.register(thread),
@@ -269,11 +273,15 @@ impl Tree {
     }
 
     fn register_one(&mut self, thread: &str) {
-        if thread.is_empty() || thread.len() > LONGEST_ID || self.owns(thread) {
+        // The main thread counts, too.
+        let others = usize::from(!defect!(OneThreadMoreIsFollowed));
+        let has_room = self.subagents.len() + others < self.limit;
+        // The bug: a thread that is known takes more room.
+        let is_known = self.owns(thread) && (has_room || !defect!(KnownThreadsFillTheTree));
+        if thread.is_empty() || thread.len() > LONGEST_ID || is_known {
             return;
         }
-        // The main thread counts, too.
-        if self.subagents.len() + 1 >= self.limit {
+        if !has_room {
             self.is_full = true;
             return;
         }

@@ -219,7 +219,9 @@ impl StartSequence {
     /// Takes the refusal of a [`Next::Turn`].
     pub fn turn_refused(&mut self, refusal: Refusal) {
         let Step::Turn { thread } = &self.step else { return };
-        let new = Some(thread.clone()).filter(|_| self.command.resumed().is_none());
+        // The bug: a refusal removes a thread that the command has continued.
+        let is_new = self.command.resumed().is_none() || defect!(RefusalsRemoveOldThreads);
+        let new = Some(thread.clone()).filter(|_| is_new);
         self.step = match (&refusal, new) {
             (Refusal::Error { .. }, _)
                 if is_busy(&refusal) && defect!(RunsAgainBesideItsThread) =>
@@ -235,6 +237,10 @@ impl StartSequence {
                 not_started(refusal, Fallback::OtherServer, new)
             }
             (Refusal::Unknown(_), new) => not_started(refusal, Fallback::Never, new),
+            // The bug: the command moves, and leaves its thread at a server that it has lost.
+            (Refusal::NotSent(_), Some(_)) if defect!(LostThreadsAreForgotten) => {
+                not_started(refusal, Fallback::OtherServer, None)
+            }
             (Refusal::NotSent(_) | Refusal::Cancelled, None) => {
                 not_started(refusal, Fallback::OtherServer, None)
             }
@@ -267,8 +273,9 @@ impl StartSequence {
     /// The user cancelled the command: starts no turn, and removes a new thread. A turn that has started
     /// is the matter of its capture.
     pub fn cancel(&mut self) {
-        let new =
-            |thread: &String| Some(thread.clone()).filter(|_| self.command.resumed().is_none());
+        // The bug: a cancel removes a thread that the command has continued.
+        let is_new = self.command.resumed().is_none() || defect!(CancelsRemoveOldThreads);
+        let new = |thread: &String| Some(thread.clone()).filter(|_| is_new);
         let thread = match &self.step {
             Step::Thread => None,
             Step::Name { .. } if defect!(UnnamedThreadIsLeft) => None,

@@ -47,6 +47,15 @@ pub struct Update {
     pub turn: Option<String>,
 }
 
+impl Update {
+    /// Takes the values that it lacks from earlier news.
+    pub fn fill_from(&mut self, earlier: Self) {
+        self.phase = self.phase.take().or(earlier.phase);
+        self.thread = self.thread.take().or(earlier.thread);
+        self.turn = self.turn.take().or(earlier.turn);
+    }
+}
+
 /// The end of a job, as its worker reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {

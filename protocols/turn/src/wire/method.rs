@@ -1,5 +1,7 @@
 //! The names of methods and notifications.
 
+use reknit_seams::defect;
+
 /// The first request of a connection.
 pub const INITIALIZE: &str = "initialize";
 /// Follows the answer to `initialize` (a notification of the client).
@@ -56,5 +58,7 @@ pub const REFUSED_NOTIFICATIONS: [&str; 4] = [
 
 /// Whether a method starts a turn: its answer contains the turn, and notifications follow.
 pub fn starts_a_turn(method: &str) -> bool {
-    matches!(method, TURN_START | REVIEW_START | COMPACT_START)
+    // The bug: a compaction is a request like any other.
+    let is_compaction = method == COMPACT_START && !defect!(CompactionsAreNoTurns);
+    matches!(method, TURN_START | REVIEW_START) || is_compaction
 }

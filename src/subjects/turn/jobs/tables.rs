@@ -73,6 +73,10 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LockedRecordsBelieveTheDead", "locked-records-believe-the-dead", &["dead_is_over"], "a job whose worker died is active for a reader that cannot take the lock", "derived from facts, 14"),
     defect("SessionsEndJobByJob", "sessions-end-job-by-job", &["expect"], "the end of a session cancels a job only when the worker of the one before has ended", "derived from facts, 9"),
     defect("GapsAreUnsaid", "gaps-are-unsaid", &["log_is_complete"], "a log does not say that lines are missing because they came too fast", "derived"),
+    defect("RecordsHaveNoLimit", "records-have-no-limit", &["expect"], "a worker writes a record that is too long to be read", "derived"),
+    defect("SessionFailuresAreUnsaid", "session-failures-are-unsaid", &["expect"], "the end of a session does not say which jobs it could not cancel", "derived"),
+    defect("UnrecordedNewsAreLost", "unrecorded-news-are-lost", &["expect"], "the thread and the turn of a job are lost if its record is locked when they come", "a walk through the code"),
+    defect("FewLinesWait", "few-lines-wait", &["log_is_complete"], "a log lacks lines, and says so, although they did not come too fast", "derived"),
 ];
 
 /// The ledger.

@@ -105,7 +105,8 @@ impl BrokerCore {
     pub fn open(&mut self, client: ClientId, wake: Arc<Notify>, now: Instant) {
         self.catch_up(now);
         self.clients.insert(client, Client::new(wake, now));
-        if self.stage.is_ending() {
+        // The bug: a broker that waits for the ends of turns keeps new clients.
+        if self.stage.is_ending() && !defect!(StoppingBrokersAdmit) {
             self.cut(client, CutReason::BrokerEnds, now);
         }
         self.changed.notify_one();
@@ -180,9 +181,16 @@ impl BrokerCore {
         for client in due {
             // The bug: only requests count as work.
             let owns = |turn: &OwnedTurn| {
-                turn.client == Some(client) && !turn.is_finished() && !defect!(IdleCutsTheBusy)
+                // The bug: a client that ever ran a turn is never idle.
+                let is_work = !turn.is_finished() || defect!(EndedTurnsAreWork);
+                turn.client == Some(client) && is_work && !defect!(IdleCutsTheBusy)
             };
-            let works = self.waiting(client) > 0 || self.turns.values().any(owns);
+            // The bug: a request that waits at the broker is no work.
+            let waits = match defect!(WaitingIsNoWork) {
+                true => self.is_at_the_app_server(client),
+                false => self.waiting(client) > 0,
+            };
+            let works = waits || self.turns.values().any(owns);
             if works || defect!(IdleClientsAreKept) {
                 self.touch(client, now);
             } else {

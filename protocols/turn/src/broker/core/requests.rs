@@ -191,9 +191,15 @@ impl BrokerCore {
             }
             _ => false,
         });
-        let held = self.held.iter().filter(|held| held.client == client && !interrupts);
+        // The bug: any number of starts may wait for the end of an abandoned turn.
+        let is_counted =
+            |held: &&Held| held.client == client && !interrupts && !defect!(HeldStartsUncounted);
+        let held = self.held.iter().filter(is_counted);
         let early = self.clients.get(&client).into_iter().flat_map(|client| &client.early);
         let early = early.filter(|asked| asked.is_interrupt() == interrupts);
+        // The bug: any number of interrupts may wait until the app-server is ready.
+        let early =
+            early.filter(|asked| !asked.is_interrupt() || !defect!(EarlyInterruptsUncounted));
         forwarded.count() + held.count() + early.count()
     }
 
@@ -203,7 +209,8 @@ impl BrokerCore {
     fn has_room(&self, client: ClientId, asked: &Asked) -> bool {
         let bytes = self.request_bytes();
         self.waiting_of(client, asked.is_interrupt()) < self.limits.requests
-            && (bytes == 0
+            // The bug: a request that is nearly as long as a line never fits.
+            && (bytes == 0 && !defect!(LongRequestsNeverFit)
                 || defect!(RequestBytesUncounted)
                 || bytes + asked.weight() <= self.limits.connection.line_bytes)
     }
@@ -214,7 +221,9 @@ impl BrokerCore {
             Forwarded::Client { weight, .. } => *weight,
             _ => 0,
         });
-        let held = self.held.iter().map(|held| held.asked.weight());
+        // The bug: the bytes of starts that wait do not count.
+        let held = self.held.iter().filter(|_| !defect!(HeldBytesUncounted));
+        let held = held.map(|held| held.asked.weight());
         let early = self.clients.values().flat_map(|client| &client.early).map(Asked::weight);
         forwarded.chain(held).chain(early).sum()
     }
@@ -316,11 +325,12 @@ impl BrokerCore {
             return self.threads.set(&thread, ThreadOwner::Gone);
         };
         self.threads.set(&thread, ThreadOwner::Client(client));
-        let until = now + self.limits.reserve;
+        // The bug: the time to start a turn counts from the request for the thread.
         if let Some(client) = self.clients.get_mut(&client)
             && !defect!(AdmissionEndsWithTheThread)
         {
-            client.reserved = Some(until);
+            let since = if defect!(ReservesFromTheRequest) { client.active } else { now };
+            client.reserved = Some(since + self.limits.reserve);
         }
     }
 

@@ -23,7 +23,8 @@ impl BrokerCore {
 
     /// Handles the answer to the broker's own `initialize`.
     pub(super) fn initialized(&mut self, outcome: Result<Box<RawValue>, ErrorBody>, now: Instant) {
-        if !matches!(self.stage, Stage::Starting) {
+        // The bug: a broker that ends serves again if its app-server is ready only then.
+        if !matches!(self.stage, Stage::Starting) && !defect!(LateHellosReviveTheBroker) {
             return;
         }
         match outcome {

@@ -86,9 +86,11 @@ impl OwnedTurn {
         !self.answered || !self.over
     }
 
-    /// Whether it, or a subagent, may still run without a client.
+    /// Whether it, or a subagent, may still run although it has lost its client, or its time is over.
     pub fn winds_down(&self) -> bool {
-        self.client.is_none() && (self.is_live() || !self.running.is_empty())
+        // The bug: only a turn without a client is awaited.
+        let ends = self.ends && !defect!(StartsBesideAnExpiredTurn);
+        (self.client.is_none() || ends) && (self.is_live() || !self.running.is_empty())
     }
 
     /// Whether nothing of it is left to wait for.
@@ -100,6 +102,8 @@ impl OwnedTurn {
     /// with this key works for.
     pub fn has(&self, thread: &str, turn: &str, root: Option<&str>) -> bool {
         let own = self.id.as_deref();
+        // The bug: a subagent belongs to a turn only if something else names its thread.
+        let root = root.filter(|_| !defect!(RootsAreNotRouted));
         own.is_some() && (own == root || own == Some(turn) && self.thread == thread)
             || self.running.contains_key(&(thread.to_owned(), turn.to_owned()))
     }

@@ -198,8 +198,13 @@ impl BrokerCore {
         if !defect!(AbandonedTurnRunsOn) {
             turn.ends = true;
         }
-        // The answer to a start request comes, or the request fails.
-        let start = if turn.answered { settle } else { settle + self.limits.connection.request };
+        // The answer to a start request comes, or the request fails. The bug: the turn is given up
+        // before that.
+        let start = if turn.answered || defect!(UnansweredStartsAreGivenUp) {
+            settle
+        } else {
+            settle + self.limits.connection.request
+        };
         turn.until = Some(turn.until.map_or(start, |until| until.min(start)));
         self.interrupt_all(now);
     }
@@ -275,7 +280,8 @@ impl BrokerCore {
     /// Interrupts all turns, because the broker ends.
     pub(super) fn end_turns(&mut self, now: Instant) {
         for turn in self.turns.values_mut() {
-            turn.ends = true;
+            // The bug: a turn whose start has no answer runs on.
+            turn.ends |= turn.answered || !defect!(ShutdownSparesUnansweredStarts);
         }
         self.interrupt_all(now);
     }
@@ -299,8 +305,10 @@ impl BrokerCore {
             .collect();
         for token in finished.iter().take(finished.len().saturating_sub(MOST_FINISHED)) {
             self.turns.remove(token);
-            // A start that was never answered.
-            self.forwarded.retain(|_, forwarded| !forwarded.starts(*token));
+            // A start that was never answered. The bug: its answer is awaited for ever.
+            self.forwarded.retain(|_, forwarded| {
+                !forwarded.starts(*token) || defect!(ForgottenStartsAreAwaited)
+            });
         }
         for token in finished {
             if let Some(turn) = self.turns.get_mut(&token) {

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use reknit_seams::defect;
 use serde_json::value::RawValue;
 
 /// A notification of the app-server.
@@ -74,8 +75,15 @@ impl Unclaimed {
             }
         }
         let mut dropped = 0;
-        while self.threads.len() > self.most_threads || self.bytes() > self.most_bytes {
-            dropped += self.threads.pop_front().map_or(0, |thread| thread.news.len());
+        let is_large =
+            |held: &Self| held.bytes() > held.most_bytes && !defect!(UnclaimedNewsHaveNoLimit);
+        while self.threads.len() > self.most_threads || is_large(self) {
+            // The bug: the thread that has waited for the shortest time makes room.
+            let thread = match defect!(NewThreadsMakeRoom) {
+                true => self.threads.pop_back(),
+                false => self.threads.pop_front(),
+            };
+            dropped += thread.map_or(0, |thread| thread.news.len());
         }
         dropped
     }

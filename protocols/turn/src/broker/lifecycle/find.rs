@@ -101,6 +101,16 @@ impl BrokerSearch {
                 Recorded::Broker(record) => Some(record),
                 Recorded::Unreadable => None,
             };
+            // The bug: a record that cannot be read is in the way, also if its broker is dead.
+            if record.is_none() && defect!(DamagedRecordsStay) {
+                return Err(NoBroker::Unreadable(directory.record_path()));
+            }
+            // The bug: a broker of another account is in the way, also if it is dead.
+            if record.as_ref().is_some_and(|record| !self.is_mine(record))
+                && defect!(DeadBrokersKeepTheirAccount)
+            {
+                return Err(NoBroker::OtherAccount);
+            }
             let is_trusted = record.is_some() && defect!(DeadBrokerIsTrusted);
             if !is_trusted && !is_alive(env, directory, record.as_ref()).await? {
                 milestone!("turn.broker.stale");
