@@ -95,6 +95,16 @@ impl Observer {
         self.all().get_mut(channel).is_some_and(|seen| seen.asked.remove(&by))
     }
 
+    /// Notes that a subscription failed: the user stops watching the channel, unless another
+    /// subscription to it is not answered yet.
+    pub(super) fn refused(&self, channel: &str, by: Call) {
+        let is_ours = self.answered(channel, by);
+        let is_last = self.all().get(channel).is_some_and(|seen| seen.asked.is_empty());
+        if is_ours && is_last {
+            self.let_go(channel, by);
+        }
+    }
+
     /// Stops watching a channel.
     pub fn let_go(&self, channel: &str, by: Call) {
         let Some(seen) = self.all().remove(channel) else { return };

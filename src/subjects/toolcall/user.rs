@@ -534,12 +534,11 @@ async fn see(
     joins: bool,
     call: Call,
 ) -> Result<Data, Failure> {
-    let known = client.subscribe(channel).await;
-    let is_ours = observer.answered(channel, call);
-    if known.is_err() && is_ours {
-        observer.let_go(channel, call);
+    if let Err(failure) = client.subscribe(channel).await {
+        observer.refused(channel, call);
+        return Err(failure);
     }
-    known?;
+    observer.answered(channel, call);
     if channel == SESSION && joins {
         client.join(channel).await?;
     }
