@@ -83,9 +83,12 @@ pub enum LinkError {
     /// The peer does not read.
     #[error("stuck: the peer reads no data")]
     Stuck,
-    /// The peer sent something that is not a WebSocket frame, or a frame that is too long.
-    #[error("the peer sent an invalid WebSocket frame, or a frame that is too long")]
+    /// The peer sent something that is not a WebSocket frame.
+    #[error("the peer sent an invalid WebSocket frame")]
     Malformed,
+    /// The peer sent a message that is longer than this end accepts.
+    #[error("the peer sent a message that is too long")]
+    TooLong,
 }
 
 /// A WebSocket handshake failed.
@@ -346,6 +349,7 @@ fn lost(error: &tungstenite::Error) -> LinkError {
         tungstenite::Error::Protocol(
             tungstenite::error::ProtocolError::ResetWithoutClosingHandshake,
         ) => LinkError::Closed,
+        tungstenite::Error::Capacity(_) => LinkError::TooLong,
         _ => LinkError::Malformed,
     }
 }

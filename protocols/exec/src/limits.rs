@@ -53,7 +53,8 @@ pub struct ClientLimits {
     pub log_events: usize,
     /// How many bytes of output these events may hold. A single event always fits.
     pub log_bytes: usize,
-    /// How often the client retries a read that the server refused for a transient reason.
+    /// How often the client retries a read that the server refused for a transient reason, or whose
+    /// answer may be too long.
     pub read_retries: u32,
     /// How long a call may wait for its answer, over all connections. The wait that the call
     /// requests from the server is added to this.

@@ -423,11 +423,13 @@ pub(super) fn report(record: &Recorder, call: Call, outcome: Result<Answer, Fail
 
 fn is_refusal(failure: &Failure) -> bool {
     use Failure::{
-        Contradiction, Gap, IdTaken, NotKept, NotWritten, Refused, Superseded, Unwatched,
+        AnswerTooLong, Contradiction, Gap, IdTaken, NotKept, NotWritten, Refused, Superseded,
+        Unwatched,
     };
     matches!(
         failure,
-        Refused { .. }
+        AnswerTooLong
+            | Refused { .. }
             | IdTaken
             | NotWritten(_)
             | Superseded

@@ -76,8 +76,9 @@ pub(super) struct Call {
     /// The deadline of the call.
     pub(super) until: Instant,
     pub(super) answer: oneshot::Sender<Result<Box<RawValue>, Failure>>,
-    /// How often the server answered that its transport is closed, or that another connection has
-    /// the session.
+    /// How often the server has ended a connection by its answer: it said that its transport is
+    /// closed, or that another connection has the session, or a message was too long for this
+    /// client.
     pub(super) refusals: u32,
     /// Whether a connection died between the request and its answer. Then it may have taken effect.
     pub(super) was_cut_off: bool,

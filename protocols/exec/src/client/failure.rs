@@ -48,6 +48,11 @@ pub enum Failure {
     /// No answer arrived in time, although the connection was alive.
     #[error("no answer in time")]
     Unanswered,
+    /// The server's answer is longer than the limit
+    /// [`message_bytes`](crate::limits::WireLimits::message_bytes) of this client: each connection
+    /// over which the request was sent has ended with a message that was too long.
+    #[error("the answer is longer than this client accepts")]
+    AnswerTooLong,
     /// The answer does not match the method.
     #[error("invalid response: {0}")]
     Malformed(String),

@@ -77,7 +77,7 @@ impl RemoteFiles {
     }
 
     /// Reads a whole file. Its size is limited by the server, and by the largest message that
-    /// this client takes.
+    /// this client accepts: see [`Failure::AnswerTooLong`].
     pub async fn read_file(&self, path: impl AsRef<Path>) -> Result<Bytes, Failure> {
         let params = self.file_params(path.as_ref());
         let result: ReadFileResult = self.ask(method::READ_FILE, &params).await?;

@@ -33,6 +33,10 @@
 //! | `read_block`, `write_block`, `close` of an open file | wait, then are refused: the file is closed | fail |
 //! | a watch for files | | fails at once |
 //!
+//! If a connection ends with a message that is longer than the client accepts, each read in flight
+//! is resent at most [`read_retries`](ClientLimits::read_retries) times, because its answer may be that
+//! message; then it fails with [`Failure::AnswerTooLong`]. A read of missing events is resent in pages.
+//!
 //! # Slow subscribers
 //!
 //! The client keeps a bounded log of each process. The slowest subscriber decides what the log must

@@ -498,7 +498,8 @@ impl ConnectionTask {
             ConnectionError::NoHandshake | ConnectionError::Crowded => {
                 milestone!("exec.server.no-handshake", conn = conn.0)
             }
-            ConnectionError::Broke(_) | ConnectionError::Lost(LinkError::Malformed) => {
+            ConnectionError::Broke(_)
+            | ConnectionError::Lost(LinkError::Malformed | LinkError::TooLong) => {
                 milestone!("exec.server.broke-protocol", conn = conn.0)
             }
             ConnectionError::Lost(_) | ConnectionError::Resumed => {}

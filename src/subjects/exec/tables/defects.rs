@@ -424,4 +424,6 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the client reports no headers of a response whose body it streams", "derived"),
     defect("RenouncedReadRepeatedForEver", "renounced-read-repeated-for-ever", &["expect"],
         "the client repeats a read that the server renounces as often as it does so", "derived"),
+    defect("RenouncedStartKeepsId", "renounced-start-keeps-id", &["expect"], "a start that the server renounces fails, and keeps its id for ever", "derived"),
+    defect("LongAnswerReadForEver", "long-answer-read-for-ever", &["expect"], "the client repeats a read whose answer is too long for it, over one connection after the other", "derived"),
 ];

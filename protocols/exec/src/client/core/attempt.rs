@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use reknit_jsonrpc::LinkError;
 use reknit_resume::Recovery;
 use reknit_seams::{defect, milestone};
 use serde_json::value::{RawValue, to_raw_value};
@@ -138,10 +139,10 @@ impl Core {
         let in_flight = connection.drain();
         let brought = connection.brought_events;
         self.credit(brought);
-        if in_flight.values().any(|request| matches!(request, InFlight::Reading(_))) {
+        if has_read(&in_flight) {
             self.pages.lost();
         }
-        self.abort_requests(conn, in_flight);
+        self.abort_requests(conn, in_flight, over);
         self.effects.push_back(Effect::Close(generation));
         self.retry(recovery, now);
     }
@@ -339,12 +340,15 @@ impl Core {
         let (generation, conn) = (connection.generation, connection.conn);
         milestone!("exec.client.lost", generation = generation.number, conn, why = %over);
         let in_flight = connection.drain();
+        if over == CloseReason::Lost(LinkError::TooLong) && has_read(&in_flight) {
+            self.pages.lost();
+        }
         if !defect!(HealthShortensNoPause) {
             self.back_off.connection_lasted(now.saturating_duration_since(*since));
         }
         let brought = connection.brought_events;
         self.credit(brought);
-        self.abort_requests(conn, in_flight);
+        self.abort_requests(conn, in_flight, over);
         self.effects.push_back(Effect::Close(generation));
         if defect!(GivesUpAtFirstCut) {
             return self.fail_permanent(Failure::ConnectionLost);
@@ -353,8 +357,10 @@ impl Core {
     }
 
     /// Handles the requests that were in flight on a closed connection: calls without side effects
-    /// are resent, the other calls fail.
-    fn abort_requests(&mut self, conn: u64, in_flight: BTreeMap<i64, InFlight>) {
+    /// are resent, the other calls fail. If the connection has ended with a message that was too
+    /// long, that message may be the answer to any of the reads, so each is resent only a few times.
+    fn abort_requests(&mut self, conn: u64, in_flight: BTreeMap<i64, InFlight>, over: CloseReason) {
+        let too_long = over == CloseReason::Lost(LinkError::TooLong);
         self.processes.values_mut().for_each(ProcessState::connection_lost);
         self.endings.connection_lost();
         if !defect!(LostReleaseForgotten) {
@@ -376,7 +382,14 @@ impl Core {
                 | RetryPolicy::Watch(_)
                 | RetryPolicy::Other => false,
             };
-            if again || defect!(MutationsReplayed) && call.kind != RetryPolicy::Start {
+            let may_be_too_long = too_long && call.kind == RetryPolicy::Read;
+            call.refusals += u32::from(may_be_too_long);
+            if may_be_too_long
+                && call.refusals > self.limits.read_retries
+                && !defect!(LongAnswerReadForEver)
+            {
+                call.end(Err(Failure::AnswerTooLong));
+            } else if again || defect!(MutationsReplayed) && call.kind != RetryPolicy::Start {
                 milestone!("exec.client.repeated", method = call.method);
                 self.calls.put_back(ticket, call);
             } else if call.kind == RetryPolicy::Start {
@@ -418,4 +431,9 @@ impl Core {
         milestone!("exec.client.failed-permanent", generation = self.installed + 1, why = %failure);
         self.fail(failure);
     }
+}
+
+/// Whether one of these requests reads the missing events of a process.
+fn has_read(in_flight: &BTreeMap<i64, InFlight>) -> bool {
+    in_flight.values().any(|request| matches!(request, InFlight::Reading(_)))
 }

@@ -224,7 +224,13 @@ impl Core {
         }
         if let InFlight::Call(ticket, mut call) = in_flight {
             call.refusals += 1;
-            if call.refusals > self.limits.read_retries && !defect!(RenouncedReadRepeatedForEver) {
+            let is_repeated = matches!(call.kind, RetryPolicy::Read | RetryPolicy::Write)
+                || defect!(RenouncedStartKeepsId);
+            if is_repeated
+                && call.refusals > self.limits.read_retries
+                && !defect!(RenouncedReadRepeatedForEver)
+            {
+                call.was_cut_off = true; // whether a write was written is unknown
                 call.end(Err(error.into()));
             } else if defect!(TransportClosedRetriedHot) && call.kind == RetryPolicy::Read {
                 call.refusals = 0;

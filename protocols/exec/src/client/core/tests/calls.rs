@@ -156,6 +156,49 @@ async fn a_closed_transport_ends_the_connection_and_is_retried_with_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renounced_start_is_ambiguous_also_if_reads_are_not_repeated() {
+    let mut test = CoreTest::with(ClientLimits { read_retries: 0, ..ClientLimits::default() });
+    test.complete_handshake();
+    let (_p1, mut answer) = test.start("p1");
+    let (id, _) = test.expect_request("process/start");
+    test.advance(millis(1000));
+    test.refuse(id, code::TRANSPORT_CLOSED, "JSON-RPC transport closed");
+    assert_eq!(ended(&mut answer), Some(Err(Failure::ConnectionLost)));
+    test.complete_handshake();
+    let (id, _) = test.expect_request("process/terminate");
+    test.reply(id, &json!({ "running": true }));
+    test.started("p1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renounced_write_may_have_been_written() {
+    let limits = ClientLimits { retry_writes: true, read_retries: 0, ..ClientLimits::default() };
+    let mut test = CoreTest::with(limits);
+    test.complete_handshake();
+    let mut write = test.request(RetryPolicy::Write, "process/write", None);
+    let (id, _) = test.expect_request("process/write");
+    test.refuse(id, code::TRANSPORT_CLOSED, "JSON-RPC transport closed");
+    assert_eq!(ended(&mut write), Some(Err(Failure::ConnectionLost)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_fails_if_each_connection_ends_with_a_message_that_is_too_long() {
+    let mut test = CoreTest::with(ClientLimits { read_retries: 1, ..ClientLimits::default() });
+    test.complete_handshake();
+    let mut read = test.request(RetryPolicy::Read, "fs/readFile", None);
+    let mut change = test.request(RetryPolicy::Other, "fs/writeFile", None);
+    for connections in 1..=2 {
+        test.expect_request("fs/readFile");
+        assert_eq!(ended(&mut read), None, "{connections}");
+        test.cut_by(LinkError::TooLong);
+        test.complete_handshake();
+    }
+    assert_eq!(ended(&mut read), Some(Err(Failure::AnswerTooLong)));
+    assert_eq!(ended(&mut change), Some(Err(Failure::ConnectionLost)));
+    assert!(test.nothing_sent());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_taken_by_another_connection_causes_one_recovery() {
     let (mut test, [p1, p2]) = CoreTest::running(["p1", "p2"]);
     test.cut();

@@ -1,6 +1,7 @@
 //! Tests that drive the core directly: reports and commands are inputs, effects are outputs, and
 //! each test controls the time.
 
+use reknit_jsonrpc::LinkError;
 use reknit_seams::Env;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -159,6 +160,12 @@ impl CoreTest {
     pub(super) fn cut(&mut self) {
         self.advance(millis(1000));
         self.on_report(Report::Over(CloseReason::FoundDead));
+    }
+
+    /// The same, with this error of the connection.
+    pub(super) fn cut_by(&mut self, error: LinkError) {
+        self.advance(millis(1000));
+        self.on_report(Report::Over(CloseReason::Lost(error)));
     }
 
     /// Takes the next sent message, which must be a request of this method. Returns its id and its

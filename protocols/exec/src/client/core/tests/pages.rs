@@ -49,6 +49,17 @@ async fn pages_are_kept_over_several_connections() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_read_whose_answer_was_too_long_is_repeated_in_pages() {
+    let (mut test, [_p1]) = CoreTest::running(["p1"]);
+    test.on_report(CoreTest::output("p1", 2, "b"));
+    test.advance(millis(1000));
+    test.expect_read("p1", 0);
+    test.cut_by(LinkError::TooLong);
+    test.complete_handshake();
+    test.expect_page("p1", 0, PAGE);
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_shrink_to_one_chunk() {
     let (mut test, _p1) = lost_once();
     for bytes in [PAGE, 4_096, 256, 16, 1, 1] {
