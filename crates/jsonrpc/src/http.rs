@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use reknit_seams::defect;
 use reknit_seams::net::{ConnId, Stream};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -66,7 +67,8 @@ pub async fn accept_websocket(
         std::future::ready(Ok::<_, Infallible>(response(status, request.headers())))
     };
     let mut http = http1::Builder::new();
-    http.auto_date_header(false).header_read_timeout(None).max_buf_size(LONGEST_HEAD);
+    let longest = if defect!(HeadHasAnyLength) { 1 << 20 } else { LONGEST_HEAD };
+    http.auto_date_header(false).header_read_timeout(None).max_buf_size(longest);
     let served =
         http.serve_connection(TokioIo::new(stream), service_fn(answer)).with_upgrades().await;
     let (upgrade, answered) = {

@@ -301,8 +301,9 @@ impl Link {
 
     /// Returns the time at which the peer counts as stuck if it accepts nothing.
     fn stuck_at(&self) -> Option<Instant> {
-        self.unwritten
-            .map(|since| since.max(self.socket.get_ref().moved) + self.limits.write_deadline)
+        let moved = self.socket.get_ref().moved;
+        let last = |since: Instant| if defect!(SlowIsStuck) { since } else { since.max(moved) };
+        self.unwritten.map(|since| last(since) + self.limits.write_deadline)
     }
 
     /// Handles the timers; `Pending` if none is due.

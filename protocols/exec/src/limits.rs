@@ -10,6 +10,7 @@ use std::time::Duration;
 
 pub use reknit_jsonrpc::WireLimits;
 use reknit_resume::EVER;
+use reknit_seams::defect;
 
 /// For defects: the same limits for an end that sends pings, but needs no answer to them.
 pub(crate) fn without_deadline(limits: WireLimits) -> WireLimits {
@@ -98,7 +99,8 @@ impl ClientLimits {
     /// exit and the close.
     pub fn flow_window(&self) -> FlowWindow {
         let (bytes, events) = (self.log_bytes as u64, self.log_events as u64);
-        FlowWindow { window_bytes: bytes, window_chunks: events.saturating_sub(2) }
+        let ends = if defect!(WindowWithoutEnds) { 0 } else { 2 };
+        FlowWindow { window_bytes: bytes, window_chunks: events.saturating_sub(ends) }
     }
 }
 
@@ -204,12 +206,15 @@ impl ServerLimits {
     /// Returns the window for flow control with a client that offers this one: at most what the
     /// server retains of a process. `None` if the server does not control the flow.
     pub fn flow_window(&self, offered: FlowWindow) -> Option<FlowWindow> {
-        let window = FlowWindow {
+        let retained = FlowWindow {
             window_bytes: offered.window_bytes.min(self.retained_bytes as u64),
             window_chunks: offered.window_chunks.min(self.retained_chunks as u64),
         };
-        let is_enough = window.window_bytes >= LEAST_WINDOW.window_bytes
-            && window.window_chunks >= LEAST_WINDOW.window_chunks;
+        let window = if defect!(WindowBeyondRetention) { offered } else { retained };
+        let has_bytes = window.window_bytes >= LEAST_WINDOW.window_bytes;
+        let has_chunks = window.window_chunks >= LEAST_WINDOW.window_chunks;
+        let is_enough =
+            has_bytes && has_chunks || defect!(HalfAWindowIsEnough) && (has_bytes || has_chunks);
         (self.flow_control && is_enough).then_some(window)
     }
 }

@@ -3,7 +3,7 @@
 use reknit_seams::defect;
 
 use super::command::Call;
-use crate::wire::{Message, method};
+use crate::wire::{DirectoryForm, Message, method};
 
 /// The state of the core.
 #[derive(Default)]
@@ -12,6 +12,17 @@ pub(super) struct CoreDefects {
     pub(super) leaked_calls: Vec<Call>,
     /// Starts that stay counted as in flight, for `StartCountLeaks`.
     pub(super) leaked_starts: u32,
+    /// The form of directories of the first server, for `FirstFormKept`.
+    first_form: Option<DirectoryForm>,
+}
+
+impl CoreDefects {
+    /// Returns the form of directories for a new connection, whose server reads this form. With the
+    /// defect `FirstFormKept`, it is that of the first connection.
+    pub(super) fn directories(&mut self, form: DirectoryForm) -> DirectoryForm {
+        let first = *self.first_form.get_or_insert(form);
+        if defect!(FirstFormKept) { first } else { form }
+    }
 }
 
 /// The state of a process.

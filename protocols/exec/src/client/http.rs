@@ -115,7 +115,8 @@ impl Client {
     /// The errors of [`http`](Client::http). [`Body::next`] returns errors that happen after the
     /// answer.
     pub async fn http_stream(&self, request: HttpRequest) -> Result<Streaming, Failure> {
-        let (wait, number) = (request.timeout.unwrap_or_default(), self.line.http_number());
+        let wait = request.timeout.filter(|_| !defect!(StreamWaitsAsACall)).unwrap_or_default();
+        let number = self.line.http_number();
         let room =
             BodyWindow { pieces: self.line.limits.body_frames, bytes: self.line.limits.body_bytes };
         // Dropping this future drops the body too, and so discards the pieces that have arrived.

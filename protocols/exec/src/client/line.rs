@@ -101,9 +101,11 @@ impl CommandChannel {
     ) -> Result<R, Failure> {
         let params = serde_json::value::to_raw_value(params)
             .map_err(|error| Failure::Malformed(error.to_string()))?;
+        let asked = Instant::now();
         // The semaphore is never closed.
         let _permit = self.shared.permits.acquire().await.map_err(|_| Failure::Closed)?;
-        let until = Instant::now() + self.limits.call_wait.saturating_add(wait).min(EVER);
+        let begun = if defect!(WaitForPermitCounts) { asked } else { Instant::now() };
+        let until = begun + self.limits.call_wait.saturating_add(wait).min(EVER);
         let (answer, answered) = oneshot::channel();
         let call = Call::new(kind, method, params, process, until, answer);
         self.commands.send(Command::Call(call)).map_err(|_| Failure::Closed)?;

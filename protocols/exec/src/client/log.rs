@@ -216,7 +216,9 @@ impl Log {
         kept.notified = false;
         let due = kept.report_is_due();
         due.then(|| {
-            kept.unreported = Amount::default();
+            if !defect!(ReportedCountsAgain) {
+                kept.unreported = Amount::default();
+            }
             kept.unread.last_read
         })
     }
@@ -351,7 +353,8 @@ impl LogState {
             self.unread.from += 1;
             self.unread.bytes -= weight;
         }
-        let is_half_free = |used: usize, limit: usize| used.saturating_mul(2) <= limit;
+        let part = if defect!(LogHasRoomEarly) { 1 } else { 2 };
+        let is_half_free = |used: usize, limit: usize| used.saturating_mul(part) <= limit;
         let has_room = self.refused
             && is_half_free(end - self.unread.from, limits.events)
             && is_half_free(self.unread.bytes, limits.bytes);
@@ -363,8 +366,9 @@ impl LogState {
 
     fn report_is_due(&self) -> bool {
         self.reports.is_some_and(|reports| {
-            self.unreported.bytes > reports.report_bytes
-                || self.unreported.events > reports.report_events
+            let early = u64::from(defect!(ReportAtTheLimit));
+            self.unreported.bytes + early > reports.report_bytes
+                || self.unreported.events + early > reports.report_events
         })
     }
 }

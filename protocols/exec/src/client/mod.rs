@@ -176,7 +176,7 @@ impl Client {
             self.line.call(RetryPolicy::Start, method::START, &spec, process, Duration::ZERO).await;
         // The caller may be dropped between the server's answer and this return.
         point!("exec.client.start.unclaimed").await;
-        claim.open = matches!(started, Err(Failure::Malformed(_)));
+        claim.open = matches!(started, Err(Failure::Malformed(_))) && !defect!(MalformedStartKept);
         started.map(|_| Process::new(key, log, self.line.clone()))
     }
 

@@ -40,8 +40,9 @@ pub(super) fn to_end<'a>(all: &[Candidate<'a>], newcomer: Peer, most: usize) -> 
     let mut counts: BTreeMap<Peer, usize> = BTreeMap::from([(newcomer, 0)]);
     all.iter().for_each(|session| *counts.entry(session.peer).or_default() += 1);
     let (own, share) = (counts[&newcomer], most / counts.len());
+    let more = if defect!(NeighbourLosesSession) { 0 } else { 1 };
     let mut rich: Vec<_> =
-        counts.into_iter().filter(|(_, count)| *count > share && *count > own + 1).collect();
+        counts.into_iter().filter(|(_, count)| *count > share && *count > own + more).collect();
     rich.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let of = |runs: bool| {
         rich.iter().find_map(|(peer, _)| {

@@ -206,8 +206,12 @@ impl ConnectionTask {
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             () = self.stage.taken() => return Err(ConnectionError::Crowded),
         }
-        let late =
-            !matches!(self.stage, HandshakeStage::Ready(_)) && self.deadline <= Instant::now();
+        let is_over = match &self.stage {
+            HandshakeStage::Fresh(_) => false,
+            HandshakeStage::Attached(_) => defect!(AttachedHasNoDeadline),
+            HandshakeStage::Ready(_) => true,
+        };
+        let late = !is_over && self.deadline <= Instant::now();
         if late { Err(ConnectionError::NoHandshake) } else { Ok(()) }
     }
 
@@ -219,6 +223,7 @@ impl ConnectionTask {
                 waits.into_iter().chain(self.repetition_ends(kept)).min()
             }
             HandshakeStage::Ready(_) => None, // there is no room for an answer
+            HandshakeStage::Attached(_) if defect!(AttachedHasNoDeadline) => None,
             _ => Some(self.deadline),
         }
     }

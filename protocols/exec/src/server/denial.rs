@@ -28,7 +28,7 @@ pub(super) fn is_likely(code: i32, log: &ServerLog) -> bool {
     if code == 0 {
         return false;
     }
-    code == KILLED_FOR_SYSTEM_CALL || {
+    code == KILLED_FOR_SYSTEM_CALL && !defect!(ForbiddenCallIsNoDenial) || {
         let output = log.kept_output().to_ascii_lowercase();
         let signs = if defect!(FewSignsOfDenial) { &SIGNS[..2] } else { SIGNS };
         signs.iter().any(|sign| contains(&output, sign.as_bytes()))

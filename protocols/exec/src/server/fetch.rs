@@ -201,13 +201,19 @@ enum Failed {
 impl Fetch {
     async fn run(self, hop: Hop) {
         let mut driver = JoinSet::new();
-        let turn = self.in_time(async { Ok(self.permits.acquire().await.ok()) }).await;
+        let turn = async { Ok(self.permits.acquire().await.ok()) };
+        let turn = if defect!(TurnIsUntimed) { turn.await } else { self.in_time(turn).await };
         let Ok(permit) = turn else { return self.answer(Err(Failed::Late), true).await };
-        let _permit = permit.filter(|_| !defect!(HttpRequestsUnbounded));
+        let permit = permit.filter(|_| !defect!(HttpRequestsUnbounded));
         match self.in_time(self.exchange(hop, &mut driver)).await {
-            Ok(response) if self.streams => self.stream(response).await,
+            Ok(response) if self.streams => {
+                let _permit = permit.filter(|_| !defect!(TurnEndsWithHead));
+                self.stream(response).await
+            }
             Ok(response) => {
-                let result = self.in_time(self.whole(response)).await;
+                let whole = self.whole(response);
+                let result =
+                    if defect!(BodyIsUntimed) { whole.await } else { self.in_time(whole).await };
                 self.answer(result, true).await;
             }
             Err(failed) => self.answer(Err(failed), true).await,

@@ -1,5 +1,7 @@
 //! The flow control of one process: how much of its output the client has not consumed.
 
+use reknit_seams::defect;
+
 use super::log::{CHUNK, ServerLog};
 use crate::wire::flow::{FlowReports, FlowWindow};
 
@@ -20,7 +22,7 @@ impl Unconsumed {
 
     /// Records a report of the client. A report that is older than the last one changes nothing.
     pub(super) fn consumed(&mut self, seq: u64, log: &ServerLog) {
-        if seq > self.consumed {
+        if seq > self.consumed || defect!(OlderReportCounts) {
             let (chunks, bytes) = log.behind(seq);
             *self = Self { consumed: seq, bytes, chunks };
         }
@@ -29,10 +31,11 @@ impl Unconsumed {
     /// Whether each of the open streams of the process may print one more chunk. A paused process
     /// continues only when half of the window is free.
     pub(super) fn has_room(&self, window: FlowWindow, open: usize, paused: bool) -> bool {
-        let half = if paused { window.window_bytes / 2 } else { 0 };
+        let waits = paused && !defect!(PausedResumesAtOnce);
+        let half = if waits { window.window_bytes / 2 } else { 0 };
         let next = half.max((open * CHUNK) as u64);
         self.bytes as u64 + next <= window.window_bytes
-            && (self.chunks + open) as u64 <= window.window_chunks
+            && ((self.chunks + open) as u64 <= window.window_chunks || defect!(ChunksBeyondWindow))
     }
 }
 

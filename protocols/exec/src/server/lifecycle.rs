@@ -83,7 +83,8 @@ impl ProcessTask {
             return; // drops the child, which kills it
         };
         let out = if self.tty { OutputStream::Pty } else { OutputStream::Stdout };
-        let drain = Drain::new(streams);
+        let awaited = if defect!(ExitBeforeErrors) { streams.min(1) } else { streams };
+        let drain = Drain::new(awaited);
         tokio::join!(
             biased;
             self.read(out, stdout, wake.clone(), &drain),
@@ -119,6 +120,9 @@ impl ProcessTask {
     ) {
         let Some(mut pipe) = pipe else { return };
         let mut drained = drain.stream();
+        if defect!(ExitBeforeErrors) && stream == OutputStream::Stderr {
+            drained.left = None;
+        }
         let mut buffer = BytesMut::with_capacity(CHUNK);
         loop {
             wake.mark_unchanged();

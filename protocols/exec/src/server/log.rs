@@ -134,7 +134,9 @@ impl ServerLog {
     pub(super) fn has_answer(&self, after: u64) -> bool {
         let newer_exit =
             self.exit.is_some_and(|(seq, _)| seq > after || defect!(ReadSpinsAfterExit));
-        newer_exit || self.closed() || self.output.newest().is_some_and(|newest| newest > after)
+        let newer_close =
+            self.close.is_some_and(|seq| seq > after || !defect!(ReadBehindCloseWaits));
+        newer_exit || newer_close || self.output.newest().is_some_and(|newest| newest > after)
     }
 
     /// Returns the events after this number: all of them, or chunks of at most `max` bytes in
@@ -158,7 +160,8 @@ impl ServerLog {
         }
         let next_seq = self.answered_to(after, &chunks, left_out);
         let all = left_out == 0 || defect!(BoundedReadClosedEarly);
-        let exit = self.exit.filter(|(seq, _)| all || *seq < next_seq);
+        let reached = next_seq + u64::from(defect!(ExitReportedEarly));
+        let exit = self.exit.filter(|(seq, _)| all || *seq < reached);
         ReadResult {
             chunks,
             next_seq,

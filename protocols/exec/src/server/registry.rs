@@ -161,13 +161,14 @@ impl Shared {
         self.make_room(&mut sessions, peer)?;
         let core = Mutex::new(Session::new(by, line, self.limits, Instant::now()));
         let id = self.new_id();
+        let others = sessions.values().next().filter(|_| defect!(FileOrderIsGlobal));
         let kept = Arc::new(RetainedSession {
             id: id.clone(),
             peer,
             core,
             tasks: Mutex::default(),
             changed: self.changed.clone(),
-            files: Arc::default(),
+            files: others.map(|other| other.files.clone()).unwrap_or_default(),
         });
         sessions.insert(id, kept.clone());
         Ok(kept)
@@ -257,6 +258,7 @@ impl Shared {
                 self.expire(kept);
                 return false;
             }
+            next = next.filter(|_| !defect!(TimersOfOneSession));
             next = next.into_iter().chain(core.due(now)).min();
             true
         });

@@ -126,7 +126,7 @@ impl ConnectionTask {
         let policy = restrictions::check(&params.restrictions)?;
         let sandbox = SandboxType::of(policy.as_ref());
         self.may_wait(0)?;
-        if kept.alive() >= self.shared.limits.processes {
+        if kept.alive() >= self.shared.limits.processes && !defect!(CancelledStartIsFree) {
             return Err(RequestError::TooMany("processes"));
         }
         if defect!(ProcessIdsGlobal) && self.shared.any_session_has(&process) {
@@ -267,7 +267,9 @@ impl ConnectionTask {
     /// room for one request, of any length.
     fn may_wait(&self, bytes: usize) -> Result<(), RequestError> {
         let limits = &self.shared.limits;
-        let count = self.waiting.len() + self.fetches.len() + self.files.len();
+        let others =
+            if defect!(OnlyReadsCount) { 0 } else { self.fetches.len() + self.files.len() };
+        let count = self.waiting.len() + others;
         let waiting: usize = self.waiting.iter().map(|(_, waiting)| waiting.bytes()).sum();
         let held = waiting + self.fetches.bytes() + self.files.bytes();
         if count >= limits.waiting_requests || held > 0 && held + bytes > limits.waiting_bytes {

@@ -151,7 +151,8 @@ impl Outgoing {
     /// Returns the first event number that must not be evicted.
     fn needed(&self, id: &ProcessId, now: Instant) -> Option<u64> {
         let cursor = self.cursors.get(id).copied();
-        let unread = self.unread.get(id).copied().filter(|_| now < self.grace);
+        let is_held = now < self.grace || defect!(GraceWithoutEnd);
+        let unread = self.unread.get(id).copied().filter(|_| is_held);
         cursor.into_iter().chain(unread).min()
     }
 }
@@ -184,7 +185,9 @@ impl Session {
     ) -> Result<(), Refused<ConnId>> {
         let window = line.window;
         let mut owed = Outgoing::new(line, now);
-        owed.grace = now + self.limits.catch_up_grace;
+        if !defect!(ResumeHasNoGrace) {
+            owed.grace = now + self.limits.catch_up_grace;
+        }
         for (id, process) in self.processes.iter().filter(|(_, process)| !process.closed()) {
             owed.cursors.insert(id.clone(), process.log.next());
             owed.unread.insert(id.clone(), process.flow.map_or(0, |flow| flow.consumed + 1));

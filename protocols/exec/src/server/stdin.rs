@@ -38,6 +38,9 @@ impl Stdin {
         bytes: &Bytes,
         answer: WriteAnswer,
     ) -> Option<WriteStatus> {
+        if id.is_some() && !self.ids.has_room() && defect!(RepeatedWriteNeedsRoom) {
+            return None;
+        }
         let is_repeated = id.is_some_and(|id| self.ids.contains(id));
         if !self.open && defect!(RepeatedWriteRefused) {
             return Some(WriteStatus::StdinClosed);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use reknit_seams::defect;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::environment::EnvPolicy;
@@ -235,6 +236,9 @@ pub const UNKNOWN_EXIT_CODE: i32 = -1;
 
 /// Reads an exit code that may be `null`; it is unknown then.
 fn code_or_unknown<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    if defect!(UnknownExitIsMalformed) {
+        return i32::deserialize(deserializer);
+    }
     Ok(Option::deserialize(deserializer)?.unwrap_or(UNKNOWN_EXIT_CODE))
 }
 

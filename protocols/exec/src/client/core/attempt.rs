@@ -139,7 +139,7 @@ impl Core {
         let in_flight = connection.drain();
         let brought = connection.brought_events;
         self.credit(brought);
-        if has_read(&in_flight) {
+        if has_read(&in_flight) || defect!(PagesAfterEachAttempt) {
             self.pages.lost();
         }
         self.abort_requests(conn, in_flight, over);
@@ -157,7 +157,10 @@ impl Core {
             return;
         };
         connection.conn = conn;
-        let until = recovery.cap(now, self.limits.initialize_timeout);
+        let until = match progress {
+            Progress::Opening { until } if defect!(HandshakeHasOneTimeout) => *until,
+            _ => recovery.cap(now, self.limits.initialize_timeout),
+        };
         *progress = Progress::Initializing { until, early: VecDeque::new() };
         let params = InitializeParams {
             client_name: CLIENT_NAME.into(),
@@ -197,8 +200,9 @@ impl Core {
             },
             Err(error) => return self.handshake_refused(error, now),
         };
+        let directories = self.defects.directories(result.directory_form());
         if let Some(connection) = self.connection() {
-            connection.directories = result.directory_form();
+            connection.directories = directories;
             connection.flow = result.reknit_flow;
         }
         let session = result.session_id;
@@ -320,7 +324,9 @@ impl Core {
             return;
         };
         self.installed += 1;
-        self.pages = Pages::default();
+        if !defect!(PagesOutliveRecovery) {
+            self.pages = Pages::default();
+        }
         milestone!("exec.client.connected", generation = self.installed, conn = connection.conn);
         connection.defects.is_dead = install_dead;
         self.phase = Phase::Connected { connection, since: now };

@@ -58,6 +58,9 @@ impl Bodies {
         let Some(body) = self.0.get_mut(&number) else { return Ok(()) };
         if !body.answered {
             milestone!("exec.client.body-early", body = number, seq = delta.seq);
+            if defect!(EarlyPiecesDropped) {
+                return Ok(());
+            }
         }
         let is_over = match body.on_piece(delta) {
             Ok(is_over) => is_over,
@@ -105,7 +108,8 @@ impl OpenBody {
             return Err(Failure::BodyGap);
         }
         self.next += 1;
-        if !(delta.done && defect!(HttpLastPieceIgnored)) {
+        let is_error = delta.error.is_some() && defect!(ErrorDropsLastBytes);
+        if !(is_error || delta.done && defect!(HttpLastPieceIgnored)) {
             self.feed.push(delta.delta_base64.0)?;
         }
         match delta.error {

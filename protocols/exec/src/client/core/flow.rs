@@ -11,6 +11,7 @@ use reknit_seams::defect;
 
 use super::Core;
 use super::connection::InFlight;
+use super::process::ProcessState;
 use crate::client::command::Key;
 use crate::wire::flow::{ConsumedParams, FlowReports};
 use crate::wire::method;
@@ -59,12 +60,17 @@ impl Core {
     /// client has released.
     pub(super) fn report_all(&mut self) {
         let flow = self.flow();
-        self.processes.values().for_each(|process| process.log.report_as(flow));
+        if !defect!(OldRatesKept) {
+            self.processes.values().for_each(|process| process.log.report_as(flow));
+        }
         if flow.is_none() {
             self.releases.clear(); // the server does not wait for reports
             return;
         }
-        let read = self.processes.iter().map(|(id, process)| (id.clone(), process.log.last_read()));
+        let read_of = |process: &ProcessState| {
+            if defect!(ArrivedCountsAsRead) { process.published() } else { process.log.last_read() }
+        };
+        let read = self.processes.iter().map(|(id, process)| (id.clone(), read_of(process)));
         let read: Vec<_> = read.filter(|(_, seq)| *seq > 0).collect();
         for (id, seq) in read {
             if !defect!(ReportLostAtCut) {
@@ -76,6 +82,9 @@ impl Core {
 
     /// Releases a process that the client no longer follows.
     pub(super) fn release_flow(&mut self, id: Arc<str>) {
+        if defect!(ReleaseDuringOutageLost) && !self.is_initialized() {
+            return;
+        }
         self.releases.0.insert(id, false);
         if self.is_initialized() {
             match self.flow() {

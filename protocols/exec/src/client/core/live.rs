@@ -1,6 +1,7 @@
 //! The use of an installed connection: calls are sent, answers and notifications are received.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use reknit_resume::InsertOutcome;
 use reknit_seams::{defect, milestone};
@@ -297,7 +298,10 @@ impl Core {
     fn ending_answered(&mut self, id: &Arc<str>, error: Option<ErrorBody>, now: Instant) {
         match error {
             Some(error) if error.code == code::INTERNAL => {
-                self.endings.refused(id, now, self.pause(1), self.limits.read_retries);
+                let pause = self.pause(1);
+                let pause =
+                    if defect!(RefusedEndingRepeatedAtOnce) { Duration::ZERO } else { pause };
+                self.endings.refused(id, now, pause, self.limits.read_retries);
             }
             _ => {
                 milestone!("exec.client.ended", process = &**id);
@@ -417,7 +421,7 @@ impl Core {
         // Reads first: a process that fails on an overdue read must be terminated too.
         self.send_due_reads(now);
         for id in self.endings.take_due(now) {
-            if self.flow().is_some() {
+            if self.flow().is_some() && !defect!(EndedProcessHeld) {
                 // Otherwise its last output would wait for a reader.
                 self.send_report(&id, None, InFlight::Report);
             }

@@ -223,6 +223,9 @@ impl ProcessState {
                 return Err(Failure::Contradiction);
             }
             if !self.notify(self.published() + 1, what, via) {
+                if defect!(RefusedEventCountsAsKept) {
+                    self.sequence.pop();
+                }
                 self.log_is_full(now);
                 break;
             }
@@ -232,7 +235,8 @@ impl ProcessState {
         if !behind && self.behind_since.is_some() {
             self.tries = 0; // no event is missing now; a later gap has its own retries
         }
-        self.behind_since = behind.then(|| self.behind_since.unwrap_or(now));
+        let known = self.behind_since.filter(|_| !defect!(EachEventRestartsGapWait));
+        self.behind_since = behind.then(|| known.unwrap_or(now));
         Ok(())
     }
 
@@ -359,8 +363,9 @@ impl ProcessState {
             found.push((last, ProcessEvent::Closed));
         }
         // A closed process has also exited.
+        let unknown = if defect!(UnknownExitIsZero) { 0 } else { UNKNOWN_EXIT_CODE };
         let exit = ((answer.exited || answer.closed) && !self.knows_exit())
-            .then(|| ProcessEvent::Exited(answer.exit_code.unwrap_or(UNKNOWN_EXIT_CODE)));
+            .then(|| ProcessEvent::Exited(answer.exit_code.unwrap_or(unknown)));
         self.fill(&mut found, exit, last)?;
         Ok(found)
     }
@@ -425,7 +430,8 @@ impl ProcessState {
 
     /// Handles a lost connection: the read in flight is lost with it.
     pub(super) fn connection_lost(&mut self) {
-        (self.reading, self.tries, self.dropped) = (Reading::Idle, 0, false);
+        let tries = if defect!(TriesOutliveConnection) { self.tries } else { 0 };
+        (self.reading, self.tries, self.dropped) = (Reading::Idle, tries, false);
         if defect!(CatchesUpFromReceived) {
             self.sequence.clear(); // the defect drops the buffer, but not the cursor
         }

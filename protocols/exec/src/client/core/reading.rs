@@ -250,10 +250,11 @@ impl Core {
     /// Handles a refused read. Only errors that are known to be permanent fail the process at once.
     fn read_refused(&mut self, key: &Key, error: ErrorBody, now: Instant) {
         milestone!("exec.client.read-refused", process = &*key.id, code = error.code);
-        let unknown =
-            error.code == code::INVALID_REQUEST && error.message.contains(UNKNOWN_PROCESS);
+        let unknown = error.code == code::INVALID_REQUEST
+            && (error.message.contains(UNKNOWN_PROCESS) || defect!(InvalidReadIsFinal));
+        let unreadable = matches!(error.code, code::UNKNOWN_METHOD | code::INVALID_PARAMS);
         let for_good = unknown
-            || matches!(error.code, code::UNKNOWN_METHOD | code::INVALID_PARAMS)
+            || unreadable && !defect!(UnknownReadIsRepeated)
             || defect!(TransientReadErrorIsFatal)
             || defect!(ResumedElsewhereFailsEach);
         let retries = self.limits.read_retries;
@@ -262,8 +263,9 @@ impl Core {
         if for_good || process.tries > retries {
             return self.fail_process(&key.id, error.into(), now);
         }
-        let tries = process.tries;
-        let at = now + self.pause(tries - 1);
+        let tries = process.tries - u32::from(!defect!(FirstPauseIsDouble));
+        let pause = self.pause(tries);
+        let at = if defect!(RefusedReadRepeatedAtOnce) { now } else { now + pause };
         if let Some(process) = self.processes.get_mut(&key.id) {
             process.reading = Reading::Again { at };
         }

@@ -250,8 +250,11 @@ impl Performer {
             let why = "file write range exceeds the signed 64-bit file offset limit";
             return Err(RequestError::invalid_file_request(why));
         }
-        let handle = self.handles.get(&params.handle_id, OpenMode::Replace)?;
-        handle.file.write_at(params.offset, bytes.into()).await?;
+        let handle = self.handles.get(&params.handle_id, OpenMode::Replace);
+        if handle.is_err() && defect!(WriteErrorClosesHandle) {
+            self.handles.close(&params.handle_id);
+        }
+        handle?.file.write_at(params.offset, bytes.into()).await?;
         Ok(self.answer(&Done {}))
     }
 }

@@ -82,7 +82,10 @@ impl FileRequest {
             }
             Self::Open(params) => Footprint {
                 handle: Some(params.handle_id.clone()),
-                ..one(&params.path, params.mode == OpenMode::Replace)?
+                ..one(
+                    &params.path,
+                    params.mode == OpenMode::Replace && !defect!(OpeningChangesNothing),
+                )?
             },
             Self::ReadBlock(params) => handle(&params.handle_id),
             Self::WriteBlock(params) => handle(&params.handle_id),

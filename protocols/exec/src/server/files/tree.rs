@@ -160,6 +160,11 @@ impl Walk<'_> {
                 return below;
             }
             result.entries.push(WalkEntry { path: FilePath::new(&path), kind });
+            let is_last = result.entries.len() as u64 == self.options.max_entries;
+            if is_last && defect!(FullWalkIsTruncated) {
+                result.truncated = true;
+                return below;
+            }
             let hidden = entry.name.as_encoded_bytes().starts_with(b".");
             if listed && !(hidden && self.options.prune_hidden_directories) {
                 below.push(path);

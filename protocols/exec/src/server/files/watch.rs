@@ -46,12 +46,15 @@ impl Watches {
         bytes: usize,
         sender: mpsc::Sender<Outbound>,
     ) {
-        while self.tasks.try_join_next().is_some() {} // discard the results of finished tasks
+        // Discards the results of finished tasks.
+        while !defect!(EndedWatchesCount) && self.tasks.try_join_next().is_some() {}
         let watch_id = params.watch_id;
         let is_new = watch_id > self.newest
             && (self.tasks.len() < MOST_WATCHES || defect!(WatchesUnbounded));
-        self.newest = self.newest.max(watch_id);
         let watch = if is_new { Watch::of(files, params) } else { None };
+        if watch.is_some() || !defect!(RefusedWatchKeepsId) {
+            self.newest = self.newest.max(watch_id);
+        }
         self.tasks.spawn(async move {
             let watching = match &watch {
                 Some(watch) => watch.holds().await,

@@ -65,7 +65,8 @@ impl Session {
         };
         let sent = self.processes.iter().filter(|(id, _)| is_sent(id));
         let closed = sent.filter_map(|(id, process)| Some((process.closed_at()?, id.clone())));
-        let Some((at, id)) = closed.min() else { return false };
+        let first = if defect!(NewestMakesRoom) { closed.max() } else { closed.min() };
+        let Some((at, id)) = first else { return false };
         let is_over = at + self.limits.closed_retention <= now || defect!(RoomTakenEarly);
         is_over && self.processes.remove(&id).is_some()
     }
