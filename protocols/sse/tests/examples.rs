@@ -264,6 +264,34 @@ fn a_shell_session_keeps_its_directory_and_variables() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+#[test]
+fn the_state_of_a_deleted_session_does_not_come_back() {
+    if !has_curl() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let created = server.curl("/session", &["-d", ""]);
+    let created: SessionCreated = serde_json::from_slice(&created.stdout).unwrap();
+    let id = created.session_id;
+    let state = std::env::temp_dir().join(format!("reknit-sse-{id}"));
+    let runs = |command: &str| {
+        let body = serde_json::json!({ "command": command }).to_string();
+        curl(&format!("{}/session/{id}/run", server.url), &["-d", &body])
+    };
+    assert!(runs("A=1").output().unwrap().status.success());
+    assert!(state.exists());
+    let mut long = runs("rm \"$__state\"; sleep 60").stdout(Stdio::piped()).spawn().unwrap();
+    while state.exists() {}
+    assert!(server.curl(&format!("/session/{id}"), &["-X", "DELETE"]).stdout.is_empty());
+    // The signal ends the command, and it saves its state.
+    let mut stream = Vec::new();
+    long.stdout.take().unwrap().read_to_end(&mut stream).unwrap();
+    long.wait().unwrap();
+    assert!(!outcome(&records(&stream)).1.is_empty(), "it has an ending");
+    let is_gone = || server.curl("/ping", &[]).status.success() && !state.exists();
+    assert!((0..100).any(|_| is_gone()));
+}
+
 /// Runs the client with these arguments after the URL. Returns its output, errors and exit status.
 fn client(url: &str, arguments: &[&str]) -> (String, String, Option<i32>) {
     let mut command = Command::new(example("sse_client"));

@@ -78,8 +78,9 @@
 //! | – | `RequestsWeighNothing` | the requests of ended commands do not count toward what the server holds |
 //! | – | `FolderIgnored` | a command runs in the folder of the server |
 //! | – | `ReturnsAreText` | a carriage return does not end a line |
+//! | – | `StateGoesBeforeTheEnd` | the state of a deleted session is removed while its command can still write it |
 //!
-//! The branch of execd has all of them except B, the last 30, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 31, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -66,6 +66,11 @@ impl Running {
         self.changes.subscribe()
     }
 
+    /// Waits until the command has ended.
+    pub(super) async fn ended(&self) {
+        let _ = self.changes().wait_for(|_| !self.command().runs()).await;
+    }
+
     /// Reports that a stream has taken events, or has ended.
     pub(super) fn was_read(&self) {
         self.reads.send_replace(());

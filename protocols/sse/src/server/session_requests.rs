@@ -10,7 +10,7 @@ use super::answer::{self, Body};
 use super::command::Command;
 use super::registry::Started;
 use super::requests::Requests;
-use super::sessions::{script, state_file};
+use super::sessions::{new_state_file, script, state_file};
 use crate::wire::{CommandId, CreateSession, Cursor, Refusal, RunInSession, SessionCreated};
 
 impl Requests {
@@ -55,16 +55,39 @@ impl Requests {
         self.open(&running, Cursor::START, Some(session), headers)
     }
 
+    /// Deletes a session, and asks its command to end. The answer does not wait for that.
     pub(super) async fn delete_session(&self, session: &str) -> Result<Response<Body>, Refusal> {
         let running = self.shared.sessions().remove(session)?;
-        if let Some(running) = running.filter(|_| !defect!(DeletedSessionRunsOn)) {
-            running.change(Command::interrupt);
+        let forgets = self.forget_state(session);
+        let Some(running) = running.filter(|_| !defect!(DeletedSessionRunsOn)) else {
+            forgets.await;
+            return Ok(answer::empty());
+        };
+        running.change(Command::interrupt);
+        // The bug: the command writes the file again when it ends.
+        if defect!(StateGoesBeforeTheEnd) {
+            forgets.await;
+            return Ok(answer::empty());
         }
-        let state = state_file(&self.state_directory(), session);
-        // A session that ran no command has no file.
-        let _ = self.shared.env.files.remove_file(&state).await;
-        milestone!("sse.session.deleted", session);
+        self.shared.spawn(async move {
+            running.ended().await;
+            forgets.await;
+        });
         Ok(answer::empty())
+    }
+
+    /// Removes the files with the state of a session, which runs no command.
+    fn forget_state(&self, session: &str) -> impl Future<Output = ()> + Send + use<> {
+        let directory = self.state_directory();
+        let paths = [state_file(&directory, session), new_state_file(&directory, session)];
+        let (files, session) = (self.shared.env.files.clone(), session.to_owned());
+        async move {
+            for path in paths {
+                // A session that ran no command has no file.
+                let _ = files.remove_file(&path).await;
+            }
+            milestone!("sse.session.deleted", session = session.as_str());
+        }
     }
 
     /// Returns the directory for temporary files, as the environment of the server has it.

@@ -2,8 +2,9 @@
 //!
 //! As in execd, a session is not a process. Each of its commands is a new shell, which first restores
 //! the exported variables and the working directory of the command before it, and saves its own when it
-//! ends. They are saved in a file that only the user of the server can read. The server removes the file
-//! together with the session.
+//! ends. They are saved in a file that only the user of the server can read. When a session is deleted,
+//! the server removes the file after the end of its last command, because a command saves its state also
+//! if a signal ends it.
 //!
 //! A session runs one command at a time, because two would overwrite each other's state.
 
@@ -107,6 +108,11 @@ impl Sessions {
 /// Returns the file with the state of a session.
 pub(super) fn state_file(directory: &Path, id: &str) -> PathBuf {
     directory.join(format!("reknit-sse-{id}"))
+}
+
+/// Returns the file that becomes the state of a session when it is complete.
+pub(super) fn new_state_file(directory: &Path, id: &str) -> PathBuf {
+    directory.join(format!("reknit-sse-{id}.new"))
 }
 
 /// Returns the arguments for the shell that run a command of a session.

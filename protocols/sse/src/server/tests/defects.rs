@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use super::*;
 
 mod answers;
+mod sessions;
 
 /// One bug is on. Its point holds its task once.
 pub(super) struct OneBug {
@@ -796,7 +797,12 @@ fn the_table_of_bugs_is_complete() {
     .concat();
     let used: std::collections::BTreeSet<_> =
         code.split("defect!(").skip(1).filter_map(|rest| rest.split(')').next()).collect();
-    let tested = [include_str!("defects.rs"), include_str!("defects/answers.rs")].concat();
+    let tested = [
+        include_str!("defects.rs"),
+        include_str!("defects/answers.rs"),
+        include_str!("defects/sessions.rs"),
+    ]
+    .concat();
     assert_eq!(table.iter().copied().collect::<std::collections::BTreeSet<_>>(), used);
     for bug in table {
         assert!(tested.contains(&format!("\"{bug}\"")), "{bug} has no test");

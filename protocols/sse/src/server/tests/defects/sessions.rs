@@ -1,0 +1,35 @@
+//! Bugs of shell sessions.
+
+use super::*;
+use crate::wire::SessionCreated;
+
+/// Creates a session. Returns its id.
+async fn session(world: &World) -> String {
+    let created = world.send("POST /session", &[], "").await.text().await;
+    serde_json::from_str::<SessionCreated>(&created).unwrap().session_id
+}
+
+async fn run(world: &World, session: &str) -> Answer {
+    let request = format!("POST /session/{session}/run");
+    world.send(&request, &[], r#"{"command":"run"}"#).await
+}
+
+#[test]
+fn a_command_writes_the_state_of_its_session_again() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        let _stream = run(&world, &id).await;
+        sleep(SECOND).await;
+        world.send(&format!("DELETE /session/{id}"), &[], "").await;
+        // The command saves its state when the signal ends it.
+        let state = std::env::temp_dir().join(format!("reknit-sse-{id}"));
+        std::fs::write(&state, "").unwrap();
+        world.machine.exits(0, Exit::Signal(15)).await;
+        sleep(SECOND).await;
+        let stays = state.exists();
+        let _ = std::fs::remove_file(&state);
+        stays.to_string()
+    };
+    compare("StateGoesBeforeTheEnd", story, "false", "true");
+}
