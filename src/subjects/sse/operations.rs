@@ -129,6 +129,9 @@ pub enum SseOperation {
         /// How long the command may run; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time_limit: Option<WrittenDuration>,
+        /// The owner that the request names, as it is on the wire; by default, it names none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<String>,
     },
     /// Asks the newest shell session in which this host runs a command to end what it runs.
     #[serde(rename_all = "kebab-case")]
@@ -222,7 +225,7 @@ impl Operations for SseOperation {
             }),
             1 => (command.clone(), wait).prop_map(|(command, wait)| Self::Stick { command, wait }),
             2 => (command, select(WrongRequest::ALL)).prop_map(|(command, request)| Self::Wrong { command, request }),
-            2 => session.prop_map(|(process, with, time_limit)| Self::Session { process, with, time_limit }),
+            2 => session.prop_map(|(process, with, time_limit)| Self::Session { process, with, time_limit, owner: None }),
             1 => delete,
             1 => interrupt,
         ]
@@ -257,6 +260,7 @@ mod tests {
             json!({ "session": { "process": "p1" } }),
             json!({ "session": { "process": "p1", "time-limit": "2s" } }),
             json!({ "session": { "process": "p1", "with": "p2" } }),
+            json!({ "session": { "process": "p1", "owner": "?" } }),
             json!({ "interrupt-session": { "process": "p1" } }),
             json!({ "delete-session": { "process": "p1" } }),
         ] {

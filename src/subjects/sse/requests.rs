@@ -328,6 +328,8 @@ pub(super) struct SessionRun {
     /// The path of the session. By default, the command gets a new one.
     pub(super) session: Option<String>,
     pub(super) time_limit: Option<Duration>,
+    /// The owner that the request names.
+    pub(super) owner: Option<String>,
 }
 
 /// Creates a shell session. Returns its path.
@@ -340,7 +342,7 @@ async fn create_session(host: &HostContext) -> Result<String, Unanswered> {
 
 /// Runs a process in a shell session, and records its output as the stream of the process.
 pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sessions: Sessions) {
-    let SessionRun { named, process, session, time_limit } = run;
+    let SessionRun { named, process, session, time_limit, owner } = run;
     let is_own = session.is_none();
     let started = async {
         let path = match session {
@@ -354,7 +356,9 @@ pub(super) async fn session(host: HostContext, call: Call, run: SessionRun, sess
         let timeout = time_limit.map(|limit| limit.as_millis() as i64);
         let run = RunInSession { command, timeout, ..RunInSession::default() };
         let body = serde_json::to_string(&run).map_err(Unanswered::lost)?;
-        let stream = open(&host, Method::POST, &format!("{path}/run"), body, &[]).await?;
+        let headers: Vec<_> = owner.iter().map(|owner| (header::OWNER, owner.as_str())).collect();
+        let run = format!("{path}/run");
+        let stream = open(&host, Method::POST, &run, body, &headers).await?;
         Ok((path, stream))
     };
     let (path, stream) = match timeout(PATIENCE, started).await {

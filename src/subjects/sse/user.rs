@@ -152,7 +152,7 @@ impl SseUser {
                 let named = self.named(&command);
                 self.busy.spawn(requests::wrong(host, call, named, request));
             }
-            SseOperation::Session { process, with, time_limit } => {
+            SseOperation::Session { process, with, time_limit, owner } => {
                 let session = with.map(|with| self.sessions.path(&with).ok_or(with)).transpose();
                 let Ok(session) = session else {
                     return host.record.refused(call, "the process runs in no session");
@@ -161,7 +161,7 @@ impl SseUser {
                 host.disk.write(&sessions_key(&process), nth.to_string());
                 let named = Named::in_session(host.name.as_str(), &process, nth);
                 let time_limit = time_limit.map(|limit| limit.0);
-                let run = SessionRun { named, process, session, time_limit };
+                let run = SessionRun { named, process, session, time_limit, owner };
                 self.busy.spawn(requests::session(host, call, run, self.sessions.clone()));
             }
             SseOperation::InterruptSession { process } => {

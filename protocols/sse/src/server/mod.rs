@@ -79,8 +79,9 @@
 //! | – | `FolderIgnored` | a command runs in the folder of the server |
 //! | – | `ReturnsAreText` | a carriage return does not end a line |
 //! | – | `StateGoesBeforeTheEnd` | the state of a deleted session is removed while its command can still write it |
+//! | – | `OwnerAfterTheStart` | a command of a session with a malformed owner runs, although it is refused |
 //!
-//! The branch of execd has all of them except B, the last 31, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 32, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

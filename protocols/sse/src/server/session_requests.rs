@@ -10,6 +10,7 @@ use super::answer::{self, Body};
 use super::command::Command;
 use super::registry::Started;
 use super::requests::Requests;
+use super::route;
 use super::sessions::{new_state_file, script, state_file};
 use crate::wire::{CommandId, CreateSession, Cursor, Refusal, RunInSession, SessionCreated};
 
@@ -31,6 +32,10 @@ impl Requests {
         body: Incoming,
     ) -> Result<Response<Body>, Refusal> {
         let request = RunInSession::from_json(&self.body(body).await?)?;
+        // Before the start: a command whose stream is refused would run without one.
+        if !defect!(OwnerAfterTheStart) {
+            route::owner(headers)?;
+        }
         let running = {
             let mut sessions = self.shared.sessions();
             let first = sessions.check(session)?;

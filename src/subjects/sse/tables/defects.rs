@@ -77,6 +77,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("EqualAttemptSupersedes", "equal-attempt-supersedes", &["takeover_is_due"], "a repeated attempt of a client takes its own stream", "derived"),
     defect("ReturnsEndNoLine", "returns-end-no-line", &["expect"], "the client does not take a carriage return for the end of a line of a stream", "derived"),
     defect("StateGoesBeforeTheEnd", "state-goes-before-the-end", &["expect"], "the state of a deleted session is removed while its command can still write it", "derived"),
+    defect("OwnerAfterTheStart", "owner-after-the-start", &["sessions_run_one", "expect"], "a command of a session with a malformed owner runs, although it is refused", "derived"),
     // The client.
     defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
     defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),

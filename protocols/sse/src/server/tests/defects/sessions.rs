@@ -9,9 +9,9 @@ async fn session(world: &World) -> String {
     serde_json::from_str::<SessionCreated>(&created).unwrap().session_id
 }
 
-async fn run(world: &World, session: &str) -> Answer {
+async fn run(world: &World, session: &str, headers: &[(&str, &str)]) -> Answer {
     let request = format!("POST /session/{session}/run");
-    world.send(&request, &[], r#"{"command":"run"}"#).await
+    world.send(&request, headers, r#"{"command":"run"}"#).await
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn a_command_writes_the_state_of_its_session_again() {
     let story = || async {
         let world = world().await;
         let id = session(&world).await;
-        let _stream = run(&world, &id).await;
+        let _stream = run(&world, &id, &[]).await;
         sleep(SECOND).await;
         world.send(&format!("DELETE /session/{id}"), &[], "").await;
         // The command saves its state when the signal ends it.
@@ -32,4 +32,16 @@ fn a_command_writes_the_state_of_its_session_again() {
         stays.to_string()
     };
     compare("StateGoesBeforeTheEnd", story, "false", "true");
+}
+
+#[test]
+fn a_command_with_a_malformed_owner_runs_without_a_stream() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        let refused = status(run(&world, &id, &[("x-reknit-owner", "?")]).await).await;
+        format!("{refused} {}", status(run(&world, &id, &[]).await).await)
+    };
+    let (good, bad) = ("INVALID_REQUEST_BODY 200", "INVALID_REQUEST_BODY SESSION_BUSY");
+    compare("OwnerAfterTheStart", story, good, bad);
 }
