@@ -22,7 +22,8 @@
 //! [`in_flight`](crate::limits::ServerLimits::in_flight) bytes behind it.
 //! - While a stream is attached, output waits for it, unless the stream has taken all events: further
 //!   waiting would bring nothing.
-//! - After the stream is lost, output waits for the next one.
+//! - After the stream is lost, output waits for the next one. A command of a shell session has no next
+//!   one, so its output does not wait.
 //! - Before the first stream, and as soon as the last progress of a stream is older than `hold`, output
 //!   does not wait.
 
@@ -289,7 +290,8 @@ impl Command {
             let held = attached?;
             return (held.taken < self.log.last()).then(|| held.link.progress() + EVER);
         }
-        let lost = self.lost.as_ref().filter(|_| !defect!(LossEndsHold));
+        let may_return = !self.is_bound() || defect!(LostSessionHolds);
+        let lost = self.lost.as_ref().filter(|_| may_return && !defect!(LossEndsHold));
         let stream = attached.or(lost)?;
         let evicted = self.log.would_evict(bytes)?;
         let has_all = attached.is_some() && stream.taken == self.log.last();

@@ -80,8 +80,9 @@
 //! | – | `ReturnsAreText` | a carriage return does not end a line |
 //! | – | `StateGoesBeforeTheEnd` | the state of a deleted session is removed while its command can still write it |
 //! | – | `OwnerAfterTheStart` | a command of a session with a malformed owner runs, although it is refused |
+//! | – | `LostSessionHolds` | the output of a session command whose stream is lost waits, although no other stream can come |
 //!
-//! The branch of execd has all of them except B, the last 32, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 33, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -78,6 +78,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ReturnsEndNoLine", "returns-end-no-line", &["expect"], "the client does not take a carriage return for the end of a line of a stream", "derived"),
     defect("StateGoesBeforeTheEnd", "state-goes-before-the-end", &["expect"], "the state of a deleted session is removed while its command can still write it", "derived"),
     defect("OwnerAfterTheStart", "owner-after-the-start", &["sessions_run_one", "expect"], "a command of a session with a malformed owner runs, although it is refused", "derived"),
+    defect("LostSessionHolds", "lost-session-holds", &["expect"], "the output of a session command whose stream is lost waits, although no other stream can come", "derived"),
     // The client.
     defect("EndOfStreamIsSuccess", "end-of-stream-is-success", &["success_has_an_ending"], "a stream that ends without the ending counts as complete", "facts, C"),
     defect("NotFoundIsSuccess", "not-found-is-success", &["success_has_an_ending"], "404 on a resume counts as complete", "facts, D"),

@@ -45,3 +45,22 @@ fn a_command_with_a_malformed_owner_runs_without_a_stream() {
     let (good, bad) = ("INVALID_REQUEST_BODY 200", "INVALID_REQUEST_BODY SESSION_BUSY");
     compare("OwnerAfterTheStart", story, good, bad);
 }
+
+#[test]
+fn a_command_of_a_session_waits_for_a_client_that_cannot_return() {
+    let story = || async {
+        let (hold, retained_events) = (60 * SECOND, 1);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        let id = session(&world).await;
+        let stream = run(&world, &id, &[]).await;
+        sleep(SECOND).await;
+        stream.close();
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\nb\n").await;
+        world.machine.exits(0, Exit::Signal(15)).await;
+        sleep(SECOND).await;
+        status(run(&world, &id, &[]).await).await
+    };
+    compare("LostSessionHolds", story, "200", "SESSION_BUSY");
+}
