@@ -24,8 +24,8 @@ pub struct Follower {
     wire: Wire,
     /// Whether the user has received something since it last waited.
     away: bool,
-    /// An item of a server that does not confirm a start: `next` returns it first.
-    early: Option<Item>,
+    /// An item of a server that does not confirm a start, and the place before it: `next` returns it first.
+    early: Option<(Cursor, Item)>,
 }
 
 /// The current connection.
@@ -78,7 +78,7 @@ impl Follower {
     /// # Errors
     /// [`Failure`]. Every later call returns the same one.
     pub async fn next(&mut self) -> Result<Option<Item>, Failure> {
-        if let Some(item) = self.early.take() {
+        if let Some((_, item)) = self.early.take() {
             return Ok(Some(item));
         }
         loop {
@@ -98,10 +98,11 @@ impl Follower {
     /// [`Failure`]. Every later call returns the same one.
     pub async fn started(&mut self) -> Result<(), Failure> {
         while !self.core.is_confirmed() && self.early.is_none() {
+            let before = self.core.cursor();
             let Some(step) = self.core.handle(Instant::now()) else { continue };
             match self.perform(step).await {
                 None => {}
-                Some(Ok(Some(item))) => self.early = Some(item),
+                Some(Ok(Some(item))) => self.early = Some((before, item)),
                 Some(result) => return result.map(drop),
             }
         }
@@ -129,7 +130,7 @@ impl Follower {
     /// Returns the place after the last item that [`next`](Self::next) has returned. A follower in
     /// another process can continue from it.
     pub fn cursor(&self) -> Cursor {
-        self.core.cursor()
+        self.early.as_ref().map_or_else(|| self.core.cursor(), |(before, _)| *before)
     }
 
     /// Returns the id of the command; `None` before an original execd has named it.
@@ -178,5 +179,44 @@ impl Follower {
         if readable.is_err() {
             self.core.unreadable();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use reknit_seams::Env;
+    use reknit_seams::net::Endpoint;
+    use reknit_seams::net::memory::Memory;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::super::ClientConfig;
+    use super::*;
+    use crate::limits::ClientLimits;
+    use crate::wire::RunCommand;
+
+    /// The server sends an event, and neither names a run nor begins with the name of the command.
+    #[tokio::test(start_paused = true)]
+    async fn the_cursor_stays_until_the_user_has_an_early_item() {
+        let net = Memory::default();
+        let env = Env { net: Arc::new(net.clone()), ..Env::real() };
+        let server = Endpoint::tcp("server", 80);
+        let mut listener = env.net.listen(&server).await.unwrap();
+        let serving = tokio::spawn(async move {
+            let mut stream = listener.accept().await.unwrap();
+            stream.read(&mut [0; 4096]).await.unwrap();
+            let event = r#"{"eid":1,"type":"stdout","text":"a"}"#;
+            let answer = format!("HTTP/1.1 200 OK\r\n\r\n{event}\n\n");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await
+        });
+        let client = Client::new(&env, server, ClientConfig::default(), ClientLimits::default());
+        let mut follower = client.run(RunCommand::shell("run")).unwrap();
+        follower.started().await.unwrap();
+        assert_eq!(follower.cursor().after, 0);
+        assert!(matches!(follower.next().await, Ok(Some(Item::Output(..)))));
+        assert_eq!(follower.cursor().after, 1);
+        serving.abort();
     }
 }
