@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use reknit_seams::net::BoxFuture;
-use reknit_seams::point;
+use reknit_seams::{defect, point};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -54,6 +54,7 @@ impl Wire {
             Self::None => std::future::pending().await,
             Self::Opening(attempt) => Input::Answer(attempt.await),
             Self::Streaming { body, .. } => match body.frame().await {
+                None if defect!(EarlyEndIsABreak) => Input::End(Loss::Broken),
                 None => Input::End(Loss::EndedEarly),
                 Some(Err(_)) => Input::End(Loss::Broken),
                 Some(Ok(frame)) => Input::Bytes(frame.into_data().unwrap_or_default()),
@@ -140,7 +141,7 @@ impl Follower {
 
     /// Waits for one input.
     async fn wait(&mut self) {
-        if std::mem::take(&mut self.away) {
+        if std::mem::take(&mut self.away) && !defect!(PausesOfUsersAreSilence) {
             self.core.user_returned(Instant::now());
         }
         point!("sse.client.wait").await;

@@ -76,12 +76,14 @@ pub(super) async fn exchange(
     attempt: u64,
     repeats: Option<Instant>,
 ) -> Result<(Response<Incoming>, JoinSet<()>), Loss> {
+    let before = Instant::now();
     let connected = client.env.net.connect(&client.server).await;
     let stream = connected.map_err(|_| Loss::NotConnected)?;
     milestone!("sse.client.connected", attempt, conn = stream.id().0);
     if let Some(first) = repeats {
         // The server counts from the connection, so the age must not be less than it was then.
-        let age = first.elapsed();
+        let at = if defect!(AgeEndsAtTheAttempt) { before } else { Instant::now() };
+        let age = at.saturating_duration_since(first);
         let age = if defect!(AgeIsInSeconds) { age.as_secs().into() } else { age.as_millis() };
         let age = u64::try_from(age).unwrap_or(u64::MAX);
         request.headers_mut().insert(header::REPEATS, age.into());

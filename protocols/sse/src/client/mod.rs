@@ -67,6 +67,14 @@
 //! | `GapsAreNotCut` | a gap also names events that the user has |
 //! | `OtherNameIsTaken` | the events of another command count as those of the own one |
 //! | `AgeIsInSeconds` | the age of a repeated start is sent in seconds |
+//! | `UnsentStartsAge` | the age of a start counts from an attempt that had no connection |
+//! | `AgeEndsAtTheAttempt` | the age of a repeated start is that at the beginning of the attempt, not at its connection |
+//! | `FollowersLearnNoRun` | a follower that began without the name of a run does not learn it |
+//! | `PausesOfUsersAreSilence` | a connection counts as silent because its user was away |
+//! | `RetryTimeIsThePause` | the pause before an attempt is as short as the time that the server names |
+//! | `UnsentStartIsUnknown` | an original execd may have run a command whose start was never sent |
+//! | `EarlyEndIsABreak` | a stream that ends early is reported as a connection that broke |
+//! | `TimeoutBeforeBudget` | a failure names the attempt that the budget cut short, not the one before it |
 
 use reknit_seams::Env;
 use reknit_seams::net::Endpoint;

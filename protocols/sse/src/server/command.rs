@@ -170,7 +170,7 @@ impl Command {
         Ok(Attached {
             generation: held.generation,
             replaced: held.replaced.map(|old| old.link),
-            oldest: self.log.oldest(),
+            oldest: if defect!(OldestIsTheFirst) { 1 } else { self.log.oldest() },
             next: self.log.last() + 1,
         })
     }
@@ -187,7 +187,9 @@ impl Command {
 
     /// Whether the cursor is valid, and nothing will ever follow it.
     pub(super) fn is_complete_after(&self, cursor: Cursor) -> bool {
-        self.log.check(cursor).is_ok() && self.log.read(cursor.after) == Following::End
+        // The bug: the end of one run is that of every run.
+        let is_valid = self.log.check(cursor).is_ok() || defect!(NothingFollowsAnyRun);
+        is_valid && self.log.read(cursor.after) == Following::End
     }
 
     /// Handles the end of the connection of a stream. Returns whether it had the stream. A command of
@@ -293,8 +295,14 @@ impl Command {
         let may_return = !self.is_bound() || defect!(LostSessionHolds);
         let lost = self.lost.as_ref().filter(|_| may_return && !defect!(LossEndsHold));
         let stream = attached.or(lost)?;
-        let evicted = self.log.would_evict(bytes)?;
-        let has_all = attached.is_some() && stream.taken == self.log.last();
+        let evicted = match defect!(OverheadIsFree) {
+            true => self.log.would_evict_without_overhead(bytes),
+            false => self.log.would_evict(bytes),
+        };
+        let evicted = evicted?;
+        // The bug: what a lost stream has taken counts as received.
+        let may_have_all = attached.is_some() || defect!(LostStreamHasAll);
+        let has_all = may_have_all && stream.taken == self.log.last();
         let waits = self.runs() && !has_all && !self.has_received(stream, evicted, in_flight);
         waits.then(|| stream.link.progress() + hold)
     }
@@ -344,6 +352,7 @@ impl Command {
     /// Asks the command to end. Returns `false` if it has ended.
     pub(super) fn interrupt(&mut self) -> bool {
         self.interrupted |= self.runs();
+        self.defects.asked_to_end();
         self.runs()
     }
 

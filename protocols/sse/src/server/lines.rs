@@ -46,7 +46,7 @@ impl Lines {
             Some(end) => match within.get(end + 1) {
                 Some(b'\n') => end + 2,
                 Some(_) => end + 1,
-                None if within.len() == self.most => end + 1,
+                None if within.len() == self.most && !defect!(ReturnAtTheLimitWaits) => end + 1,
                 None => {
                     self.searched = end;
                     return None;

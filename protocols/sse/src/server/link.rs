@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use reknit_seams::defect;
 use reknit_seams::net::{ConnId, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
@@ -130,7 +131,8 @@ impl Link {
         let first = {
             let mut state = self.state();
             let first = state.blocked_since.is_none();
-            state.blocked_since.get_or_insert_with(Instant::now);
+            let since = state.blocked_since.filter(|_| !defect!(EachWriteBlocksAnew));
+            state.blocked_since = Some(since.unwrap_or_else(Instant::now));
             first
         };
         if first {

@@ -78,11 +78,36 @@
 //! | – | `RequestsWeighNothing` | the requests of ended commands do not count toward what the server holds |
 //! | – | `FolderIgnored` | a command runs in the folder of the server |
 //! | – | `ReturnsAreText` | a carriage return does not end a line |
+//! | – | `NothingFollowsAnyRun` | after the ending of a command, nothing follows a cursor of another run or of the future either |
+//! | – | `LimitCountsFromTheLaunch` | the time limit of a command counts from the end of its launch |
+//! | – | `ForgottenIsUnknown` | a start of a client that has events of a forgotten command is refused as one of an unknown command |
+//! | – | `RunWithoutEventsIsNew` | a start of a client that knows a run, but has no events of it, starts another run |
+//! | – | `EachPieceHasItsTime` | each piece of a body has the time of the whole body |
+//! | – | `AgeMeetsTheRequest` | the age of a repeated start is compared with the time of its request, not of its connection |
+//! | – | `FirstAcceptCounts` | only the first of several headers says what a client accepts |
+//! | – | `DetachedInFramesOfExecd` | a standard client gets the answer to a start in the background in the frames of execd |
 //! | – | `StateGoesBeforeTheEnd` | the state of a deleted session is removed while its command can still write it |
 //! | – | `OwnerAfterTheStart` | a command of a session with a malformed owner runs, although it is refused |
+//! | – | `FirstCommandStays` | a session takes its first command for the one that it runs |
+//! | – | `SessionsRunBeside` | the commands of sessions do not count as running |
+//! | – | `EachWriteBlocksAnew` | each write moves the deadline of a blocked connection |
+//! | – | `LostStreamHasAll` | a lost stream counts as received up to what it took last |
+//! | – | `ReplacedStaysOpen` | the connection of a stream that was replaced is not closed |
+//! | – | `ReadsWakeNobody` | a command that waits for its client does not notice that its stream takes events |
+//! | – | `EndWakesNoSweep` | the time of a log begins only with the next change of a connection |
 //! | – | `LostSessionHolds` | the output of a session command whose stream is lost waits, although no other stream can come |
+//! | – | `CrowdingCountsOnce` | when a log goes for lack of room, all other logs go with it |
+//! | – | `AllOutputIsLate` | what a command printed before its end counts toward the output that the server reads after it |
+//! | – | `StrangeHeaderIsNone` | the position in a header with other characters is ignored |
+//! | – | `OldestIsTheFirst` | the head of a stream names the first event as the oldest one that is there |
+//! | – | `ChunkedBodiesAreFree` | a body that does not say its length may have any |
+//! | – | `GraceCountsFromTheRequest` | the grace of an interrupted command counts from the request, although its launch takes long |
+//! | – | `ReturnAtTheLimitWaits` | a carriage return that is the last byte of an event waits for the next one for ever |
+//! | – | `RunningLogsCrowd` | the logs of running commands count toward what the server holds of ended ones |
+//! | – | `WaitsForThePipes` | a command ends only when the processes that it has left behind close its pipes |
+//! | – | `OverheadIsFree` | output that may wait is let into the log as if it had no overhead |
 //!
-//! The branch of execd has all of them except B, the last 33, and `CommandDiesWithConnection`,
+//! The branch of execd has all of them except B, the last 58, and `CommandDiesWithConnection`,
 //! `NewestAlwaysWins` and `StaleCloseDetaches`.
 
 use std::sync::Arc;

@@ -64,6 +64,7 @@ impl ProcessTask {
             Err(error) => return self.end(Ending::NotStarted(error.to_string())).await,
         };
         milestone!("sse.command.launched", command = self.running.id.as_str());
+        let started = if defect!(LimitCountsFromTheLaunch) { Instant::now() } else { started };
         let deadline = self.time_limit.map(|limit| started + limit);
         let (stdout, stderr) = (child.stdout(), child.stderr());
         let exited = watch::Sender::new(false);
@@ -97,7 +98,7 @@ impl ProcessTask {
                 biased;
                 read = chunk.read_buf(&mut buffer) => read.unwrap_or(0),
                 // The read is pending, so what is in the pipe now comes from other processes.
-                _ = exited.wait_for(|exited| *exited) => break,
+                _ = exited.wait_for(|exited| *exited), if !defect!(WaitsForThePipes) => break,
             };
             // Before any wait: what was read before the exit does not count.
             let after_exit = *exited.borrow();
@@ -110,11 +111,11 @@ impl ProcessTask {
             while let Some(line) = lines.next() {
                 self.output(stream, line).await;
             }
-            if after_exit {
+            if after_exit || defect!(AllOutputIsLate) {
                 left = left.saturating_sub(count);
-                if left == 0 {
-                    break;
-                }
+            }
+            if after_exit && left == 0 {
+                break;
             }
             // Output may arrive in a burst; let the stream send in between.
             yield_now().await;
@@ -180,7 +181,8 @@ impl ProcessTask {
         let exit = loop {
             if !asked && looks && self.running.command().interrupted() {
                 asked = true;
-                kill_at = Some(Instant::now() + self.interrupt_grace);
+                let begins = self.running.command().defects.grace_begins();
+                kill_at = Some(begins.unwrap_or_else(Instant::now) + self.interrupt_grace);
                 // An error means that no process is left to receive the signal.
                 let _ = child.signal(TERMINATE);
             }
@@ -226,7 +228,9 @@ impl ProcessTask {
         }
         self.running.change(|command| command.end(timestamp, ending, Instant::now()));
         milestone!("sse.command.ended", command = self.running.id.as_str());
-        self.ended.notify_one();
+        if !defect!(EndWakesNoSweep) {
+            self.ended.notify_one();
+        }
     }
 }
 

@@ -153,12 +153,17 @@ impl Registry {
                     return Ok(Started::Known(known.clone()));
                 }
                 Some(_) => return Err(Refusal::IdInUse(id)),
+                // The bug: a client that has events of a forgotten command asks for an unknown one.
+                None if continues && defect!(ForgottenIsUnknown) => {
+                    return Err(Refusal::UnknownCommand(id));
+                }
                 None if self.forgotten.contains(&id) => return Err(Refusal::Expired(id)),
                 None if continues => return Err(Refusal::UnknownCommand(id)),
                 None => {}
             }
         }
-        if self.running() >= self.limits.running_commands && !defect!(CommandsUnbounded) {
+        let running = if defect!(SessionsRunBeside) { self.free() } else { self.running() };
+        if running >= self.limits.running_commands && !defect!(CommandsUnbounded) {
             return Err(Refusal::TooMany("running commands"));
         }
         let running = Running::new(id.clone(), request, create());
@@ -230,6 +235,10 @@ impl Registry {
         ended.sort_unstable();
         let (mut count, mut bytes) =
             (ended.len(), ended.iter().map(|(_, _, weight)| weight).sum::<usize>());
+        // The bug: the logs of running commands take room from those of ended ones.
+        if defect!(RunningLogsCrowd) {
+            bytes += self.running_bytes();
+        }
         if defect!(SweepsWithTheLast) {
             defects::end_together(&mut ended);
         }
@@ -240,7 +249,10 @@ impl Registry {
             if !over && count <= self.limits.ended_commands && bytes <= self.limits.ended_bytes {
                 return Some(at + retention);
             }
-            (count, bytes) = (count - 1, bytes - weight);
+            // The bug: the room that this log has left is not noticed.
+            if !defect!(CrowdingCountsOnce) {
+                (count, bytes) = (count - 1, bytes - weight);
+            }
             self.forget(&id, over);
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::HeaderValue;
 use hyper::{HeaderMap, Request, Response, Uri};
 use reknit_seams::process::{self, Stdio};
@@ -22,6 +22,9 @@ use super::route::{self, Route};
 use super::shared::{Shared, milliseconds};
 use super::stream::{EventStream, StreamDefects, head};
 use crate::wire::{CommandId, Cursor, Epoch, Event, Framing, Record, Refusal, RunCommand, header};
+
+#[path = "defects/requests.rs"]
+mod defects;
 
 /// The streams that a connection has opened: at most one, unless a defect is on.
 pub(super) type Attachments = Arc<Mutex<Vec<(Arc<Running>, u64)>>>;
@@ -92,7 +95,13 @@ impl Requests {
     /// Reads a body.
     pub(super) async fn body(&self, body: Incoming) -> Result<Bytes, Refusal> {
         let limits = &self.shared.limits;
-        let collected = Limited::new(body, limits.body_bytes).collect();
+        if defect!(EachPieceHasItsTime) {
+            return defects::body_by_pieces(body, limits).await;
+        }
+        // The bug: only a body that says its length has a limit.
+        let is_free = body.size_hint().exact().is_none() && defect!(ChunkedBodiesAreFree);
+        let most = if is_free { usize::MAX } else { limits.body_bytes };
+        let collected = Limited::new(body, most).collect();
         match timeout(limits.body_deadline, collected).await {
             Ok(Ok(collected)) => Ok(collected.to_bytes()),
             Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
@@ -118,7 +127,10 @@ impl Requests {
         let id = request.id()?.unwrap_or_else(|| CommandId::random(self.random()));
         // A client may have sent this start to an earlier server.
         let is_older = self.shared.is_older(&self.link, route::age(headers));
-        let is_known = cursor != Cursor::START || is_older && !defect!(RestartForgetsTheStart);
+        // The bug: a client that has only the name of a run may start another one.
+        let is_start =
+            cursor == Cursor::START || cursor.after == 0 && defect!(RunWithoutEventsIsNew);
+        let is_known = !is_start || is_older && !defect!(RestartForgetsTheStart);
         let started = self
             .shared
             .registry()
@@ -178,7 +190,10 @@ impl Requests {
 
     /// Returns the answer to the start of a background command: a stream that is complete.
     fn detached(&self, running: &Running, headers: &HeaderMap) -> Response<Body> {
-        let framing = self.framing(headers);
+        let framing = match defect!(DetachedInFramesOfExecd) {
+            true => Framing::Execd,
+            false => self.framing(headers),
+        };
         let start = Cursor::new(running.command().log.epoch(), 0);
         let mut bytes = head(
             framing,
@@ -231,7 +246,7 @@ impl Requests {
         milestone!("sse.server.attached", generation, conn, after = cursor.after, next);
         if let Some(old) = replaced {
             milestone!("sse.server.fenced", generation, conn, old = old.conn().0);
-            if !defect!(LoserEndsCleanly) {
+            if !defect!(LoserEndsCleanly) && !defect!(ReplacedStaysOpen) {
                 old.close(Closed::Replaced);
             }
             running.change(|_| ());

@@ -105,6 +105,7 @@ pub(super) fn stream_cursor(uri: &Uri, headers: &HeaderMap) -> Result<Cursor, Re
     match headers.get(header::LAST_EVENT_ID).map(|value| value.to_str()) {
         None | Some(Ok("")) => cursor(uri, "after_eid"),
         Some(Ok(text)) => parse(text),
+        Some(Err(_)) if defect!(StrangeHeaderIsNone) => cursor(uri, "after_eid"),
         Some(Err(_)) => Err(MalformedCursor("other characters".to_owned()).into()),
     }
 }
@@ -134,7 +135,8 @@ pub(super) fn age(headers: &HeaderMap) -> Duration {
 
 /// Returns the framing that the client asks for. Several headers are one list.
 pub(super) fn framing(headers: &HeaderMap) -> Framing {
-    let all: Vec<_> = headers.get_all(hyper::header::ACCEPT).iter().collect();
+    let most = if defect!(FirstAcceptCounts) { 1 } else { usize::MAX };
+    let all: Vec<_> = headers.get_all(hyper::header::ACCEPT).iter().take(most).collect();
     let texts = all.iter().filter_map(|value| value.to_str().ok());
     Framing::accepted(Some(&texts.collect::<Vec<_>>().join(",")))
 }

@@ -78,7 +78,8 @@ impl Sessions {
 
     /// Records the newest command of a session.
     pub(super) fn runs(&mut self, id: &str, newest: Arc<Running>) {
-        if let Some(session) = self.all.get_mut(id) {
+        let Some(session) = self.all.get_mut(id) else { return };
+        if session.newest.is_none() || !defect!(FirstCommandStays) {
             session.newest = Some(newest);
         }
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
-use reknit_seams::Env;
 use reknit_seams::env::WallClock;
+use reknit_seams::{Env, defect};
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
@@ -71,7 +71,9 @@ impl Shared {
     /// Whether a client that has connected with `link` made a request so long ago that this server did not
     /// run then. The age counts from the connection, so that a delay of the network does not matter.
     pub(super) fn is_older(&self, link: &Link, age: Duration) -> bool {
-        link.accepted().saturating_duration_since(self.since) < age
+        // The bug: the age is that of the connection, and this time is that of the request.
+        let at = if defect!(AgeMeetsTheRequest) { Instant::now() } else { link.accepted() };
+        at.saturating_duration_since(self.since) < age
     }
 
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {

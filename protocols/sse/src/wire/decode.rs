@@ -73,6 +73,8 @@ impl Decoder {
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         // The bug: only one of the two ends a line.
         let ends = |byte: &u8| *byte == b'\n' || *byte == b'\r' && !defect!(ReturnsEndNoLine);
+        // The bug: an end of a line is not cut in two.
+        self.after_cr &= !defect!(ReturnsAreForgotten);
         for piece in bytes.split_inclusive(ends) {
             let piece = if std::mem::take(&mut self.after_cr) && piece == b"\n" {
                 continue;
@@ -81,7 +83,9 @@ impl Decoder {
             };
             let end = piece.last().filter(|byte| ends(byte));
             let text = &piece[..piece.len() - usize::from(end.is_some())];
-            let pending = self.data.as_ref().map_or(0, String::len);
+            // The bug: only the newest line of an event counts.
+            let data = self.data.as_ref().filter(|_| !defect!(LinesCountAlone));
+            let pending = data.map_or(0, String::len);
             if self.line.len() + pending + text.len() > self.most {
                 return Err(DecodeError::TooLarge(self.most));
             }

@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
+use reknit_seams::defect;
 use serde::{Deserialize, Serialize};
 
 use super::Epoch;
@@ -272,7 +273,7 @@ impl<'a> Fields<'a> {
 
     fn into_event(self) -> Result<Event, RecordError> {
         if let Some(gap) = self.gap {
-            let is_range = 0 < gap.first && gap.first <= gap.last;
+            let is_range = (0 < gap.first || defect!(GapsBeginAnywhere)) && gap.first <= gap.last;
             return is_range.then_some(Event::Gap(gap)).ok_or(RecordError::Field("gap"));
         }
         Ok(match &*self.kind {
@@ -284,6 +285,7 @@ impl<'a> Fields<'a> {
             "execution_complete" => {
                 Event::Ended { ending: Ending::Exited(0), took: self.execution_time }
             }
+            "execution_error" if defect!(ErrorsHaveOneName) => Event::Other(self.kind.into_owned()),
             // The API description of execd has another name than its code.
             "error" | "execution_error" => {
                 let error = self.error.unwrap_or_default();

@@ -135,14 +135,15 @@ impl RunCommand {
     /// # Errors
     /// If it is not an id.
     pub fn id(&self) -> Result<Option<CommandId>, InvalidRequest> {
-        let chosen = self.operation_id.as_deref().filter(|id| !id.is_empty());
+        let chosen = self.operation_id.as_deref();
+        let chosen = chosen.filter(|id| !id.is_empty() || defect!(EmptyIdIsChosen));
         chosen.map(CommandId::from_str).transpose()
     }
 
     /// Returns how long the command may run. execd takes 0 for "no limit".
     pub fn time_limit(&self) -> Option<Duration> {
         let positive = self.timeout.and_then(|timeout| u64::try_from(timeout).ok());
-        positive.filter(|timeout| *timeout > 0).map(Duration::from_millis)
+        positive.filter(|timeout| *timeout > 0 || defect!(ZeroIsALimit)).map(Duration::from_millis)
     }
 
     /// Returns how many bytes its texts have.

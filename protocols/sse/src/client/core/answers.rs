@@ -36,6 +36,7 @@ impl Core {
             Some(ours) if ours != epoch && !defect!(RunNotChecked) => {
                 return self.fail(Failure::AnotherRun);
             }
+            None if matches!(self.target, Target::Known(_)) && defect!(FollowersLearnNoRun) => {}
             _ => self.cursor.epoch = Some(epoch),
         }
         self.confirmed = true;

@@ -234,7 +234,9 @@ impl Core {
     /// Time has passed.
     pub(super) fn wake(&mut self, now: Instant) {
         // First, because the budget also cuts the current attempt short.
-        self.check_budget(now);
+        if !defect!(TimeoutBeforeBudget) {
+            self.check_budget(now);
+        }
         match &self.phase {
             Phase::Opening { until, .. } if *until <= now => self.lost(Loss::OpenTimeout, now),
             Phase::Streaming(stream) if stream.silent_at <= now => self.lost(Loss::Silent, now),

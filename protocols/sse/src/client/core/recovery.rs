@@ -25,7 +25,8 @@ impl Core {
             return self.user_returned(now); // waits for as long again
         }
         milestone!("sse.client.lost", attempt = self.attempt, why = %loss);
-        if loss != Loss::NotConnected {
+        // The bug: an attempt without a connection counts, too.
+        if loss != Loss::NotConnected || defect!(UnsentStartsAge) {
             if defect!(AgeCountsFromTheLast) {
                 self.first_sent = None;
             }
@@ -47,6 +48,7 @@ impl Core {
             Loss::Detached(_) => Duration::ZERO,
             _ if defect!(NoPauses) => Duration::ZERO,
             _ if defect!(PausesDoNotGrow) => self.limits.min_pause / 2,
+            _ if defect!(RetryTimeIsThePause) && !at_least.is_zero() => at_least,
             _ => self.back_off.next(random).max(at_least),
         };
         self.phase = Phase::Pausing { until: deadline.cap(now, pause), after: Some(loss) };
@@ -59,7 +61,8 @@ impl Core {
             return None;
         }
         match &self.target {
-            Target::Start(_) if *loss != Loss::NotConnected => {
+            // The bug: an attempt without a connection may have started the command, too.
+            Target::Start(_) if *loss != Loss::NotConnected || defect!(UnsentStartIsUnknown) => {
                 Some(Failure::StartUnknown(loss.clone()))
             }
             Target::Known(_) if self.unnumbered => Some(Failure::NotResumable(loss.clone())),

@@ -1,6 +1,7 @@
 //! What seeded bugs need of a command.
 
 use reknit_seams::defect;
+use tokio::time::Instant;
 
 /// The state of a command that only seeded bugs have.
 #[derive(Debug, Default)]
@@ -11,6 +12,8 @@ pub(in crate::server) struct CommandDefects {
     unread: u64,
     /// Whether the command counts as finished before its ending is in the log.
     finished_early: bool,
+    /// When a client first asked the command to end.
+    asked_at: Option<Instant>,
 }
 
 impl CommandDefects {
@@ -26,6 +29,18 @@ impl CommandDefects {
         if !self.was_read {
             self.unread = position;
         }
+    }
+
+    /// A client asks the command to end.
+    pub(super) fn asked_to_end(&mut self) {
+        if defect!(GraceCountsFromTheRequest) {
+            self.asked_at.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Returns when the grace of an interrupted command begins, if that is not now.
+    pub(in crate::server) fn grace_begins(&self) -> Option<Instant> {
+        self.asked_at
     }
 
     /// The command counts as finished, and its ending follows later.

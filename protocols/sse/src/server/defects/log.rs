@@ -28,4 +28,9 @@ impl CommandLog {
             self.push(weight, record);
         }
     }
+
+    /// Returns the position of the newest entry that would have to go if output of this size had no overhead.
+    pub(in crate::server) fn would_evict_without_overhead(&self, bytes: usize) -> Option<u64> {
+        self.retained.would_evict(bytes)
+    }
 }

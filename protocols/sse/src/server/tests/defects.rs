@@ -13,6 +13,8 @@ use super::*;
 
 mod answers;
 mod sessions;
+mod starts;
+mod streams;
 
 /// One bug is on. Its point holds its task once.
 pub(super) struct OneBug {
@@ -786,12 +788,14 @@ fn the_table_of_bugs_is_complete() {
         include_str!("../defects/command.rs"),
         include_str!("../defects/stream.rs"),
         include_str!("../lines.rs"),
+        include_str!("../link.rs"),
         include_str!("../process.rs"),
         include_str!("../registry.rs"),
         include_str!("../requests.rs"),
         include_str!("../route.rs"),
         include_str!("../session_requests.rs"),
         include_str!("../sessions.rs"),
+        include_str!("../shared.rs"),
         include_str!("../stream.rs"),
     ]
     .concat();
@@ -801,6 +805,8 @@ fn the_table_of_bugs_is_complete() {
         include_str!("defects.rs"),
         include_str!("defects/answers.rs"),
         include_str!("defects/sessions.rs"),
+        include_str!("defects/starts.rs"),
+        include_str!("defects/streams.rs"),
     ]
     .concat();
     assert_eq!(table.iter().copied().collect::<std::collections::BTreeSet<_>>(), used);

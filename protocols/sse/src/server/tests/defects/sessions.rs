@@ -47,6 +47,32 @@ fn a_command_with_a_malformed_owner_runs_without_a_stream() {
 }
 
 #[test]
+fn a_session_has_its_first_command_for_ever() {
+    let story = || async {
+        let world = world().await;
+        let id = session(&world).await;
+        let _first = run(&world, &id, &[]).await;
+        sleep(SECOND).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        let _second = run(&world, &id, &[]).await;
+        sleep(SECOND).await;
+        status(world.send(&format!("DELETE /command?id={id}"), &[], "").await).await
+    };
+    compare("FirstCommandStays", story, "200", "NOT_RUNNING");
+}
+
+#[test]
+fn the_commands_of_sessions_count_apart() {
+    let story = || async {
+        let world = World::new(ServerLimits { running_commands: 1, ..Default::default() }).await;
+        let id = session(&world).await;
+        let _stream = run(&world, &id, &[]).await;
+        status(world.start().await).await
+    };
+    compare("SessionsRunBeside", story, "SERVICE_UNAVAILABLE", "200");
+}
+
+#[test]
 fn a_command_of_a_session_waits_for_a_client_that_cannot_return() {
     let story = || async {
         let (hold, retained_events) = (60 * SECOND, 1);

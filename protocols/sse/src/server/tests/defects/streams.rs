@@ -1,0 +1,225 @@
+//! Bugs of streams and of what waits for them, and of the times of a command.
+
+use super::*;
+
+#[test]
+fn a_time_limit_counts_from_the_end_of_the_launch() {
+    let story = || async {
+        let world = world().await;
+        let _other = world.send("POST /command", &[], r#"{"command":"other"}"#).await;
+        // The task of the second process is held for 10 ms after the launch.
+        let body = r#"{"operation_id":"c","command":"run","timeout":15}"#;
+        let _stream = world.send("POST /command", &[], body).await;
+        sleep(SECOND / 50).await;
+        format!("{:?}", world.machine.signals(1))
+    };
+    compare("LimitCountsFromTheLaunch", story, "[9]", "[]");
+}
+
+#[test]
+fn each_write_moves_the_deadline_of_a_blocked_connection() {
+    let story = || async {
+        let world = world().await;
+        let _stream = world.start().await;
+        sleep(SECOND).await;
+        world.net.set(1, Fate::Frozen);
+        sleep(60 * SECOND).await;
+        world.resources.counts().connections.to_string()
+    };
+    compare("EachWriteBlocksAnew", story, "0", "1");
+}
+
+#[test]
+fn a_lost_stream_has_all_that_it_took() {
+    let story = || async {
+        let (hold, retained_events) = (5 * SECOND, 1);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        let stream = world.start().await;
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\n").await;
+        stream.close();
+        sleep(SECOND).await;
+        world.machine.prints(0, "b\n").await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    let (good, bad) = ("1 a, 2 b, Open", "gap 1..=1, 2 b, Open");
+    compare("LostStreamHasAll", story, good, bad);
+}
+
+#[test]
+fn a_replaced_connection_stays_open() {
+    let story = || async {
+        let write_deadline = 99 * SECOND;
+        let limits = ServerLimits { write_deadline, write_buffer: 0, ..Default::default() };
+        let world = World::new(limits).await;
+        let _stream = world.start().await;
+        sleep(SECOND).await;
+        world.net.set(1, Fate::Frozen);
+        // The buffer of the connection is full, so it does not ask its stream for more.
+        let line = format!("{}\n", "x".repeat(9_999));
+        world.machine.prints(0, &line.repeat(3)).await;
+        sleep(30 * SECOND).await;
+        let _second = world.resume(0, None).await;
+        sleep(SECOND).await;
+        world.resources.counts().connections.to_string()
+    };
+    compare("ReplacedStaysOpen", story, "1", "2");
+}
+
+#[test]
+fn a_command_waits_although_its_stream_has_taken_all() {
+    let story = || async {
+        let (hold, retained_events) = (60 * SECOND, 1);
+        let limits = ServerLimits { hold, retained_events, ..Default::default() };
+        let world = World::new(limits).await;
+        let mut stream = world.start().await;
+        stream.next().await.unwrap();
+        world.machine.prints(0, "a\nb\n").await;
+        rest(&mut stream).await
+    };
+    compare("ReadsWakeNobody", story, "1 a, 2 b, Open", "1 a, Open");
+}
+
+#[test]
+fn the_end_of_a_command_starts_no_retention() {
+    let story = || async {
+        let limits = ServerLimits { ended_retention: SECOND, ..Default::default() };
+        let world = World::new(limits).await;
+        started(&world).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(5 * SECOND).await;
+        world.resources.counts().commands.to_string()
+    };
+    compare("EndWakesNoSweep", story, "0", "1");
+}
+
+#[test]
+fn all_logs_go_with_the_one_for_which_there_is_no_room() {
+    let story = || async {
+        let world = World::new(ServerLimits { ended_commands: 1, ..Default::default() }).await;
+        started(&world).await;
+        let other = r#"{"operation_id":"d","command":"d"}"#;
+        let _stream = world.send("POST /command", &[], other).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(SECOND).await;
+        world.machine.exits(1, Exit::Code(0)).await;
+        sleep(SECOND).await;
+        world.resources.counts().commands.to_string()
+    };
+    compare("CrowdingCountsOnce", story, "1", "0");
+}
+
+#[test]
+fn earlier_output_counts_toward_that_after_the_exit() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let line = format!("{}\n", "x".repeat(9_999));
+        for _ in 0..120 {
+            world.machine.prints(0, &line).await;
+        }
+        let rest = line.repeat(4);
+        let (prints, exits) =
+            (world.machine.prints(0, &rest), world.machine.exits_with_open_pipes(0, Exit::Code(0)));
+        tokio::join!(biased; prints, exits);
+        world.last("c").await.to_string()
+    };
+    compare("AllOutputIsLate", story, "125", "123");
+}
+
+#[test]
+fn a_position_with_other_characters_is_ignored() {
+    let story = || async {
+        let world = world().await;
+        started(&world).await;
+        let resume = "GET /command/c/resume?after_eid=0";
+        status(world.send(resume, &[("last-event-id", "\u{e9}")], "").await).await
+    };
+    compare("StrangeHeaderIsNone", story, "CURSOR_MALFORMED", "200");
+}
+
+#[test]
+fn the_oldest_event_is_always_the_first() {
+    let story = || async {
+        let world = World::new(ServerLimits { retained_events: 1, ..Default::default() }).await;
+        started(&world).await;
+        world.machine.prints(0, "a\nb\n").await;
+        world.resume(0, None).await.header("x-reknit-oldest").to_owned()
+    };
+    compare("OldestIsTheFirst", story, "2", "1");
+}
+
+#[test]
+fn the_grace_is_over_before_the_signal() {
+    let story = || async {
+        let limits = ServerLimits { interrupt_grace: SECOND / 200, ..Default::default() };
+        let world = World::new(limits).await;
+        let _other = world.send("POST /command", &[], r#"{"command":"other"}"#).await;
+        // The task of the second process is held for 10 ms after the launch.
+        let interrupts = async {
+            sleep(SECOND / 500).await;
+            world.send("DELETE /command?id=c", &[], "").await;
+            sleep(SECOND / 100).await;
+            format!("{:?}", world.machine.signals(1))
+        };
+        tokio::join!(biased; world.start(), interrupts).1
+    };
+    compare("GraceCountsFromTheRequest", story, "[15]", "[15, 9]");
+}
+
+#[test]
+fn a_return_at_the_limit_of_an_event_waits() {
+    let story = || async {
+        let world = World::new(ServerLimits { line_bytes: 4, ..Default::default() }).await;
+        started(&world).await;
+        world.machine.prints(0, "abc\rd\n").await;
+        world.last("c").await.to_string()
+    };
+    compare("ReturnAtTheLimitWaits", story, "2", "0");
+}
+
+#[test]
+fn a_running_command_takes_the_room_of_ended_ones() {
+    let story = || async {
+        let world = World::new(ServerLimits { ended_bytes: 500, ..Default::default() }).await;
+        started(&world).await;
+        let other = r#"{"operation_id":"d","command":"d"}"#;
+        let _stream = world.send("POST /command", &[], other).await;
+        sleep(SECOND).await;
+        world.machine.prints(1, &"x\n".repeat(20)).await;
+        world.machine.exits(0, Exit::Code(0)).await;
+        sleep(SECOND).await;
+        status(world.resume(0, None).await).await
+    };
+    compare("RunningLogsCrowd", story, "200", "COMMAND_EXPIRED");
+}
+
+#[test]
+fn a_command_ends_with_the_processes_that_it_left_behind() {
+    let story = || async {
+        let world = world().await;
+        let mut stream = world.start().await;
+        sleep(SECOND).await;
+        world.machine.exits_with_open_pipes(0, Exit::Code(0)).await;
+        rest(&mut stream).await
+    };
+    compare("WaitsForThePipes", story, "1 Exited(0), Clean", "Open");
+}
+
+#[test]
+fn output_that_may_wait_has_no_overhead() {
+    let story = || async {
+        let (hold, retained_bytes) = (5 * SECOND, 200);
+        let limits = ServerLimits { hold, retained_bytes, ..Default::default() };
+        let world = World::new(limits).await;
+        let stream = world.start().await;
+        sleep(SECOND).await;
+        stream.close();
+        sleep(SECOND).await;
+        world.machine.prints(0, "a\nb\nc\nd\n").await;
+        rest(&mut world.resume(0, None).await).await
+    };
+    let (good, bad) = ("1 a, 2 b, 3 c, 4 d, Open", "gap 1..=1, 2 b, 3 c, 4 d, Open");
+    compare("OverheadIsFree", story, good, bad);
+}
