@@ -206,7 +206,7 @@ mod tests {
         let mut listener = env.net.listen(&server).await.unwrap();
         let serving = tokio::spawn(async move {
             let mut stream = listener.accept().await.unwrap();
-            stream.read(&mut [0; 4096]).await.unwrap();
+            stream.read_u8().await.unwrap();
             let event = r#"{"eid":1,"type":"stdout","text":"a"}"#;
             let answer = format!("HTTP/1.1 200 OK\r\n\r\n{event}\n\n");
             stream.write_all(answer.as_bytes()).await.unwrap();
