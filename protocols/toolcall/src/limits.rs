@@ -60,7 +60,7 @@ pub struct HostLimits {
     pub tools: usize,
     /// The maximum number of parts per turn.
     pub parts: usize,
-    /// The maximum number of turns per chat; older ones are dropped.
+    /// The maximum number of turns per chat; the host refuses further ones.
     pub turns: usize,
     /// The maximum size of the state of one channel in bytes, counted from the actions. It is less
     /// than half of a message, so that a snapshot fits into one.

@@ -179,7 +179,11 @@ impl DriverState {
             ConnectionEvent::Received(generation, Err(lost)) => {
                 tracing::debug!(%lost, generation, "connection over");
                 self.wire = Wire::None;
-                self.shared.core().lost(generation, now, random);
+                let mut core = self.shared.core();
+                match lost {
+                    LinkError::Malformed => core.broken(generation, now, random),
+                    _ => core.lost(generation, now, random),
+                }
             }
         }
     }

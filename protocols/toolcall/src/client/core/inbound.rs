@@ -14,6 +14,9 @@ use crate::wire::{
     method, read,
 };
 
+/// What is wrong with an answer that the client cannot use.
+const INVALID: &str = "a message that is invalid or too long";
+
 impl ClientCore {
     /// Handles a frame that arrived over a connection.
     pub fn on_frame(&mut self, generation: u64, frame: &[u8], now: Instant, random: u64) {
@@ -133,7 +136,8 @@ impl ClientCore {
             if let StateAction::SessionChatRemoved(removed) = &envelope.action {
                 self.remove_channel(&removed.chat);
             }
-            self.seen = self.seen.max(envelope.server_seq);
+            let seen = if defect!(SeenGoesBack) { 0 } else { self.seen };
+            self.seen = seen.max(envelope.server_seq);
         }
         // The action may have taken effect before it was retransmitted, and may have been undone
         // since.
@@ -171,7 +175,13 @@ impl ClientCore {
                 self.settled(Some(id), now);
             }
             (Purpose::Subscribe { channel, answer: to }, Ok(result)) => {
-                self.subscribed(&channel, parsed(&result)?);
+                let Ok(result) = parsed(&result) else {
+                    if !defect!(InvalidAnswersAreDropped) {
+                        self.fail_invalid(Purpose::Subscribe { channel, answer: to });
+                    }
+                    return Err(());
+                };
+                self.subscribed(&channel, result);
                 answer(to, Ok(()));
                 self.look_for_calls();
                 self.notify();
@@ -197,6 +207,21 @@ impl ClientCore {
         }
     }
 
+    /// Fails a request because its answer is invalid. A channel without a state is dropped.
+    pub(super) fn fail_invalid(&mut self, purpose: Purpose) {
+        let why = || Failure::Malformed(INVALID.to_owned());
+        match purpose {
+            Purpose::Subscribe { channel, answer: to } => {
+                if self.confirmed(&channel).is_none() {
+                    self.remove_channel(&channel);
+                }
+                answer(to, Err(why()));
+            }
+            Purpose::User { answer: to } => answer(to, Err(why())),
+            Purpose::Initialize { .. } | Purpose::Reconnect { .. } | Purpose::Token => {}
+        }
+    }
+
     /// Drops a channel whose state is larger than the limit.
     fn drop_channel(&mut self, channel: &str) {
         self.unsubscribe(channel);
@@ -207,7 +232,9 @@ impl ClientCore {
     pub(super) fn remove_channel(&mut self, channel: &str) {
         milestone!("toolcall.client.gone", channel);
         self.replicas.remove(channel);
-        self.joined.remove(channel);
+        if !defect!(RemovedStaysJoined) {
+            self.joined.remove(channel);
+        }
         self.stop_calls(|(chat, _, _)| chat == channel);
         let lost =
             self.unconfirmed.iter().filter(|(_, unconfirmed)| unconfirmed.channel == channel);

@@ -39,7 +39,6 @@ impl ClientCore {
 
     /// Handles every timeout that has passed. `random` is any number; it randomizes the pauses.
     pub fn wake(&mut self, now: Instant, random: u64) {
-        self.give_up_requests(now);
         match &self.line {
             Line::Waiting { until } if *until <= now => {
                 self.generation += 1;
@@ -51,6 +50,8 @@ impl ClientCore {
             }
             _ => {}
         }
+        // The requests of a handshake that took too long are over with its connection.
+        self.give_up_requests(now);
     }
 
     /// Starts the handshake on an open connection.
@@ -121,7 +122,9 @@ impl ClientCore {
         let epoch = epoch_of(result.meta.as_ref()).unwrap_or_default().to_owned();
         self.epoch = Some(epoch);
         // Another host may have the same limits as the client.
-        self.longest = longest_of(result.meta.as_ref()).unwrap_or(self.limits.wire.message_bytes);
+        let own = self.limits.wire.message_bytes;
+        let own = if defect!(LongestOfTheEarlierHost) { self.longest } else { own };
+        self.longest = longest_of(result.meta.as_ref()).unwrap_or(own);
         // The host names its calls anew, perhaps like earlier ones.
         self.forget_calls();
         self.seen = u64::try_from(result.server_seq).unwrap_or(0);
@@ -133,7 +136,10 @@ impl ClientCore {
     /// Sends all tokens if the host may not have them. Everything else follows after the answers to
     /// them.
     fn resend_tokens(&mut self, asked: &[String], now: Instant) {
-        let until = now + self.limits.handshake_timeout;
+        let until = match &self.line {
+            Line::Shaking { until } if defect!(TokensShareTheTimeOfTheHandshake) => *until,
+            _ => now + self.limits.handshake_timeout,
+        };
         let owed = self.tokens_are_owed && !defect!(TokensForgotten);
         let mut waiting = BTreeSet::new();
         for (resource, token) in if owed { self.tokens.clone() } else { BTreeMap::new() } {
@@ -160,6 +166,9 @@ impl ClientCore {
             ReconnectResult::Replay(replay) => {
                 let (generation, actions) = (self.generation, replay.actions.len() as u64);
                 milestone!("toolcall.client.replayed", generation, actions);
+                if defect!(MissingBeforeTheReplay) {
+                    replay.missing.iter().for_each(|channel| self.remove_channel(channel));
+                }
                 for envelope in replay.actions {
                     if defect!(ReplayNotApplied) {
                         self.seen = self.seen.max(envelope.server_seq);
@@ -244,7 +253,11 @@ impl ClientCore {
         match was {
             Purpose::Reconnect { .. } if error_code == code::NOT_FOUND => {
                 self.epoch = None;
-                self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
+                let until = match &self.line {
+                    Line::Shaking { until } if defect!(StartingOverHasNoTime) => *until,
+                    _ => now + self.limits.handshake_timeout,
+                };
+                self.line = Line::Shaking { until };
                 self.send_initialize(now);
             }
             _ if error_code == code::UNSUPPORTED_VERSION => self.close(&Failure::Incompatible),
@@ -281,8 +294,19 @@ impl ClientCore {
             self.held.retain(|held| matches!(held, Held::Request(_)));
         }
         self.push_effect(ClientEffect::Close(generation));
-        self.fail_pending_requests();
+        self.fail_pending_requests(now);
         self.notify();
+    }
+
+    /// Handles the end of a connection over which the host sent a frame that is invalid or too
+    /// long. The frame may be the answer to any request, so none of them is repeated.
+    pub fn broken(&mut self, generation: u64, now: Instant, random: u64) {
+        if generation == self.generation && !defect!(LongAnswersAreAskedForAgain) {
+            for (_, asked) in std::mem::take(&mut self.in_flight) {
+                self.fail_invalid(asked.purpose);
+            }
+        }
+        self.lost(generation, now, random);
     }
 
     /// Ends the client for good. Everything that waits ends with this reason.
@@ -306,8 +330,15 @@ impl ClientCore {
 
     /// Handles the requests without an answer on the lost connection: subscriptions are requested
     /// again, all others fail, and their callers decide.
-    fn fail_pending_requests(&mut self) {
-        for (_, asked) in std::mem::take(&mut self.in_flight).into_iter().rev() {
+    fn fail_pending_requests(&mut self, now: Instant) {
+        let mut pending = std::mem::take(&mut self.in_flight).into_values().collect::<Vec<_>>();
+        if !defect!(SubscriptionsAreRepeatedBackwards) {
+            pending.reverse(); // each of them goes to the head of the queue
+        }
+        for mut asked in pending {
+            if defect!(RepetitionsGetMoreTime) {
+                asked.until = now + self.limits.request_deadline;
+            }
             match asked.purpose {
                 Purpose::Subscribe { .. } => self.hold_again(asked),
                 _ if defect!(InFlightForgotten) => std::mem::forget(asked),
@@ -316,7 +347,8 @@ impl ClientCore {
         }
     }
 
-    /// Sends a request over this connection at once, ahead of everything that waits.
+    /// Sends a request of the handshake over this connection at once, ahead of everything that
+    /// waits. Its deadline is that of a step of the handshake.
     fn request_now(
         &mut self,
         name: &'static str,
@@ -327,7 +359,12 @@ impl ClientCore {
         self.requests += 1;
         let id = self.requests;
         self.send(Message::request(id, name, params));
-        let until = now + self.limits.request_deadline;
+        let time = if defect!(HandshakesHaveTheTimeOfARequest) {
+            self.limits.request_deadline
+        } else {
+            self.limits.handshake_timeout
+        };
+        let until = now + time;
         self.in_flight
             .insert(id, PendingRequest { purpose, method: name.to_owned(), params: None, until });
         id

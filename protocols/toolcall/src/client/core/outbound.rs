@@ -63,7 +63,7 @@ impl ClientCore {
     /// Subscribes to a channel; the first message is its state.
     pub fn subscribe(&mut self, channel: &str, to: Answer<()>, now: Instant) {
         let full = self.replicas.len() >= self.limits.subscriptions
-            && !self.replicas.contains_key(channel);
+            && (!self.replicas.contains_key(channel) || defect!(KnownChannelsCountAgain));
         if full || !is_name(channel) {
             return answer(Some(to), Err(Failure::Full));
         }
@@ -116,11 +116,13 @@ impl ClientCore {
             self.joined.remove(channel);
         }
         self.stop_calls(|(chat, _, _)| chat == channel);
-        let is_it = |request: &PendingRequest| matches!(&request.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel);
+        if defect!(UnsubscribedActionsAreDropped) {
+            self.unconfirmed.retain(|_, unconfirmed| unconfirmed.channel != channel);
+        }
         let (mut kept, mut taken) = (VecDeque::new(), Vec::new());
         for held in std::mem::take(&mut self.held) {
             match held {
-                Held::Request(request) if is_it(&request) => taken.push(request),
+                Held::Request(request) if request.subscribes_to(channel) => taken.push(request),
                 held => kept.push_back(held),
             }
         }
@@ -128,7 +130,7 @@ impl ClientCore {
         let in_flight = self
             .in_flight
             .iter()
-            .filter(|(_, request)| is_it(request))
+            .filter(|(_, request)| request.subscribes_to(channel))
             .map(|(id, _)| *id)
             .collect::<Vec<_>>();
         taken.extend(in_flight.into_iter().filter_map(|id| self.in_flight.remove(&id)));
@@ -137,7 +139,12 @@ impl ClientCore {
             return;
         }
         taken.into_iter().for_each(|request| request.fail(Failure::Unsubscribed));
-        if matches!(self.line, Line::Settling { .. } | Line::Connected { .. }) {
+        let is_known = match &self.line {
+            Line::Settling { .. } => !defect!(UnsubscribedBeforeTheTokensIsKept),
+            Line::Connected { .. } => true,
+            _ => false,
+        };
+        if is_known {
             self.send(Message::notification(
                 method::UNSUBSCRIBE,
                 &UnsubscribeParams { channel: channel.to_owned() },
@@ -227,7 +234,7 @@ impl ClientCore {
         let sent = self
             .unconfirmed
             .iter()
-            .filter(|(_, unconfirmed)| unconfirmed.sent)
+            .filter(|(_, unconfirmed)| unconfirmed.sent || defect!(HeldActionsAreSentTwice))
             .map(|(seq, _)| *seq);
         let mut sent = sent.collect::<Vec<_>>();
         if defect!(RepeatsBackwards) {
@@ -303,10 +310,23 @@ impl ClientCore {
                 _ => None,
             };
             request.fail(Failure::Late);
-            if let Some(channel) = unknown.filter(|channel| self.confirmed(channel).is_none()) {
+            let is_wanted = |channel: &String| {
+                self.confirmed(channel).is_some()
+                    || self.asks_for(channel) && !defect!(LateSubscriptionsTakeOthersAlong)
+            };
+            if let Some(channel) = unknown.filter(|channel| !is_wanted(channel)) {
                 self.cancel_subscription(&channel, true); // the answer may come yet
             }
         }
+    }
+
+    /// Whether a request to subscribe to a channel has no answer yet.
+    fn asks_for(&self, channel: &str) -> bool {
+        let held = self.held.iter().filter_map(|held| match held {
+            Held::Request(request) => Some(request),
+            Held::Action(_) => None,
+        });
+        held.chain(self.in_flight.values()).any(|request| request.subscribes_to(channel))
     }
 
     /// Joins a session with all tools. Joins again if the session removed the client while it was
@@ -329,7 +349,11 @@ impl ClientCore {
     /// Joins again every session that has removed this client.
     pub(super) fn join_again(&mut self) {
         let client = &self.identity.client;
-        let forgot = |name: &&String| match self.view(name) {
+        let state = |name: &str| match defect!(JoinsTwice) {
+            true => self.confirmed(name).cloned(),
+            false => self.view(name),
+        };
+        let forgot = |name: &&String| match state(name) {
             Some(SnapshotState::Session(state)) => session::active(&state, client).is_none(),
             _ => false,
         };

@@ -47,6 +47,11 @@ pub(super) enum Purpose {
 }
 
 impl PendingRequest {
+    /// Whether it subscribes to this channel.
+    pub(super) fn subscribes_to(&self, channel: &str) -> bool {
+        matches!(&self.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel)
+    }
+
     /// Fails the request.
     pub(super) fn fail(self, why: Failure) {
         match self.purpose {

@@ -195,3 +195,45 @@ fn a_ping_and_questions_of_the_host_are_answered_over_the_connection_that_asked(
     test.carry_out();
     assert_eq!(test.sent.len(), before, "nobody waits for it any more");
 }
+
+fn replayed() -> Value {
+    json!({ "type": "replay", "actions": [], "missing": [] })
+}
+
+/// The message may be the answer to any of them.
+#[test]
+fn a_message_that_is_too_long_ends_the_requests_in_flight() {
+    let mut test = ClientTest::connected();
+    let (mut new, mut known) = (test.subscribe("d"), test.subscribe("c"));
+    let mut asked = test.request("createChat");
+    test.core.broken(test.generation(), test.now, 0);
+    test.carry_out();
+    for answer in [new.try_recv(), known.try_recv()] {
+        assert!(matches!(answer, Ok(Err(Failure::Malformed(_)))));
+    }
+    assert!(matches!(asked.try_recv(), Ok(Err(Failure::Malformed(_)))));
+    test.wait(40 * S);
+    test.open();
+    assert_eq!(test.sent[0]["params"]["subscriptions"], json!(["c", "s"]));
+    test.answer("reconnect", replayed());
+    assert_eq!(test.methods(), ["reconnect"], "nothing is asked again");
+}
+
+#[test]
+fn an_invalid_answer_to_a_subscription_is_reported_and_the_channel_is_dropped() {
+    let mut test = ClientTest::connected();
+    let mut answer = test.subscribe("d");
+    test.answer("subscribe", json!({ "snapshot": 7 }));
+    assert!(matches!(answer.try_recv(), Ok(Err(Failure::Malformed(_)))));
+    assert_eq!((test.core.resources().channels, test.core.state()), (2, State::Reconnecting));
+}
+
+#[test]
+fn a_handshake_may_take_longer_than_a_request() {
+    let limits = ClientLimits { request_deadline: S, ..ClientLimits::default() };
+    let mut test = ClientTest::with(limits).connecting();
+    test.reconnects();
+    test.wait(19 * S);
+    test.answer("reconnect", replayed());
+    assert_eq!(test.core.state(), State::Connected);
+}
