@@ -5,6 +5,7 @@
 //! than those types: an action of an unknown type ([`StateAction::Unknown`]) is parsed, but refused
 //! when it would be applied.
 
+use reknit_seams::defect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -98,7 +99,8 @@ pub mod method {
 
 /// Whether this is a valid name: neither empty nor too long.
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_NAME
+    let length = if defect!(NamesCountLetters) { name.chars().count() } else { name.len() };
+    !name.is_empty() && length <= LONGEST_NAME
 }
 
 /// Returns the value of [`EPOCH`].

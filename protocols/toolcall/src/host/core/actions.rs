@@ -54,6 +54,11 @@ impl HostCore {
             .and_then(|client| client.outcomes.get(&params.client_seq))
             .cloned();
         let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
+        let counts_after = if defect!(CountsAnewOnAllConnections) {
+            self.newest_count(client)
+        } else {
+            counts_after
+        };
         let is_of_this_count =
             |after: u64| after >= counts_after || defect!(RepetitionAcrossAReload);
         let repeated =
@@ -85,7 +90,8 @@ impl HostCore {
                 Done::Rejected(why)
             }
         };
-        if let Some(client) = self.clients.get_mut(client) {
+        let is_kept = matches!(done, Done::Applied(_)) || !defect!(RefusalsAreForgotten);
+        if let Some(client) = self.clients.get_mut(client).filter(|_| is_kept) {
             if !defect!(OlderOutcomeIsKept) {
                 client.outcomes.forget(&seq);
             }
@@ -165,6 +171,9 @@ impl HostCore {
         let result_of = match &action {
             StateAction::ChatToolCallComplete(complete) => {
                 Some((complete.turn_id.clone(), complete.tool_call_id.clone()))
+            }
+            StateAction::ChatToolCallContentChanged(changed) if defect!(LongContentEndsTheCall) => {
+                Some((changed.turn_id.clone(), changed.tool_call_id.clone()))
             }
             _ => None,
         };
@@ -302,7 +311,7 @@ impl HostCore {
             return Err("a client must subscribe to a session before it can be active there");
         }
         let full = state.active_clients.len() >= self.limits.active_clients
-            && session::active(state, client).is_none();
+            && (session::active(state, client).is_none() || defect!(ActiveClientsCountTwice));
         if full { Err("there are too many active clients") } else { Ok(()) }
     }
 }

@@ -144,8 +144,10 @@ impl HostCore {
         let best = offering.iter().find(|client| {
             starter == Some(**client) && self.is_ready(client, chat) && !defect!(StarterIsOneOfAll)
         });
-        let away =
-            |client: &&&str| self.clients.get(**client).is_some_and(|known| !known.is_connected());
+        let away = |client: &&&str| {
+            let known = self.clients.get(**client);
+            known.is_some_and(|known| !known.is_connected() || defect!(UnwatchedCallsWait))
+        };
         let chosen =
             best.or_else(|| offering.iter().find(ready)).or_else(|| offering.iter().find(away));
         chosen.map(|client| (*client).to_owned())

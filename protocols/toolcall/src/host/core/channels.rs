@@ -152,12 +152,17 @@ impl HostCore {
 
     /// Notifies all waiting requests that a channel is in memory or does not exist.
     fn settle(&mut self, channel: &str, now: Instant) {
-        self.create_waiting_sessions(channel, now);
+        if !defect!(SubscribersBeforeTheCreation) {
+            self.create_waiting_sessions(channel, now);
+        }
         let there = self.state(channel).is_some();
         let waiting = self.transports.iter().filter(|(_, transport)| transport.waits_for(channel));
         for conn in waiting.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             self.settle_subscription(conn, channel, there, now);
             self.settle_handshake(conn, channel, there, now);
+        }
+        if defect!(SubscribersBeforeTheCreation) {
+            self.create_waiting_sessions(channel, now);
         }
         if !there {
             // A chat of the catalog that cannot be restored now stays in the catalog.

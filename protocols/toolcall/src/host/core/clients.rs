@@ -61,7 +61,11 @@ impl HostCore {
         if !defect!(CreationsOutliveTheirConnection) {
             self.drop_creations_of(conn);
         }
-        let held = transport.subscriptions.keys().cloned().chain(transport.wanted());
+        if defect!(CreationsEndWithAnyConnection) {
+            self.drop_creations_of_client(transport.client());
+        }
+        let wanted = transport.wanted().into_iter().filter(|_| !defect!(DeadHandshakesKeepChats));
+        let held = transport.subscriptions.keys().cloned().chain(wanted);
         let held = held.collect::<BTreeSet<_>>();
         if let Some(name) = transport.client() {
             self.disconnected(name, conn, now);
@@ -163,7 +167,10 @@ impl HostCore {
             });
             for channel in now_unheld {
                 armed |= !client.unheld.contains_key(&channel);
-                client.unheld.entry(channel).or_insert(now);
+                let since = client.unheld.entry(channel).or_insert(now);
+                if defect!(EachActionRenewsTheWait) {
+                    *since = now;
+                }
             }
         }
         if armed {

@@ -83,6 +83,27 @@ impl HostCore {
         self.clients.get(client).and_then(|client| client.presence.newest()) == Some(conn)
     }
 
+    /// `CountsAnewOnAllConnections`: the number of actions received from a client when it last
+    /// started its numbering over, on any connection.
+    pub(super) fn newest_count(&self, client: &str) -> u64 {
+        let own = self.transports.values().filter(|known| known.client() == Some(client));
+        own.map(|transport| transport.counts_after).max().unwrap_or(0)
+    }
+
+    /// `ReturnReleasesWhatAnotherConnectionHolds`: releases what this connection does not hold.
+    pub(super) fn release_what_others_hold(&mut self, conn: ConnId, client: &str, now: Instant) {
+        let Some(transport) = self.transports.get(&conn) else { return };
+        let depends = self.causes.iter().filter(|(_, clients)| clients.contains(client));
+        let unnamed = depends.map(|(channel, _)| channel.clone());
+        let unnamed = unnamed.filter(|channel| !transport.holds(channel)).collect::<Vec<_>>();
+        self.release(client, &unnamed, ReleaseReason::Released, now);
+    }
+
+    /// `CreationsEndWithAnyConnection`: drops the requests of a client to create sessions.
+    pub(super) fn drop_creations_of_client(&mut self, client: Option<&str>) {
+        self.pending_creation.retain(|pending| Some(pending.client.as_str()) != client);
+    }
+
     /// `NewestTransportOnly`: moves all connections but the newest of each client past an action.
     pub(super) fn skip_older_connections(&mut self, seq: u64) {
         let newest = self.clients.values().filter_map(|client| client.presence.newest());

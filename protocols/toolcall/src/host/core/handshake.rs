@@ -142,11 +142,13 @@ impl HostCore {
         mut channels: Vec<String>,
         now: Instant,
     ) {
+        let early = defect!(RepeatedNamesCount).then(|| self.check_capacity(&client, &channels));
         if !defect!(NamesAreNotSorted) {
             channels.sort();
             channels.dedup();
         }
-        if let Err(Refusal(code, why)) = self.check_capacity(&client, &channels) {
+        let checked = early.unwrap_or_else(|| self.check_capacity(&client, &channels));
+        if let Err(Refusal(code, why)) = checked {
             return self.send(conn, Message::error(id, code, why));
         }
         if let Some(known) = self.clients.get_mut(&client) {
@@ -347,6 +349,9 @@ impl HostCore {
         };
         let client = handshake.client.clone();
         self.send(conn, Message::response(handshake.id, &result));
+        if defect!(ReturnReleasesWhatAnotherConnectionHolds) {
+            self.release_what_others_hold(conn, &client, now);
+        }
         self.release_unnamed(&client, now);
     }
 
@@ -399,6 +404,7 @@ impl HostCore {
         let missed = self.missed_actions(handshake, seen);
         missed.map(|envelope| weight(&envelope.action)).sum::<usize>()
             <= self.limits.wire.message_bytes / 2
+            || defect!(ReplaysHaveNoLimit)
     }
 
     /// Whether a client that has seen action `seen` received the state of each channel that it
@@ -460,8 +466,12 @@ impl HostCore {
 /// Removes the oldest entries above the limit.
 pub(super) fn prune(baselines: &mut BTreeMap<String, u64>, most: usize) {
     while baselines.len() > most.max(1) * 2 {
-        let oldest =
-            baselines.iter().min_by_key(|(_, given)| **given).map(|(channel, _)| channel.clone());
-        oldest.into_iter().for_each(|channel| _ = baselines.remove(&channel));
+        let (oldest, newest) = (
+            baselines.iter().min_by_key(|(_, given)| **given),
+            baselines.iter().max_by_key(|(_, given)| **given),
+        );
+        let goes = if defect!(NewestBaselinesGo) { newest } else { oldest };
+        let goes = goes.map(|(channel, _)| channel.clone());
+        goes.into_iter().for_each(|channel| _ = baselines.remove(&channel));
     }
 }

@@ -132,10 +132,9 @@ impl HostCore {
 
     /// Sends a notification on every connection that has finished its handshake.
     pub(super) fn broadcast(&mut self, method: &str, params: &impl Serialize) {
-        let live = self
-            .transports
-            .iter()
-            .filter(|(_, transport)| matches!(transport.stage, Stage::Live(_)));
+        let live = self.transports.iter().filter(|(_, transport)| {
+            matches!(transport.stage, Stage::Live(_)) || defect!(NoticesBeforeTheHandshake)
+        });
         for conn in live.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             self.send(conn, Message::notification(method, params));
         }

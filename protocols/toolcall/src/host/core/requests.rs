@@ -93,10 +93,11 @@ impl HostCore {
         given: Option<&RawValue>,
         now: Instant,
     ) {
-        let fresh = self
-            .transports
-            .get(&conn)
-            .is_some_and(|transport| matches!(transport.stage, Stage::Fresh(_)));
+        let fresh = self.transports.get(&conn).is_some_and(|transport| match transport.stage {
+            Stage::Fresh(_) => true,
+            Stage::Arriving(_) => defect!(HandshakesBeginTwice),
+            Stage::Live(_) => false,
+        });
         let answer = match (method, self.client_of(conn)) {
             (method::PING, _) => answered(&()),
             (method::INITIALIZE, _) if fresh => match parse_params(given) {
@@ -178,8 +179,9 @@ impl HostCore {
         let channel = &params.channel;
         let most = self.limits.subscriptions;
         let Some(transport) = self.transports.get_mut(&conn) else { return };
-        let full =
-            transport.subscriptions.len() >= most && !transport.subscriptions.contains_key(channel);
+        let is_known =
+            transport.subscriptions.contains_key(channel) && !defect!(RepeatedSubscriptionsCount);
+        let full = transport.subscriptions.len() >= most && !is_known;
         if full || !is_name(channel) {
             return self.send(
                 conn,
@@ -279,6 +281,11 @@ impl HostCore {
             for id in ids {
                 self.send(conn, Message::error(id, code::NOT_FOUND, "unsubscribed"));
             }
+        }
+        if defect!(BaselineGoesWithOneSubscription)
+            && let Some(known) = self.clients.get_mut(client)
+        {
+            known.baselines.remove(channel);
         }
         if !self.holds(client, channel) || defect!(UnsubscribeEndsOtherConnections) {
             if let Some(known) = self.clients.get_mut(client) {
