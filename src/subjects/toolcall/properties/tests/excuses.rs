@@ -1,8 +1,12 @@
 //! Tests of excuses: what they excuse, and what they do not.
 
-use super::super::calls::tools_begin_once;
+use super::super::actions::in_order;
+use super::super::calls::{results_count, tools_begin_once};
+use super::super::line::client_comes_back;
 use super::super::memory::forgotten_in_time;
+use super::super::presence::{no_live_client_failed, released_at_once};
 use super::super::refusals::refusals_are_true;
+use super::super::replicas::replay_is_used;
 use super::*;
 use crate::history::Coded;
 use crate::schedule::LimitValue;

@@ -2,6 +2,7 @@
 
 use super::super::calls::tools_begin_once;
 use super::super::memory::forgotten_in_time;
+use super::super::presence::{no_live_client_failed, returning_keeps};
 use super::*;
 
 /// The default retention of a client.

@@ -1,0 +1,122 @@
+//! Tests of connections, of questions, and of restores.
+
+use std::collections::BTreeMap;
+
+use super::super::line::{client_comes_back, healthy_is_kept, requests_settle};
+use super::*;
+use crate::history::{ConnIndex, Nature, Scope};
+use crate::schedule::{Conn, Fault, TrafficCount, Which, faults};
+
+#[test]
+fn a_client_reconnects() {
+    let connected = |scripted, ms| {
+        milestone(scripted, ms, "client", "toolcall.client.connected", &[("generation", "2")])
+    };
+    let lost = |ms| {
+        milestone(
+            history().kills(1_000, 9_000),
+            ms,
+            "client",
+            "toolcall.client.lost",
+            &[("generation", "1")],
+        )
+    };
+    holds(&connected(lost(1_000).horizon(90_000), 9_000 + BACK), client_comes_back);
+    assert_eq!(
+        violations(&lost(1_000).horizon(90_000), client_comes_back),
+        ["client: it had not reconnected by 55.620 s, and was disconnected since 1.000 s"]
+    );
+    holds(&lost(1_000).horizon(9_000 + BACK), client_comes_back);
+    let scripted = |scripted: ScriptedRun| {
+        scripted.asked_as(1, 100, Class::Durable, "start-turn", "{}").answered(
+            1,
+            200,
+            rejected("a token is required"),
+        )
+    };
+    assert_eq!(violations(&scripted(looks(history(), 50, "client")), client_comes_back).len(), 1);
+    holds(&scripted(history()), client_comes_back); // it was asked before it had moved in
+}
+
+#[test]
+fn a_healthy_connection_is_kept() {
+    let connected =
+        milestone(history(), 100, "client", "toolcall.client.connected", &[("generation", "1")]);
+    let lost = |scripted| {
+        milestone(scripted, 50_000, "client", "toolcall.client.lost", &[("generation", "1")])
+    };
+    assert_eq!(
+        violations(&lost(connected.clone()), healthy_is_kept),
+        ["client: it lost its connection, although no fault touched the connection (at 50.000 s)"]
+    );
+    holds(&lost(connected.kills(49_000, 51_000)), healthy_is_kept);
+}
+
+#[test]
+fn a_fault_of_a_generation_may_affect_a_later_connection_with_the_same_number() {
+    let lost = |conn: Conn| {
+        let what = Fault::CutAfter(faults::CutAfter {
+            conn,
+            toward: "client".into(),
+            count: TrafficCount::Messages(12),
+            learns: BTreeMap::new(),
+        });
+        let scope = Scope { conns: vec![ConnIndex(0)], ..Scope::default() };
+        let scripted = history().conn(1, 10, Some(5_000)).fault_in(
+            1_000,
+            Some(90_000),
+            Nature::Kills,
+            what,
+            scope,
+        );
+        let scripted = scripted.conn(1, 6_000, Some(90_000));
+        let scripted = milestone(
+            scripted,
+            6_100,
+            "client",
+            "toolcall.client.connected",
+            &[("generation", "1")],
+        );
+        milestone(scripted, 90_000, "client", "toolcall.client.lost", &[("generation", "1")])
+            .horizon(99_000)
+    };
+    let named = |which| Conn { host: "client".into(), label: None, which };
+    holds(&lost(named(Which::Generation(1))), healthy_is_kept);
+    assert_eq!(violations(&lost(named(Which::Last)), healthy_is_kept).len(), 1);
+}
+
+#[test]
+fn a_question_ends_with_its_connection() {
+    let asked =
+        |over| saw(here_until(over), 1_000, "server", "t1", "agent: question-1 asks client");
+    let heard = |scripted, ms| {
+        saw(scripted, ms, "server", "t1", "agent: question-1 receives no answer: lost")
+    };
+    holds(&heard(asked(Some(5_000)), 5_000 + MOMENT), requests_settle);
+    assert_eq!(
+        violations(&heard(asked(Some(5_000)), 5_001 + MOMENT), requests_settle),
+        ["t1: the request that the host sent to client at 1.000 s had not ended by 5.620 s"]
+    );
+    holds(&heard(asked(None), 31_000 + MOMENT), requests_settle);
+    assert_eq!(violations(&heard(asked(None), 31_001 + MOMENT), requests_settle).len(), 1);
+}
+
+#[test]
+fn a_restore_ends_in_time_unless_its_channel_is_removed() {
+    let wording =
+        |scripted, ms, name| milestone(scripted, ms, "server", name, &[("channel", "c2")]);
+    let mut scripted = history();
+    scripted.plan.setup.insert(
+        "channel".to_owned(),
+        serde_json::json!({ "c2": { "restores": "20s", "restores-again": "0ms" } }),
+    );
+    let begun = wording(scripted, 1_000, "toolcall.host.restoring");
+    assert_eq!(
+        violations(&begun, requests_settle),
+        ["c2: its restore began at 1.000 s, and had not ended by 11.620 s"]
+    );
+    let gone = wording(begun.clone(), 2_000, "toolcall.host.removed");
+    holds(&gone, requests_settle);
+    holds(&wording(gone, 3_000, "toolcall.host.restoring"), requests_settle); // it finds nothing at once, and says nothing
+    holds(&wording(begun, 11_000, "toolcall.host.restore-late"), requests_settle);
+}

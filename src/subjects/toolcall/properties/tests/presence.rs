@@ -1,0 +1,287 @@
+//! Tests of who is absent: calls that fail, clients that return, and the places that they keep.
+
+use super::super::presence::{gone_is_failed, no_live_client_failed, returning_keeps};
+use super::*;
+
+#[test]
+fn a_client_with_a_live_connection_is_not_failed() {
+    let scripted =
+        |over| failed(calls(here_until(over), 1_000, "call-1", "client"), 40_000, "client");
+    assert_eq!(
+        violations(&scripted(None), no_live_client_failed),
+        [
+            "call-1: the host failed it, although its owner client was connected and subscribed to c1 (at 40.000 s)"
+        ]
+    );
+    holds(&scripted(Some(10_000)), no_live_client_failed);
+    holds(&scripted(Some(40_000)), no_live_client_failed);
+}
+
+#[test]
+fn an_older_connection_is_a_live_one() {
+    let second = history().conn(1, 10, None).conn(2, 20, Some(5_000));
+    let scripted = looks(accepted(accepted(second, 20, "1"), 30, "2"), 40, "client");
+    assert_eq!(
+        violations(
+            &failed(calls(scripted, 1_000, "call-1", "client"), 40_000, "client"),
+            no_live_client_failed
+        )
+        .len(),
+        1
+    );
+}
+
+#[test]
+fn a_connected_client_that_unsubscribed_may_be_failed() {
+    let scripted = saw(
+        calls(here_until(None), 1_000, "call-1", "client"),
+        5_000,
+        "client",
+        "c1",
+        "unsubscribed",
+    );
+    holds(&failed(scripted, 5_010, "client"), no_live_client_failed);
+}
+
+#[test]
+fn calls_of_an_unknown_client_are_not_failed() {
+    let scripted = failed(calls(here_until(None), 1_000, "call-1", "stranger"), 40_000, "stranger");
+    assert_eq!(violations(&scripted, no_live_client_failed).len(), 1);
+}
+
+#[test]
+fn calls_of_an_absent_client_fail_after_the_grace_period() {
+    let scripted = || calls(here_until(Some(10_000)), 1_000, "call-1", "client");
+    let bound = 10_000 + GRACE + AT_ONCE;
+    holds(&over(scripted(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(
+        violations(&over(scripted(), bound + 1, "failed (gone)"), gone_is_failed),
+        [
+            "t1: call-1 had not ended by 40.100 s, although its owner client was absent since 10.000 s"
+        ]
+    );
+    holds(&scripted().ended("t1", 20_000, "over"), gone_is_failed);
+    holds(&scripted().died("server", 20_000), gone_is_failed);
+}
+
+#[test]
+fn calls_of_a_forgotten_client_are_not_checked() {
+    let scripted = |forgotten| {
+        let scripted = here_until(Some(10_000));
+        let scripted = milestone(
+            scripted,
+            forgotten,
+            "server",
+            "toolcall.host.forgotten",
+            &[("client", "client")],
+        );
+        calls(scripted, 60_000, "call-1", "client").horizon(90_000)
+    };
+    holds(&scripted(59_000), gone_is_failed);
+    assert_eq!(violations(&scripted(61_000), gone_is_failed).len(), 1);
+}
+
+#[test]
+fn a_half_open_connection_is_noticed_first() {
+    let half = looks(accepted(history().conn_half_over(1, 10, 10_000), 20, "1"), 30, "client");
+    let scripted = calls(half, 1_000, "call-1", "client");
+    let bound = 10_000 + DETECTION + GRACE + MOMENT;
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+    // An earlier handshake makes no difference.
+    let arriving = |scripted| {
+        milestone(
+            scripted,
+            15,
+            "server",
+            "toolcall.host.arriving",
+            &[("conn", "1"), ("client", "client")],
+        )
+    };
+    let half =
+        looks(accepted(arriving(history().conn_half_over(1, 10, 10_000)), 20, "1"), 30, "client");
+    let scripted = calls(half, 1_000, "call-1", "client");
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
+/// A fault may hold a client's last message until after the client is gone. The host's silence
+/// begins when that message arrives.
+#[test]
+fn a_late_message_delays_the_detection() {
+    let half = history().conn_half_over(1, 10, 10_000).received(12_000);
+    let scripted = calls(looks(accepted(half, 20, "1"), 30, "client"), 1_000, "call-1", "client");
+    let bound = 12_000 + DETECTION + GRACE + MOMENT;
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
+/// The host gives up a handshake at its deadline, so a longer one is no excuse.
+#[test]
+fn an_endless_handshake_does_not_extend_the_grace_period() {
+    let due = 10_000 + GRACE;
+    let scripted = here_until(Some(10_000)).conn(2, 11_000, None);
+    let scripted = calls(scripted, 1_000, "call-1", "client");
+    let scripted = milestone(
+        scripted,
+        due,
+        "server",
+        "toolcall.host.arriving",
+        &[("conn", "2"), ("client", "client")],
+    );
+    let bound = due + 15_000 + AT_ONCE;
+    holds(&over(scripted.clone(), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
+}
+
+/// The host waits for the handshake, and for the next one that begins during it. One that begins
+/// too late changes nothing.
+#[test]
+fn an_owner_in_its_handshake_is_not_absent() {
+    let due = 10_000 + GRACE;
+    let arrives = |scripted, at, conn| {
+        milestone(
+            scripted,
+            at,
+            "server",
+            "toolcall.host.arriving",
+            &[("conn", conn), ("client", "client")],
+        )
+    };
+    let scripted = |at| {
+        let scripted = here_until(Some(10_000)).conn(2, 11_000, Some(due + 3_000)).conn(
+            3,
+            12_000,
+            Some(due + 9_000),
+        );
+        arrives(arrives(calls(scripted, 1_000, "call-1", "client"), at, "2"), due + 2_000, "3")
+    };
+    let bound = due + 9_000 + AT_ONCE;
+    holds(&over(scripted(due), bound, "failed (gone)"), gone_is_failed);
+    assert_eq!(
+        violations(&over(scripted(due), bound + 1, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
+    assert_eq!(
+        violations(&over(scripted(due + 1), bound, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
+    let given_up = |scripted| {
+        milestone(scripted, due + 1_000, "server", "toolcall.host.no-handshake", &[("conn", "2")])
+    };
+    assert_eq!(
+        violations(&over(given_up(scripted(due)), bound, "failed (gone)"), gone_is_failed).len(),
+        1
+    );
+}
+
+#[test]
+fn a_later_call_does_not_extend_the_grace_period() {
+    let scripted = calls(here_until(Some(10_000)), 35_000, "call-1", "client");
+    assert_eq!(
+        violations(&over(scripted, 10_001 + GRACE + AT_ONCE, "failed (gone)"), gone_is_failed)
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_held_host_may_be_late() {
+    let scripted =
+        calls(here_until(Some(10_000)), 1_000, "call-1", "client").holds_for_ever(20_000);
+    holds(&scripted, gone_is_failed);
+}
+
+#[test]
+fn a_client_that_returns_within_the_grace_period_keeps_its_calls_and_its_place() {
+    let scripted =
+        |ms| failed(calls(here_until(Some(10_000)), 1_000, "call-1", "client"), ms, "client");
+    assert_eq!(
+        violations(&scripted(9_999 + GRACE), returning_keeps),
+        [
+            "call-1: the host failed it at 39.999 s, although its owner client was absent only since 10.000 s"
+        ]
+    );
+    holds(&scripted(10_000 + GRACE), returning_keeps);
+    let placed = |over, ms| {
+        milestone(
+            here_until(over),
+            ms,
+            "server",
+            "toolcall.host.deactivated",
+            &[("session", "s1"), ("client", "client")],
+        )
+    };
+    assert_eq!(violations(&placed(Some(10_000), 10_001), returning_keeps).len(), 1);
+    assert_eq!(
+        violations(&placed(None, 5_000), returning_keeps),
+        [
+            "client: it lost its place in the session at 5.000 s, although it was connected and subscribed to the session"
+        ]
+    );
+    holds(&placed(Some(10_000), 10_000 + GRACE), returning_keeps);
+    let let_go = saw(here_until(Some(10_000)), 9_999, "client", "s1", "unsubscribed");
+    let released = milestone(
+        let_go,
+        10_001,
+        "server",
+        "toolcall.host.deactivated",
+        &[("session", "s1"), ("client", "client")],
+    );
+    holds(&released, returning_keeps);
+}
+
+/// A host accepts a connection that its window lost long before. The grace period starts at that
+/// moment, and is over when the connection ends.
+#[test]
+fn a_connection_without_a_subscription_keeps_no_place() {
+    let scripted = |gone, over| {
+        let scripted = history().conn_closed(1, 10, over, Some(gone)).conn(2, 15, Some(10_000));
+        let scripted = accepted(looks(accepted(scripted, 20, "2"), 30, "client"), 10_100, "1");
+        milestone(
+            scripted,
+            10_100 + GRACE,
+            "server",
+            "toolcall.host.deactivated",
+            &[("session", "s1"), ("client", "client")],
+        )
+    };
+    holds(&scripted(29, 10_100 + GRACE), returning_keeps);
+    assert_eq!(
+        violations(&scripted(30, 10_100 + GRACE), returning_keeps).len(),
+        1,
+        "its user knew the session then"
+    );
+    assert_eq!(
+        violations(&scripted(29, 10_099 + GRACE), returning_keeps).len(),
+        1,
+        "it was away again"
+    );
+    let held = scripted(29, 10_099 + GRACE).holds_for_ever(10_050 + GRACE);
+    holds(&held, returning_keeps); // the task of the host has not reported the end yet
+}
+
+#[test]
+fn a_second_connection_keeps_a_place_if_its_window_watched_the_session_at_its_opening() {
+    let scripted = |looked: u64| {
+        let scripted = accepted(history().conn(1, 10, Some(10_000)), 20, "1");
+        let scripted = saw(scripted, looked, "client", "s1", "state received").asked_as(
+            1,
+            9_400,
+            Class::InFlight,
+            "open-second",
+            "{}",
+        );
+        let scripted = accepted(scripted.conn_labelled("second", 1, 9_400, None), 9_500, "2");
+        let fields = [("session", "s1"), ("client", "client")];
+        milestone(scripted, 40_001, "server", "toolcall.host.deactivated", &fields).horizon(60_000)
+    };
+    assert_eq!(
+        violations(&scripted(30), returning_keeps),
+        [
+            "client: it lost its place in the session at 40.001 s, although it was connected and subscribed to the session"
+        ]
+    );
+    holds(&scripted(9_400), returning_keeps); // the second connection may have been opened before, and was not given the session
+    holds(&scripted(9_450), returning_keeps);
+}

@@ -1,0 +1,106 @@
+//! Tests of the states that clients have.
+
+use super::super::replicas::{replay_is_used, replicas_converge};
+use super::*;
+
+#[test]
+fn stable_states_are_equal() {
+    let scripted = |known: &str| {
+        let scripted = saw(
+            saw(here_until(None), 1_000, "server", "c1", "state changed"),
+            1_200,
+            "server",
+            "c1",
+            "state stable: aa",
+        );
+        saw(scripted, 1_210, "client", "c1", &format!("state stable: {known}")).horizon(20_000)
+    };
+    holds(&scripted("aa"), replicas_converge);
+    assert_eq!(
+        violations(&scripted("bb"), replicas_converge),
+        [
+            "c1: the state that the window of client has had since 1.210 s differs from the state that the host has had since 1.200 s (at 20.000 s)"
+        ]
+    );
+    holds(&scripted("bb").kills(1_300, 19_500), replicas_converge);
+    let gone = saw(
+        saw(scripted("aa"), 5_000, "server", "c1", "state changed"),
+        5_200,
+        "server",
+        "c1",
+        "removed",
+    );
+    assert_eq!(violations(&gone, replicas_converge).len(), 1);
+    holds(&saw(gone, 5_100, "client", "c1", "removed"), replicas_converge);
+    assert_eq!(
+        violations(
+            &saw(scripted("bb"), 10_000, "client", "c1", "state stable: aa"),
+            replicas_converge
+        )
+        .len(),
+        1
+    );
+}
+
+#[test]
+fn a_dead_client_loses_its_state() {
+    let scripted = || {
+        let scripted = saw(
+            saw(here_until(None), 1_000, "server", "c1", "state changed"),
+            1_200,
+            "server",
+            "c1",
+            "state stable: aa",
+        );
+        saw(scripted, 1_210, "client", "c1", "state stable: aa").horizon(20_000)
+    };
+    let truth = |scripted, digest: &str| {
+        saw(
+            saw(scripted, 3_000, "server", "c1", "state changed"),
+            3_200,
+            "server",
+            "c1",
+            &format!("state stable: {digest}"),
+        )
+    };
+    assert_eq!(violations(&truth(scripted(), "bb"), replicas_converge).len(), 1);
+    holds(
+        &truth(scripted().died("client", 2_000).started("client", 2_500), "bb"),
+        replicas_converge,
+    );
+    let known = |scripted| saw(scripted, 4_000, "client", "c1", "state stable: bb");
+    assert_eq!(violations(&known(scripted()), replicas_converge).len(), 1);
+    holds(&known(scripted().died("server", 2_000).started("server", 2_500)), replicas_converge);
+}
+
+#[test]
+fn a_client_that_missed_little_gets_a_replay() {
+    let connected = milestone(
+        here_until(Some(5_000)),
+        40,
+        "client",
+        "toolcall.client.connected",
+        &[("generation", "1")],
+    );
+    let scripted = milestone(
+        connected.conn(2, 6_000, None),
+        6_010,
+        "server",
+        "toolcall.host.reseated",
+        &[("conn", "2"), ("client", "client")],
+    );
+    assert_eq!(
+        violations(&scripted, replay_is_used),
+        [
+            "client: it received snapshots, although the host still keeps all actions that it missed (at 6.010 s)"
+        ]
+    );
+    let unheard = milestone(
+        here_until(Some(5_000)).conn(2, 6_000, None),
+        6_010,
+        "server",
+        "toolcall.host.reseated",
+        &[("conn", "2"), ("client", "client")],
+    );
+    holds(&unheard, replay_is_used);
+}
