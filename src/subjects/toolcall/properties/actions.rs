@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::story::{Story, Window, text, window};
+use super::facts::{Window, text};
+use super::story::{Story, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{About, Violation, ViolationFields};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{MS, Story, defaults, is_second};
+use super::facts::MS;
+use super::story::{Story, defaults, is_second};
 use crate::history::{ConnIndex, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::story::{Story, UserOperation};
+use super::facts::UserOperation;
+use super::story::Story;
 use crate::history::{Call, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::facts::{CallStory, MS};
 use super::line::has_slot_since;
-use super::story::{CallStory, MS, Story, window};
+use super::story::{Story, window};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};

@@ -1,7 +1,8 @@
 //! The part of `states_are_true` about chats: turns and calls.
 
+use super::facts::CallStory;
 use super::states::{differs, wrong};
-use super::story::{CallStory, Story};
+use super::story::Story;
 use crate::history::{Call, Time};
 use crate::property::Phrase;
 use crate::subjects::records;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attempts::connected;
-use super::story::{MS, Story, UserOperation, is_second};
+use super::facts::{MS, UserOperation};
+use super::story::{Story, is_second};
 use crate::history::{Call, Connection, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};

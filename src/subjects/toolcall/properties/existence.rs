@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::story::{Story, WatchSpan, window};
+use super::facts::WatchSpan;
+use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};

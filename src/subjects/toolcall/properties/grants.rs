@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::story::{MS, Story, UserOperation, window};
+use super::facts::{MS, UserOperation};
+use super::story::{Story, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{Story, UserOperation, text, window};
+use super::facts::{UserOperation, text};
+use super::story::{Story, window};
 use crate::history::{Call, EventKind, Time};
 use crate::property::path::{NEVER, full_intervals};
 use crate::property::violation::{fields, kinds};

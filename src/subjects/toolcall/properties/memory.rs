@@ -4,7 +4,8 @@
 //! network's record shows since when a client is absent, and the client's milestones show whether the
 //! host still knew it. `no_residue` judges what remains at the end of a run.
 
-use super::story::{HostConnection, MS, Story, window};
+use super::facts::{HostConnection, MS};
+use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};

@@ -1,7 +1,8 @@
 //! `ends_are_true`: a call ends as its tool and its user decide, or for a reason of the host that is
 //! true.
 
-use super::story::{CallStory, Story, UserOperation, defaults};
+use super::facts::{CallStory, UserOperation};
+use super::story::{Story, defaults};
 use crate::history::EventKind;
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields, ViolationKind};

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::story::{Story, UserOperation, text, window};
+use super::facts::{UserOperation, text};
+use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use super::calls::offers;
-use super::story::{
-    CallStory, FailedCall, HostConnection, MS, Story, WatchSpan, is_second, text, window,
-};
+use super::facts::{CallStory, FailedCall, HostConnection, MS, WatchSpan, text};
+use super::story::{Story, is_second, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};

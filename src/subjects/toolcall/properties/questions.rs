@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::story::{MS, Story, text, window};
+use super::facts::{MS, text};
+use super::story::{Story, window};
 use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use super::story::{CallStory, MS, Story, UserOperation, text, window};
+use super::facts::{CallStory, MS, UserOperation, text};
+use super::story::{Story, window};
 use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};

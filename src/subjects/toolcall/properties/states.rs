@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::chats::untrue_chat;
-use super::story::{MS, Story, window};
+use super::facts::MS;
+use super::story::{Story, window};
 use crate::history::{EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation};

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::story::{MS, Story};
+use super::facts::MS;
+use super::story::Story;
 use crate::history::{Ending, EventKind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields};

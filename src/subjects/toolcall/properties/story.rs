@@ -6,17 +6,20 @@
 //! about calls come from the agents that called, the tools that ran, and the users that watched.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use super::existence::Existence;
+use super::facts::{
+    Assignment, CallStory, DOWN, FailedCall, FaultPeriod, HandshakeAttempt, HostConnection,
+    UserOperation, WatchSpan, Window, text,
+};
 use crate::history::{Call, ConnIndex, Connection, Event, EventKind, Nature, Scope, Stream, Time};
 use crate::property::path::{NEVER, conns_of};
 use crate::property::{CheckContext, Guarantees};
-use crate::schedule::{Fault, MilestoneValue, Operation};
+use crate::schedule::{Fault, MilestoneValue};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
 use crate::subjects::toolcall::limits::{LIMITS, client_limits, host_limits};
-use crate::subjects::toolcall::notes::{Became, By, CallEnd, OfCall, OfChannel, Status, ToolWork};
+use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, ToolWork};
 use reknit_toolcall::limits::{ClientLimits, HostLimits};
 
 /// The facts of a run.
@@ -28,7 +31,7 @@ pub(super) struct Story<'a> {
     pub(super) until: Time,
     pub(super) attached: Vec<HostConnection<'a>>,
     /// The handshakes that clients began.
-    arriving: Vec<HandshakeAttempt<'a>>,
+    pub(super) arriving: Vec<HandshakeAttempt<'a>>,
     pub(super) calls: Vec<CallStory<'a>>,
     /// The calls that the host failed, from its milestones.
     pub(super) failed: Vec<FailedCall<'a>>,
@@ -39,7 +42,7 @@ pub(super) struct Story<'a> {
     /// The intervals in which users saw that their clients take part in the session.
     pub(super) parts: Vec<WatchSpan<'a>>,
     /// The intervals of faults, and of hosts that were down.
-    fault_periods: Vec<FaultPeriod<'a>>,
+    pub(super) fault_periods: Vec<FaultPeriod<'a>>,
     /// The times at which the host died.
     pub(super) deaths: Vec<Time>,
     /// The number of windows of each host so far.
@@ -48,170 +51,6 @@ pub(super) struct Story<'a> {
     pub(super) forgotten: Vec<(&'a str, Time)>,
     /// The channels and turns that really exist.
     pub(super) existence: Existence<'a>,
-}
-
-/// A connection that the host accepted.
-pub(super) struct HostConnection<'a> {
-    conn: usize,
-    pub(super) client: &'a str,
-    pub(super) at: Time,
-    /// The time at which the window's end was over.
-    pub(super) gone: Time,
-    /// The time at which the host's end was over.
-    pub(super) over: Time,
-    /// When the host last received data over it.
-    pub(super) received: Time,
-    /// For a second connection, the time at which its user asked for it: it subscribes to the
-    /// channels that the window watched then.
-    second: Option<Time>,
-}
-
-impl HostConnection<'_> {
-    /// Returns whether neither end is over at this moment.
-    pub(super) fn is_live(&self, at: Time) -> bool {
-        self.gone > at && self.over > at
-    }
-
-    /// The time at which its user asked for it: for any other than a second connection, the time at
-    /// which the host accepted it.
-    pub(super) fn asked_at(&self) -> Time {
-        self.second.unwrap_or(self.at)
-    }
-
-    /// Returns whether it is a second connection.
-    pub(super) fn is_second(&self) -> bool {
-        self.second.is_some()
-    }
-}
-
-/// A connection over which a client began its handshake.
-struct HandshakeAttempt<'a> {
-    conn: usize,
-    client: &'a str,
-    from: Time,
-    /// The end of the handshake: the host accepted the client, gave up the handshake, or lost the
-    /// connection.
-    to: Time,
-    /// The time at which the host's end was over.
-    over: Time,
-}
-
-/// The decision of the host when an agent began a call.
-#[derive(Clone, Copy, Default)]
-struct Assignment<'a> {
-    owner: &'a str,
-    chat: &'a str,
-    /// The number of connections that the host had accepted by then.
-    accepted: usize,
-}
-
-/// A tool call.
-pub(super) struct CallStory<'a> {
-    pub(super) turn: &'a Stream,
-    pub(super) id: &'a str,
-    pub(super) chat: &'a str,
-    /// The client that runs it; empty if there is none.
-    pub(super) owner: &'a str,
-    /// Whether the host chose the owner.
-    pub(super) chosen: bool,
-    /// The number of connections that the host had accepted before it assigned the call. The host
-    /// may accept another one later in the same millisecond.
-    pub(super) accepted: usize,
-    pub(super) tool: Option<&'a str>,
-    pub(super) began: Time,
-    pub(super) ready: Option<Time>,
-    /// Whether a user must consent, once the call is ready.
-    pub(super) asks: bool,
-    /// The decisions of users: approved, or denied.
-    pub(super) decisions: Vec<(Time, bool)>,
-    /// The time at which its agent received the end, and the kind of end.
-    pub(super) over: Option<(Time, &'a CallEnd)>,
-    /// The time at which its agent stopped waiting, for any reason.
-    pub(super) left: Time,
-    /// The work of its tool by host, from notes of the tool and milestones of the client.
-    pub(super) tools: Vec<(Time, &'a str, ToolWork)>,
-    /// The begins of its tool by host, from notes of the tool.
-    pub(super) begins: Vec<(Time, &'a str)>,
-    /// The statuses that users saw.
-    pub(super) users: Vec<(Time, &'a str, Status)>,
-    /// The statuses that second connections received, change by change.
-    pub(super) seconds: Vec<(Time, &'a str, Status)>,
-    /// The replies of users to its request for consent, by host: accepted, or refused for a reason.
-    pub(super) replies: Vec<(Time, &'a str, &'a Result<(), String>)>,
-}
-
-impl CallStory<'_> {
-    /// Returns whether a user had approved the call, or denied it.
-    pub(super) fn has_decision(&self, approves: bool, by: Time) -> bool {
-        self.decisions.iter().any(|(at, decision)| *at <= by && *decision == approves)
-    }
-}
-
-/// A call that the host failed because its owner was absent.
-pub(super) struct FailedCall<'a> {
-    pub(super) at: Time,
-    pub(super) chat: &'a str,
-    pub(super) call: &'a str,
-    pub(super) owner: &'a str,
-    /// Whether the host's reason was the absence of the owner, and not that the owner unsubscribed
-    /// from the chat.
-    pub(super) away: bool,
-}
-
-/// A window: its host, and its number among that host's windows. A reload or a restart of the host
-/// creates another window.
-pub(super) type Window<'a> = (&'a str, usize);
-
-/// An operation of a window's user.
-#[derive(Clone, Copy)]
-pub(super) struct UserOperation<'a> {
-    pub(super) at: Time,
-    pub(super) host: &'a str,
-    window: usize,
-    pub(super) operation: &'a Operation,
-}
-
-impl<'a> UserOperation<'a> {
-    pub(super) fn verb(&self) -> &'a str {
-        &self.operation.verb
-    }
-
-    pub(super) fn field(&self, name: &str) -> Option<&'a str> {
-        self.operation.fields.get(name)?.as_str()
-    }
-}
-
-/// An interval in which a user watches a channel and has its state.
-pub(super) struct WatchSpan<'a> {
-    pub(super) host: &'a str,
-    pub(super) channel: &'a str,
-    pub(super) from: Time,
-    pub(super) to: Time,
-}
-
-/// The interval of a fault.
-struct FaultPeriod<'a> {
-    number: usize,
-    from: Time,
-    to: Time,
-    /// The host of which the fault held a task, or that was down.
-    holds: Option<&'a str>,
-    /// The only window that the fault affects; `None` if it may affect all.
-    only: Option<&'a str>,
-    /// For a fault that ends connections, the time from which their clients must know that.
-    known: Time,
-}
-
-impl FaultPeriod<'_> {
-    /// Returns whether this means that a host is down and was not restarted yet.
-    fn is_down(&self, host: &str) -> bool {
-        self.number == DOWN && self.holds == Some(host) && self.to == NEVER
-    }
-}
-
-/// A text field of a milestone.
-pub(super) fn text<'a>(fields: &'a [(&'static str, MilestoneValue)], name: &str) -> &'a str {
-    MilestoneValue::text(fields, name).unwrap_or_default()
 }
 
 impl<'a> Story<'a> {
@@ -568,242 +407,9 @@ fn ends(watch_spans: &mut [WatchSpan<'_>], host: &str, channel: &str, at: Time) 
     open.for_each(|look| look.to = at);
 }
 
-/// The number of a host that is down, because that is not a fault of the schedule.
-const DOWN: usize = usize::MAX;
-
-/// The time resolution, used to query the state just before an event.
-pub(super) const MS: Duration = Duration::from_millis(1);
-
 /// The window of a client, named after its host.
 pub(super) fn window(client: &str) -> &str {
     records::declared(client)
-}
-
-impl<'a> Story<'a> {
-    /// The connections of a client that the host accepted up to a moment.
-    pub(super) fn of_client<'s>(
-        &'s self,
-        client: &'s str,
-        by: Time,
-    ) -> impl Iterator<Item = &'s HostConnection<'a>> {
-        self.attached.iter().filter(move |attached| attached.client == client && attached.at <= by)
-    }
-
-    /// If a client has a newer connection than this one at a moment, returns the times at which the host
-    /// accepted the two. A client may begin again over a connection: the first time counts.
-    pub(super) fn newer_than(&self, conn: usize, at: Time) -> Option<(Time, Time)> {
-        let first = |conn| self.attached.iter().find(|attached| attached.conn == conn);
-        let this = first(conn)?;
-        let mut own = self.of_client(this.client, at.before(MS)).filter(|other| other.over > at);
-        let newer = own.find(|other| {
-            first(other.conn).is_some_and(|other| other.at > this.at && other.conn != conn)
-        })?;
-        Some((this.at, newer.at))
-    }
-
-    /// Returns whether a user may have reported a result of a call beside its tool.
-    pub(super) fn reports_result(&self, call: &CallStory<'_>, by: Time) -> bool {
-        let mut reports = self.asked.values().filter(|asked| asked.verb() == "report-result");
-        reports.any(|asked| {
-            asked.field("chat") == Some(call.chat) && (call.began..=by).contains(&asked.at)
-        })
-    }
-
-    /// Returns whether a client returned at a moment and named a channel: its user watched the channel
-    /// since before the window opened the connection.
-    pub(super) fn returned_with(&self, client: &str, channel: &str, at: Time) -> bool {
-        let mut own = self.of_client(client, at).filter(|attached| !attached.is_second());
-        own.any(|attached| {
-            let opened = self.cx.history.conns.get(attached.conn).map_or(at, |conn| conn.opened);
-            attached.at == at
-                && attached.is_live(at)
-                && self.watches(window(client), channel, opened.before(MS), at)
-        })
-    }
-
-    /// The time at which the host received the handshake of a connection that it accepted.
-    pub(super) fn handshake_began(&self, attached: &HostConnection<'_>) -> Time {
-        let attempt = self
-            .arriving
-            .iter()
-            .rfind(|attempt| attempt.conn == attached.conn && attempt.from <= attached.at);
-        attempt.map_or(attached.at, |attempt| attempt.from)
-    }
-
-    /// Returns whether a client has a connection at a moment that is over at neither end and that
-    /// is not a second one: only the main connection carries the client's actions.
-    pub(super) fn has_main_connection(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at).any(|attached| attached.is_live(at) && !attached.is_second())
-    }
-
-    /// Returns whether a client has a connection at a moment that is over at neither end and that
-    /// holds a channel which its user watches. A second connection holds a channel only if its
-    /// window has watched the channel without a break since the connection was opened.
-    pub(super) fn lives_with(&self, client: &str, channel: &str, at: Time) -> bool {
-        let looks = |from| self.watches(window(client), channel, from, at);
-        let holds = |attached: &HostConnection<'_>| {
-            attached.second.map_or(looks(at), |asked| looks(asked.before(MS)))
-        };
-        self.of_client(client, at).any(|attached| attached.is_live(at) && holds(attached))
-    }
-
-    /// The time at which the user of a window asked for a second connection.
-    fn second_asked(&self, conn: &Connection) -> Time {
-        let asked = self
-            .asked
-            .values()
-            .rev()
-            .filter(|asked| asked.host == conn.client.as_str() && asked.at <= conn.opened);
-        asked
-            .filter(|asked| asked.verb() == "open-second")
-            .map(|asked| asked.at)
-            .next()
-            .unwrap_or(conn.opened)
-    }
-
-    /// Returns whether the host accepted a client over a connection.
-    pub(super) fn is_accepted(&self, conn: usize) -> bool {
-        self.attached.iter().any(|attached| attached.conn == conn)
-    }
-
-    /// Returns whether the host has a connection of a client at a moment.
-    pub(super) fn is_connected(&self, client: &str, at: Time) -> bool {
-        self.of_client(client, at).any(|attached| attached.over > at)
-    }
-
-    /// The first moment, at or after `from`, at which no handshake of the client is in progress:
-    /// until then the host releases nothing. The host gives up a handshake at its deadline.
-    pub(super) fn no_handshake(&self, client: &str, from: Time) -> Time {
-        let mut at = from;
-        let under_way = |at: Time| {
-            let mut own = self.arriving.iter().filter(|arriving| arriving.client == client);
-            let to = |arriving: &HandshakeAttempt<'_>| {
-                arriving.to.min(self.later(arriving.from, self.host_limits.handshake_deadline))
-            };
-            own.find(|arriving| arriving.from <= at && to(arriving) > at).map(to)
-        };
-        while let Some(to) = under_way(at) {
-            at = to;
-        }
-        at
-    }
-
-    /// The time since which the host has had no connection of a client, if it has none at this
-    /// moment.
-    pub(super) fn away_since(&self, client: &str, at: Time) -> Option<Time> {
-        if self.is_connected(client, at) {
-            return None;
-        }
-        self.of_client(client, at).map(|attached| attached.over).max()
-    }
-
-    /// Returns whether a client was connected since the host was last started, or last forgot the
-    /// client.
-    pub(super) fn is_known(&self, client: &str, at: Time) -> bool {
-        let forgotten = self.forgotten.iter().filter(|(of, _)| *of == client).map(|(_, at)| *at);
-        let since = self
-            .deaths
-            .iter()
-            .copied()
-            .chain(forgotten)
-            .filter(|end| *end <= at)
-            .max()
-            .unwrap_or(Time::ZERO);
-        self.of_client(client, at).any(|attached| attached.at >= since)
-    }
-
-    /// Returns whether the user of a window watched a channel, and had its state, during an
-    /// interval.
-    pub(super) fn watches(&self, host: &str, channel: &str, from: Time, to: Time) -> bool {
-        self.watch_spans.iter().any(|look| {
-            look.host == host && look.channel == channel && look.from <= from && look.to > to
-        })
-    }
-
-    /// Returns whether the user of a window saw during a whole interval that its client takes part
-    /// in the session.
-    pub(super) fn takes_part(&self, host: &str, from: Time, to: Time) -> bool {
-        self.parts.iter().any(|part| part.host == host && part.from <= from && part.to > to)
-    }
-
-    /// The faults of a window, of the host, and of the network between them.
-    fn fault_periods_of(&self, window: &str) -> impl Iterator<Item = &FaultPeriod<'a>> {
-        self.fault_periods
-            .iter()
-            .filter(move |period| period.only.is_none_or(|only| only == window))
-    }
-
-    /// Returns whether a window, the host, and the network between them had no fault during an
-    /// interval.
-    pub(super) fn is_calm(&self, window: &str, from: Time, to: Time) -> bool {
-        !self.fault_periods_of(window).any(|period| period.from <= to && period.to >= from)
-    }
-
-    /// Returns whether all data that earlier faults of a connection lost was retransmitted before a
-    /// moment. TCP doubles its retransmission pauses, so this takes at most as long as the fault.
-    /// Until then, the host may not have noticed that the window's end is over.
-    pub(super) fn was_retransmitted(&self, attached: &HostConnection<'_>, at: Time) -> bool {
-        let mut faults = self
-            .fault_periods_of(window(attached.client))
-            .filter(|period| period.to <= at && period.to > attached.at);
-        attached.over <= at
-            || faults.all(|period| period.to + period.to.since(period.from) + self.moment() < at)
-    }
-
-    /// The end of the last such fault before a moment, or the moment itself if a fault is in force
-    /// then.
-    pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {
-        let before = self.fault_periods_of(window).filter(|period| period.from <= at);
-        before.map(|period| period.to.min(at)).max().unwrap_or(Time::ZERO)
-    }
-
-    /// The time from which no fault keeps a window from connecting, seen from a moment.
-    pub(super) fn free_since(&self, window: &str, at: Time) -> Time {
-        let before = self.fault_periods_of(window).filter(|period| period.from <= at);
-        let over = before.map(|period| period.to.min(period.known.max(period.from)).min(at));
-        over.max().unwrap_or(Time::ZERO)
-    }
-
-    /// The moment `from + by`, plus the time for which tasks of the host were held in between.
-    pub(super) fn later(&self, from: Time, by: Duration) -> Time {
-        let servers = self.cx.servers;
-        let holds = self
-            .fault_periods
-            .iter()
-            .filter(|period| period.holds.is_some_and(|host| servers.contains(&host)));
-        holds.fold(from + by, |until, hold| {
-            if hold.from <= until && hold.to > from { until.max(hold.to + by) } else { until }
-        })
-    }
-
-    /// Returns whether puppets take the place of all windows, so that no note says what clients do.
-    pub(super) fn has_no_window(&self) -> bool {
-        let plan = self.cx.plan;
-        plan.client_hosts().all(|host| plan.puppets.contains_key(&host))
-    }
-
-    /// Returns whether a channel may be full, because the limits of its size are below their
-    /// defaults.
-    pub(super) fn may_be_full(&self) -> bool {
-        let (limits, defaults) = (&self.host_limits, defaults());
-        limits.channel_bytes < defaults.channel_bytes || limits.parts < defaults.parts
-    }
-
-    /// The time in which a message crosses the network a few times and is processed.
-    pub(super) fn moment(&self) -> Duration {
-        self.cx.plan.latency.1 * 6 + Duration::from_millis(500)
-    }
-
-    /// The inbound silence after which the host gives up a connection.
-    pub(super) fn host_detection(&self) -> Duration {
-        self.host_limits.wire.ping_interval + self.host_limits.wire.pong_deadline
-    }
-
-    /// The time within which a client must be connected again after the last fault.
-    pub(super) fn reconnect_bound(&self) -> Duration {
-        let guarantees = self.cx.guarantees;
-        guarantees.detection + guarantees.recovery + guarantees.attempt + self.moment()
-    }
 }
 
 /// Returns whether a window opened this connection besides its own: `client/second#1`.

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::story::{Story, text, window};
+use super::facts::text;
+use super::story::{Story, window};
 use crate::history::{Answer, EventKind, Time};
 use crate::property::path::NEVER;
 use crate::property::violation::{fields, kinds};
