@@ -189,7 +189,7 @@ async fn a_pulling_sender_is_notified_of_room() {
 async fn an_oversized_or_invalid_frame_closes_the_link() {
     let (mut link, mut peer) = raw().await;
     peer.write_all(&[0x82, 0xff, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0]).await.unwrap();
-    assert_eq!(link.next().await, Err(LinkError::Malformed));
+    assert_eq!(link.next().await, Err(LinkError::TooLong));
     let (mut link, mut peer) = raw().await;
     peer.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     assert_eq!(link.next().await, Err(LinkError::Malformed));

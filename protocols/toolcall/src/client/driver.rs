@@ -181,7 +181,9 @@ impl DriverState {
                 self.wire = Wire::None;
                 let mut core = self.shared.core();
                 match lost {
-                    LinkError::Malformed => core.broken(generation, now, random),
+                    LinkError::Malformed | LinkError::TooLong => {
+                        core.broken(generation, now, random)
+                    }
                     _ => core.lost(generation, now, random),
                 }
             }

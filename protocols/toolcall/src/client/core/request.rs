@@ -82,7 +82,7 @@ pub(super) struct Unconfirmed {
 impl Unconfirmed {
     /// Returns whether an envelope is about this action. The window may have been reloaded with its
     /// id: then the host may report an action of the earlier client that has the same number. A
-    /// host may add fields to an action, so only the fields that name its subject are compared.
+    /// host may change an action, so only the fields that name its subject are compared.
     pub(super) fn is_in(&self, envelope: &ActionEnvelope) -> bool {
         self.channel == envelope.channel
             && (self.action == envelope.action
@@ -91,9 +91,9 @@ impl Unconfirmed {
 }
 
 /// The fields of an action that say what it is about.
-fn subject(action: &StateAction) -> Option<[Value; 4]> {
+fn subject(action: &StateAction) -> Option<[Value; 3]> {
     let mut fields = serde_json::to_value(action).ok()?;
-    Some(["type", "turnId", "toolCallId", "title"].map(|name| fields[name].take()))
+    Some(["type", "turnId", "toolCallId"].map(|name| fields[name].take()))
 }
 
 /// Reports a result, if the caller still waits for it.

@@ -21,15 +21,16 @@ fn an_action_of_an_earlier_client_with_the_same_number_confirms_nothing() {
     let mut test = ClientTest::connected();
     let mut done = test.dispatch("s", title("mine"));
     let origin = json!({ "clientId": "window", "clientSeq": 1 });
-    let echo = |seq: u64, said: &str| {
+    let echo = |seq: u64, action: Value| {
         action_message(
-            &json!({ "channel": "s", "action": title(said), "serverSeq": seq, "origin": origin }),
+            &json!({ "channel": "s", "action": action, "serverSeq": seq, "origin": origin }),
         )
     };
-    test.deliver(&echo(11, "before"));
-    assert_eq!(test.title(), ("before".to_owned(), "mine".to_owned()));
+    let left = json!({ "type": "session/activeClientRemoved", "clientId": "window" });
+    test.deliver(&echo(11, left));
+    assert_eq!(test.title(), ("title".to_owned(), "mine".to_owned()));
     assert!(done.try_recv().is_err());
-    test.deliver(&echo(12, "mine"));
+    test.deliver(&echo(12, title("mine")));
     assert_eq!(done.try_recv(), Ok(Ok(())));
 }
 
