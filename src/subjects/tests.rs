@@ -6,6 +6,7 @@ use super::*;
 
 /// Code that several protocols share: it counts as product code of each of these protocols.
 const SHARED: &[(&str, &str)] = &[
+    ("exec", "crates/jsonrpc/src/http.rs"),
     ("exec", "crates/jsonrpc/src/link.rs"),
     ("toolcall", "crates/jsonrpc/src/link.rs"),
     ("toolcall", "crates/resume/src/presence.rs"),

@@ -166,10 +166,12 @@ pub(super) fn in_order(story: &Story<'_>) -> Vec<Violation> {
         {
             let (newest, answered) = done.entry(window).or_insert((*call, index));
             // If the answer was lost, the client learns it from a repetition, perhaps after a later
-            // operation is answered. The user saw the effect before, or that of a later renaming.
+            // operation is answered. The user saw the effect before, or that of a renaming between
+            // the two.
+            let between = |other: Call| other > *call && other < *newest;
             let shows = |other: Call| {
                 other == *call
-                    || other > *call
+                    || between(other)
                         && story.window_of(other) == Some(window)
                         && [*call, other].iter().all(|call| is_renaming(story, *call))
             };

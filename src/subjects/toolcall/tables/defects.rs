@@ -34,6 +34,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "the host treats an unknown client as absent", "facts, 5"),
     defect("PlaceGoesAtOnce", "place-goes-at-once", &["returning_keeps"],
         "the host deactivates a client as soon as its last connection ends", "facts, B.3"),
+    defect("SlowIsStuck", "slow-is-stuck", &["expect"],
+        "a peer that reads a long message slowly counts as stuck", "derived"),
     defect("NoInboundDeadline", "no-inbound-deadline", &["gone_is_failed", "no_residue"],
         "the host never sends pings: a half-open connection makes its client count as connected", "facts, 24"),
     defect("LeaseNeverEnds", "lease-never-ends", &["gone_is_failed", "no_residue"],

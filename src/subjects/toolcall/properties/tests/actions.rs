@@ -118,6 +118,11 @@ fn operations_of_one_window_happen_in_order() {
         violations(&saw(scripted, seen_at, "client", "s1", "title client 3"), in_order).len()
     };
     assert_eq!((renamed(490), renamed(505)), (0, 1));
+    let latest = asked.clone().asked_as(3, 250, Class::Durable, "rename", "{}");
+    let latest = saw(latest, 490, "client", "s1", "title client 3");
+    let latest = latest.answered(2, 500, Did::Made("n2".into()));
+    let latest = latest.answered(1, 510, Did::Named("client 1".into()));
+    assert_eq!(violations(&latest, in_order).len(), 1, "the title came last");
     // An operation that was in flight when its connection was lost may take effect at any time.
     let lost = asked.clone().failed(1, 300, "lost");
     holds(
