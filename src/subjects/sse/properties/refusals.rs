@@ -117,19 +117,11 @@ fn untrue_of_session(
     let process = |run: &Question<'_>| story.processes.get(run.record.as_str());
     match refusal {
         Some(seen) if seen.code == "COMMAND_NOT_FOUND" => {
-            // Its user deletes the session after the end of the command that it is for.
-            let is_over = |run: &&Question<'_>| {
-                let is_own = matches!(run.operation, SseOperation::Session { with: None, .. });
-                let notes = story.notes.get(&(run.host, run.record.as_str()));
-                let mut notes = notes.into_iter().flatten();
-                is_own
-                    && notes.any(|(noted, note)| *noted <= at && matches!(note, SseNote::Took(_)))
-            };
             let deletes = |other: &Question<'_>| {
                 let is_deletion = matches!(other.operation, SseOperation::DeleteSession { .. });
                 is_deletion && other.host == question.host && other.asked <= at
             };
-            let is_there = !commands.iter().any(is_over) && !story.questions.iter().any(deletes);
+            let is_there = !story.is_left(session, at) && !story.questions.iter().any(deletes);
             (is_there && !commands.is_empty()).then(|| (&IS_THERE, fields! {}))
         }
         Some(seen) if seen.code == "NOT_RUNNING" => {

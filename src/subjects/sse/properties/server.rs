@@ -262,6 +262,7 @@ pub(super) fn command_lives_on(story: &Story<'_>) -> Vec<Violation> {
                 over(time_limit)
                     || may_have_lost_its_stream(story, question, at)
                     || story.deletes_session_of(question, at)
+                    || story.is_left(story.sessions.get(&question.call).copied(), at)
             }
             _ => false,
         });

@@ -322,6 +322,22 @@ fn a_deleted_session_ends_its_command() {
         run().asked_as(2, 2_000, Class::InFlight, "delete-session", r#"{"process":"p1"}"#);
     holds(&killed(deletes), server::command_lives_on);
     breaks(&killed(run()), server::command_lives_on, "signal 15 ended the process");
+    // The user of the first command deletes the session at its end, whatever runs there then.
+    let second = |noted| {
+        let over = SseNote::Took(1_400);
+        let over = EventKind::Observed { stream: "client-session/p1".into(), saw: over.into() };
+        let run = run().ended("client-session/p1", 1_500, ProcessOutcome::Exit(0));
+        let run = run.user(noted, over);
+        let run =
+            run.asked_as(3, 2_000, Class::Bound, "session", r#"{"process":"p2","with":"p1"}"#);
+        let runs = SseNote::RunsIn { call: Call(3), session: "/session/1".to_owned() };
+        let stream = "client-session/p2";
+        let runs = EventKind::Observed { stream: stream.into(), saw: runs.into() };
+        let run = run.user(2_010, runs).effect(3, 2_020, stream);
+        run.ended(stream, 5_000, ProcessOutcome::Signal(15))
+    };
+    holds(&second(4_900), server::command_lives_on);
+    breaks(&second(5_100), server::command_lives_on, "signal 15 ended the process");
     let given_up = run().failed_stream("client-session/p1", 4_000, "the connection ended");
     holds(&killed(given_up), server::command_lives_on);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Question, Story};
 use crate::history::{Answer, Time};
+use crate::subjects::sse::notes::SseNote;
 use crate::subjects::sse::operations::SseOperation;
 
 impl<'a> Story<'a> {
@@ -13,6 +14,17 @@ impl<'a> Story<'a> {
             let own = self.sessions.get(&question.call).copied();
             let runs = matches!(question.operation, SseOperation::Session { .. });
             runs && own.is_some() && own == session
+        })
+    }
+
+    /// Whether the command that a session is for has ended for its user before a time. The user then
+    /// deletes the session.
+    pub fn is_left(&self, session: Option<&'a str>, before: Time) -> bool {
+        self.commands_of(session).any(|run| {
+            let notes = self.notes.get(&(run.host, run.record.as_str()));
+            let mut notes = notes.into_iter().flatten();
+            matches!(run.operation, SseOperation::Session { with: None, .. })
+                && notes.any(|(noted, note)| *noted <= before && matches!(note, SseNote::Took(_)))
         })
     }
 
