@@ -227,6 +227,8 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a wrong token does not withdraw the right one that the client sent before", "derived"),
     defect("OlderTokenCounts", "older-token-counts", &["confirmed_is_done"],
         "a token that arrives late over an older connection replaces a newer one", "a random schedule"),
+    defect("RefusedMakesRoom", "refused-makes-room", &["limits_hold"],
+        "a refused subscription frees the place of a channel for which another one is open", "a random schedule"),
     defect("NumberIsEnough", "number-is-enough", &["at_most_once", "confirmed_is_done"],
         "a reloaded window takes an action of the client before for its own, because it has the same number", "a random schedule"),
     defect("ReplyOnlyOverNewest", "reply-only-over-newest", &["refusals_are_true"],

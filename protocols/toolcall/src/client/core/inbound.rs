@@ -187,7 +187,10 @@ impl ClientCore {
                 self.notify();
             }
             (Purpose::Subscribe { channel, answer: to }, Err(error)) => {
-                self.remove_channel(&channel);
+                // Another request may still bring its state. Until then the channel keeps its place.
+                if !self.asks_for(&channel) || defect!(RefusedMakesRoom) {
+                    self.remove_channel(&channel);
+                }
                 answer(to, Err(refusal(error)));
             }
             (Purpose::User { answer: to }, outcome) => answer(to, outcome.map_err(refusal)),

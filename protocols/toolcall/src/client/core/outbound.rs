@@ -321,7 +321,7 @@ impl ClientCore {
     }
 
     /// Whether a request to subscribe to a channel has no answer yet.
-    fn asks_for(&self, channel: &str) -> bool {
+    pub(super) fn asks_for(&self, channel: &str) -> bool {
         let held = self.held.iter().filter_map(|held| match held {
             Held::Request(request) => Some(request),
             Held::Action(_) => None,
