@@ -132,13 +132,15 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, outcome) = run.outcome()?;
     let (reported, how) = run.reported()?;
     // Nothing names the thread of a detached review but the answer to its start.
-    run.named().filter(|named| *named <= at)?;
+    let named = run.named().filter(|named| *named <= at)?;
     let arrives = reported + news(cx) * 2;
     // A broker that is asked to end waits only so long for its turns.
     let waits = limits::broker(&cx.plan.limits.over(LIMITS)).shutdown;
     let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
+    let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
     let is_waited_for = |asked: &Time| *asked > arrives || arrives <= *asked + waits;
     let may_be_first = run.cancelled.is_some()
+        || named + news(cx) * 2 >= run.asked + request
         || arrives >= run.asked + deadline(cx, run.turn(), held(run)).min(idle)
         || run.too_much().is_some_and(|too_much| too_much <= reported)
         || has_inferred(cx, run, arrives)
