@@ -215,7 +215,7 @@ impl ClientCore {
         let why = || Failure::Malformed(INVALID.to_owned());
         match purpose {
             Purpose::Subscribe { channel, answer: to } => {
-                if self.confirmed(&channel).is_none() {
+                if self.confirmed(&channel).is_none() && !self.asks_for(&channel) {
                     self.remove_channel(&channel);
                 }
                 answer(to, Err(why()));

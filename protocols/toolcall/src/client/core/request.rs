@@ -92,8 +92,11 @@ impl Unconfirmed {
 
 /// The fields of an action that say what it is about.
 fn subject(action: &StateAction) -> Option<[Value; 3]> {
-    let mut fields = serde_json::to_value(action).ok()?;
-    Some(["type", "turnId", "toolCallId"].map(|name| fields[name].take()))
+    let fields = serde_json::to_value(action).ok()?;
+    // A host may send an action that is no object.
+    let fields = fields.as_object()?;
+    let field = |name| fields.get(name).cloned().unwrap_or_default();
+    Some(["type", "turnId", "toolCallId"].map(field))
 }
 
 /// Reports a result, if the caller still waits for it.

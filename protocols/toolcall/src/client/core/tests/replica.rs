@@ -29,6 +29,7 @@ fn an_action_of_an_earlier_client_with_the_same_number_confirms_nothing() {
     let left = json!({ "type": "session/activeClientRemoved", "clientId": "window" });
     test.deliver(&echo(11, left));
     assert_eq!(test.title(), ("title".to_owned(), "mine".to_owned()));
+    test.deliver(&echo(11, json!("no object")));
     assert!(done.try_recv().is_err());
     test.deliver(&echo(12, title("mine")));
     assert_eq!(done.try_recv(), Ok(Ok(())));
