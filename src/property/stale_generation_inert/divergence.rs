@@ -87,16 +87,20 @@ fn unsure_since(facts: &Facts<'_>, call: &CallFacts<'_>) -> Option<Time> {
         Some(_) => None,
         None => call.gave_up.into_iter().chain(call.orphaned).min(),
     };
-    let unknown = unknown.filter(|at| is_in_flight || begins_anew(facts, call.host, *at));
+    let unknown = unknown.and_then(|at| match is_in_flight {
+        true => Some(at),
+        false => begins_anew(facts, call.host, at),
+    });
     // Other users can see the effect one millisecond later at the earliest.
     unknown.map(|at| at + Duration::from_millis(1))
 }
 
-/// Returns whether a host has another client from this time on: a reloaded window or a restarted host
-/// starts again from the first generation.
-fn begins_anew(facts: &Facts<'_>, host: &str, from: Time) -> bool {
-    let mut own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == host);
-    own.any(|conn| conn.opened >= from && conn.generation == Some(1))
+/// Returns when another client of a host first opens a connection: a reloaded window or a restarted
+/// host starts again from the first generation.
+fn begins_anew(facts: &Facts<'_>, host: &str, from: Time) -> Option<Time> {
+    let own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == host);
+    let anew = own.filter(|conn| conn.opened >= from && conn.generation == Some(1));
+    anew.map(|conn| conn.opened).min()
 }
 
 /// Returns whether one user was only ahead of the other when both made the same call. For every
