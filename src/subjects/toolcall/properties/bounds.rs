@@ -72,7 +72,7 @@ pub(super) fn limits_hold(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// What a user waits for. What a client refuses or answers at once was never waiting.
+/// The requests for which a user waits. A request that a client refuses or answers at once never waited.
 fn of_user(
     story: &Story<'_>,
     waiting: &BTreeMap<Call, &UserOperation<'_>>,

@@ -52,7 +52,7 @@ fn is_same(one: &Ended<'_>, other: &SeenJob) -> bool {
 struct Ended<'s> {
     at: Time,
     state: StateName,
-    /// What the user saw. `None`: the user cancelled the job.
+    /// The job as the user saw it. `None`: the user cancelled the job.
     seen: Option<&'s SeenJob>,
     /// Whether the reader perhaps could not record it.
     is_unrecorded: bool,

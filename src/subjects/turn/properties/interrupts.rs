@@ -135,9 +135,9 @@ fn lost_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let named = run.named().filter(|named| *named <= at)?;
     let arrives = reported + news(cx) * 2;
     // A broker that is asked to end waits only so long for its turns.
-    let waits = limits::broker(&cx.plan.limits.over(LIMITS)).shutdown;
-    let idle = limits::turn(&cx.plan.limits.over(LIMITS)).idle;
-    let request = limits::connection(&cx.plan.limits.over(LIMITS)).request;
+    let set = cx.plan.limits.over(LIMITS);
+    let waits = limits::broker(&set).shutdown;
+    let (idle, request) = (limits::turn(&set).idle, limits::connection(&set).request);
     let is_waited_for = |asked: &Time| *asked > arrives || arrives <= *asked + waits;
     let may_be_first = run.cancelled.is_some()
         || named + news(cx) * 2 >= run.asked + request
