@@ -160,7 +160,7 @@ pub struct SweepArgs {
 pub struct Defects {
     /// Protocol under test; see `list subjects`
     pub subject: String,
-    /// Only hunt this defect; may be given several times
+    /// Only hunt this defect; may be given several times [default: all that random schedules can find]
     #[arg(long, value_name = "NAME")]
     pub defect: Vec<String>,
     /// Swarm file from which schedules are drawn [default: the subject's own]

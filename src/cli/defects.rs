@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use crate::frontend::quoted;
 use crate::hunt::Checks;
-use crate::hunt::matrix::{DefectKill, kill, kill_by_sweep};
+use crate::hunt::matrix::{DefectKill, is_for_random_schedules, kill, kill_by_sweep};
 use crate::hunt::seed::DEFAULT;
 use crate::report::matrix::{MatrixRow, MatrixView, html};
 use crate::report::{json, phrases};
 use crate::schedule::Plan;
-use crate::subject::DynSubject;
+use crate::subject::{DefectDoc, DynSubject};
 
 use super::args::{Changes, Defects, Format};
 use super::outputs::OutputFile;
 use super::page::{Page, UserError};
 use super::{files, hunt, select};
 
-/// Hunts each defect, or only the named ones, and sweeps for it. Returns whether each defect was
-/// found by a hunt or by a sweep.
+/// Hunts each defect that random schedules can find, or only the named ones, and sweeps for it.
+/// Returns whether each defect was found by a hunt or by a sweep.
 pub fn defects(
     args: &Defects,
     subjects: &[Arc<dyn DynSubject>],
@@ -30,8 +30,11 @@ pub fn defects(
     let target = hunt::target(subject, &name, &Changes::default(), subjects)?;
     let output = OutputFile::if_requested(args.html.as_ref(), "--html")?;
     let plans = plans(args, subject, subjects, page)?;
-    let is_wanted = |name| args.defect.is_empty() || args.defect.iter().any(|named| named == name);
-    let wanted: Vec<_> = subject.defects().iter().filter(|defect| is_wanted(defect.name)).collect();
+    let is_wanted = |defect: &&DefectDoc| match args.defect.as_slice() {
+        [] => is_for_random_schedules(defect),
+        named => named.iter().any(|name| name == defect.name),
+    };
+    let wanted: Vec<_> = subject.defects().iter().filter(is_wanted).collect();
     let wide = wanted.iter().map(|defect| defect.name.len()).max().unwrap_or(0).max("defect".len());
     let (checks, pool) = (Checks::default(), args.pool.pool());
     let by_sweep = if plans.is_empty() { "" } else { "by sweep" };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::property::Violation;
 use crate::scenario::Expect;
+use crate::scenario::expect::EXPECT;
 use crate::schedule::{Plan, Profile};
 use crate::subject::{DefectDoc, DynSubject};
 use crate::world::Options;
@@ -47,6 +48,12 @@ pub struct FirstViolation {
     pub drawn: usize,
     /// Number of steps after shrinking; `None` if the schedule could not be shrunk.
     pub steps: Option<usize>,
+}
+
+/// Returns whether a random schedule can find a defect. A defect that violates only the expectations
+/// of scenario files needs such a file, because a random schedule expects nothing.
+pub fn is_for_random_schedules(defect: &DefectDoc) -> bool {
+    defect.breaks.iter().any(|property| *property != EXPECT)
 }
 
 /// Hunts for one defect, with at most `most` schedules.
