@@ -385,8 +385,10 @@ impl WindowUser {
                 observer.ask(SESSION, call);
                 self.wait(call, async move {
                     if let Err(failure) = client.create_session(SESSION).await {
-                        if observer.answered(SESSION, call) && is_new {
-                            observer.let_go(SESSION, call);
+                        if is_new {
+                            withdraw(&client, &observer, SESSION, call);
+                        } else {
+                            observer.answered(SESSION, call);
                         }
                         return Err(failure);
                     }
@@ -535,7 +537,7 @@ async fn see(
     call: Call,
 ) -> Result<Data, Failure> {
     if let Err(failure) = client.subscribe(channel).await {
-        observer.refused(channel, call);
+        withdraw(client, observer, channel, call);
         return Err(failure);
     }
     observer.answered(channel, call);
@@ -543,6 +545,16 @@ async fn see(
         client.join(channel).await?;
     }
     Ok(format!("sees {channel}").into())
+}
+
+/// Handles a subscription that failed: the user stops watching the channel, unless the client still
+/// has its state from another subscription.
+fn withdraw(client: &Client, observer: &Observer, channel: &str, call: Call) {
+    if client.confirmed(channel).is_some() {
+        observer.answered(channel, call);
+    } else {
+        observer.refused(channel, call);
+    }
 }
 
 /// Records the outcome of a call. A refusal counts as an answer, because the protocol requires an

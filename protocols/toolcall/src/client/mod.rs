@@ -16,8 +16,8 @@
 //! | any other request | waits, at most until its deadline | fails: it is unknown whether the host executed it |
 //! | a running tool | runs on | runs on; its result is sent over the next connection |
 //!
-//! If the connection ended because the host sent a message that is invalid or too long, each request
-//! in flight fails, and no subscription is requested again: that message may be its answer.
+//! If the connection ended because the host sent a message that is too long or no message at all, each
+//! request in flight fails, and no subscription is requested again: that message may be its answer.
 //!
 //! If the host is silent for 25 s, although it was pinged after 5 s, the connection counts as lost.
 //! There is no last attempt: after a network outage of a whole night, a client reconnects in the

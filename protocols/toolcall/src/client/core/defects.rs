@@ -1,4 +1,4 @@
-//! What only seeded bugs do in a client.
+//! The state and code of seeded bugs that affect a client.
 
 use std::time::Duration;
 

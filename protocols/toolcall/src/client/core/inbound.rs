@@ -14,7 +14,7 @@ use crate::wire::{
     method, read,
 };
 
-/// What is wrong with an answer that the client cannot use.
+/// The description of an answer that the client cannot use.
 const INVALID: &str = "a message that is invalid or too long";
 
 impl ClientCore {
@@ -37,7 +37,10 @@ impl ClientCore {
                 self.on_host_request(id, method, params);
                 Ok(())
             }
-            Ok(_) | Err(_) => Err(()),
+            Ok(_) | Err(_) => {
+                milestone!("toolcall.client.malformed", generation);
+                return self.broken(generation, now, random);
+            }
         };
         if understood.is_err() {
             milestone!("toolcall.client.malformed", generation);

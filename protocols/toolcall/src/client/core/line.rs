@@ -273,7 +273,7 @@ impl ClientCore {
             return;
         }
         if defect!(SecondLossUnnoticed) && matches!(self.line, Line::Shaking { .. }) {
-            self.line = Line::Opening; // whoever waits for the handshake waits for ever
+            self.line = Line::Opening; // whoever waits for the handshake waits forever
             return;
         }
         if let Line::Connected { since } = self.line {
@@ -298,7 +298,7 @@ impl ClientCore {
         self.notify();
     }
 
-    /// Handles the end of a connection over which the host sent a frame that is invalid or too
+    /// Handles the end of a connection over which the host sent a frame that is no message, or too
     /// long. The frame may be the answer to any request, so none of them is repeated.
     pub fn broken(&mut self, generation: u64, now: Instant, random: u64) {
         if generation == self.generation && !defect!(LongAnswersAreAskedForAgain) {

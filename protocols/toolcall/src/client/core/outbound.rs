@@ -38,9 +38,14 @@ impl ClientCore {
         match &self.line {
             Line::Closed(why) => Some(why.clone()),
             _ if defect!(HeldWithoutLimit) => None,
-            _ if self.held.len() + self.in_flight.len() >= self.limits.held => Some(Failure::Full),
+            _ if self.held.len() + self.asked() >= self.limits.held => Some(Failure::Full),
             _ => None,
         }
+    }
+
+    /// Returns the number of the user's requests in flight. Requests of a handshake take no place.
+    fn asked(&self) -> usize {
+        self.in_flight.values().filter(|request| request.is_of_user()).count()
     }
 
     /// Sends a request to the host.

@@ -47,6 +47,11 @@ pub(super) enum Purpose {
 }
 
 impl PendingRequest {
+    /// Whether the user sent it. The client itself sends those of a handshake.
+    pub(super) fn is_of_user(&self) -> bool {
+        matches!(&self.purpose, Purpose::User { .. } | Purpose::Subscribe { .. })
+    }
+
     /// Whether it subscribes to this channel.
     pub(super) fn subscribes_to(&self, channel: &str) -> bool {
         matches!(&self.purpose, Purpose::Subscribe { channel: wanted, .. } if wanted == channel)

@@ -28,8 +28,9 @@ impl ClientCore {
         let own = self.own_calls();
         self.stop_calls(|key| !own.iter().any(|(run, _)| run.key() == *key));
         for (run, runs) in own {
-            let is_working =
-                |running: &&Running| **running == Running::Works || defect!(ToldCallsTakeRoom);
+            let is_working = |running: &&Running| {
+                **running == Running::Works || defect!(UnconfirmedResultsTakeRoom)
+            };
             let working = self.running.values().filter(is_working).count();
             if working >= self.limits.running_tools {
                 break; // the next look comes when one of these is done

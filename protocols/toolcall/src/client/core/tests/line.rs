@@ -200,14 +200,25 @@ fn replayed() -> Value {
     json!({ "type": "replay", "actions": [], "missing": [] })
 }
 
-/// The message may be the answer to any of them.
+/// The frame may be the answer to any of them.
 #[test]
-fn a_message_that_is_too_long_ends_the_requests_in_flight() {
+fn a_frame_that_is_too_long_ends_the_requests_in_flight() {
+    ends_the_requests_in_flight(|test| {
+        test.core.broken(test.generation(), test.now, 0);
+        test.carry_out();
+    });
+}
+
+#[test]
+fn a_frame_that_is_no_message_ends_the_requests_in_flight() {
+    ends_the_requests_in_flight(|test| test.deliver(&json!([])));
+}
+
+fn ends_the_requests_in_flight(breaks: impl Fn(&mut ClientTest)) {
     let mut test = ClientTest::connected();
     let (mut new, mut known) = (test.subscribe("d"), test.subscribe("c"));
     let mut asked = test.request("createChat");
-    test.core.broken(test.generation(), test.now, 0);
-    test.carry_out();
+    breaks(&mut test);
     for answer in [new.try_recv(), known.try_recv()] {
         assert!(matches!(answer, Ok(Err(Failure::Malformed(_)))));
     }
@@ -226,6 +237,22 @@ fn an_invalid_answer_to_a_subscription_is_reported_and_the_channel_is_dropped() 
     test.answer("subscribe", json!({ "snapshot": 7 }));
     assert!(matches!(answer.try_recv(), Ok(Err(Failure::Malformed(_)))));
     assert_eq!((test.core.resources().channels, test.core.state()), (2, State::Reconnecting));
+}
+
+/// The handshake itself takes no place of the user's requests.
+#[test]
+fn a_client_accepts_a_request_during_the_handshake() {
+    let limits = ClientLimits { held: 1, ..ClientLimits::default() };
+    let mut test = ClientTest::with(limits).connecting();
+    test.lose();
+    test.wait(S);
+    test.open();
+    let mut first = test.request("createChat");
+    assert!(first.try_recv().is_err(), "it waits");
+    assert_eq!(test.request("createChat").try_recv().unwrap().unwrap_err(), Failure::Full);
+    test.answer("reconnect", replayed());
+    test.answer("createChat", Value::Null);
+    assert!(first.try_recv().unwrap().is_ok());
 }
 
 #[test]
