@@ -1,5 +1,5 @@
 //! The page about the architecture is true: the layers are those of the script, the arrows are imports,
-//! and each function stands in its file.
+//! and each function is in its file.
 
 use std::collections::BTreeSet;
 use std::fs;

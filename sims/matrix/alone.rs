@@ -32,7 +32,7 @@ const SSE: &[Alone] = &[
     ("logs_are_true", "logs-skip-the-rest", "a-background-command"),
     ("refusal_is_true", "log-gone-after-a-second", "two-followers-after-a-part-of-a-line"),
     ("refusals_are_true", "used-id-is-accepted", "a-used-id"),
-    ("ends_when_asked", "interrupt-wakes-nobody", "an-interrupt-of-a-quiet-command"),
+    ("ends_when_asked", "interrupt-wakes-no-task", "an-interrupt-of-a-quiet-command"),
     ("streams_stay", "heartbeat-only-once", "a-quiet-command-for-a-minute"),
     ("pauses_grow", "pauses-do-not-grow", "a-server-that-is-away-for-long"),
     ("items_are_lines", "lines-are-joined", "many-lines-at-once"),

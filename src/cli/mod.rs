@@ -88,7 +88,7 @@ fn program(args: &[OsString]) -> String {
 
 /// Runs the command that the arguments name. Returns the exit status.
 fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>) -> u8 {
-    // A negative number gets the message of its own option, and no advice to write `--`.
+    // A negative number gets the message of its option, and no advice to write `--`.
     let parser = Cli::command().mut_subcommands(|command| command.allow_negative_numbers(true));
     let parsed = parser.try_get_matches_from(args);
     let done = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {

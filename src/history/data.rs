@@ -1,6 +1,6 @@
 //! Typed data for facts: outcomes, reasons, answers, and observations of a subject's user.
 //!
-//! A subject records values of its own types, and its properties read them back with their types.
+//! A subject records values of its types, and its properties read them back with their types.
 //! The rest of reknit only compares the values, displays them, and writes them as JSON.
 
 use std::any::Any;

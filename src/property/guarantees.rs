@@ -120,8 +120,8 @@ pub struct Guarantees {
     ///
     /// Read by `bounded_ending`.
     pub in_flight: Option<InFlightLimit>,
-    /// The number of connections that a server accepts. A client that finds no place comes back when
-    /// another connection is over. Default: any number.
+    /// The number of connections that a server accepts. A client that finds no place tries again
+    /// when another connection is over. Default: any number.
     ///
     /// Read by all properties that judge paths.
     pub connections: usize,
@@ -175,7 +175,7 @@ impl<'a> Thing<'a> {
     }
 }
 
-/// What may depend on a part of the outside world.
+/// Something that may depend on a part of the outside world.
 #[derive(Clone, Copy, Debug)]
 pub enum Dependent<'a> {
     /// An operation of a user.
@@ -292,9 +292,9 @@ pub struct InFlightLimit {
     pub of: fn(&Operation) -> u64,
 }
 
-/// What a user that pauses while it reads, or that looks late, can rely on if the protocol does not
-/// slow a producer down for its user. Such a user can lose what exceeds the retention, and the rest
-/// of a stream that ended long ago, even without a fault.
+/// The guarantees for a user that pauses while it reads, or that looks late. They are for a
+/// protocol that does not slow a producer down for its user. Such a user can lose what exceeds the
+/// retention, and the rest of a stream that ended long ago, even without a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowUsers {
     /// The minimum amount that the client holds ready for its user.

@@ -1,7 +1,7 @@
 //! The JSON schema of scenario files, for editors. It is generated from the keys, the fault table
 //! and the subjects' own schemas.
 //!
-//! It accepts the names of all subjects, whichever subject a file uses. It is for completion and
+//! It accepts the names of all subjects in every file. It is for completion and
 //! quick checks; the parser makes the final decision.
 
 use std::sync::Arc;

@@ -50,7 +50,7 @@ pub trait Definition: Sized {
         None
     }
 
-    /// What the world does when it begins.
+    /// The effect that it has when it begins.
     fn effect(&self) -> Effect<'_>;
 
     /// For a fault with [`Effect::Link`]: changes the fate of a segment that it affects.
@@ -72,13 +72,13 @@ pub trait Definition: Sized {
 pub struct Drawn {
     /// The weight in the default profile.
     pub weight: u64,
-    /// What a run must have.
+    /// The parts that a run must have.
     pub needs: Needs,
     /// The values of its fields.
     pub shape: fn() -> FaultShape,
 }
 
-/// What a run must have so that a fault can have an effect.
+/// The parts that a run must have so that a fault can have an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing special.

@@ -65,10 +65,10 @@ pub struct ProgramContext {
     pub stderr: Input,
     /// The signals that it receives.
     pub signals: Signals,
-    /// The host on which it runs, with an environment of its own: its entropy, its entry in the process
-    /// table, and the variables of its command. The recorder of a program of the outside world writes
-    /// ground truth, which the history keeps even while the host dies. The network is only available to
-    /// product code.
+    /// The host on which it runs, with a separate environment: its entropy, its entry in the
+    /// process table, and the variables of its command. The recorder of a program of the outside
+    /// world writes ground truth, which the history keeps even while the host dies. The network is
+    /// only available to product code.
     pub host: HostContext,
 }
 

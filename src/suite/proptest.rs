@@ -71,6 +71,6 @@ pub fn check(subject: impl Subject, plan: &Plan) -> Result<(), TestCaseError> {
     let story = StoryFailure { plan, history, broken, origin: None, replay, picture: None };
     let file = ScenarioFile::of_plan(plan.clone(), "A plan that a property test drew").to_toml();
     let story = failure(&story, WIDTH);
-    // proptest prints the message as it is, also where there is no terminal.
+    // proptest prints the message without change, also where there is no terminal.
     Err(TestCaseError::fail(format!("\n{}\n{file}", strip_str(&story))))
 }

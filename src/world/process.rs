@@ -60,7 +60,7 @@
 //!   process polls itself. The tasks that it spawned go on, until they wait for that future.
 //! - **Resources.** Its tasks, polls and sockets are those of the host, and so are its milestones and
 //!   points. When the run ends, the processes of product code on clients receive SIGTERM, as on a
-//!   machine that is shut down. What remains after the settling time is a leak.
+//!   machine that is shut down. Resources that remain after the settling time are leaks.
 //! - **Unix sockets** behave as on Linux ([`UnixSockets`](crate::net::UnixSockets)). The history does
 //!   not contain their connections, and no fault of the network affects them.
 //!

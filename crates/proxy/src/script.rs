@@ -236,7 +236,7 @@ pub struct LearnTimes {
 pub enum Learns {
     /// After this time.
     After(Duration),
-    /// The network never tells it.
+    /// The network never reports the death.
     Never,
 }
 

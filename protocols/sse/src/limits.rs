@@ -1,6 +1,6 @@
 //! Every size and deadline of the server and of the client, with its default.
 //!
-//! What a server holds at most: the logs of the running commands
+//! A server holds at most the logs of the running commands
 //! ([`running_commands`](ServerLimits::running_commands) ×
 //! ([`retained_bytes`](ServerLimits::retained_bytes) + [`body_bytes`](ServerLimits::body_bytes))), those of the ended commands
 //! ([`ended_bytes`](ServerLimits::ended_bytes)), and for each of the

@@ -43,7 +43,8 @@ impl Raw {
         Self(opened.await.expect("a WebSocket").0)
     }
 
-    /// Sends a text frame. A server that is gone is no error: the next received item is its end.
+    /// Sends a text frame. A server that has disconnected is no error: the next received item is
+    /// its end.
     pub async fn send(&mut self, text: impl Into<String>) {
         let _ = self.0.send(Message::text(text.into())).await;
     }

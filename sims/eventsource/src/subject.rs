@@ -4,7 +4,7 @@
 //! A user starts a command with the client itself. The client repeats the same request after each loss, with
 //! `Last-Event-ID`, and the server continues the command instead of running it again. The user trusts the
 //! client: it takes every event that the client returns. Only if the client loses its connection before the
-//! first event, the user gives up: the first event tells the run of the command.
+//! first event, the user gives up: the first event names the run of the command.
 
 use std::time::Duration;
 

@@ -59,7 +59,7 @@ impl Following {
         ["", PARTS[0], PARTS[1]].map(|suffix| self.stream(suffix))
     }
 
-    /// The request. Its variables tell the world the name of the process and the call.
+    /// The request. The world reads the name of the process and the call from its variables.
     fn request(&self) -> RunCommand {
         let variables = [(calls::NAME, self.name.clone()), (calls::CALL, self.call.0.to_string())];
         let envs = variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

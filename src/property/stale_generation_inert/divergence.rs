@@ -129,7 +129,8 @@ fn is_ahead(
     some_ahead
 }
 
-/// What a user had seen when it made a call: for each stream, everything except items, in order.
+/// The things that a user had seen when it made a call: for each stream, everything except items,
+/// in order.
 /// `gap_free` already checks the order of items.
 struct SeenBefore<'a> {
     before: BTreeMap<&'a Stream, Vec<Seen<'a>>>,

@@ -15,7 +15,7 @@ use crate::schedule::trigger::Trigger;
 /// One in this many faults affects a connection or host with little traffic.
 const RARELY: u64 = 8;
 
-/// What the faults of a plan are drawn from.
+/// The source from which the faults of a plan are drawn.
 #[derive(Clone, Copy)]
 pub struct FaultSource<'a> {
     /// The seed of the plan.
@@ -34,7 +34,7 @@ pub struct FaultSource<'a> {
 
 /// A fault while it is drawn.
 pub struct FaultDraw<'a> {
-    /// What the faults of the plan are drawn from.
+    /// The source from which the faults of the plan are drawn.
     pub source: FaultSource<'a>,
     /// The values of its fields.
     pub shape: &'a FaultShape,

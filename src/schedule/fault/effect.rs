@@ -1,4 +1,4 @@
-//! What a fault does when it begins, as data.
+//! The effect of a fault when it begins, as data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::values::{HoldEnd, Learns, LinkPlace, Orphans, Pipe, TrafficCount, Unsynced};
 use crate::schedule::names::{Conn, Host};
 
-/// What a fault does when it begins.
+/// The effect of a fault when it begins.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'f> {
     /// It changes the fate of segments ([`pass`](super::Definition::pass)).
@@ -62,7 +62,7 @@ pub enum Effect<'f> {
     Children {
         /// The host.
         host: &'f Host,
-        /// What happens.
+        /// The effect on them.
         what: ChildEffect,
     },
 }
@@ -103,7 +103,7 @@ pub struct Death<'f> {
     pub unsynced: Unsynced,
 }
 
-/// What happens to the child processes of a host.
+/// The effect of a fault on the child processes of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildEffect {
     /// They are killed.

@@ -1,4 +1,4 @@
-//! What faults of connections and links do to one segment.
+//! The effects of faults of connections and links on one segment.
 
 use std::time::Duration;
 

@@ -48,7 +48,7 @@ impl Named for Pipe {
     const ALL: &'static [Self] = &[Self::Stdin, Self::Stdout, Self::Stderr];
 }
 
-/// What a power loss does to data that was written to files, but not synced.
+/// The effect of a power loss on data that was written to files, but not synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unsynced {
     /// Nothing is lost.

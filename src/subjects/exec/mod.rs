@@ -205,7 +205,7 @@ impl Subject for Exec {
     }
 }
 
-/// What the server keeps of a stream: everything if it controls the flow.
+/// Returns the part of a stream that the server keeps: everything if it controls the flow.
 fn retention(client: &ClientLimits, server: &ServerLimits) -> Retention {
     if server.flow_window(client.flow_window()).is_some() {
         return Retention::ALL;

@@ -233,7 +233,7 @@ pub enum ExecOperation {
         #[serde(default, skip_serializing_if = "WrittenDuration::is_zero")]
         wait: WrittenDuration,
     },
-    /// Closes the client. Whatever the user asks for later fails.
+    /// Closes the client. All later requests of the user fail.
     CloseClient {},
 }
 
@@ -377,7 +377,7 @@ fn written(plan: &Plan, process: &str) -> u64 {
     bytes.fold(0, u64::saturating_add)
 }
 
-/// The length of a printed line without a length of its own, at most.
+/// The maximum length of a printed line that states no length.
 const LINE: u64 = 64;
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ statuses! {
 }
 
 impl RedirectStatus {
-    /// Returns whether a `POST` that it answers is to be sent again to the target.
+    /// Returns whether a client must send a `POST` that it answers again to the target.
     fn repeats(self) -> bool {
         self.0 >= 307
     }

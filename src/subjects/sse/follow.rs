@@ -1,7 +1,7 @@
 //! Follows a command to its ending, and records what the user sees.
 //!
 //! A gap is the end of a stream of the history, because the generic properties know no gaps: the user
-//! gives it up. What comes after the gap are [notes](SseNote), which the properties of `sse` judge.
+//! gives it up. The events after the gap are [notes](SseNote). The properties of `sse` judge them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,7 +259,7 @@ fn ending_key(named: &Named) -> String {
     format!("ending {}", named.record)
 }
 
-/// What the users of a host have stored about a command.
+/// The values that the users of a host have stored about a command.
 pub(super) struct Stored {
     pub(super) cursor: Cursor,
     /// Whether they have seen a gap, or have a part of a line: a stream of the history cannot continue

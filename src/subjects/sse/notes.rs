@@ -1,5 +1,5 @@
-//! What the user of a client sees besides the streams of a command, as values. The properties read
-//! them.
+//! The notes of the user of a client: values for the things that it sees besides the streams of a
+//! command. The properties read them.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ impl Serialize for SseFailure {
     }
 }
 
-/// What a user sees of a command that the history has no entry for.
+/// Something that a user sees of a command, and that the history has no entry for.
 #[derive(Clone, PartialEq)]
 pub(super) enum SseNote {
     /// It runs in the shell session with this path.

@@ -129,7 +129,7 @@ pub enum SseOperation {
         /// How long the command may run; default: without limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time_limit: Option<WrittenDuration>,
-        /// The owner that the request names, as it is on the wire; by default, it names none.
+        /// The owner that the request names, in its form on the wire; by default, it names none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },

@@ -196,7 +196,7 @@ pub(super) async fn logs(
             } else if seen.whole {
                 return Ok(Data::from(seen));
             } else {
-                // What the command printed before its end is there when its state says so.
+                // Once the status says that the command has ended, the log has its whole output.
                 seen.whole = !client.status(&named.id).await?.running;
                 if !seen.whole && Instant::now() >= until {
                     return Ok(Data::from(seen));

@@ -125,7 +125,7 @@ pub(super) struct Story<'a> {
     pub first_fault: Option<Time>,
 }
 
-/// What a client noticed that a server must not do.
+/// An error of the server that a client noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     Hole,

@@ -183,8 +183,8 @@ impl SseUser {
         }
     }
 
-    /// Returns the request that runs a process of the world. Its variables tell the world the name of the
-    /// process and the call.
+    /// Returns the request that runs a process of the world. The world reads the name of the
+    /// process and the call from its variables.
     fn request(&self, call: Call, process: &str, named: &Named) -> RunCommand {
         let variables = [(calls::NAME, named.record.clone()), (calls::CALL, call.0.to_string())];
         let envs = variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

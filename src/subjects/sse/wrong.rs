@@ -70,7 +70,7 @@ pub enum WrongRequest {
     ListSession,
 }
 
-/// The content of a request, and its refusal. `ID` stands for the id of the command.
+/// The content of a request, and its refusal. The user replaces `ID` with the id of the command.
 pub(super) struct Row {
     method: &'static str,
     pub(super) path: &'static str,

@@ -121,7 +121,7 @@ pub struct Calling {
     /// The maximum time for which the agent waits for the call.
     pub patience: WrittenDuration,
     /// Whether the agent starts the call and waits for it in one step, with all parameters. It then
-    /// tells its user how the call ended. The host chooses the client.
+    /// reports to its user how the call ended. The host chooses the client.
     pub in_one_step: bool,
 }
 
@@ -164,7 +164,7 @@ pub struct Asking {
     pub takes: WrittenDuration,
     /// Whether the window refuses to answer, because it does not know the question.
     pub is_unknown: bool,
-    /// Whether the agent tells its user the answer, or why there is none.
+    /// Whether the agent reports the answer to its user, or why there is none.
     pub tells: bool,
 }
 

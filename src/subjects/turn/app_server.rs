@@ -115,7 +115,7 @@ async fn serve(mut process: ProgramContext) -> Exit {
     exit
 }
 
-/// What an app-server that crashes says before: lines with colours and other control characters.
+/// The last output of an app-server that crashes: lines with colours and other control characters.
 const COMPLAINT: &str = "starting\nthread \u{1b}[31mmain\u{1b}[0m pan\u{7}icked: no model\n\n";
 
 /// Writes what the server sends, until the server is dropped or the pipe has no reader.

@@ -1,4 +1,4 @@
-//! What an app-server sends beyond the messages, commands and changes of a plain turn.
+//! The extras of an app-server, beyond the messages, commands and changes of a plain turn.
 
 use serde_json::{Value, json};
 

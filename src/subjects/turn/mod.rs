@@ -11,9 +11,9 @@
 //! - `properties`, `story`: the specific properties, and the facts that they read.
 //!
 //! Each host plays one machine. The host `broker` runs the broker, and the broker's app-server is its
-//! child process. Clients connect to the broker, or launch an app-server of their own. With the route
-//! `workspace`, they find or start a broker on their own machine. Each command runs in a client of its
-//! own, as each command of a user is a process of its own.
+//! child process. Clients connect to the broker, or launch their own app-server. With the route
+//! `workspace`, they find or start a broker on their own machine. Each command runs in a separate
+//! client, because each command of a user is a separate process.
 
 use std::time::Duration;
 

@@ -32,8 +32,8 @@ pub enum TurnOperation {
         /// Whether it runs as a job: in the background, in a worker that outlives the command.
         #[serde(default, skip_serializing_if = "is_false")]
         background: bool,
-        /// Whether the program of the worker cannot be started; for a command that is no job, that of its own
-        /// app-server.
+        /// Whether the program of the worker cannot be started. For a command that is no job:
+        /// whether its own app-server cannot be started.
         #[serde(default, skip_serializing_if = "is_false")]
         unstartable: bool,
         /// The session of the job.
@@ -57,7 +57,7 @@ pub enum TurnOperation {
         /// The changes to review.
         #[serde(default, skip_serializing_if = "is_default")]
         of: Of,
-        /// Whether the user asks for a thread of its own.
+        /// Whether the user asks for a separate thread.
         #[serde(default, skip_serializing_if = "is_false")]
         detached: bool,
         /// Whether it looks for reasons against the changes.
@@ -155,7 +155,7 @@ pub enum TurnOperation {
     Shutdown {},
     /// Kills the broker of the user's machine with signal 9: the process that its record names.
     KillBroker {},
-    /// Damages the record of the broker of the user's machine: its second half is gone.
+    /// Damages the record of the broker of the user's machine: removes its second half.
     DamageBroker {},
     /// Holds the lock of the job records of the user's machine, as a command that hangs does.
     #[serde(rename_all = "kebab-case")]
@@ -224,12 +224,12 @@ pub enum Of {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
-    /// Its second half is gone.
+    /// Its second half is missing.
     #[default]
     Half,
     /// It is empty.
     Emptied,
-    /// It is gone.
+    /// It was removed.
     Removed,
     /// It names another job.
     Renamed,
@@ -281,7 +281,7 @@ impl RouteSetup {
     }
 }
 
-/// What a drawn review is about, whether it is detached, whether it is adversarial, and its focus.
+/// The subject of a drawn review, whether it is detached, whether it is adversarial, and its focus.
 type ReviewKind = (Of, bool, bool, Option<String>);
 
 impl Operations for TurnOperation {

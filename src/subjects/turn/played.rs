@@ -54,7 +54,7 @@ pub(super) struct Played {
     pub(super) is_too_much: bool,
 }
 
-/// What a client takes before it gives a turn up.
+/// The amounts that a client takes before it gives a turn up.
 pub(super) struct Takes {
     /// The bytes of messages before the answer to the start request.
     pub(super) bytes: u64,

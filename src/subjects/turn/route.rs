@@ -8,13 +8,13 @@ use crate::process::Command;
 use crate::subject::HostContext;
 use reknit_turn::client::Route;
 
-/// Returns the address of the broker that has a host of its own.
+/// Returns the address of the broker on the host `broker`.
 pub fn broker() -> Endpoint {
     Endpoint::tcp(BROKER, PORT)
 }
 
-/// Returns the route of a command on this host, for this account. `app_server` is the command of its own
-/// app-server.
+/// Returns the route of a command on this host, for this account. `app_server` launches the
+/// app-server of a command that uses no broker.
 pub fn route(
     host: &HostContext,
     route: RouteSetup,

@@ -64,7 +64,7 @@ pub struct TurnSetup {
     pub noise: Noise,
     /// A command that is open when the agent answers, or soon after, and that never completes.
     pub open: Open,
-    /// What the agent does to a file before the answer.
+    /// The action of the agent on a file before the answer.
     pub edits: Edits,
     /// Whether the agent has items of every other kind before the answer, and the app-server sends the
     /// other news of threads, and asks the client a question.
@@ -75,7 +75,7 @@ pub struct TurnSetup {
     pub letters: u64,
     /// Whether its commands fail.
     pub commands_fail: bool,
-    /// Whether a review runs in a thread of its own.
+    /// Whether a review runs in a separate thread.
     pub detached: bool,
     /// The answer of the agent.
     pub answer: Answer,
@@ -222,7 +222,7 @@ pub enum Subagent {
     Broken,
     /// Only an item on its activity names its thread.
     Active,
-    /// It has a subagent of its own, which does its work, and whose thread and turn start before an item
+    /// It has its own subagent, which does its work, and whose thread and turn start before an item
     /// names the thread of the first one.
     Nested,
     /// Only its turn says whose it is: it names the turn of the user as its root.
@@ -263,7 +263,7 @@ pub enum Open {
     After,
 }
 
-/// What the agent does to a file.
+/// The action of the agent on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edits {

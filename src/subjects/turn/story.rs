@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Whether the program of its own app-server cannot be started.
+    /// Whether the command cannot start its own app-server.
     pub fn is_unstartable(&self) -> bool {
         let is = self.operation.fields.get("unstartable").and_then(|is| is.as_bool());
         is.unwrap_or(false)
@@ -203,7 +203,7 @@ pub(super) struct BrokerConnection<'a> {
     pub over: Option<Time>,
 }
 
-/// The counts of the broker with a host of its own, at one moment.
+/// The counts of the broker on the host `broker`, at one moment.
 pub(super) struct Counted<'a> {
     pub at: Time,
     pub counts: &'a BrokerCounted,
@@ -220,7 +220,7 @@ struct Disturbance<'a> {
     hosts: Vec<&'a str>,
 }
 
-/// What names a disturbance: the number of a fault, or a counter for all others.
+/// The name of a disturbance: the number of a fault, or a counter for all others.
 type Disturbing = (bool, usize);
 
 /// The operations so far.
@@ -517,7 +517,8 @@ impl<'a> Story<'a> {
             .try_fold(answered, |known, reported| Some(known.max(reported?)))
     }
 
-    /// Returns when the broker knows of the end of a connection: the task that reports it may be held.
+    /// Returns when the broker learns of the end of a connection: the task that reports it may be
+    /// held.
     fn reported(&self, over: Time) -> Option<Time> {
         let mut holds = self.holds.values().filter(|(began, _)| *began <= over);
         holds.try_fold(over, |known, (_, end)| Some(known.max((*end)?)))

@@ -45,7 +45,7 @@ pub(super) struct TurnUser {
 struct Way {
     route: RouteSetup,
     account: Option<String>,
-    /// Whether the program of its own app-server cannot be started.
+    /// Whether the command cannot start its own app-server.
     unstartable: bool,
 }
 

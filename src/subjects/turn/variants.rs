@@ -48,7 +48,7 @@ macro_rules! with_the_rest {
             "works-on-a-cancelled-job",
             "kills-without-an-interrupt",
             "ends-other-sessions",
-            "signals-whoever-has-the-id",
+            "signals-any-process-with-the-id",
         ]
     };
 }
@@ -56,7 +56,7 @@ macro_rules! with_the_rest {
 /// The versions.
 #[rustfmt::skip]
 pub const VARIANTS: &[VariantDoc] = &[
-    variant("v1.0.5", with_the_rest!("ignores-the-end-of-the-server", "broker-outlives-the-app-server", "request-after-the-end", "answers-without-the-app-server"), "the end of the app-server decides nothing: the turn waits for ever, and the broker lives on"),
+    variant("v1.0.5", with_the_rest!("ignores-the-end-of-the-server", "broker-outlives-the-app-server", "request-after-the-end", "answers-without-the-app-server"), "the end of the app-server decides nothing: the turn waits forever, and the broker lives on"),
     variant("first-fix", with_the_rest!("fails-at-every-end-of-the-server", "shutdown-looks-like-a-crash", "answers-without-the-app-server"), "the first version of the change: each end of the app-server is a failure, also after the final answer, and also if the broker was asked to end"),
     variant("pr243", with_the_rest!("answers-without-the-app-server"), "the change: the end of the app-server after a final answer completes the turn, and a broker that was asked to end exits with 0"),
     variant("reknit", &[], "one authority order for all that ends a turn, deadlines for the rest, and a broker that owns turns instead of sockets"),

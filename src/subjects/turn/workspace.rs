@@ -57,7 +57,7 @@ pub async fn recorded(env: &Env) -> Option<Identity> {
     Some(serde_json::from_slice::<BrokerRecord>(&bytes).ok()?.process())
 }
 
-/// Damages the record of the broker: its second half is gone.
+/// Damages the record of the broker: removes its second half.
 pub async fn damage(env: &Env) -> std::io::Result<()> {
     let path = PathBuf::from(DIRECTORY).join("broker.json");
     let file = env.files.open(&path, Open::Read).await?;

@@ -164,7 +164,7 @@ struct Turns {
     /// The timer of the driver, and the time at which it fires.
     alarm: Option<Pin<Box<Sleep>>>,
     look: Time,
-    /// The end of the run, as far as it is known.
+    /// The time at which the run ends, unless the world moves it.
     until: Time,
     activity: TurnActivity,
 }

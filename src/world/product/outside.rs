@@ -131,7 +131,7 @@ struct Surroundings {
 }
 
 impl ProgramHost for Surroundings {
-    /// Each process draws from a sequence of its own.
+    /// Each process draws from its own sequence.
     fn context(&self, processes: &Processes, process: &NewProcess<'_>) -> HostContext {
         let key = [self.host.0 as u64, process.launch.into()];
         let draws = keyed::keyed(self.plan.seed, "program", &key);

@@ -7,7 +7,7 @@ use tokio::runtime::{Handle, RuntimeMetrics};
 
 use crate::world::thread;
 
-/// What has happened since the end of the last turn.
+/// The activity since the end of the last turn.
 #[derive(Default)]
 pub(in crate::world) struct TurnActivity {
     /// Whether still turns are skipped.

@@ -102,7 +102,7 @@ fn tcp_gives_up_if_everything_is_lost() {
     }
 }
 
-/// Sends a hundred lines to the echo, and logs what comes back.
+/// Sends a hundred lines to the echo, and logs what it receives.
 async fn send_lines(host: HostContext) {
     let mut stream = connect(&host).await;
     let (mut sent, mut received) = (String::new(), vec![0; 400]);

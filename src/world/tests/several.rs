@@ -83,7 +83,7 @@ async fn daemon(mut process: ProgramContext) -> Exit {
     Exit::Code(0)
 }
 
-/// Takes the lock of a file for ever, and exits with 1 if another process has it.
+/// Takes the lock of a file forever, and exits with 1 if another process has it.
 async fn locks(process: ProgramContext) -> Exit {
     let file = process.host.env.files.open(Path::new("/lock"), Open::Write).await.unwrap();
     if !file.try_lock().await.unwrap() {

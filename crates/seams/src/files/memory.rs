@@ -270,7 +270,7 @@ impl Directory {
         }
     }
 
-    /// Keeps the synced entries, or all entries. What is in them can lose unsynced data, too.
+    /// Keeps the synced entries, or all entries. The nodes in them can lose unsynced data, too.
     fn lose_unsynced(&mut self, draw: &mut dyn FnMut(u64) -> u64) {
         let Some(synced) = &self.synced else { return };
         if !same_entries(synced, &self.entries) && draw(2) == 0 {
@@ -364,7 +364,7 @@ impl Memory {
     }
 
     /// Returns the path of a file that exists and may be read. A denial precedes any other error: the
-    /// answer must not tell which names exist where the policy denies everything.
+    /// answer must not reveal which names exist where the policy denies everything.
     fn existing(&self, resolved: Resolved) -> io::Result<PathBuf> {
         let (real, missing) = match resolved {
             Resolved::Found(real) => (real, None),
@@ -375,7 +375,8 @@ impl Memory {
         missing.map_or(Ok(real), |why| Err(error(why)))
     }
 
-    /// Returns the real path of an entry that is to be changed, and its directory and name.
+    /// Returns the real path of an entry that the caller wants to change, and its directory and
+    /// name.
     fn place(&self, tree: &Tree, path: &Path) -> io::Result<(PathBuf, OsString)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(error(io::ErrorKind::ResourceBusy));

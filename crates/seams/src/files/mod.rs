@@ -209,7 +209,7 @@ pub trait Files: Send + Sync {
     fn create_link<'a>(&'a self, target: &'a Path, path: &'a Path)
     -> BoxFuture<'a, io::Result<()>>;
 
-    /// Returns the target of a link, as it is written in the link.
+    /// Returns the target of a link, exactly as the link contains it.
     fn read_link<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<PathBuf>>;
 
     /// Makes the entries of a directory durable: a created, renamed or removed entry survives a

@@ -114,7 +114,7 @@ impl System {
     }
 
     /// Returns the error of a call that found nothing. A refused link and a denied path precede it: the
-    /// answer must not tell which names exist where the policy denies everything.
+    /// answer must not reveal which names exist where the policy denies everything.
     fn or_refusal(&self, error: Errno, path: &Path, follow: bool) -> io::Error {
         let mut followed = path.ancestors().skip(usize::from(!follow));
         if self.restrictions.links == Links::Refuse && followed.any(Path::is_symlink) {

@@ -340,7 +340,7 @@ async fn after_a_loss(draws: &[u64], changes: impl AsyncFn(&Memory)) -> Vec<Stri
     left
 }
 
-/// Writes a text over a file, and syncs the file if told so.
+/// Writes a text over a file, and syncs the file if `sync` is set.
 async fn put(files: &Memory, path: &str, text: &str, sync: bool) {
     write(files, Path::new(path), text).await.unwrap();
     if sync {

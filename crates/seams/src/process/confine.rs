@@ -4,8 +4,8 @@
 //! | what | how |
 //! |---|---|
 //! | to change a path | a mount namespace in which all mounts are read-only, except those of writable paths |
-//! | a read-only path in a writable one | a read-only mount in its place |
-//! | a denied path in a readable one | an empty, inaccessible mount in its place |
+//! | a read-only path in a writable one | a read-only mount over it |
+//! | a denied path in a readable one | an empty, inaccessible mount over it |
 //! | to read, execute or list a path | Landlock; it also enforces what the mounts do, except the places above |
 //! | device files | Landlock: only [`DEVICES`] |
 //! | shared memory | a private directory in the place of `/dev/shm` |

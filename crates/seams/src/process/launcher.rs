@@ -6,8 +6,8 @@
 //! fork.
 //!
 //! The steps, in order:
-//! 1. A session of its own. A terminal becomes its controlling terminal. Without one, the process
-//!    has none, so `/dev/tty` cannot be opened.
+//! 1. It begins a new session. A terminal becomes its controlling terminal. Without one, the
+//!    process has none, so `/dev/tty` cannot be opened.
 //! 2. It marks all descriptors but the standard three close-on-exec, also those that other code of
 //!    the program opened.
 //! 3. The confinement, if there is one ([`Confined`]).

@@ -74,7 +74,7 @@ pub(super) async fn on_launcher_thread<T: Send + 'static>(
     start: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
     let ((done, started), runtime) = (oneshot::channel(), Handle::current());
-    // If the caller has gone, the drop of a launcher's handle kills its process.
+    // If the caller no longer waits, the drop of a launcher's handle kills its process.
     hand_over(Box::new(move || {
         let _runtime = runtime.enter();
         drop(done.send(start()));

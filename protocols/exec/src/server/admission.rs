@@ -1,15 +1,15 @@
 //! The choice of the session that ends to make room for a new one.
 //!
 //! - A host has at most a fixed number of sessions, so one host cannot take all of them. At that
-//!   number, its new session takes the place of its own oldest detached one without a running
-//!   process. If there is none, the server refuses the new session.
+//!   number, its new session replaces its oldest detached session without a running process. If
+//!   there is none, the server refuses the new session.
 //! - If the server is full, the host with the most sessions loses one, if it has more than its share
 //!   (the sessions divided by the hosts) and at least two more than the host of the new one. First
 //!   come detached sessions without a running process, then the other detached ones; among these,
 //!   the oldest. If there is none, the server refuses the new session.
 //!
-//! An attached session never ends this way. Nor does a session of a host within its share: its
-//! client finds it for the whole lifetime of a detached session.
+//! An attached session never ends this way. A session of a host within its share does not end this
+//! way either: its client finds it for the whole lifetime of a detached session.
 
 use std::collections::BTreeMap;
 

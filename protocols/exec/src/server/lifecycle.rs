@@ -14,7 +14,7 @@
 //!
 //! # The exit follows the output
 //! When the exit is known, the task first reads what is in the pipes, and then reports the exit. A
-//! process in the background may print for ever, so it reads at most [`PIPE`] bytes of each stream.
+//! process in the background may print forever, so it reads at most [`PIPE`] bytes of each stream.
 //! (Codex 0.169.0 reports some exits before the last output.)
 
 use std::future::pending;

@@ -31,7 +31,7 @@ const LONGEST_ID: usize = 64;
 pub(super) struct Shared {
     pub(super) env: Env,
     pub(super) limits: ServerLimits,
-    /// The description of the server's machine, as it is sent.
+    /// The description of the server's machine that clients receive.
     pub(super) description: Value,
     sessions: Mutex<BTreeMap<String, Arc<RetainedSession>>>,
     /// Notified when a timer may be due earlier than before.

@@ -164,8 +164,8 @@ fn path_of(rest: &str) -> Result<String, DirectoryError> {
     Ok(without_dots(path))
 }
 
-/// Removes `.` and `..` from an absolute path, without regard to links. A path without them stays as
-/// it is.
+/// Removes `.` and `..` from an absolute path, without regard to links. A path without them does
+/// not change.
 fn without_dots(path: String) -> String {
     if !path.split('/').any(|name| name == "." || name == "..") {
         return path;

@@ -86,7 +86,7 @@ pub enum EnvironmentStatus {
 /// inherit, exclude, set, include. The `env` of the start is then laid over the result.
 ///
 /// All fields are required, as in codex 0.169.0. A pattern matches a whole name and ignores case; in
-/// it, `*` stands for any characters and `?` for one character.
+/// it, `*` matches any characters and `?` matches one character.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvPolicy {

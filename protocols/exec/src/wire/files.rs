@@ -46,7 +46,7 @@ pub struct ReadFileResult {
 pub struct WriteFileParams {
     /// The path. The file is created if it does not exist, and replaced in place otherwise.
     pub path: FilePath,
-    /// The whole content. It is a text here, because invalid base64 has an error code of its own.
+    /// The whole content. It is a text here, because invalid base64 has a separate error code.
     pub data_base64: String,
     /// Whether links are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,7 +36,7 @@ pub use reknit_jsonrpc::{
 
 /// The error codes.
 pub mod code {
-    /// The transport behind the peer is closed. A client treats this like the end of its own
+    /// The transport behind the peer is closed. A client treats this like the end of the client's
     /// connection.
     pub const TRANSPORT_CLOSED: i64 = -32000;
     /// There is no such file or handle.

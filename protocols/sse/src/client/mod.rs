@@ -29,12 +29,13 @@
 //! best of its answers. Compared with a server of this crate, these promises do not hold:
 //! - A lost answer to a start is [`Failure::StartUnknown`], because a repetition could run the command
 //!   twice. Only an attempt without a connection is repeated.
-//! - A restarted server can have another command with the same positions. Nothing tells the two apart.
+//! - A restarted server can have another command with the same positions. The client sees no
+//!   difference.
 //! - Events that execd lost are reported as a gap, but not events after the last one that it sent.
 //! - execd drops a command one second after its end. The end of a command during an outage is then
 //!   [`Failure::NotFound`]. The rest of its output and its exit code are lost.
 //! - execd sends no sign of life on a resumed stream. The follower gives up a quiet connection and
-//!   resumes, and cannot tell a quiet command from a dead network. Then it tries for ever.
+//!   resumes, and cannot distinguish a quiet command from a dead network. Then it tries forever.
 //! - Another stream of the same follower can be refused (409) until execd notices the loss.
 //! - execd drops empty lines, and does not say how a line ended.
 //! - An execd without resumption sends no positions. Every loss is then [`Failure::NotResumable`].
@@ -53,7 +54,7 @@
 //! | `GapNotReturned` | a gap moves the cursor, and the user does not learn of it |
 //! | `RunNotChecked` | the events of another run continue the stream |
 //! | `BudgetNeverRefilled` | the budget counts all losses together, despite progress |
-//! | `BudgetRefilledByConnecting` | a server that accepts and closes is tried for ever |
+//! | `BudgetRefilledByConnecting` | a server that accepts and closes is tried forever |
 //! | `NoPauses` | the attempts follow each other at once |
 //! | `ConflictIsFatal` | 409 is a failure, although the other stream may be dead |
 //! | `SilenceIsTolerated` | a dead connection is never given up |

@@ -1,4 +1,4 @@
-//! Requests with one short answer. Each is one attempt on a connection of its own.
+//! Requests with one short answer. Each is one attempt on a new connection.
 
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};

@@ -62,7 +62,7 @@ pub(super) fn stream(body: Body) -> Response<Body> {
 }
 
 /// Returns the answer to a standard client that has the ending. After any other answer the
-/// client reconnects for ever.
+/// client reconnects forever.
 pub(super) fn nothing_follows() -> Response<Body> {
     let mut response = empty();
     *response.status_mut() = StatusCode::NO_CONTENT;

@@ -12,13 +12,13 @@
 //!   [`takeover_after`](crate::limits::ServerLimits::takeover_after).
 //!
 //! Otherwise the request is refused, with the time after which it may succeed. Each stream has a
-//! generation. What an older generation does later, also its end, has no effect.
+//! generation. Later actions of an older generation, also its end, have no effect.
 //!
 //! # When output waits
 //! [`Command::waits`] decides it. With [`hold`](crate::limits::ServerLimits::hold), output waits before it
-//! removes an event from the log that the client may not have. What the connection took last may still
-//! be in its buffers, and is lost if it breaks. So an event counts as received if the client has
-//! resumed after it, or if the connection took
+//! removes an event from the log that the client may not have. The newest bytes of the connection
+//! may still be in its buffers, and are lost if it breaks. So an event counts as received if the
+//! client has resumed after it, or if the connection took
 //! [`in_flight`](crate::limits::ServerLimits::in_flight) bytes behind it.
 //! - While a stream is attached, output waits for it, unless the stream has taken all events: further
 //!   waiting would bring nothing.

@@ -30,11 +30,11 @@
 //! | G | `RestartForgetsTheStart` | a repeated start runs the command again on a restarted server |
 //! | G | `CommandDiesWithConnection` | the end of a connection before the first event ends the command |
 //! | H | `StuckStreamStays` | a stream without progress is never replaced |
-//! | H | `NoWriteDeadline` | a connection may be blocked for ever |
+//! | H | `NoWriteDeadline` | a connection may be blocked forever |
 //! | H | `SlowReaderHoldsCommand` | a slow reader delays its command |
 //! | H | `NoHeartbeatAfterResume` | a resumed stream sends no sign of life |
 //! | I | `LoserEndsCleanly` | a stream that is replaced ends like a complete one |
-//! | I | `NewestAlwaysWins` | two clients take the stream from each other for ever |
+//! | I | `NewestAlwaysWins` | two clients take the stream from each other forever |
 //! | I | `StaleCloseDetaches` | the late end of an old connection ends the new stream |
 //! | J | `ForgottenLogLeaks` | a forgotten log stays in memory |
 //! | K | `GarbageCursorIsZero` | a malformed cursor repeats everything |
@@ -50,7 +50,7 @@
 //! | – | `LogsSkipTheRest` | the cursor after a part of the logs is that of their end |
 //! | – | `UsedIdIsAccepted` | a start with a used id finds the command, although it is another request |
 //! | – | `SweepsWithTheLast` | a log is kept until the newest log goes |
-//! | – | `InterruptWakesNobody` | an interrupt takes effect only when the command prints something |
+//! | – | `InterruptWakesNoTask` | an interrupt takes effect only when the command prints something |
 //! | – | `HeartbeatOnlyOnce` | a stream sends one sign of life, and no more |
 //! | – | `LinesAreJoined` | all lines that arrive together are one event |
 //! | – | `GraceIsATimeLimit` | a command that is killed after an interrupt is reported as timed out |
@@ -62,7 +62,7 @@
 //! | – | `LostStreamFreesTheSession` | a session runs another command while one whose stream is lost has not ended |
 //! | – | `SplitsCharacters` | a long line is split inside a character |
 //! | – | `ParameterBeforeHeader` | the position in the address counts more than the last event that arrived |
-//! | – | `CursorFreesNothing` | a command goes on waiting for a client that comes back with all events |
+//! | – | `CursorFreesNothing` | a command goes on waiting for a client that returns with all events |
 //! | – | `TookIsInSeconds` | the time that a command took is sent in seconds |
 //! | – | `BatchSharesAnId` | all events that are sent together have the id of the last one |
 //! | – | `OldEndForgetsTheLoss` | the late end of a replaced stream ends the hold for the newer one, which is lost |
@@ -93,7 +93,7 @@
 //! | – | `EachWriteBlocksAnew` | each write moves the deadline of a blocked connection |
 //! | – | `LostStreamHasAll` | a lost stream counts as received up to what it took last |
 //! | – | `ReplacedStaysOpen` | the connection of a stream that was replaced is not closed |
-//! | – | `ReadsWakeNobody` | a command that waits for its client does not notice that its stream takes events |
+//! | – | `ReadsWakeNoTask` | a command that waits for its client does not notice that its stream takes events |
 //! | – | `EndWakesNoSweep` | the time of a log begins only with the next change of a connection |
 //! | – | `LostSessionHolds` | the output of a session command whose stream is lost waits, although no other stream can come |
 //! | – | `CrowdingCountsOnce` | when a log goes for lack of room, all other logs go with it |
@@ -102,7 +102,7 @@
 //! | – | `OldestIsTheFirst` | the head of a stream names the first event as the oldest one that is there |
 //! | – | `ChunkedBodiesAreFree` | a body that does not say its length may have any |
 //! | – | `GraceCountsFromTheRequest` | the grace of an interrupted command counts from the request, although its launch takes long |
-//! | – | `ReturnAtTheLimitWaits` | a carriage return that is the last byte of an event waits for the next one for ever |
+//! | – | `ReturnAtTheLimitWaits` | a carriage return that is the last byte of an event waits for the next one forever |
 //! | – | `RunningLogsCrowd` | the logs of running commands count toward what the server holds of ended ones |
 //! | – | `WaitsForThePipes` | a command ends only when the processes that it has left behind close its pipes |
 //! | – | `OverheadIsFree` | output that may wait is let into the log as if it had no overhead |

@@ -4,7 +4,7 @@
 //!
 //! # The ending follows the output
 //! When the process has exited, the task first reads what is in the pipes, and then appends the
-//! ending. A process in the background can hold a pipe and print for ever. So the task reads at most
+//! ending. A process in the background can hold a pipe and print forever. So the task reads at most
 //! [`PIPE`] bytes of each pipe after the exit. Later output is discarded, but not refused: such a
 //! process lives on until the server forgets the command.
 

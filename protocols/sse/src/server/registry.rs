@@ -103,7 +103,7 @@ impl Running {
 pub(super) struct Registry {
     limits: ServerLimits,
     commands: BTreeMap<CommandId, Arc<Running>>,
-    /// The last states of commands whose logs are gone.
+    /// The last states of commands whose logs were dropped.
     forgotten: SeenIds<CommandId, CommandStatus>,
     defects: RegistryDefects,
 }
@@ -131,8 +131,8 @@ impl Registry {
     /// server, so it must be known.
     ///
     /// # Errors
-    /// If the id was used for another request, if the log of the command is gone, if it should be
-    /// known, or if too many commands run.
+    /// If the id was used for another request, if the log of the command was dropped, if it should
+    /// be known, or if too many commands run.
     pub(super) fn start(
         &mut self,
         id: CommandId,
@@ -183,7 +183,7 @@ impl Registry {
         }
     }
 
-    /// Returns the state of a command, also if its log is gone.
+    /// Returns the state of a command, also if its log was dropped.
     ///
     /// # Errors
     /// If the server does not know it.

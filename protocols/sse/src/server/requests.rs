@@ -177,7 +177,7 @@ impl Requests {
             None => Some(self.shared.registry().find(&id)?),
         };
         // The bug: the task of the process is not woken.
-        let ask = |running: Arc<Running>| match defect!(InterruptWakesNobody) {
+        let ask = |running: Arc<Running>| match defect!(InterruptWakesNoTask) {
             true => running.command().interrupt(),
             false => running.change(Command::interrupt),
         };

@@ -88,7 +88,7 @@ impl EventStream {
             match pulled {
                 Pull::Events { records, after } => {
                     self.after = after;
-                    if !defect!(ReadsWakeNobody) {
+                    if !defect!(ReadsWakeNoTask) {
                         self.running.was_read();
                     }
                     let due = self.heartbeat;

@@ -2,7 +2,7 @@
 //!
 //! A cursor is the position of the last event that its owner has. Positions count the events of one
 //! run of a command, so a cursor is only valid for that run: after a restart of the server the
-//! positions start again. The [`Epoch`] tells the runs apart.
+//! positions start again. The [`Epoch`] identifies the run.
 //!
 //! execd writes a cursor as a number (`42`). This crate also accepts and writes the epoch with it:
 //! `7c0ffee15bad0042-42`. There are three reasons to refuse a cursor, and each is reported before

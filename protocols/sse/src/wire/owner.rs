@@ -1,10 +1,10 @@
 //! The owner of a stream.
 //!
-//! A server does not know that the client of a stream is gone until the connection is reset or its
-//! buffers are full. Until then it refuses a second stream of the command, because two clients
-//! that take the stream from each other make no progress. But a client that resumes its own stream
-//! knows that the old one is over. It says so with its owner: the server replaces a stream of the
-//! same client at once. The number of the attempt orders the requests of a client, so that a
+//! A server does not know that the client of a stream has disconnected until the connection is
+//! reset or its buffers are full. Until then it refuses a second stream of the command, because two
+//! clients that take the stream from each other make no progress. But a client that resumes its own
+//! stream knows that the old one is over. It says so with its owner: the server replaces a stream of
+//! the same client at once. The number of the attempt orders the requests of a client, so that a
 //! delayed older request does not replace a newer stream.
 
 use std::fmt;

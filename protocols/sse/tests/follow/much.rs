@@ -157,7 +157,7 @@ async fn what_the_log_does_not_retain_over_a_cut_is_an_exact_gap() {
     let run = world.client(Dialect::Reknit).run(RunCommand::shell(command(20_000)));
     let received = received(run.unwrap()).await;
     assert_eq!(received.end, Some(Ok(Ending::Exited(0))));
-    // What falls into a gap does not count toward the next cut.
+    // Output in a gap does not count toward the next cut.
     assert!(world.proxy.connections() > 1);
     // One line is one event, so a position is the number of a line.
     let mut expected = Vec::new();

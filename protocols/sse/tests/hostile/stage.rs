@@ -162,7 +162,7 @@ impl World {
         )
     }
 
-    /// Sends bytes on a connection of its own, and then, again and again, more of them, each after a
+    /// Sends bytes on a new connection, and then, again and again, more of them, each after a
     /// pause. Returns how the connection ends.
     pub(super) async fn send(&self, bytes: &[u8], more: &[u8], pause: Duration) -> End {
         let (mut reader, mut writer) = self.connect().await.into_split();

@@ -25,7 +25,7 @@ pub struct Counts {
     pub outcomes: u64,
     /// Restores in progress.
     pub restores: u64,
-    /// Outcomes of calls whose chats are gone.
+    /// Outcomes of calls whose chats were removed.
     pub left: u64,
     /// Actions in the log.
     pub actions: u64,

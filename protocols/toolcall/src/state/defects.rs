@@ -1,4 +1,4 @@
-//! What only seeded bugs do to a state.
+//! The code of seeded bugs that affect a state.
 
 use super::outcome::ActionOutcome;
 use crate::wire::SnapshotState;

@@ -352,7 +352,7 @@ impl Walk {
             self.clients.iter_mut().for_each(|window| window.core.wake(self.now, 0));
             self.carry_out_effects();
         }
-        panic!("something is due for ever");
+        panic!("something is due forever");
     }
 
     fn dispatch(&mut self, n: usize, channel: &str, action: Value) {

@@ -32,7 +32,7 @@ pub enum Place {
     State(PathBuf),
 }
 
-/// What the user wants.
+/// The task of the user.
 pub enum Task {
     Run {
         command: Command,

@@ -10,7 +10,7 @@
 //!
 //! The client starts `codex app-server` in the current folder, and ends it after the command. The
 //! variable `TURN_APP_SERVER` names another program. With `--broker ADDRESS`, the client runs the command
-//! through the broker at this address, or, if that is busy or absent, on an app-server of its own. An
+//! through the broker at this address, or, if that is busy or absent, on its own app-server. An
 //! address is `unix:PATH` or `HOST:PORT`.
 //!
 //! With `--state DIRECTORY`, or the variable `TURN_STATE`, the client finds or starts the broker of this

@@ -29,7 +29,7 @@ impl<'a, C: Future<Output = ()>> Cancel<'a, C> {
         self.until.is_some()
     }
 
-    /// Waits for the wish. After it has come once, this waits for ever.
+    /// Waits for the wish. After it has come once, this waits forever.
     pub async fn wait(&mut self) {
         if self.has_come() {
             return pending().await;

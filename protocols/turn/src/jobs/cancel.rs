@@ -107,7 +107,7 @@ impl CancelPlan {
 /// Sends a signal to a process; returns whether it was alive.
 fn signal(processes: &dyn ProcessTable, process: &Identity, number: i32) -> io::Result<bool> {
     let mut process = process.clone();
-    if defect!(SignalsWhoeverHasTheId)
+    if defect!(SignalsAnyProcessWithTheId)
         && let Some(stranger) = processes.find(process.pid)?
     {
         process = stranger;

@@ -1,4 +1,4 @@
-//! What a seeded bug does that needs more than a line.
+//! The code of seeded bugs that need more than a line.
 
 use reknit_seams::process::Detached;
 use reknit_seams::{milestone, point};
@@ -12,7 +12,7 @@ use super::state::State;
 use super::store::JobStore;
 
 impl JobStore {
-    /// Cancels a job. What is left to do depends on the record from before the lock.
+    /// Cancels a job. The remaining steps depend on the record from before the lock.
     pub(super) async fn cancel_as_planned(&self, id: &JobId) -> Result<CancelPlan, JobError> {
         let plan = CancelPlan::of(&self.read(id).await?);
         self.change(id, |job, now| job.enter(State::Cancelled, now)).await?;

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `lock` | empty; whoever changes a record holds its lock |
+//! | `lock` | empty; a process that changes a record holds its lock |
 //! | `ID.json` | the record |
 //! | `ID.new` | the next record, while it is written |
 //! | `ID.log` | the log of the worker ([`JobLog`](super::JobLog)) |

@@ -8,7 +8,8 @@ use super::state::State;
 use super::store::JobStore;
 
 impl JobStore {
-    /// Returns the job as it is: if its process is dead, it failed. Records that, if possible.
+    /// Returns the job in its real state: if its process is dead, it failed. Records that, if
+    /// possible.
     ///
     /// A process that the table cannot see, in another namespace, counts as alive.
     pub(super) async fn reconcile(&self, job: Job) -> Result<Job, JobError> {

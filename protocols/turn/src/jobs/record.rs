@@ -62,7 +62,7 @@ pub struct NewJob {
     pub title: String,
     /// The directory that it works in.
     pub workspace: String,
-    /// What its worker has to do. `None` if another program brings the order to the worker.
+    /// The order for its worker. `None` if another program brings the order to the worker.
     pub order: Option<Order>,
 }
 
@@ -79,7 +79,7 @@ pub struct Job {
     pub title: String,
     /// The directory that it works in.
     pub workspace: String,
-    /// What its worker has to do, if the record contains it.
+    /// The order for its worker, if the record contains it.
     pub order: Option<Order>,
     /// Its state.
     pub state: State,

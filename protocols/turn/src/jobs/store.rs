@@ -36,7 +36,7 @@ impl Claim {
     }
 }
 
-/// News of a running job. `None` leaves a value as it is.
+/// News of a running job. `None` does not change a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
     /// The phase of the work.
@@ -229,7 +229,7 @@ impl JobStore {
     }
 
     /// Changes a record: the only way in which an existing one is changed. `edit` checks and changes
-    /// the job; if it fails, the record stays as it is.
+    /// the job; if it fails, the record does not change.
     pub(super) async fn change(
         &self,
         id: &JobId,

@@ -18,7 +18,8 @@ pub struct Cancelled {
     pub worker: Stopped,
 }
 
-/// What came of the interrupt of a turn through the broker. The worker interrupts its turn itself, too.
+/// The result of the interrupt of a turn through the broker. The worker interrupts its turn itself,
+/// too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Interrupted {
     /// The job had no thread yet, so there is nothing to interrupt.

@@ -10,7 +10,7 @@ use crate::jobs::{Job, JobError, JobId, JobStore};
 /// How often the record is read.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Waits until a job is over, but at most for this long. Returns the job as it is then.
+/// Waits until a job is over, but at most for this long. Returns the job in its state at that time.
 ///
 /// # Errors
 /// The errors of [`JobStore::read`].

@@ -146,7 +146,7 @@ impl UpstreamCore {
     ) -> Result<RequestNumber, NotConnected> {
         self.last += 1;
         if !matches!(self.state, State::Open) {
-            // The bug: the flag is set by `close` alone, so a request after a crash waits for ever.
+            // The bug: the flag is set by `close` alone, so a request after a crash waits forever.
             let waits = defect!(RequestAfterTheEnd);
             return waits.then_some(RequestNumber(self.last)).ok_or(NotConnected);
         }
@@ -219,7 +219,7 @@ impl UpstreamCore {
             Message::Notification { method, params } => {
                 self.events.push_back(UpstreamEvent::Notification { method, params });
             }
-            // The bug: the app-server waits for an answer for ever.
+            // The bug: the app-server waits for an answer forever.
             Message::Request { .. } if defect!(QuestionsStayOpen) => {}
             Message::Request { id, method, .. } => {
                 let why = format!("this client has no method `{}`", shown(&method));
@@ -254,7 +254,7 @@ impl UpstreamCore {
         self.events.push_back(UpstreamEvent::Answered { number, outcome });
     }
 
-    /// Handles that the process has ended. What it wrote before is still to be read.
+    /// Handles that the process has ended. Its earlier output may still be unread.
     pub(super) fn exited(&mut self, exit: Option<Exit>, now: Instant) {
         self.exit = exit;
         self.has_child = false;

@@ -1,4 +1,4 @@
-//! What a seeded bug does that needs more than a line.
+//! The code of seeded bugs that need more than a line.
 
 use tokio::time::Instant;
 

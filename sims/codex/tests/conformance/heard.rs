@@ -1,8 +1,8 @@
 //! The messages that a connection received, and their normal form: the same for every run of the same server.
 //!
 //! Answers are listed by id. The output of a process is joined for each stream, because its pieces
-//! depend on the time. Bytes are decoded. Texts of errors are left out, but for the field that they
-//! name.
+//! depend on the time. Bytes are decoded. The normal form omits the text of an error, except the
+//! field that the text names.
 
 use std::collections::{BTreeMap, BTreeSet};
 

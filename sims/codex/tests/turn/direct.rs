@@ -1,4 +1,4 @@
-//! Our client and an app-server of its own.
+//! Our client and the app-server that it launches.
 
 use codex_peer::model::Call;
 use reknit_turn::capture::{Evidence, Failure, Interruption, Progress, Verdict};

@@ -85,8 +85,8 @@ async fn requests<const N: usize>(
     timeout(LONG, all).await.expect("enough requests")
 }
 
-/// An event, then a cut, an event without an id, and another cut. By the standard, an event without an id
-/// leaves the position as it is.
+/// An event, then a cut, an event without an id, and another cut. By the standard, an event without
+/// an id does not change the position.
 const ONE_ID: &[&str] = &["id: 5\ndata: a\n\n", "data: b\n\n", "data: c\n\n"];
 
 fn ids(seen: [Seen; 3]) -> [Option<String>; 3] {

@@ -36,7 +36,7 @@ enum At {
     Chunk(usize, Content),
     /// A body until the end of the connection.
     Rest(Content),
-    /// Answers that cannot be told apart.
+    /// Answers that the checks cannot separate.
     Unknown,
 }
 
@@ -79,7 +79,7 @@ impl Answers {
         self.asked = None;
     }
 
-    /// The client has sent something whose answers cannot be told apart.
+    /// The client has sent something whose answers the checks cannot separate.
     pub fn give_up(&mut self) {
         self.at = At::Unknown;
     }

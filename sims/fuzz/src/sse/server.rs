@@ -75,7 +75,7 @@ const DEAF: Duration = Duration::from_secs(900);
 /// More than the time between two signs of life.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(4);
 
-/// The time by which ended commands are gone: their logs are kept for 300 s.
+/// The time by which the server has dropped ended commands: it keeps their logs for 300 s.
 const FORGOTTEN: Duration = Duration::from_secs(320);
 
 /// The secret of the server.

@@ -3,14 +3,16 @@
 //! These invariants hold for everything that the hostile peers say, and for each order of events:
 //! - no code panics, and the broker sends only valid messages;
 //! - the broker stays within its limits at every step;
-//! - what is due at some time is done at that time;
+//! - the broker does everything at the time at which it is due;
 //! - each command of the well-behaved client ends exactly once: with one verdict, or without a turn only if
 //!   the broker ended. Each of its requests gets at most one answer;
-//! - if the app-server is not hostile, the client gets the notifications of its own turns only, and its
+//! - if the app-server is not hostile, the client gets only the notifications of its turns, and its
 //!   verdict is the end that the app-server reported;
-//! - after the hostile clients have gone, the broker is not busy with them any more after `FORGOTTEN`;
-//! - after all clients have gone, the broker waits for nothing after `FORGOTTEN`. It remembers at most
-//!   `MOST_FINISHED` finished turns, one late start for each of them, and threads up to its limit.
+//! - after the hostile clients have disconnected, the broker is not busy with them any more after
+//!   `FORGOTTEN`;
+//! - after all clients have disconnected, the broker waits for nothing after `FORGOTTEN`. It
+//!   remembers at most `MOST_FINISHED` finished turns, one late start for each of them, and threads
+//!   up to its limit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

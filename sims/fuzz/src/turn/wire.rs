@@ -8,8 +8,8 @@
 //!   does not read;
 //! - a hostile client gets an answer, or its connection ends, within a minute. The broker answers other
 //!   clients at once, and runs a turn for one of them in the end;
-//! - the broker stays within its limits at every step. After the hostile client has gone, it keeps nothing of
-//!   the client after `FORGOTTEN`, except finished turns;
+//! - the broker stays within its limits at every step. After the hostile client has disconnected,
+//!   it keeps nothing of the client after `FORGOTTEN`, except finished turns;
 //! - a command gets exactly one result within `PATIENCE`, also from a hostile app-server.
 
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! What the server accepted takes effect: a process reads accepted input, and a signal ends it. And a
-//! terminate says whether the process ran.
+//! Accepted calls take effect: a process reads accepted input, and a signal ends it. And the answer
+//! to a terminate says whether the process ran.
 //!
 //! Both count from the answer that the user received, so they need no network. A process that ends
-//! earlier, for any reason, is no violation. What is due during a fault of a host or of its processes
-//! is due after it. A closed pipe or a death excuses the rest of the run.
+//! earlier, for any reason, is no violation. An effect that is due during a fault of a host or of
+//! its processes is due after the fault. A closed pipe or a death excuses the rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

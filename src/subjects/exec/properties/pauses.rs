@@ -1,7 +1,7 @@
 //! `attempts_pause`: the pauses between failed attempts to connect double, up to their limit.
 //!
-//! The property counts the attempts in a row to which no data came back: they brought nothing, so
-//! nothing shortens the next pause. Half of a pause is fixed, and that half is judged.
+//! The property counts the attempts in a row that received no data. Such attempts do not shorten
+//! the next pause. Half of a pause is fixed, and that half is judged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -45,7 +45,7 @@ pub(super) fn client_recovers(cx: &CheckContext<'_>) -> Vec<Violation> {
             || matches!(event.what, EventKind::Started);
         if is_disturbed {
             // While a fault lasts, and until its last packet has arrived, the time does not count. A
-            // client that was late before has broken the rule all the same.
+            // client that was late before has still broken the rule.
             let calm = network_fault.settled.unwrap_or_default().max(event.at);
             without.retain(|host, (since, before)| {
                 let late = late(host, *since, *before, event.at).filter(|_| was_calm);

@@ -209,7 +209,7 @@ pub(super) fn gaps_are_requested(cx: &CheckContext<'_>) -> Vec<Violation> {
                 starts.insert(*call, event.at);
             }
             EventKind::Answered { call, answer: Answer::GivenUp } => {
-                // What was held back before the asking is of another process.
+                // Events that the client held back before the request belong to another process.
                 let asked = starts.get(call);
                 if asked.is_some_and(|asked| open.get(host).is_some_and(|since| asked <= since)) {
                     open.remove(host);

@@ -22,8 +22,9 @@ kinds! {
     REFUSED = "refused": "{subject:}the server refused a session for lack of room, although the host had opened only {opened} {moment}";
 }
 
-/// A user that knows of the exit of a process writes to it: the server knows of the exit, too. Hosts
-/// that start the process again are not judged.
+/// If a user writes to a process after it has seen the exit of the process, the server must not
+/// accept the write, because the server has seen the exit, too. Hosts that start the process again
+/// are not judged.
 pub(super) fn writes_have_a_reader(cx: &CheckContext<'_>) -> Vec<Violation> {
     if has_puppet(cx) {
         return Vec::new();

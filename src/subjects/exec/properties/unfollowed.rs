@@ -1,7 +1,7 @@
 //! `unfollowed_run_on`: a process that its user does not follow any more is held for no user.
 //!
-//! It counts from the time at which the user stopped, from the newest connection of the client, and
-//! from the last fault, whichever is the latest: from then on the process needs only its own time.
+//! It counts from the latest of three times: the time at which the user stopped, the newest
+//! connection of the client, and the last fault. From then on the process needs only its own time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -116,7 +116,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("LogUnbounded", "log-unbounded", &["bounded_memory"],
         "the client keeps all events of a process for its subscribers", "facts, 25"),
     defect("ReportLostAtCut", "report-lost-at-cut", &["bounded_ending"],
-        "after a recovery, the client does not report again what was consumed: a process waits for ever for a report that was lost", "flow control"),
+        "after a recovery, the client does not report again what was consumed: a process waits forever for a report that was lost", "flow control"),
     // -- both ends
     defect("PingWithoutDeadline", "ping-without-deadline", &["bounded_ending", "no_residue"],
         "pings have no deadline: a half-open connection is never detected", "facts, 27"),
@@ -436,7 +436,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("ArrivedCountsAsRead", "arrived-counts-as-read", &["expect"], "the first report over a new connection is about the events that arrived, not those that were read", "derived"),
     defect("EndedProcessHeld", "ended-process-held", &["expect"], "the client terminates a process without a report that it consumes nothing more of it", "derived"),
     defect("ReleaseDuringOutageLost", "release-during-outage-lost", &["expect"], "the client never reports a process that its user dropped while there was no connection", "derived"),
-    defect("RenouncedStartKeepsId", "renounced-start-keeps-id", &["expect"], "a start that the server renounces fails, and keeps its id for ever", "derived"),
+    defect("RenouncedStartKeepsId", "renounced-start-keeps-id", &["expect"], "a start that the server renounces fails, and keeps its id forever", "derived"),
     defect("TriesOutliveConnection", "tries-outlive-connection", &["expect"], "the refused reads of an earlier connection count among the retries of the next one", "derived"),
     defect("InvalidReadIsFinal", "invalid-read-is-final", &["expect"], "the client takes each invalid request to read for an unknown process", "derived"),
     defect("UnknownReadIsRepeated", "unknown-read-is-repeated", &["expect"], "the client repeats a read that the server does not understand", "derived"),

@@ -61,14 +61,14 @@ kinds! {
     MORE = "more": "{subject:}{on} continued after the ending, and received {item} {moment}";
 }
 
-/// What the server may take to learn of the end of a process.
+/// The time that the server may take to learn of the end of a process.
 const LEARNS: Duration = Duration::from_secs(1);
 
 /// The size of the request of a command and of its ending in the log, at most.
 const REQUEST: usize = 1024;
 
-/// What is wrong with a cursor: the code of its refusal. A user that knows a run of the command puts it
-/// into the place of `RUN` in what the scenario asks for.
+/// Returns the code of the refusal of a cursor, if the cursor is wrong. A user that knows a run of
+/// the command puts it into the place of `RUN` in the cursor of the scenario.
 fn wrong(asked: &str, sent: &str, knows_run: bool) -> Option<&'static str> {
     match sent.parse::<Cursor>() {
         _ if sent.is_empty() => None,

@@ -1,4 +1,4 @@
-//! What followers do on their way to the ending: their connections, their attempts, their items.
+//! The way of followers to the ending: their connections, their attempts, their items.
 
 use std::time::Duration;
 

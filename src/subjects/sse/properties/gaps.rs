@@ -77,7 +77,7 @@ pub(super) fn gap_is_exact(story: &Story<'_>) -> Vec<Violation> {
     for ((on, record), notes) in &story.notes {
         let Some(process) = story.processes.get(record) else { continue };
         let events = Events::of(process, story.server.line_bytes);
-        // A second launch is a second run, and its events cannot be told apart.
+        // A second launch is a second run. The property cannot distinguish the events of the runs.
         if !events.is_plain || process.launched.len() > 1 {
             continue;
         }
@@ -152,7 +152,7 @@ fn may_drop(story: &Story<'_>, events: &Events<'_>, gap: Gap, known: u64) -> boo
         || since * events.heaviest() > story.server.retained_bytes as u64
 }
 
-/// What the network and a held task may take from the time for which a command waits.
+/// The time by which the network and a held task may shorten the wait of a command.
 const MARGIN: Duration = Duration::from_secs(3);
 
 pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
@@ -160,7 +160,7 @@ pub(super) fn hold_is_lossless(story: &Story<'_>) -> Vec<Violation> {
     let most = 2 * server.in_flight as u64;
     let has_room = server.retained_bytes as u64 >= most
         && (server.retained_events as u64).saturating_mul(OVERHEAD) >= most;
-    // What is in buffers beyond `in-flight` counts as received, and is lost with its connection.
+    // Data in buffers beyond `in-flight` counts as received, and is lost with its connection.
     let covers_all = server.in_flight as u64 >= BUFFERS;
     if server.hold <= MARGIN || !has_room || !covers_all {
         return Vec::new();

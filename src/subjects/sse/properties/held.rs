@@ -1,4 +1,4 @@
-//! What a server holds while it runs: not more than it must, and not less.
+//! A server that runs holds no more than it must, and no less.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ kinds! {
     UNEXPECTED = "unexpected": "{subject:}the server refused the request: {why} {moment}";
 }
 
-/// What the server may take to learn of the start or of the end of a process.
+/// The time that the server may take to learn of the start or of the end of a process.
 const LEARNS: Duration = Duration::from_secs(1);
 
 pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {

@@ -1,4 +1,4 @@
-//! What the server does with its streams and commands.
+//! The behavior of the server toward its streams and commands.
 
 use std::time::Duration;
 

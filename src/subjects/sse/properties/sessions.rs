@@ -15,7 +15,7 @@ kinds! {
     ALONE = "alone": "{subject:}the server refused the command because its session ran another one, but none ran since {asked} {moment}";
 }
 
-/// What the server may take to learn of the end of a process.
+/// The time that the server may take to learn of the end of a process.
 const LEARNS: Duration = Duration::from_secs(1);
 
 pub(super) fn sessions_run_one(story: &Story<'_>) -> Vec<Violation> {

@@ -1,4 +1,4 @@
-//! What a story consists of: connections, calls, operations, and the intervals of faults and of what
+//! The parts of a story: connections, calls, operations, and the intervals of faults and of what
 //! users watch.
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What the properties ask of a story: who was connected, watched or took part at a moment, and which
-//! faults affected whom.
+//! The questions that the properties ask of a story: who was connected, watched or took part at a
+//! moment, and which faults affected whom.
 
 use std::time::Duration;
 

@@ -60,9 +60,9 @@ pub(super) fn ends_are_true(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// What a call in one step returned, and what is true instead. The agent of a turn that is over does
-/// not get an answer any more. A call of a tool that no window offers fails at once, and is not
-/// refused for that.
+/// Returns the result of a call in one step if it is wrong, and what is true instead. The agent of
+/// a turn that is over does not get an answer any more. A call of a tool that no window offers
+/// fails at once, and is not refused for that.
 fn untrue_return(
     story: &Story<'_>,
     tool: &str,

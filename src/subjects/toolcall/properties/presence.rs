@@ -158,8 +158,8 @@ pub(super) fn gone_is_failed(story: &Story<'_>) -> Vec<Violation> {
 /// must have received the end of the call.
 fn due(story: &Story<'_>, call: &CallStory<'_>) -> Option<(Time, Time)> {
     let own = || story.attached.iter().filter(|attached| attached.client == call.owner);
-    // A fault may have held the last data of a client that is gone. The host's silence begins when
-    // that data arrives.
+    // A fault may have held the last data of a client whose end is over. The host's silence begins
+    // when that data arrives.
     let silent = |attached: &HostConnection<'_>| attached.gone.max(attached.received);
     let noticed = own()
         .map(|attached| attached.over.min(story.later(silent(attached), story.host_detection())))

@@ -22,7 +22,7 @@ kinds! {
 /// The answer of a window, as JSON.
 const ANSWER: &str = r#""text""#;
 
-/// What a window answers to a question that it does not know.
+/// The answer of a window to a question that it does not know.
 const REFUSAL: &str = "this client does not answer requests";
 
 /// See the module.

@@ -69,7 +69,7 @@ pub(super) fn states_are_true(story: &Story<'_>) -> Vec<Violation> {
     found
 }
 
-/// What the outside world says about the states of the host.
+/// The states of the host, as the outside world reports them.
 struct Model<'s, 'a> {
     story: &'s Story<'a>,
     /// The chats of the session, and the one that is its default.

@@ -172,7 +172,7 @@ impl<'a> Story<'a> {
     }
 
     /// The time from which the clients must know that a fault ended their connections, even if the
-    /// network never tells them: they send pings over a connection, and an attempt has a timeout.
+    /// network never reports it: they send pings over a connection, and an attempt has a timeout.
     fn known_by(&self, fault: &'a Fault, scope: &'a Scope, at: Time) -> Time {
         if !matches!(fault, Fault::Cut { .. } | Fault::CutAfter { .. }) {
             return NEVER;

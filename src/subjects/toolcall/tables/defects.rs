@@ -338,7 +338,7 @@ pub const DEFECTS: &[DefectDoc] = &[
         "a client with as many subscriptions as it may have refuses to subscribe again to one of them", "derived"),
     defect("HeldActionsAreSentTwice", "held-actions-are-sent-twice", &["expect"],
         "the client sends an action that waited for a connection among the repetitions, and once more in its turn", "derived"),
-    defect("ToldCallsTakeRoom", "told-calls-take-room", &["expect"],
+    defect("UnconfirmedResultsTakeRoom", "unconfirmed-results-take-room", &["expect"],
         "a call whose result the host has not confirmed counts as a running tool", "derived"),
     defect("LateSubscriptionsTakeOthersAlong", "late-subscriptions-take-others-along", &["expect"],
         "a subscription without an answer in time also ends a later one to the same channel", "found by a walk through the code"),

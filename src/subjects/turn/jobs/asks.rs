@@ -121,7 +121,7 @@ async fn launch(
     store(host).await?.launch(new, program).await.map(drop)
 }
 
-/// Cancels the active jobs of a turn, each in a command of its own.
+/// Cancels the active jobs of a turn, each with a separate command.
 async fn cancel(host: &HostContext, turn: &str) -> Result<Data, JobError> {
     let store = store(host).await?;
     let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));

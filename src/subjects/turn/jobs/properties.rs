@@ -323,7 +323,7 @@ pub(in super::super) fn ended_job_stops(story: &Story<'_>) -> Vec<Violation> {
     let until = Time::from(cx.plan.horizon);
     let runs = jobs.jobs.values().filter_map(|job| {
         let ended = job.unwanted()?;
-        // A worker that does not know of the cancel learns of it with the next news of its turn.
+        // A worker that has not seen the cancel learns of it with the next news of its turn.
         let every = setup::turn(cx.plan, job.turn()).every.0;
         let bound = ended.max(job.named()?) + STOPS + every * 4 + cx.plan.latency.1 * 2;
         // The worker waits for the end of the turn, and then the broker repeats the interrupt.

@@ -58,7 +58,7 @@ pub struct Worker<'a> {
     pub ended: Option<Time>,
 }
 
-/// What a user saw, in a look that began at `since`.
+/// A look of a user at jobs, and the answer. The look began at `since`.
 pub struct Look<'a> {
     pub host: &'a str,
     pub since: Time,

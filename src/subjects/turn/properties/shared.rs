@@ -1,4 +1,4 @@
-//! What several properties of `turn` share: times, texts, and the use of the broker.
+//! The parts that several properties of `turn` share: times, texts, and the use of the broker.
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub(super) fn is_in_use(story: &Story<'_>, run: &Run<'_>, since: Time, until: Ti
     let runs = |other: &Run<'_>| {
         let answered = other.answer.map(|(at, _)| at);
         // The broker does not know that the app-server has left a turn without a report, so the
-        // turn lasts for it until its client is gone. After a fault, that also holds for a turn that
-        // did not end, and the report may be on its way until the user has an answer.
+        // turn lasts for it until its client has disconnected. After a fault, that also holds for a
+        // turn that did not end, and the report may be on its way until the user has an answer.
         let is_calm = story.is_calm_until(until);
         let is_unanswered = setup::turn(story.cx.plan, other.turn()).start == Start::Unanswered;
         let ended = match other.gone() {

@@ -1,4 +1,4 @@
-//! The files of unix sockets. Who listens there is known to the sockets, not to the files.
+//! The files of unix sockets. The sockets know their listeners. The files do not.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Unix sockets in memory, for simulations and unit tests.
 //!
 //! They behave as those of Linux. The file of a socket is in a [`Memory`], next to the other files of
-//! the machine. It exists as long as nobody removes it: a listener removes its own file when it is
+//! the machine. It exists until a program removes it: a listener removes its own file when it is
 //! dropped, but [a process that is killed](UnixSockets::kill) drops nothing. A connection through the
 //! file that it leaves behind is refused, and the path is busy until the file is removed.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A report may be lost with its connection, so each new connection begins with a report about
 //! every process. When the client stops following a process, it says so, over one connection after
-//! the other until the server has answered; otherwise the process would wait for ever.
+//! the other until the server has answered; otherwise the process would wait forever.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

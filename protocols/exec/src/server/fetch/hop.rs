@@ -215,7 +215,7 @@ fn value(
     Ok(value)
 }
 
-/// Returns the `Authorization` that a URL with a user name or password stands for.
+/// Returns the `Authorization` header for a URL with a user name or password.
 fn credentials(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;

@@ -1,4 +1,5 @@
-//! What only seeded bugs of a session use. Without a seeded bug, no behavior depends on it.
+//! The state and functions of a session that only seeded bugs use. Without a seeded bug, no
+//! behavior depends on them.
 
 use reknit_resume::Lease;
 use reknit_seams::process::KILL;

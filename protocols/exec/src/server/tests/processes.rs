@@ -92,7 +92,7 @@ async fn the_exit_follows_the_output_in_the_pipes() {
     assert_eq!(peer.line().await, "exited p1:3 3");
 }
 
-/// A background process that prints for ever does not delay the exit.
+/// A background process that prints forever does not delay the exit.
 #[tokio::test(start_paused = true)]
 async fn a_flood_does_not_delay_the_exit() {
     let (_server, mut peer, process) = without_input().await;

@@ -55,7 +55,7 @@ pub(super) enum Target {
     Known(CommandId),
 }
 
-/// Who the client is, and to whom it talks.
+/// The name of the client, and the dialect of its server.
 pub(super) struct Names {
     pub(super) dialect: Dialect,
     /// The name of the client as the owner of streams.
@@ -168,7 +168,7 @@ impl Core {
         }
     }
 
-    /// Returns the id of the command, as far as it is known.
+    /// Returns the id of the command, if it is known.
     pub(super) fn id(&self) -> Option<CommandId> {
         match &self.target {
             Target::Start(request) => request.id().ok().flatten(),

@@ -1,4 +1,4 @@
-//! What seeded bugs need of a command.
+//! The state of seeded bugs that affect a command.
 
 use reknit_seams::defect;
 use tokio::time::Instant;

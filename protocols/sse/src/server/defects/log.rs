@@ -1,4 +1,4 @@
-//! What seeded bugs do to a log: they give a position first, and append later.
+//! The code of seeded bugs that affect a log. Some take a position first, and append later.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! What seeded bugs do to the process of a command.
+//! The code of seeded bugs that affect the process of a command.
 
 use bytes::Bytes;
 use reknit_seams::point;

@@ -1,4 +1,4 @@
-//! What seeded bugs need of the commands of a server.
+//! The state and code of seeded bugs that affect the commands of a server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What seeded bugs do to requests.
+//! The code of seeded bugs that affect requests.
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;

@@ -1,4 +1,5 @@
-//! What seeded bugs need of a stream: a step from the past to the present, and silence.
+//! The state and code of seeded bugs that affect a stream: a step from the past to the present, and
+//! silence.
 
 use bytes::Bytes;
 use reknit_seams::{defect, point};

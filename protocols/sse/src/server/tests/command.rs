@@ -267,7 +267,7 @@ fn output_waits_for_the_next_stream_after_a_loss() {
     story.command.detach(first);
     assert_eq!(story.waits(2 * ENTRY), None);
     assert_eq!(story.waits(2 * ENTRY + 1), Some(HOLD));
-    // What the client says is true, whatever its old connection took.
+    // The cursor of the client counts, not the bytes that its old connection took.
     story.attach(1, None).unwrap();
     assert_eq!(story.waits(usize::MAX), None);
     story.prints(&["d"]);

@@ -628,7 +628,7 @@ fn an_interrupt_waits_for_output() {
         sleep(SECOND).await;
         format!("{:?}", world.machine.signals(0))
     };
-    compare("InterruptWakesNobody", story, "[15]", "[]");
+    compare("InterruptWakesNoTask", story, "[15]", "[]");
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl World {
         Peer::connect(&self.net).await
     }
 
-    /// Sends a request on a connection of its own.
+    /// Sends a request on a new connection.
     async fn send(&self, request: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         self.peer().await.send(request, headers, body).await
     }

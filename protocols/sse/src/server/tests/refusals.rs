@@ -177,7 +177,7 @@ const PIECES: [&[u8]; 20] = [
     b"\0\xff{",
 ];
 
-/// Sends each text on a connection of its own.
+/// Sends each text on a separate connection.
 async fn survives(texts: Vec<Vec<u8>>) {
     let world = World::new(ServerLimits::default()).await;
     let mut stream = world.start().await;

@@ -1,4 +1,4 @@
-//! What only seeded bugs do in a host.
+//! The code of seeded bugs that affect a host.
 
 use std::collections::BTreeSet;
 

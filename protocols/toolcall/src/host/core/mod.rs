@@ -86,7 +86,7 @@ pub struct HostCore {
     waits: BTreeSet<(String, String)>,
     /// The turns in progress, with their start times.
     turns: BTreeMap<String, Turn>,
-    /// How calls ended whose chats are gone, until the agents of their turns have stopped.
+    /// The ends of calls whose chats were removed, until the agents of their turns have stopped.
     left: BTreeMap<CallId, ToolCallState>,
     host_requests: BTreeMap<i64, HostRequest>,
     /// Requests to create sessions that may already exist in the archive.

@@ -158,7 +158,7 @@ impl BrokerCore {
     /// effect at its time, and not when a timer fires.
     pub fn catch_up(&mut self, now: Instant) {
         for client in self.clients.values_mut() {
-            // The bug: a client that starts no turn is admitted alone for ever.
+            // The bug: a client that starts no turn is admitted alone forever.
             client.reserved =
                 client.reserved.filter(|until| *until > now || defect!(ReservesForEver));
         }
@@ -169,7 +169,7 @@ impl BrokerCore {
     }
 
     /// Closes the connections of clients that have no work and have said nothing for too long: a
-    /// client that vanished without a word would take one of the connections for ever.
+    /// client that vanished without a word would take one of the connections forever.
     fn cut_idle(&mut self, now: Instant) {
         let is_due = |client: &Client| client.idle_at(self.limits.idle).is_some_and(|at| at <= now);
         let due: Vec<ClientId> = self

@@ -229,7 +229,7 @@ impl BrokerCore {
     }
 
     fn refuse_flood(&mut self, client: ClientId, id: RequestId, now: Instant) {
-        // The bug: a refusal for now looks like one for ever.
+        // The bug: a refusal for now looks like one forever.
         let code = if defect!(FloodIsAParseError) { code::PARSE } else { code::SERVER };
         let why = "too many requests wait for answers";
         self.tell(client, Self::refusal(id, code, why), now);

@@ -94,7 +94,7 @@ impl BrokerCore {
     /// Handles the end of the app-server. Everything that it sent was handled before.
     pub fn upstream_ended(&mut self, end: Arc<UpstreamEnd>, now: Instant) {
         self.catch_up(now);
-        // The bug: the broker does not react, and its clients wait for ever.
+        // The bug: the broker does not react, and its clients wait forever.
         if defect!(BrokerOutlivesTheAppServer) {
             return;
         }

@@ -262,7 +262,7 @@ impl BrokerCore {
                 continue;
             }
             if turn.ends || turn.client.is_none() || turn.running.is_empty() {
-                // The bug: a turn that does not end stays for ever.
+                // The bug: a turn that does not end stays forever.
                 if defect!(AbandonedTurnsAreKept) {
                     turn.until = None;
                     continue;
@@ -305,7 +305,7 @@ impl BrokerCore {
             .collect();
         for token in finished.iter().take(finished.len().saturating_sub(MOST_FINISHED)) {
             self.turns.remove(token);
-            // A start that was never answered. The bug: its answer is awaited for ever.
+            // A start that was never answered. The bug: its answer is awaited forever.
             self.forwarded.retain(|_, forwarded| {
                 !forwarded.starts(*token) || defect!(ForgottenStartsAreAwaited)
             });

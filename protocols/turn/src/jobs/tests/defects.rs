@@ -98,8 +98,8 @@ fn overwrites_the_end() {
 }
 
 #[test]
-fn signals_whoever_has_the_id() {
-    breaks("SignalsWhoeverHasTheId", || async {
+fn signals_any_process_with_the_id() {
+    breaks("SignalsAnyProcessWithTheId", || async {
         let (machine, store, worker, claim) = claimed().await;
         let plan = store.cancel(claim.id()).await.unwrap();
         machine.processes.start_with_id(worker.pid);

@@ -15,7 +15,7 @@ async fn store(directory: &Path) -> JobStore {
     JobStore::open(&Env::real(), directory, limits).await.unwrap()
 }
 
-/// A program that runs one test of this file, as a process of its own.
+/// A program that runs one test of this file, as a separate process.
 fn this_test(name: &str, directory: &Path, job: &JobId, log: &Path) -> Detached {
     let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
     let test = format!("jobs::tests::real::{name}");

@@ -1,5 +1,5 @@
-//! What is open at a moment, by the outside world, the network and the users: the connections, the
-//! calls, and the processes.
+//! The connections, calls and processes that are open at a moment, by the outside world, the
+//! network and the users.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -105,8 +105,8 @@ fn a_half_open_connection_is_noticed_first() {
     assert_eq!(violations(&over(scripted, bound + 1, "failed (gone)"), gone_is_failed).len(), 1);
 }
 
-/// A fault may hold a client's last message until after the client is gone. The host's silence
-/// begins when that message arrives.
+/// A fault may hold a client's last message until after the client's end is over. The host's
+/// silence begins when that message arrives.
 #[test]
 fn a_late_message_delays_the_detection() {
     let half = history().conn_half_over(1, 10, 10_000).received(12_000);

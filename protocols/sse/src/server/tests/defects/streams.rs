@@ -78,7 +78,7 @@ fn a_command_waits_although_its_stream_has_taken_all() {
         world.machine.prints(0, "a\nb\n").await;
         rest(&mut stream).await
     };
-    compare("ReadsWakeNobody", story, "1 a, 2 b, Open", "1 a, Open");
+    compare("ReadsWakeNoTask", story, "1 a, 2 b, Open", "1 a, Open");
 }
 
 #[test]

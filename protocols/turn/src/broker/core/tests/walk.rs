@@ -159,7 +159,7 @@ impl Walk {
         }
     }
 
-    /// Checks that a client has received notifications of its own turns only.
+    /// Checks that a client has received only notifications of its turns.
     fn check(&mut self, client: ClientId) {
         for seen in self.bench.seen(client) {
             if let Some(owner) = seen.strip_prefix("owner ") {
