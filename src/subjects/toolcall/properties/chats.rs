@@ -122,8 +122,8 @@ fn untrue_end(
         })
     };
     let is_true = match state {
-        TurnState::Complete => existence.is_played(turn, at),
-        TurnState::Cancelled => existence.is_broken(turn, at) || is_cancelled(),
+        TurnState::Complete => existence.is_played(chat, turn, at),
+        TurnState::Cancelled => existence.is_broken(chat, turn, at) || is_cancelled(),
         _ => false,
     };
     (!is_true).then(|| wrong("the end of a turn", &format!("{state:?}")))

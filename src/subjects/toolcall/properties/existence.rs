@@ -40,10 +40,11 @@ struct TurnSpan<'a> {
 pub(super) struct Existence<'a> {
     channels: BTreeMap<String, Vec<Span>>,
     turns: Vec<TurnSpan<'a>>,
-    /// The turns whose agents played the whole script, with the times.
-    played: BTreeMap<&'a str, Time>,
+    /// The turns whose agents played the whole script, with the times. A window that is started again
+    /// may give the name of an earlier turn to a turn in a newer chat.
+    played: BTreeMap<&'a str, Vec<Time>>,
     /// The turns whose agents panicked, with the times.
-    broken: BTreeMap<&'a str, Time>,
+    broken: BTreeMap<&'a str, Vec<Time>>,
 }
 
 impl<'a> Existence<'a> {
@@ -71,8 +72,12 @@ impl<'a> Existence<'a> {
                         name,
                         span: Span { from: at, to: NEVER },
                     }),
-                    Some(OfChannel::TurnPlayed(name)) => drop(existence.played.insert(name, at)),
-                    Some(OfChannel::TurnBroken(name)) => drop(existence.broken.insert(name, at)),
+                    Some(OfChannel::TurnPlayed(name)) => {
+                        existence.played.entry(name).or_default().push(at);
+                    }
+                    Some(OfChannel::TurnBroken(name)) => {
+                        existence.broken.entry(name).or_default().push(at);
+                    }
                     _ => {}
                 },
                 EventKind::Ended { stream, .. } => existence.end_turns(at, Some(&stream.0)),
@@ -142,14 +147,21 @@ impl<'a> Existence<'a> {
         self.turns.iter().filter(is_it).map(|turn| turn.span.to).max()
     }
 
-    /// Returns whether the agent of a turn has played the whole script by a time.
-    pub(super) fn is_played(&self, name: &str, by: Time) -> bool {
-        self.played.get(name).is_some_and(|at| *at <= by)
+    /// Returns whether the agent of a turn in a chat has played the whole script by a time, since the
+    /// chat of that time was created.
+    pub(super) fn is_played(&self, chat: &str, turn: &str, by: Time) -> bool {
+        self.is_in_this_chat(chat, self.played.get(turn), by)
     }
 
-    /// Returns whether the agent of a turn has panicked by a time.
-    pub(super) fn is_broken(&self, name: &str, by: Time) -> bool {
-        self.broken.get(name).is_some_and(|at| *at <= by)
+    /// Returns whether the agent of a turn in a chat has panicked by a time, since the chat of that
+    /// time was created.
+    pub(super) fn is_broken(&self, chat: &str, turn: &str, by: Time) -> bool {
+        self.is_in_this_chat(chat, self.broken.get(turn), by)
+    }
+
+    fn is_in_this_chat(&self, chat: &str, times: Option<&Vec<Time>>, by: Time) -> bool {
+        let since = self.throughout(chat, by, by).unwrap_or(Time::ZERO);
+        times.into_iter().flatten().any(|at| (since..=by).contains(at))
     }
 
     /// Returns whether a turn had begun by a time, and was not over. A turn that its host lost may

@@ -178,6 +178,25 @@ impl<'a> Story<'a> {
             || faults.all(|period| period.to + period.to.since(period.from) + self.moment() < at)
     }
 
+    /// The earliest time at which the host may have sent what arrives at a window at a moment. A fault
+    /// delays data until its end, and TCP delays it by at most as long again.
+    pub(super) fn sent_since(&self, window: &str, at: Time) -> Time {
+        let mut since = at.before(self.moment());
+        let delays = |period: &&FaultPeriod<'_>, since: Time| {
+            let to = period.to.min(at);
+            period.from < since && to + to.since(period.from) + self.moment() >= since
+        };
+        while let Some(first) = self
+            .fault_periods_of(window)
+            .filter(|period| delays(period, since))
+            .map(|period| period.from)
+            .min()
+        {
+            since = first.before(self.moment());
+        }
+        since
+    }
+
     /// The end of the last such fault before a moment, or the moment itself if a fault is in force
     /// then.
     pub(super) fn calm_since(&self, window: &str, at: Time) -> Time {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::facts::{UserOperation, text};
 use super::story::{Story, window};
-use crate::history::{EventKind, Time};
+use crate::history::{Answer, EventKind, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::judging::{has_puppet, host, judged};
@@ -23,7 +23,7 @@ kinds! {
 }
 
 /// A client takes part in a session only if its user wants it since the last time that the user
-/// unsubscribed from the session.
+/// unsubscribed from the session, or left it.
 pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
     if has_puppet(story.cx) {
         return Vec::new();
@@ -43,6 +43,11 @@ pub(super) fn places_are_wanted(story: &Story<'_>) -> Vec<Violation> {
                 Some(asked) if joins(asked) => drop(left.remove(host)),
                 _ => {}
             },
+            EventKind::Answered { call, answer: Answer::Done(_) } => {
+                let asked = story.asked.get(call).filter(|asked| asked.verb() == "leave");
+                let leaves = asked.filter(|asked| story.leaves_for_good(asked, event.at));
+                left.extend(leaves.map(|asked| (host, asked.at)));
+            }
             EventKind::Observed { stream, saw }
                 if saw.downcast_ref() == Some(&OfChannel::Joined(true)) =>
             {
@@ -128,13 +133,22 @@ pub(super) fn news_are_wanted(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// Returns whether an action of the session may report the removal of a chat. The host reports it also
-/// to a window that watches only the chat.
+/// to a window that watches only the chat, or whose subscription to the chat it answered just before.
 fn is_removal(story: &Story<'_>, host: &str, channel: &str, at: Time) -> bool {
-    let since = at.before(story.moment());
-    let mut looks = story.watch_spans.iter().filter(|look| {
-        look.host == host && look.channel != SESSION && look.from <= at && look.to >= since
+    let since = story.sent_since(host, at);
+    let is_deleted = |chat: &str| chat != SESSION && story.existence.deleted_in(chat, since, at);
+    let mut looks = story
+        .watch_spans
+        .iter()
+        .filter(|look| look.host == host && look.from <= at && look.to >= since);
+    let mut asks = story.asked.iter().filter(|(_, asked)| {
+        asked.host == host && asked.at <= at && matches!(asked.verb(), "watch" | "watch-twice")
     });
-    channel == SESSION && looks.any(|look| story.existence.deleted_in(look.channel, since, at))
+    channel == SESSION
+        && (looks.any(|look| is_deleted(look.channel))
+            || asks.any(|(call, asked)| {
+                asked.field("chat").is_some_and(is_deleted) && story.answered_at(*call) >= since
+            }))
 }
 
 /// Returns whether an operation stops watching a channel.
@@ -164,6 +178,22 @@ impl Story<'_> {
                 && attached.over > left
                 && (attached.is_second() || Some(attached.at) != present)
         })
+    }
+
+    /// Returns whether a user that left the session, which was confirmed at a moment, had taken part in it
+    /// for a while, and no operation makes its client take part again.
+    fn leaves_for_good(&self, left: &UserOperation<'_>, confirmed: Time) -> bool {
+        let (host, before) = (left.host, left.at.before(self.moment() * 2));
+        let mut again = self.asked.iter().filter(|(call, other)| {
+            other.host == host
+                && joins(other)
+                && other.at <= confirmed
+                && self.answered_at(**call) >= left.at
+        });
+        self.has_settled_in(host, before)
+            && self.takes_part(host, before, left.at)
+            && self.is_calm(host, before, confirmed)
+            && again.next().is_none()
     }
 
     /// Returns whether the host must know that a connected client is not subscribed to a chat: its only

@@ -5,7 +5,7 @@
 //! host may have received before it died is not judged. `client_comes_back` judges the refusal of a
 //! client without a token, `authority` and `claims_are_checked` judge what must be refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{CallStory, MS, UserOperation, text};
 use super::story::{Story, window};
@@ -18,7 +18,7 @@ use crate::subjects::toolcall::answers::{Reason, reason, wants_a_token};
 use crate::subjects::toolcall::claim::OF_A_KNOWN_CLIENT;
 use crate::subjects::toolcall::notes::Status;
 use crate::subjects::toolcall::setup::{self, SESSION};
-use reknit_toolcall::wire::code::NOT_FOUND;
+use reknit_toolcall::wire::{ROOT, code::NOT_FOUND};
 
 kinds! {
     pub(super) REFUSALS_ARE_TRUE;
@@ -76,12 +76,16 @@ pub(super) fn refusals_are_true(story: &Story<'_>) -> Vec<Violation> {
 #[derive(Clone, Copy)]
 struct Outcome {
     at: Time,
+    /// Whether the host may still have the request: it failed, or its user gave it up.
     failed: bool,
 }
 
 fn outcomes(story: &Story<'_>) -> BTreeMap<Call, Outcome> {
     let outcomes = judged(story.cx).filter_map(|event| match &event.what {
-        EventKind::Answered { call, .. } => Some((*call, Outcome { at: event.at, failed: false })),
+        EventKind::Answered { call, answer } => {
+            let failed = matches!(answer, Answer::GivenUp);
+            Some((*call, Outcome { at: event.at, failed }))
+        }
         EventKind::Failed { call, .. } => Some((*call, Outcome { at: event.at, failed: true })),
         _ => None,
     });
@@ -190,6 +194,7 @@ impl Refusal<'_, '_> {
         let can_be_there = !self.story.restores_slowly(channel)
             && !self.story.drops_large_channels()
             && self.has_subscriptions()
+            && self.has_requests()
             && (channel != SESSION || self.can_join());
         self.is_there(channel, self.asked.at.before(MS)).filter(|_| can_be_there)
     }
@@ -271,7 +276,8 @@ impl Refusal<'_, '_> {
                 let since = story.existence.created_in(SESSION, asked.at, *at)?;
                 let may_be_gone = story.existence.deleted_in(SESSION, asked.at, *at)
                     || story.restores_slowly(SESSION);
-                (!may_be_gone && self.can_join() && self.has_subscriptions())
+                let has_room = self.has_subscriptions() && self.has_requests();
+                (!may_be_gone && self.can_join() && has_room)
                     .then(|| Phrase::new(&IS_THERE, fields! { channel: SESSION, since }))
             }
         }
@@ -361,12 +367,21 @@ impl Refusal<'_, '_> {
     fn is_loaded(&self, session: &str) -> bool {
         let Refusal { story, asked, .. } = self;
         let died = story.deaths.iter().filter(|death| **death <= asked.at).max();
-        // Data that a host sent before it died may arrive a moment later.
         let since = died.map_or(Time::ZERO, |death| *death + story.moment());
+        // A fault may delay data of a host until long after its death.
+        let is_accepted = |host: &str, by: Time| {
+            let mut own = story
+                .attached
+                .iter()
+                .filter(|attached| window(attached.client) == host && !attached.is_second());
+            own.any(|attached| died.is_none_or(|death| attached.at > *death) && attached.at <= by)
+        };
         let was_created = || story.existence.created_in(session, since + MS, asked.at).is_some();
         let was_received = || {
             let mut looks = story.watch_spans.iter().filter(|look| look.channel == session);
-            looks.any(|look| look.from > since && look.from < asked.at)
+            looks.any(|look| {
+                look.from > since && look.from < asked.at && is_accepted(look.host, look.from)
+            })
         };
         let was_named = || {
             let mut accepted = story.attached.iter().filter(|attached| {
@@ -395,10 +410,34 @@ impl Refusal<'_, '_> {
         setup::chats(story.cx.plan).len() + new < story.host_limits.chats
     }
 
-    /// Returns whether no limit of subscriptions is reached, even if every channel is watched.
+    /// Returns whether no limit of subscriptions is reached, even if the window watches every channel
+    /// that it may have watched before.
     fn has_subscriptions(&self) -> bool {
-        let channels = setup::chats(self.story.cx.plan).len() + 2;
-        channels < self.story.host_limits.subscriptions.min(self.story.client_limits.subscriptions)
+        let Refusal { story, .. } = self;
+        let chats = setup::chats(story.cx.plan);
+        let mut channels: BTreeSet<&str> = chats.iter().map(String::as_str).collect();
+        channels.extend([SESSION, ROOT]);
+        channels.extend(self.subscribed().map(|(channel, _)| channel));
+        channels.len() <= story.host_limits.subscriptions.min(story.client_limits.subscriptions)
+    }
+
+    /// Returns whether the host accepts all requests to subscribe to the channel of this operation, even
+    /// if all of them wait for its restore: those of the user, and one with which the window began.
+    fn has_requests(&self) -> bool {
+        let own = self.subscribed().filter(|(channel, _)| *channel == self.channel());
+        own.map(|(_, requests)| requests).sum::<usize>() < self.story.host_limits.subscriptions
+    }
+
+    /// Returns the channels that the operations of this host subscribe to, each with the number of
+    /// requests.
+    fn subscribed(&self) -> impl Iterator<Item = (&str, usize)> {
+        let own = self.story.asked.values().filter(|other| other.host == self.asked.host);
+        own.filter_map(|other| match other.verb() {
+            "watch" => Some((other.field("chat")?, 1)),
+            "watch-twice" => Some((other.field("chat")?, 2)),
+            "new-session" => Some((SESSION, 1)),
+            _ => None,
+        })
     }
 
     /// Returns whether the client cannot have reached a limit of what waits.

@@ -205,8 +205,7 @@ impl ClientCore {
     fn subscribed(&mut self, channel: &str, result: SubscribeResult) {
         let Some(snapshot) = result.snapshot else { return };
         self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
-        // The channel may have been removed since the request was sent. If the user had
-        // unsubscribed, the request would not be in flight any more.
+        // If the user had unsubscribed, the request would not be in flight any more.
         self.replicas.entry(channel.to_owned()).or_default().reset_to(snapshot);
         if self.joined.contains(channel) {
             self.join_again();
@@ -234,10 +233,14 @@ impl ClientCore {
         self.remove_channel(channel);
     }
 
-    /// Removes a channel that does not exist any more.
+    /// Removes a channel that does not exist any more. A request in progress may bring a newer one of
+    /// the same name. Until then the channel keeps its place.
     pub(super) fn remove_channel(&mut self, channel: &str) {
         milestone!("toolcall.client.gone", channel);
         self.replicas.remove(channel);
+        if self.asks_for(channel) && !defect!(RefusedMakesRoom) {
+            self.replicas.entry(channel.to_owned()).or_default();
+        }
         if !defect!(RemovedStaysJoined) {
             self.joined.remove(channel);
         }

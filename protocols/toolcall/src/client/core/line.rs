@@ -66,6 +66,7 @@ impl ClientCore {
             client = self.identity.client.as_str()
         );
         self.line = Line::Shaking { until: now + self.limits.handshake_timeout };
+        self.dropped.clear();
         match self.epoch.clone() {
             Some(epoch) => self.send_reconnect(&epoch, now),
             None => self.send_initialize(now),
@@ -192,14 +193,12 @@ impl ClientCore {
     }
 
     /// Unsubscribes from the channels that the handshake requested but the user has unsubscribed
-    /// from since.
+    /// from since. A later subscription to such a channel is still in the queue.
     fn unsubscribe_dropped(&mut self, asked: &[String]) {
-        for channel in asked
-            .iter()
-            .filter(|channel| !self.replicas.contains_key(*channel))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
+        let dropped = std::mem::take(&mut self.dropped);
+        let is_unwanted =
+            |channel: &&String| !self.replicas.contains_key(*channel) || dropped.contains(*channel);
+        for channel in asked.iter().filter(is_unwanted).cloned().collect::<Vec<_>>() {
             self.send(Message::notification(method::UNSUBSCRIBE, &UnsubscribeParams { channel }));
         }
     }
@@ -211,7 +210,9 @@ impl ClientCore {
             snapshots.iter().map(|snapshot| snapshot.resource.clone()).collect::<BTreeSet<_>>();
         for snapshot in snapshots {
             self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
-            let skipped = defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;
+            // The snapshot belongs to a subscription that the user has ended.
+            let skipped = self.dropped.contains(&snapshot.resource)
+                || defect!(OnlyTheRootIsReseated) && snapshot.resource != ROOT;
             if let Some(replica) = self.replicas.get_mut(&snapshot.resource).filter(|_| !skipped) {
                 replica.reset_to(snapshot);
             }

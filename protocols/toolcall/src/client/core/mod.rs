@@ -107,6 +107,9 @@ pub struct ClientCore {
     /// The number of the last action that it saw.
     seen: u64,
     replicas: BTreeMap<String, Replica>,
+    /// The channels from which the user has unsubscribed since the handshake began. The host does not
+    /// know it yet, even if the user has subscribed again.
+    dropped: BTreeSet<String>,
     unconfirmed: BTreeMap<i64, Unconfirmed>,
     actions: i64,
     requests: i64,
@@ -157,6 +160,7 @@ impl ClientCore {
             longest: limits.wire.message_bytes,
             seen: 0,
             replicas: BTreeMap::new(),
+            dropped: BTreeSet::new(),
             unconfirmed: BTreeMap::new(),
             actions: 0,
             requests: 0,

@@ -144,6 +144,9 @@ impl ClientCore {
             return;
         }
         taken.into_iter().for_each(|request| request.fail(Failure::Unsubscribed));
+        if matches!(self.line, Line::Shaking { .. }) {
+            self.dropped.insert(channel.to_owned());
+        }
         let is_known = match &self.line {
             Line::Settling { .. } => !defect!(UnsubscribedBeforeTheTokensIsKept),
             Line::Connected { .. } => true,
@@ -169,6 +172,10 @@ impl ClientCore {
         }
         if let Some(why) = self.check_action(channel, &action) {
             return answer(to, Err(why));
+        }
+        if matches!(&action, StateAction::SessionActiveClientRemoved(removed) if removed.client_id == self.identity.client)
+        {
+            self.joined.remove(channel); // the user leaves: the client must not join again
         }
         self.dispatch_unchecked(channel, action, to);
     }

@@ -17,7 +17,7 @@
 //! reconnects with an older epoch and must start over, even if another of its connections was
 //! accepted before: the host has neither its tokens nor the outcomes of its actions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use reknit_seams::net::ConnId;
@@ -378,8 +378,8 @@ impl HostCore {
             client
                 .baselines
                 .extend(handshake.channels.iter().map(|channel| (channel.clone(), seq)));
-            prune(&mut client.baselines, self.limits.subscriptions);
         }
+        self.prune_baselines(&handshake.client);
         snapshots
     }
 
@@ -434,6 +434,30 @@ impl HostCore {
         after.filter(move |envelope| named(envelope))
     }
 
+    /// Removes the entries above the limit: first those of channels that the client does not hold, such
+    /// as removed ones, and the oldest first.
+    pub(super) fn prune_baselines(&mut self, client: &str) {
+        let most = self.limits.subscriptions.max(1) * 2;
+        let Some(known) = self.clients.get(client).filter(|known| known.baselines.len() > most)
+        else {
+            return;
+        };
+        let mut in_turn = known
+            .baselines
+            .iter()
+            .map(|(channel, given)| (self.holds(client, channel), *given, channel.clone()))
+            .collect::<Vec<_>>();
+        in_turn.sort();
+        if defect!(NewestBaselinesGo) {
+            in_turn.reverse();
+        }
+        let goes = in_turn.len() - most;
+        let Some(known) = self.clients.get_mut(client) else { return };
+        for (_, _, channel) in in_turn.into_iter().take(goes) {
+            known.baselines.remove(&channel);
+        }
+    }
+
     /// Closes connections whose handshake, or the restore of its channels, is past the deadline.
     pub(super) fn give_up_handshakes(&mut self, now: Instant) {
         let late = self
@@ -460,18 +484,5 @@ impl HostCore {
         if !defect!(GivenUpHandshakesKeepChats) {
             handshake.channels.iter().for_each(|channel| self.evict_if_unused(channel));
         }
-    }
-}
-
-/// Removes the oldest entries above the limit.
-pub(super) fn prune(baselines: &mut BTreeMap<String, u64>, most: usize) {
-    while baselines.len() > most.max(1) * 2 {
-        let (oldest, newest) = (
-            baselines.iter().min_by_key(|(_, given)| **given),
-            baselines.iter().max_by_key(|(_, given)| **given),
-        );
-        let goes = if defect!(NewestBaselinesGo) { newest } else { oldest };
-        let goes = goes.map(|(channel, _)| channel.clone());
-        goes.into_iter().for_each(|channel| _ = baselines.remove(&channel));
     }
 }

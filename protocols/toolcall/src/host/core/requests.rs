@@ -14,7 +14,6 @@ use tokio::time::Instant;
 
 use super::HostCore;
 use super::clients::ReleaseReason;
-use super::handshake::prune;
 use super::transport::{CloseReason, Stage, Subscription, Transport};
 use crate::state::{chat, session};
 use crate::wire::ahp::actions::{
@@ -243,8 +242,8 @@ impl HostCore {
         there: bool,
         now: Instant,
     ) {
-        let (seq, most) = (self.seq, self.limits.subscriptions);
-        let client = self.client_of(conn);
+        let seq = self.seq;
+        let client = self.client_of(conn).unwrap_or_default();
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         if !there {
             transport.subscriptions.remove(channel);
@@ -258,11 +257,9 @@ impl HostCore {
         if is_new {
             transport.subscriptions.insert(channel.to_owned(), Subscription::Active(seq));
         }
-        if let Some(client) =
-            client.filter(|_| is_new).and_then(|client| self.clients.get_mut(&client))
-        {
-            client.baselines.insert(channel.to_owned(), seq);
-            prune(&mut client.baselines, most);
+        if let Some(known) = self.clients.get_mut(&client).filter(|_| is_new) {
+            known.baselines.insert(channel.to_owned(), seq);
+            self.prune_baselines(&client);
         }
         milestone!("toolcall.host.subscribed", conn = conn.0, channel);
         let result = SubscribeResult { snapshot: self.snapshot(channel) };

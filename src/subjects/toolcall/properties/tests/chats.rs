@@ -97,6 +97,20 @@ fn a_turn_is_cancelled_only_by_its_user_or_by_a_panic() {
     assert_eq!(found(note(turn(), 9_001, "c1", panics("t1"))), 1);
 }
 
+/// A window that is started again may give a turn in a newer chat the name of the earlier turn.
+#[test]
+fn a_turn_is_complete_only_if_its_agent_played_it_in_this_chat() {
+    let complete = [json!({ "type": "chat/turnComplete", "duration": 5 })];
+    let played = |run, ms| note(run, ms, "c1", OfChannel::TurnPlayed("t1".into()));
+    let first = || played(begins(here_until(None), 900), 2_000);
+    let made_again =
+        || note(note(first(), 4_000, "c1", OfChannel::Deleted), 4_000, "c1", OfChannel::Stored);
+    assert_eq!(has(first(), 3_000, &complete), Vec::<String>::new());
+    assert_eq!(has(first(), 1_500, &complete).len(), 1, "not yet");
+    assert_eq!(has(played(made_again(), 6_000), 3_000, &complete), Vec::<String>::new());
+    assert_eq!(has(made_again(), 5_000, &complete).len(), 1, "the turn of the earlier chat");
+}
+
 #[test]
 fn a_turn_that_is_over_has_no_open_calls() {
     let over = |keeps: bool| {

@@ -113,6 +113,29 @@ fn no_news_of_a_channel_follow_its_unsubscription() {
     assert_eq!(violations(&news(5_001 + MOMENT), news_are_wanted).len(), 1);
 }
 
+/// The host reports the removal of a chat to a window that watches only the chat. A fault may delay
+/// the report.
+#[test]
+fn a_removal_of_a_watched_chat_is_wanted() {
+    let left =
+        || saw(asks("unwatch", r#"{"channel":"s1"}"#), 5_000, "client", "s1", "unsubscribed");
+    let deleted = |scripted| note(scripted, 9_000, "server", "c1", OfChannel::Deleted);
+    let news = |scripted, ms| {
+        let fields = [("channel", "s1")];
+        milestone(deleted(scripted), ms, "client", "toolcall.client.unwanted", &fields)
+    };
+    holds(&news(left(), 9_000 + MOMENT), news_are_wanted);
+    assert_eq!(violations(&news(left(), 9_001 + MOMENT), news_are_wanted).len(), 1);
+    holds(&news(left().partition(8_500, Some(10_500)), 12_000), news_are_wanted);
+    let unwatched = || saw(left(), 8_000, "client", "c1", "unsubscribed");
+    assert_eq!(violations(&news(unwatched(), 9_000), news_are_wanted).len(), 1);
+    let asks_again = || {
+        let fields = r#"{"chat":"c1"}"#;
+        unwatched().asked_as(3, 8_900, Class::InFlight, "watch", fields).answered(3, 9_000, "seen")
+    };
+    holds(&news(asks_again(), 9_000), news_are_wanted);
+}
+
 #[test]
 fn a_long_connection_is_followed_by_an_attempt_at_once() {
     let opened = |scripted, ms, n: &str| {

@@ -4,6 +4,7 @@ use super::super::existence::live_is_not_missing;
 use super::super::refusals::refusals_are_true;
 use super::*;
 use crate::history::Coded;
+use crate::schedule::LimitValue;
 use crate::subjects::toolcall::answers::ToolcallFailure;
 use reknit_toolcall::client::Failure;
 
@@ -69,6 +70,19 @@ fn a_session_that_no_window_watches_is_not_loaded_after_a_restart() {
     assert!(violations(&end().died("server", 4_500)).is_empty());
 }
 
+/// A fault delays data of the host that died.
+#[test]
+fn a_session_received_from_a_dead_host_is_not_loaded() {
+    let dispose = |scripted: ScriptedRun| {
+        let received = saw(scripted, 4_900, "client", "s1", "state received");
+        asks(received, "dispose-chat", r#"{"chat":"c1"}"#).answered(2, 5_100, gone())
+    };
+    let died = || accepted(history().conn(1, 10, Some(2_000)), 20, "1").died("server", 2_000);
+    assert!(violations(&dispose(died())).is_empty());
+    let back = accepted(died().conn(2, 4_000, None), 4_100, "2");
+    assert_eq!(violations(&dispose(back)).len(), 1);
+}
+
 #[test]
 fn a_subscription_to_a_channel_that_exists_is_not_refused() {
     let watch = |chat: &str| asks(here_until(None), "watch", &format!(r#"{{"chat":"{chat}"}}"#));
@@ -117,6 +131,53 @@ fn a_turn_is_refused_only_beside_another_one() {
     let earlier = || cancel().asked_as(1, 4_990, Class::Durable, "cancel-turn", r#"{"chat":"c1"}"#);
     assert!(violations(&earlier()).is_empty(), "the window shows its own cancellation");
     assert_eq!(violations(&earlier().answered(1, 4_999, "cancelled")).len(), 1);
+}
+
+/// The host may still have a request that its user has given up.
+#[test]
+fn a_creation_that_its_user_gave_up_takes_a_place() {
+    let full = || {
+        let message = "there are too many sessions".to_owned();
+        Answer::refused(Data::of(Coded { code: -32011, message }))
+    };
+    let create = |earlier: Option<Answer>| {
+        let mut run = stored(here_until(None), 4_000, "s1", false);
+        if let Some(answer) = earlier {
+            let fields = r#"{"name":"s2"}"#;
+            run = run.asked_as(1, 4_990, Class::InFlight, "create-session", fields);
+            run = run.answered(1, 4_995, answer);
+        }
+        run.plan.limits.set("host.sessions", LimitValue::Count(1));
+        asks(run, "create-session", r#"{"name":"s3"}"#).answered(2, 5_100, full())
+    };
+    assert_eq!(violations(&create(None)).len(), 1);
+    assert!(violations(&create(Some(Answer::GivenUp))).is_empty());
+    assert_eq!(violations(&create(Some(gone()))).len(), 1);
+}
+
+/// The host lets only so many requests for a chat wait, and a client has only so many channels.
+#[test]
+fn requests_above_a_limit_of_subscriptions_are_refused() {
+    let watches = |chat: &str, before: &[&str], limit: &str, most: u64| {
+        let mut run = here_until(None);
+        for (call, earlier) in (10..).zip(before) {
+            let fields = format!(r#"{{"chat":"{earlier}"}}"#);
+            run = run.asked_as(call, 4_000, Class::InFlight, "watch", &fields);
+        }
+        run.plan.limits.set(limit, LimitValue::Count(most));
+        asks(run, "watch", &format!(r#"{{"chat":"{chat}"}}"#))
+    };
+    let many = |limit| {
+        watches("c1", &["c1", "c1", "c1"], "host.subscriptions", limit).answered(2, 5_100, gone())
+    };
+    assert!(violations(&many(4)).is_empty());
+    assert_eq!(violations(&many(5)).len(), 1);
+    let full = || Answer::refused(Data::of(ToolcallFailure(Failure::Full)));
+    let new = |limit| {
+        watches("n3", &["n1", "n2"], "client.subscriptions", limit).answered(2, 5_100, full())
+    };
+    assert!(violations(&new(5)).is_empty());
+    assert_eq!(violations(&new(6)).len(), 1);
 }
 
 #[test]

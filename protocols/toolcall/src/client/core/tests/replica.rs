@@ -124,6 +124,20 @@ fn a_subscription_that_times_out_is_unsubscribed() {
     assert!(test.methods().contains(&"unsubscribe"));
 }
 
+/// A second request for the chat is in flight as the chat is removed. It brings a newer one.
+#[test]
+fn a_removed_channel_keeps_its_place_while_it_is_requested() {
+    let limits = ClientLimits { subscriptions: 2, ..ClientLimits::default() };
+    let mut test = ClientTest::with(limits).connecting();
+    let mut again = test.subscribe("c");
+    test.deliver_action(11, "s", &json!({ "type": "session/chatRemoved", "chat": "c" }));
+    assert!(test.core.confirmed("c").is_none());
+    assert_eq!(test.subscribe("d").try_recv(), Ok(Err(Failure::Full)));
+    test.answer("subscribe", json!({ "snapshot": chat(12, Value::Null) }));
+    assert_eq!((again.try_recv(), test.core.resources().channels), (Ok(Ok(())), 2));
+    assert!(test.core.confirmed("c").is_some());
+}
+
 /// A client that never subscribed to the session is notified about its subscribed chat.
 #[test]
 fn a_chat_removed_by_its_session_is_dropped_without_a_session_subscription() {
@@ -205,6 +219,31 @@ fn a_channel_over_the_size_limit_is_dropped() {
     assert_eq!(test.core.state(), State::Connected);
 }
 
+/// The user leaves the session, and goes on watching it.
+#[test]
+fn a_client_that_leaves_its_session_does_not_join_again() {
+    let mut test = ClientTest::connected();
+    let (to, _done) = oneshot::channel();
+    test.core.join("s", to);
+    test.carry_out();
+    let confirms = |test: &mut ClientTest, seq: u64| {
+        let action = test.sent.last().unwrap()["params"]["action"].clone();
+        let origin = json!({ "clientId": "window", "clientSeq": seq - 10 });
+        test.deliver(&action_message(
+            &json!({ "channel": "s", "action": action, "serverSeq": seq, "origin": origin }),
+        ));
+    };
+    confirms(&mut test, 11);
+    let mut left =
+        test.dispatch("s", json!({ "type": "session/activeClientRemoved", "clientId": "window" }));
+    confirms(&mut test, 12);
+    assert_eq!(left.try_recv(), Ok(Ok(())));
+    assert_eq!(test.methods().iter().filter(|sent| **sent == "dispatchAction").count(), 2);
+    test.reconnects();
+    test.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
+    assert_eq!(test.methods(), ["reconnect"]);
+}
+
 #[test]
 fn a_client_removed_from_its_session_joins_again() {
     let mut test = ClientTest::connected();
@@ -270,5 +309,25 @@ fn unsubscribing_during_the_handshake_is_sent_after_it() {
             (&json!("unsubscribe"), &json!("c"))
         );
         assert_eq!(test.core.view("c"), None);
+    }
+}
+
+/// Otherwise the host keeps what depends on the earlier subscription: calls, and the place in a
+/// session.
+#[test]
+fn unsubscribing_during_the_handshake_is_sent_before_a_later_subscription() {
+    for answer in [
+        json!({ "type": "replay", "actions": [], "missing": [] }),
+        json!({ "type": "snapshot", "snapshots": [session(10, "title"), chat(10, Value::Null)] }),
+    ] {
+        let mut test = ClientTest::connected();
+        test.reconnects();
+        test.core.unsubscribe("c");
+        let _answered = test.subscribe("c");
+        test.answer("reconnect", answer);
+        assert_eq!(test.methods(), ["reconnect", "unsubscribe", "subscribe"]);
+        assert_eq!(test.core.view("c"), None, "the state follows with the answer");
+        test.answer("subscribe", json!({ "snapshot": chat(12, Value::Null) }));
+        assert!(test.core.view("c").is_some());
     }
 }

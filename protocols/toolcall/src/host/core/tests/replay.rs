@@ -175,6 +175,22 @@ fn a_client_that_subscribed_twice_is_replayed_from_the_first_answer() {
     );
 }
 
+/// The host remembers only so many states of a client. Those of removed chats go first.
+#[test]
+fn the_states_of_removed_chats_displace_no_state_that_the_client_has() {
+    let limits = HostLimits { subscriptions: 2, ..HostLimits::default() };
+    let (mut host, busy) = Host::with(limits).having_chat("busy", &[]);
+    let conn = host.initialize("watcher", &["s"]);
+    for chat in ["d", "e", "f", "g"] {
+        host.ask(busy, "createChat", json!({ "channel": "s", "chat": chat }));
+        host.ask(conn, "subscribe", json!({ "channel": chat }));
+        host.ask(busy, "disposeChat", json!({ "channel": chat }));
+    }
+    host.close(conn);
+    let (_, answer) = host.reconnect("watcher", host.core.seq(), &["s"]);
+    assert_eq!(answer["result"]["type"], "replay");
+}
+
 #[test]
 fn a_replay_needs_every_missed_action_in_the_log() {
     for (more, kind) in [(0, "replay"), (1, "snapshot")] {
