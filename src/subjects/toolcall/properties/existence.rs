@@ -276,6 +276,15 @@ impl Story<'_> {
         !setup::is_session(look.channel) && used > room - room / 8
     }
 
+    /// Returns whether the host may leave a chat that a window watches out of its answer to the window,
+    /// because the chats do not fit into one message.
+    pub(super) fn may_lack_room(&self, host: &str, chat: &str, at: Time) -> bool {
+        let mut looks = self.watch_spans.iter().filter(|look| {
+            look.host == host && look.channel == chat && (look.from..=look.to).contains(&at)
+        });
+        self.drops_large_channels() || looks.any(|look| self.may_be_left_out(look, at))
+    }
+
     /// Returns whether a limit below its default may make an end drop a channel that is too large
     /// for one message, or for the client.
     pub(super) fn drops_large_channels(&self) -> bool {

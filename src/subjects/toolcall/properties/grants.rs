@@ -11,7 +11,7 @@ use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
-use crate::subjects::toolcall::answers::Did;
+use crate::subjects::toolcall::answers::{Did, Reason, reason};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
 
@@ -159,12 +159,14 @@ impl Grant<'_, '_> {
             .then(|| Phrase::new(&NOT_SEEN, ViolationFields::default()))
     }
 
-    /// The last token of the window before it started the turn, if the window stayed connected since
-    /// then: a client sends its token again to a host that does not know it.
+    /// The last token that the window sent before it started the turn, if the window stayed connected
+    /// since then: a client sends its token again to a host that does not know it.
     fn has_a_token(&self) -> Option<Phrase> {
         let Self { story, call, asked, at, .. } = self;
         let mut own = story.asked.range(..*call).filter(|(token, other)| {
-            other.verb() == "send-token" && story.window_of(**token) == story.window_of(*call)
+            other.verb() == "send-token"
+                && story.window_of(**token) == story.window_of(*call)
+                && !self.was_not_sent(**token)
         });
         let (_, last) = own.next_back()?;
         let token = last.field("token").filter(|token| *token != "right")?;
@@ -177,5 +179,15 @@ impl Grant<'_, '_> {
         };
         let has_moved_in = story.watches(asked.host, SESSION, last.at, last.at);
         (has_moved_in && !reconnects()).then(|| Phrase::new(&NO_TOKEN, fields! { token }))
+    }
+
+    /// Returns whether a client refused to send a request, because too many others wait.
+    fn was_not_sent(&self, request: Call) -> bool {
+        judged(self.story.cx).any(|event| match &event.what {
+            EventKind::Answered { call, answer: Answer::Refused(why) } => {
+                *call == request && reason(why) == Some(Reason::Full)
+            }
+            _ => false,
+        })
     }
 }

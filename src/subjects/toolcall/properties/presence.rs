@@ -186,7 +186,10 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
     for failed in story.failed.iter().filter(|failed| !failed.away) {
         let FailedCall { at, chat, owner, .. } = *failed;
         let mut named = [chat, SESSION].into_iter();
-        if named.all(|channel| story.returned_with(owner, channel, at)) {
+        // A chat that does not fit into the answer is missing for its window.
+        if !story.may_lack_room(window(owner), chat, at)
+            && named.all(|channel| story.returned_with(owner, channel, at))
+        {
             let data = fields! { owner, chat };
             found.push(Violation::new("returning_keeps", failed.call, at, &RELEASED, data));
         }
