@@ -37,6 +37,11 @@ impl<K: Ord + Clone, V> SeenIds<K, V> {
         self.known.get(id)
     }
 
+    /// Returns the ids with their outcomes, the newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.order.iter().rev().filter_map(|id| self.known.get_key_value(id))
+    }
+
     /// Adds an id with its outcome. Returns whether it is new; otherwise the first outcome stays.
     pub fn keep(&mut self, id: K, value: V) -> bool {
         if self.known.contains_key(&id) {
@@ -115,6 +120,8 @@ mod tests {
             (false, true),
             "and younger than what stayed"
         );
+        let ids: Vec<i32> = seen.newest_first().map(|(id, ())| *id).collect();
+        assert_eq!(ids, [3, 1]);
     }
 
     #[test]

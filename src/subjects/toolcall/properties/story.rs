@@ -262,8 +262,9 @@ impl<'a> Story<'a> {
             // A tool may be stopped before it notes its begin, so the client's milestone counts as
             // the begin.
             "toolcall.client.runs" => {
-                let begun =
-                    self.calls.iter_mut().rev().find(|call| call.id == text(fields, "call"));
+                let (id, until) = (text(fields, "call"), self.news_until(By::Tool, host, at));
+                let mut known = self.calls.iter_mut().rev();
+                let begun = known.find(|call| call.id == id && Some(call.began) <= until);
                 begun.into_iter().for_each(|call| call.tools.push((at, host, ToolWork::Begins)));
             }
             "toolcall.host.call-failed" => {
@@ -321,11 +322,11 @@ impl<'a> Story<'a> {
             };
             return self.calls.push(call);
         }
-        let Some(call) =
-            self.calls.iter_mut().rev().find(|call| call.turn == turn && call.id == id)
-        else {
-            return;
+        let until = self.news_until(*by, host, at);
+        let is_it = |call: &&mut CallStory<'_>| {
+            call.turn == turn && call.id == id && Some(call.began) <= until
         };
+        let Some(call) = self.calls.iter_mut().rev().find(is_it) else { return };
         match (by, what) {
             (By::Agent, Became::Over(end)) => {
                 call.over.get_or_insert((at, end));
@@ -343,6 +344,30 @@ impl<'a> Story<'a> {
             (By::User, Became::Decides(approves)) => call.decisions.push((at, *approves)),
             (By::User, Became::Replies(reply)) => call.replies.push((at, host, reply)),
             _ => {}
+        }
+    }
+
+    /// The end of the time about which an author has news at a moment. A window that has not reconnected
+    /// since the host died still receives what the dead host sent. A restarted host may give a call the
+    /// same name, perhaps in the same turn. Returns `None` if the window has second connections to both.
+    pub(super) fn news_until(&self, by: By, host: &str, at: Time) -> Option<Time> {
+        let is_second = by == By::Second;
+        let mut own = self.attached.iter().filter(|attached| {
+            window(attached.client) == host
+                && attached.at <= at
+                && attached.is_second() == is_second
+        });
+        let until = |attached: &HostConnection<'_>| {
+            self.deaths.iter().copied().find(|death| *death >= attached.at).unwrap_or(NEVER)
+        };
+        match by {
+            By::Agent => Some(NEVER),
+            By::User | By::Tool => Some(own.next_back().map_or(NEVER, until)),
+            By::Second => {
+                let mut all = own.filter(|attached| attached.gone >= at).map(until);
+                let first = all.next().unwrap_or(NEVER);
+                all.all(|other| other == first).then_some(first)
+            }
         }
     }
 

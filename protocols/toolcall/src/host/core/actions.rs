@@ -4,9 +4,11 @@
 //! sender included. An action that did not is reported to its sender only, with the reason, so that
 //! the sender undoes it locally. Either outcome occurs once: a client that received no answer
 //! retransmits the action and receives the first outcome again. The same number with a different
-//! action is not a repetition, because some clients count from one again on each connection. After
-//! an `initialize`, a connection's actions do not count as repetitions of earlier ones. On its
-//! other connections, the client may continue the old numbering.
+//! action is not a repetition, because some clients count from one again on each connection. Each
+//! `initialize` begins a new numbering, for its connection and for those that return with its epoch.
+//! So an action of a reloaded window is no repetition of one before the reload, and one that arrives
+//! late does not hide that of the reloaded window. On its other connections, the client may continue
+//! an old numbering.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -18,6 +20,7 @@ use super::calls::CallId;
 use super::client::{AnsweredAction, Done};
 use super::clients::ReleaseReason;
 use super::outside::HostEffect;
+use super::transport::UNKNOWN;
 use super::{FULL, HostCore, Turn};
 use crate::state::{call, chat, session};
 use crate::wire::ahp::actions::ChatTurnStartedAction;
@@ -48,21 +51,10 @@ impl HostCore {
     ) {
         let origin = ActionOrigin { client_id: client.to_owned(), client_seq: params.client_seq };
         let digest = digest(&params);
-        let known = self
-            .clients
-            .get(client)
-            .and_then(|client| client.outcomes.get(&params.client_seq))
-            .cloned();
-        let counts_after = self.transports.get(&conn).map_or(0, |transport| transport.counts_after);
-        let counts_after = if defect!(CountsAnewOnAllConnections) {
-            self.newest_count(client)
-        } else {
-            counts_after
-        };
-        let is_of_this_count =
-            |after: u64| after >= counts_after || defect!(RepetitionAcrossAReload);
+        let numbering = self.numbering(conn, client);
+        let known = self.clients.get(client);
         let repeated =
-            known.filter(|known| known.digest == digest && is_of_this_count(known.after));
+            known.and_then(|known| known.answered(numbering, params.client_seq, digest)).cloned();
         if let Some(AnsweredAction { done, .. }) =
             repeated.filter(|_| !defect!(RepetitionTakesEffect))
         {
@@ -92,12 +84,23 @@ impl HostCore {
         };
         let is_kept = matches!(done, Done::Applied(_)) || !defect!(RefusalsAreForgotten);
         if let Some(client) = self.clients.get_mut(client).filter(|_| is_kept) {
+            let number = (numbering, seq);
             if !defect!(OlderOutcomeIsKept) {
-                client.outcomes.forget(&seq);
+                client.outcomes.forget(&number);
             }
-            client.outcomes.keep(seq, AnsweredAction { digest, after: client.heard_of, done });
-            client.heard_of += 1;
+            client.outcomes.keep(number, AnsweredAction { digest, done });
         }
+    }
+
+    /// Returns the numbering of a client's actions on a connection.
+    fn numbering(&self, conn: ConnId, client: &str) -> u64 {
+        if defect!(CountsAnewOnAllConnections) {
+            return self.newest_numbering(client);
+        }
+        if defect!(RepetitionAcrossAReload) || defect!(OlderOutcomeIsKept) {
+            return UNKNOWN;
+        }
+        self.transports.get(&conn).map_or(UNKNOWN, |transport| transport.numbering)
     }
 
     /// Reports the outcome of an earlier dispatch to the client, unless the action itself is still

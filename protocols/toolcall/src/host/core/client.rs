@@ -7,6 +7,7 @@ use reknit_seams::defect;
 use reknit_seams::net::ConnId;
 use tokio::time::Instant;
 
+use super::transport::UNKNOWN;
 use crate::limits::HostLimits;
 
 /// The record of a client, for all its connections.
@@ -22,10 +23,10 @@ pub(super) struct ClientRecord {
     pub(super) here_since: Instant,
     /// The channels that depend on it but that it does not hold, each with the time since when.
     pub(super) unheld: BTreeMap<String, Instant>,
-    /// The outcomes of its actions, by number.
-    pub(super) outcomes: SeenIds<i64, AnsweredAction>,
-    /// The number of actions received from it.
-    pub(super) heard_of: u64,
+    /// The outcomes of its actions, by numbering and number.
+    pub(super) outcomes: SeenIds<(u64, i64), AnsweredAction>,
+    /// The number of its numberings: each `initialize` begins one.
+    pub(super) numberings: u64,
     /// The channels whose state it received, each with the number of the last action in that state.
     pub(super) baselines: BTreeMap<String, u64>,
     /// The resources for which it sent a valid token.
@@ -39,8 +40,6 @@ pub(super) struct ClientRecord {
 pub(super) struct AnsweredAction {
     /// Distinguishes it from another action with the same number.
     pub(super) digest: u64,
-    /// The number of actions received from the client before it.
-    pub(super) after: u64,
     pub(super) done: Done,
 }
 
@@ -62,11 +61,27 @@ impl ClientRecord {
             here_since: now,
             unheld: BTreeMap::new(),
             outcomes: SeenIds::new(limits.outcomes),
-            heard_of: 0,
+            numberings: 0,
             baselines: BTreeMap::new(),
             authenticated: BTreeSet::new(),
             token_from: None,
         }
+    }
+
+    /// Returns the outcome of an action, if the client repeats it. If its numbering is unknown, it
+    /// may repeat an action of any numbering.
+    pub(super) fn answered(
+        &self,
+        numbering: u64,
+        seq: i64,
+        digest: u64,
+    ) -> Option<&AnsweredAction> {
+        if numbering == UNKNOWN {
+            let mut all = self.outcomes.newest_first();
+            let known = all.find(|((_, of), known)| *of == seq && known.digest == digest);
+            return known.map(|(_, known)| known);
+        }
+        self.outcomes.get(&(numbering, seq)).filter(|known| known.digest == digest)
     }
 
     /// Whether the client is connected, so that nothing fails for its absence.

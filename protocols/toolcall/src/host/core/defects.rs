@@ -11,7 +11,7 @@ use super::HostCore;
 use super::calls::CallId;
 use super::client::ClientRecord;
 use super::clients::ReleaseReason;
-use super::transport::{Handshake, Stage, Subscription};
+use super::transport::{Handshake, Stage, Subscription, UNKNOWN};
 use crate::wire::{RequestId, Snapshot, StateAction};
 
 impl HostCore {
@@ -83,11 +83,10 @@ impl HostCore {
         self.clients.get(client).and_then(|client| client.presence.newest()) == Some(conn)
     }
 
-    /// `CountsAnewOnAllConnections`: the number of actions received from a client when it last
-    /// started its numbering over, on any connection.
-    pub(super) fn newest_count(&self, client: &str) -> u64 {
+    /// `CountsAnewOnAllConnections`: the newest numbering of a client on any of its connections.
+    pub(super) fn newest_numbering(&self, client: &str) -> u64 {
         let own = self.transports.values().filter(|known| known.client() == Some(client));
-        own.map(|transport| transport.counts_after).max().unwrap_or(0)
+        own.map(|transport| transport.numbering).max().unwrap_or(UNKNOWN)
     }
 
     /// `ReturnReleasesWhatAnotherConnectionHolds`: releases what this connection does not hold.

@@ -12,10 +12,12 @@
 //! snapshots; the host leaves out the chats that do not fit. A replay also lists the channels that
 //! no longer exist; with snapshots, a channel without a snapshot does not exist.
 //!
-//! The answer to `initialize` contains an epoch: the incarnation of the host, and the number of
-//! clients that it had forgotten when it created this client's record. A client that was forgotten
-//! reconnects with an older epoch and must start over, even if another of its connections was
-//! accepted before: the host has neither its tokens nor the outcomes of its actions.
+//! The answer to `initialize` contains an epoch: the incarnation of the host, the number of clients
+//! that it had forgotten when it created this client's record, and the numbering of the client's
+//! actions. A client that was forgotten reconnects with an older epoch and must start over, even if
+//! another of its connections was accepted before: the host has neither its tokens nor the outcomes
+//! of its actions. The numbering shows which `initialize` a returning client continues: a reloaded
+//! window with the same id is not the window before the reload.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +30,9 @@ use super::HostCore;
 use super::channel::Channel;
 use super::client::ClientRecord;
 use super::clients::ReleaseReason;
-use super::transport::{CloseReason, Handshake, HandshakeKind, Stage, Subscription, Transport};
+use super::transport::{
+    CloseReason, Handshake, HandshakeKind, Stage, Subscription, Transport, UNKNOWN,
+};
 use crate::wire::ahp::commands::Implementation;
 use crate::wire::ahp::errors::UnsupportedProtocolVersionErrorData;
 use crate::wire::{
@@ -99,8 +103,8 @@ impl HostCore {
             .get(&params.client_id)
             .filter(|client| !client.is_connected() || !defect!(ConnectedIsUnknown));
         let epoch = known.map(|client| self.epoch_of(client));
-        let is_another =
-            epoch_of(params.meta.as_ref()).is_some_and(|claimed| Some(claimed) != epoch.as_deref());
+        let claimed = epoch_of(params.meta.as_ref()).map(record_and_numbering);
+        let is_another = claimed.is_some_and(|(record, _)| Some(record) != epoch.as_deref());
         if epoch.is_none() || is_another && !defect!(EpochIgnored) {
             milestone!(
                 "toolcall.host.unknown-client",
@@ -122,13 +126,13 @@ impl HostCore {
             conn,
             id,
             params.client_id,
-            HandshakeKind::Reconnect(seen),
+            HandshakeKind::Reconnect { seen, numbering: claimed.map_or(UNKNOWN, |(_, it)| it) },
             params.subscriptions,
             now,
         );
     }
 
-    /// Returns the epoch that the client received from `initialize`.
+    /// Returns the epoch that the client received from `initialize`, without its numbering.
     fn epoch_of(&self, client: &ClientRecord) -> String {
         format!("{}/{}", self.identity.epoch, client.taken_in_after)
     }
@@ -262,6 +266,9 @@ impl HostCore {
         let Some(transport) = self.transports.get_mut(&conn) else { return };
         transport.stage = Stage::Live(handshake.client.clone());
         transport.cursor = seq;
+        if let HandshakeKind::Reconnect { numbering, .. } = handshake.kind {
+            transport.numbering = numbering;
+        }
         transport.subscriptions = handshake
             .channels
             .iter()
@@ -271,7 +278,7 @@ impl HostCore {
         self.connected(&handshake.client, conn, now);
         match handshake.kind.clone() {
             HandshakeKind::Initialize(version) => self.answer_initialize(conn, handshake, version),
-            HandshakeKind::Reconnect(seen) => {
+            HandshakeKind::Reconnect { seen, .. } => {
                 let replay = Some(seen).filter(|_| replayed);
                 self.answer_reconnect(conn, handshake, replay, now);
             }
@@ -300,11 +307,13 @@ impl HostCore {
     fn answer_initialize(&mut self, conn: ConnId, handshake: Handshake, version: String) {
         milestone!("toolcall.host.initialized", conn = conn.0, client = handshake.client.as_str());
         if let (Some(client), Some(transport)) =
-            (self.clients.get(&handshake.client), self.transports.get_mut(&conn))
+            (self.clients.get_mut(&handshake.client), self.transports.get_mut(&conn))
         {
-            transport.counts_after = client.heard_of;
+            client.numberings += 1;
+            transport.numbering = client.numberings;
         }
-        let epoch = self.clients.get(&handshake.client).map(|client| self.epoch_of(client));
+        let known = self.clients.get(&handshake.client);
+        let epoch = known.map(|client| format!("{}/{}", self.epoch_of(client), client.numberings));
         let snapshots = self.take_snapshots(&handshake);
         let result = InitializeResult {
             protocol_version: version,
@@ -485,4 +494,11 @@ impl HostCore {
             handshake.channels.iter().for_each(|channel| self.evict_if_unused(channel));
         }
     }
+}
+
+/// Splits an epoch into the part of the client's record, and the numbering of the client's actions.
+fn record_and_numbering(epoch: &str) -> (&str, u64) {
+    let parts = epoch.rsplit_once('/');
+    let parts = parts.and_then(|(record, numbering)| Some((record, numbering.parse().ok()?)));
+    parts.unwrap_or((epoch, UNKNOWN))
 }

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::HostCore;
-use super::transport::{ALL, CloseReason, Stage, Transport};
+use super::transport::{ALL, CloseReason, Stage, Transport, UNKNOWN};
 use crate::wire::{ActionEnvelope, Message, method};
 
 impl HostCore {
@@ -39,7 +39,7 @@ impl HostCore {
             replies,
             reply_bytes: 0,
             over: None,
-            counts_after: 0,
+            numbering: UNKNOWN,
             wake,
         };
         self.transports.insert(conn, transport);

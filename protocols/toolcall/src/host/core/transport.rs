@@ -46,6 +46,9 @@ pub(super) enum Stage {
 /// A bound above the number of every action.
 pub(super) const ALL: u64 = u64::MAX;
 
+/// The numbering of a client that reconnects without an epoch. It may be any of the client's.
+pub(super) const UNKNOWN: u64 = 0;
+
 /// A connection.
 pub(super) struct Transport {
     pub(super) stage: Stage,
@@ -63,9 +66,9 @@ pub(super) struct Transport {
     /// The approximate size of these in bytes.
     pub(super) reply_bytes: usize,
     pub(super) over: Option<CloseReason>,
-    /// The number of actions received from its client when the client started its numbering over on
-    /// this connection. An action received before is never repeated here.
-    pub(super) counts_after: u64,
+    /// The numbering of its client's actions: the one that the `initialize` of this connection began,
+    /// or the one that the client names when it reconnects.
+    pub(super) numbering: u64,
     pub(super) wake: Arc<Notify>,
 }
 
@@ -240,8 +243,13 @@ pub(super) struct Handshake {
 pub(super) enum HandshakeKind {
     /// `initialize`, in this version.
     Initialize(String),
-    /// `reconnect`; the client has seen everything up to this action.
-    Reconnect(u64),
+    /// `reconnect`.
+    Reconnect {
+        /// The client has seen everything up to this action.
+        seen: u64,
+        /// The numbering of its actions.
+        numbering: u64,
+    },
 }
 
 impl HandshakeKind {
@@ -249,7 +257,7 @@ impl HandshakeKind {
     pub(super) fn seen(&self) -> Option<u64> {
         match self {
             Self::Initialize(_) => None,
-            Self::Reconnect(seen) => Some(*seen),
+            Self::Reconnect { seen, .. } => Some(*seen),
         }
     }
 }

@@ -158,7 +158,7 @@ fn a_creation_that_its_user_gave_up_takes_a_place() {
 /// The host lets only so many requests for a chat wait, and a client has only so many channels.
 #[test]
 fn requests_above_a_limit_of_subscriptions_are_refused() {
-    let watches = |chat: &str, before: &[&str], limit: &str, most: u64| {
+    let watches = |chat: &str, before: &[&str], limit: &'static str, most: u64| {
         let mut run = here_until(None);
         for (call, earlier) in (10..).zip(before) {
             let fields = format!(r#"{{"chat":"{earlier}"}}"#);

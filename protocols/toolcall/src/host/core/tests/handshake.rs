@@ -12,7 +12,7 @@ fn the_highest_common_version_is_chosen() {
         (&answer["result"]["protocolVersion"], &answer["result"]["serverSeq"]),
         (&json!("1.0.0"), &json!(0))
     );
-    assert_eq!(answer["result"]["_meta"]["reknit.epoch"], "epoch-1/0");
+    assert_eq!(answer["result"]["_meta"]["reknit.epoch"], "epoch-1/0/1");
 }
 
 #[test]
@@ -83,11 +83,11 @@ fn a_forgotten_client_starts_over_on_each_of_its_connections() {
     let (conn, answer) = host.reconnect("a", 1, &[]);
     assert_eq!(answer["error"]["code"], -32008);
     let id = host.initialize_on(conn, "a", &[]);
-    assert_eq!(host.answer(conn, id).unwrap()["result"]["_meta"]["reknit.epoch"], "epoch-1/1");
+    assert_eq!(host.answer(conn, id).unwrap()["result"]["_meta"]["reknit.epoch"], "epoch-1/1/2");
     host.close(second);
     let back = host.open();
     let params = json!({
-        "channel": ROOT, "clientId": "a", "lastSeenServerSeq": 1, "subscriptions": [], "_meta": { "reknit.epoch": "epoch-1/1" },
+        "channel": ROOT, "clientId": "a", "lastSeenServerSeq": 1, "subscriptions": [], "_meta": { "reknit.epoch": "epoch-1/1/2" },
     });
     assert!(host.ask(back, "reconnect", params)["result"].is_object());
 }

@@ -191,7 +191,7 @@ impl Host {
     }
 
     fn reconnect_on(&mut self, conn: ConnId, client: &str, seen: u64, channels: &[&str]) -> i64 {
-        let meta = json!({ "reknit.epoch": "epoch-1/0" });
+        let meta = json!({ "reknit.epoch": "epoch-1/0/1" });
         let params = json!({
             "channel": ROOT, "clientId": client, "lastSeenServerSeq": seen, "subscriptions": channels, "_meta": meta,
         });
