@@ -28,6 +28,8 @@ pub struct Connection {
     pub server: Host,
     /// The generation that it carries, once a milestone has reported it.
     pub generation: Option<u64>,
+    /// The name of the client that installed that generation, if the client has a name.
+    pub of: Option<String>,
     /// When it was opened.
     pub opened: Time,
     /// When the user of each end first dropped it, shut it down or learned of its death: (client,
@@ -49,6 +51,7 @@ impl Connection {
             client,
             server,
             generation: None,
+            of: None,
             opened,
             over: never,
             received: never,

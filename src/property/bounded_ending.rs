@@ -11,7 +11,8 @@
 //! - a stream or durable call on a path that nothing at all can pass for longer than the client may
 //!   keep trying: from the start of that interval;
 //! - a call: from the time of the call, plus its own wait (the field `wait` of its operation, a
-//!   duration);
+//!   duration). If earlier calls of its client fill the limit of requests in flight, from the answer
+//!   that makes room for it;
 //! - a bound call, or a stream that a bound call opened: 1 s after the client's end of its
 //!   connection is over. While the connection lives, the call may stay open, as a lease does. A
 //!   call whose user limits the wait for the outside world
@@ -259,9 +260,10 @@ fn died_with_its_host(facts: &Facts<'_>, view: &View<'_>, opened: Time) -> Optio
 fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     let path = facts.path(call.path);
     let wait = patience(facts, call);
-    let bound = |wait| path.bound(facts.guarantees(), call.at, wait);
+    let turn = turn(facts, call);
+    let bound = |wait| path.bound(facts.guarantees(), turn, wait);
     let asked = Due { bound: bound(wait), wait, why: Why::Asked(call.at) };
-    let severed = path.severed_bound(facts.guarantees(), call.at).map(|bound| Due {
+    let severed = path.severed_bound(facts.guarantees(), turn).map(|bound| Due {
         bound: bound + wait,
         wait,
         why: Why::Severed,
@@ -290,6 +292,31 @@ fn may_wait_for_others(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let Some(limit) = facts.guarantees().in_flight else { return false };
     let earlier = open_before(facts, call).map(|other| (limit.of)(other.operation));
     earlier.sum::<u64>() >= limit.requests
+}
+
+/// Returns when earlier calls of its client no longer fill the limit of requests in flight: from then
+/// on, a call does not wait for them. Each of them has its own bound.
+pub(super) fn turn(facts: &Facts<'_>, call: &CallFacts<'_>) -> Time {
+    let Some(limit) = facts.guarantees().in_flight else { return call.at };
+    let answered = |other: &CallFacts<'_>| {
+        let opened = facts.views.iter().filter_map(|view| view.opened);
+        let opened = opened.filter(|(.., by)| *by == other.call).map(|(_, at, _)| at);
+        opened.chain(other.endings.first().map(|(_, at, _)| *at)).min().unwrap_or(NEVER)
+    };
+    let earlier = open_before(facts, call);
+    let mut earlier: Vec<(Time, u64)> =
+        earlier.map(|other| (answered(other), (limit.of)(other.operation))).collect();
+    earlier.sort_unstable();
+    let mut requests = earlier.iter().map(|(_, own)| own).sum::<u64>();
+    let mut turn = call.at;
+    for (answered, own) in earlier {
+        if requests < limit.requests {
+            break;
+        }
+        turn = turn.max(answered);
+        requests -= own;
+    }
+    turn
 }
 
 /// Returns the calls of the same client that were open when a call was made.

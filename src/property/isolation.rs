@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Nature, Time};
 
-use super::bounded_ending::patience;
+use super::bounded_ending::{patience, turn};
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
 use super::justified_failure::{FailedItem, FailureSite, Justification, failures};
@@ -144,7 +144,7 @@ fn check_late_view(facts: &Facts<'_>, view: &View<'_>, broken: &mut Findings) {
 }
 
 fn check_late_call(facts: &Facts<'_>, call: &CallFacts<'_>, broken: &mut Findings) {
-    let bound = calm_bound(facts, call.path, call.at) + patience(facts, call);
+    let bound = calm_bound(facts, call.path, turn(facts, call)) + patience(facts, call);
     let ending = call.endings.first().map(|(index, at, _)| (*index, *at));
     let is_owed = call.class != Class::Bound && !call.opened && !call.is_abandoned(bound);
     if is_owed && is_late(facts, bound, ending) {

@@ -271,6 +271,12 @@ impl ExecFailure {
         matches!(reason.downcast_ref(), Some(Self(Failure::Gap { .. })))
     }
 
+    /// Returns whether a call was refused because its process has failed: some of its events are
+    /// missing, or its own read had no answer.
+    pub(super) fn is_of_its_process(refusal: &Data) -> bool {
+        matches!(refusal.downcast_ref(), Some(Self(Failure::Gap { .. } | Failure::Unanswered)))
+    }
+
     /// Returns whether the client as a whole has failed.
     pub(super) fn is_of_the_client(reason: &Data) -> bool {
         use Failure::{

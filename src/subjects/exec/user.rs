@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::answers::{ExecFailure, Read, WasRunning};
 use super::body::{self, BodyReadOptions, BodyRequest};
 use super::files::{self, FileContent};
 use super::follow::{self, FollowOptions, Parts};
-use super::limits::server_limits;
+use super::limits::{client_limits, server_limits};
 use super::operations::{After, ExecOperation};
 use super::tasks::TaskUser;
 use super::transfer_time;
@@ -326,10 +326,23 @@ impl ExecUser {
         F: Future<Output = Result<Answer, Failure>> + Send + 'static,
     {
         let record = self.host.record.clone();
+        let wait = client_limits(&self.host.limits).call_wait;
         match self.started.handle(process) {
             Some((process, parts)) => {
-                let acting = act(process, parts);
-                self.busy.spawn(async move { report(&record, call, acting.await) });
+                let (asked, acting) = (Instant::now(), act(process.clone(), parts));
+                self.busy.spawn(async move {
+                    match acting.await {
+                        // The process failed because its own read had no answer. A call that had none
+                        // itself has waited for longer.
+                        Err(failure @ Failure::Unanswered)
+                            if process.failure().as_ref() == Some(&failure)
+                                && asked.elapsed() < wait =>
+                        {
+                            record.refused(call, ExecFailure(failure));
+                        }
+                        outcome => report(&record, call, outcome),
+                    }
+                });
             }
             None => record.refused(call, "the process was not started"),
         }
@@ -343,13 +356,8 @@ impl ExecUser {
         manner: FollowOptions,
         patience: Duration,
     ) {
-        let times = {
-            let mut all = self.started.all();
-            let newest = all.entry(process.clone()).or_default();
-            newest.times += 1;
-            newest.times
-        };
-        let name = records::name(self.host.name.as_str(), &process, times);
+        self.started.all().entry(process.clone()).or_default().times += 1;
+        let name = records::name(self.host.name.as_str(), &process, self.count_start(&process));
         let (client, record, started) =
             (self.client.clone(), self.host.record.clone(), self.started.clone());
         let tty = spec.tty;
@@ -375,6 +383,16 @@ impl ExecUser {
                 Ok(Err(failure)) => report(&record, call, Err(failure)),
             }
         });
+    }
+
+    /// Counts a start of a process, and returns how often the users of this host have asked for it. An
+    /// earlier incarnation of the host may have left a process of the same name.
+    fn count_start(&self, process: &str) -> u64 {
+        let key = format!("starts of {process}");
+        let earlier = self.host.disk.read(&key).and_then(|times| times.parse::<u64>().ok());
+        let times = earlier.unwrap_or_default() + 1;
+        self.host.disk.write(&key, times.to_string());
+        times
     }
 
     fn unfollow(&mut self, call: Call, process: &str) {

@@ -42,6 +42,8 @@ struct Seen {
     takes_part: bool,
     /// The calls whose subscriptions are not answered.
     asked: BTreeSet<Call>,
+    /// Whether the user has watched the channel since the window was opened.
+    is_first: bool,
 }
 
 /// A call that waits for the user's consent.
@@ -78,9 +80,14 @@ impl Observer {
         self.all().contains_key(channel)
     }
 
-    /// Starts to watch a channel.
+    /// Whether the user has watched a channel since the window was opened, without a break.
+    pub(super) fn watches_from_start(&self, channel: &str) -> bool {
+        self.all().get(channel).is_some_and(|seen| seen.is_first)
+    }
+
+    /// Starts to watch a channel as the window is opened.
     pub fn watch(&self, channel: &str) {
-        self.all().entry(channel.to_owned()).or_default();
+        self.all().entry(channel.to_owned()).or_default().is_first = true;
     }
 
     /// Notes that the user subscribes to a channel. The channel stays watched even if an earlier
@@ -169,7 +176,8 @@ impl Observer {
         OfChannel::Removed.note(&self.record, channel);
         self.give_up(&seen, Call::NONE);
         if !seen.asked.is_empty() {
-            self.all().insert(channel.to_owned(), Seen { asked: seen.asked, ..Seen::default() });
+            let Seen { asked, is_first, .. } = seen;
+            self.all().insert(channel.to_owned(), Seen { asked, is_first, ..Seen::default() });
         }
     }
 

@@ -175,7 +175,8 @@ async fn join_session(
     for channel in [SESSION, CHAT, first] {
         subscribe_to(&client, &observer, channel).await;
     }
-    if !observer.watches(SESSION) {
+    // A user that has left may only watch the session by now.
+    if !observer.watches_from_start(SESSION) {
         return;
     }
     let joined = client.join(SESSION).await;

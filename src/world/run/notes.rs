@@ -110,6 +110,7 @@ impl World {
         let label = self.net.conns.get(conn).label;
         let named = MilestoneValue::text(fields, CLIENT).map(str::to_owned);
         self.net.conns.get_mut(conn).of.clone_from(&named);
+        self.net.history.conns[conn.0].of.clone_from(&named);
         for older in self.net.conns.indices().filter(|index| *index < conn) {
             let state = self.net.conns.get_mut(older);
             state.stale |= state.client == host && state.label == label && state.of == named;

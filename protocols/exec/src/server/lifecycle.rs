@@ -235,6 +235,7 @@ impl ProcessTask {
                 exit = child.wait(), if !exited => {
                     (exited, ended) = (true, Some(exit));
                     point!("exec.server.exit-known").await;
+                    self.with(|session, run| session.exit_is_known(run));
                     drain.begin();
                 }
                 () = drain.finished(), if ended.is_some() => {

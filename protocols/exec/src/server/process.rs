@@ -67,6 +67,9 @@ pub(super) struct RetainedProcess {
     open: usize,
     /// The signals to send to the process.
     signals: VecDeque<i32>,
+    /// Whether it has exited. The exit is reported behind the output in its pipes, which may wait for
+    /// the client.
+    has_exited: bool,
     /// Whether a client has terminated it before its exit was known.
     terminated: bool,
     /// The process, after its close. Dropping it kills what it left behind.
@@ -112,6 +115,7 @@ impl RetainedProcess {
             stdin,
             open: 0,
             signals: VecDeque::new(),
+            has_exited: false,
             terminated: false,
             ended: None,
             paused: false,
@@ -163,6 +167,16 @@ impl RetainedProcess {
     pub(super) fn stream_ended(&mut self, now: Instant) {
         self.open = self.open.saturating_sub(1);
         self.close_if_over(now);
+    }
+
+    /// Records that it has exited, although its exit is not reported yet.
+    pub(super) fn exit_is_known(&mut self) {
+        self.has_exited = true;
+    }
+
+    /// Whether it has exited, reported or not.
+    pub(super) fn has_exited(&self) -> bool {
+        self.has_exited || self.log.exited()
     }
 
     /// Records the exit. The output of a terminated process ends with it, although a process that

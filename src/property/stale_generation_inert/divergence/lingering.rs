@@ -12,8 +12,9 @@
 //!   arrived either, if the client sent it just before it lost the connection, or if a fault held
 //!   the message until then.
 //!
-//! The connections of one client have the same name on the same host, with ascending generations. A
-//! reloaded window and a restarted host start again from the first generation.
+//! The connections of one client have the same name on the same host. A client with a name of its
+//! own keeps it. A client without one has ascending generations: a reloaded window and a restarted
+//! host start again from the first generation.
 
 use std::time::Duration;
 
@@ -137,16 +138,19 @@ fn held(fault: &Fault, conn: &Connection) -> Duration {
     }
 }
 
-/// Returns the connections of the same client that have newer generations than the first of these.
+/// Returns the connections of the same client that are newer than the first of these. The control
+/// run drops the packets of the first one as soon as another one is installed. A window that is
+/// reloaded with the name of its client starts again from the first generation.
 fn newer(conns: &[Connection]) -> impl Iterator<Item = &Connection> {
-    let name = conns.first().map(name_of);
-    let mut last = conns.first().and_then(|conn| conn.generation);
-    let same = conns
-        .iter()
-        .skip(1)
-        .filter(move |newer| newer.generation.is_some() && Some(name_of(newer)) == name);
-    same.take_while(move |newer| {
-        last.is_some() && std::mem::replace(&mut last, newer.generation) < newer.generation
+    let first = conns.first();
+    let mut last = first.and_then(|conn| conn.generation);
+    let is_same = move |newer: &&Connection| {
+        let is_of = |first: &Connection| name_of(newer) == name_of(first) && newer.of == first.of;
+        newer.generation.is_some() && first.is_some_and(is_of)
+    };
+    conns.iter().skip(1).filter(is_same).take_while(move |newer| {
+        let before = std::mem::replace(&mut last, newer.generation);
+        before.is_some() && (newer.of.is_some() || before < newer.generation)
     })
 }
 

@@ -3,7 +3,8 @@
 //! The property compares refusals with the outside world: the real ends of processes, the real
 //! changes of files, and the limits of the run. After the death of a host, it judges no refusal.
 //! `ids_are_own` judges the refusal of a taken id, and `processes_fail_truly` the failure of a whole
-//! process because of a gap.
+//! process because of a gap. A process also fails if its own read has no answer; `justified_failure`
+//! judges that failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -91,8 +92,8 @@ pub(super) fn refusals_are_true(cx: &CheckContext<'_>) -> Vec<Violation> {
                     let data = data.with("answer", Some(answer));
                     Violation::new("refusals_are_true", *call, event.at, kind, data)
                 };
-                let is_judged_elsewhere =
-                    ExecFailure::is_taken(answer) || matches!(refusal.0, Failure::Gap { .. });
+                let is_judged_elsewhere = ExecFailure::is_taken(answer)
+                    || matches!(refusal.0, Failure::Gap { .. } | Failure::Unanswered);
                 let is_not_kept =
                     refusal.0 == Failure::NotKept && truth.exceeds_log(*call, &client);
                 // The server sends what it would accept itself.
@@ -157,7 +158,7 @@ fn has_lost_its_file(
 }
 
 /// Returns a violation for each refused write whose line the process read. A call whose process
-/// fails because of a gap has an unknown outcome: its line may have been read before the connection
+/// fails has an unknown outcome: its line may have been read before the connection
 /// was lost.
 fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
     let lines = judged(cx).filter_map(|event| match &event.what {
@@ -167,7 +168,7 @@ fn read_all_the_same(cx: &CheckContext<'_>) -> Vec<Violation> {
     let read: BTreeSet<Call> = lines.collect();
     let refused = judged(cx).filter_map(|event| match &event.what {
         EventKind::Answered { call, answer: answer @ Answer::Refused(why) }
-            if read.contains(call) && !ExecFailure::is_gap(why) =>
+            if read.contains(call) && !ExecFailure::is_of_its_process(why) =>
         {
             let data = fields! { answer };
             Some(Violation::new("refusals_are_true", *call, event.at, &WAS_READ, data))

@@ -7,7 +7,8 @@
 //!
 //! If the history does not determine a time to the millisecond, these properties decide in favour
 //! of the subject. The time of an event that a read waits for is known only if it is the first or
-//! the last event, or if the same connection has already delivered it to the user.
+//! the last event, or if the same connection has already delivered it to the user. The last event of a
+//! process whose output waits for a slow user comes only when that user has read on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,10 +21,12 @@ use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFiel
 use crate::schedule::units::read_size;
 use crate::schedule::{MilestoneValue, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
-use crate::subjects::exec::limits::{LIMITS, server_limits};
+use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
 use crate::subjects::exec::network_fault::{NetworkFault, weight};
 use crate::subjects::exec::operations;
 use crate::subjects::judging::{has_puppet, host, judged};
+use reknit_exec::server::CHUNK;
+use reknit_exec::wire::flow::FlowWindow;
 
 kinds! {
     pub(super) READS_WAIT;
@@ -47,6 +50,9 @@ kinds! {
     pub(super) IDS_ARE_OWN;
     FOREIGN = "foreign": "{subject:}it was refused, but its user had no process with this id ({answer}; at {at})";
 }
+
+/// The minimum size of a piece of a long line.
+const SHORTEST: usize = CHUNK / 2;
 
 /// An operation, with its host and its time.
 #[derive(Clone, Copy)]
@@ -122,6 +128,8 @@ struct ProcessFacts<'a> {
     first: BTreeMap<&'a str, Time>,
     /// The time at which each process, including its output, really ended.
     last: BTreeMap<&'a str, Time>,
+    /// The lines and bytes that each process printed.
+    printed: BTreeMap<&'a str, (usize, usize)>,
     /// The times at which the user received each event, from the first one.
     received: BTreeMap<&'a str, Vec<Time>>,
     network_fault: NetworkFault,
@@ -155,6 +163,8 @@ impl<'a> ProcessFacts<'a> {
             EventKind::Produced { stream, bytes } => {
                 self.output += weight(bytes.len());
                 self.first.entry(guarantees.whole(stream)).or_insert(event.at);
+                let (lines, total) = self.printed.entry(guarantees.whole(stream)).or_default();
+                (*lines, *total) = (*lines + 1, *total + bytes.len());
             }
             EventKind::Delivered { stream, .. } => {
                 self.received.entry(guarantees.whole(stream)).or_default().push(event.at)
@@ -193,10 +203,41 @@ impl<'a> ProcessFacts<'a> {
     }
 
     /// The time from which an answer to the read certainly exists.
-    fn due(&self, read: &UserOperation<'_>, after: u64) -> Option<Time> {
+    fn due(
+        &self,
+        read: &UserOperation<'_>,
+        after: u64,
+        window: Option<FlowWindow>,
+    ) -> Option<Time> {
         let record = self.newest.get(&(read.host, read.process()?))?;
-        let known = if after == 0 { self.first.get(record) } else { self.last.get(record) };
+        let known = match after {
+            0 => self.first.get(record),
+            _ if self.may_be_held(read, record, window) => None,
+            _ => self.last.get(record),
+        };
         known.map(|at| read.at.max(*at))
+    }
+
+    /// Returns whether the end of a process may wait behind its output: a user reads the output
+    /// slowly, and it is more than flow control lets the server read ahead. Each of two streams needs
+    /// room for one more chunk.
+    fn may_be_held(
+        &self,
+        read: &UserOperation<'_>,
+        record: &str,
+        window: Option<FlowWindow>,
+    ) -> bool {
+        let Some(window) = window else { return false };
+        let is_slow = |other: &UserOperation<'_>| {
+            let operation = other.operation;
+            operation.pauses().is_some() || !operation.looks_after().is_zero()
+        };
+        let mut others = self.asked.values();
+        let (lines, bytes) = self.printed.get(record).copied().unwrap_or_default();
+        let chunks = lines + bytes / SHORTEST + 2;
+        let is_much = chunks as u64 > window.window_chunks
+            || (bytes + 2 * CHUNK) as u64 > window.window_bytes;
+        is_much && others.any(|other| other.is_about_the_process_of(read) && is_slow(other))
     }
 
     /// The time from which the user has received the event that the read waits for.
@@ -212,6 +253,8 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         return Vec::new();
     }
     let guarantees = cx.guarantees;
+    let limits = cx.plan.limits.over(LIMITS);
+    let window = server_limits(&limits).flow_window(client_limits(&limits).flow_window());
     let recovers = guarantees.detection * 2
         + guarantees.recovery
         + guarantees.attempt
@@ -258,7 +301,7 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
                 continue;
             }
         }
-        let Some(due) = known.due(read, after) else { continue };
+        let Some(due) = known.due(read, after, window) else { continue };
         // A client with a continuous connection needs no recovery, but much output takes longer to
         // arrive. The end of a process does not complete a read whose user already received it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));

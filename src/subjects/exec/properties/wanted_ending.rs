@@ -75,7 +75,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
             EventKind::Effect { call, target } => drop(starts.insert(target, *call)),
             EventKind::Failed { call, .. } => unwanted.push(*call),
             EventKind::Answered { call, answer: Answer::Refused(why) }
-                if ExecFailure::is_gap(why) =>
+                if ExecFailure::is_of_its_process(why) =>
             {
                 refused.push(*call)
             }
@@ -102,7 +102,7 @@ pub(super) fn ends_as_it_wants(cx: &CheckContext<'_>) -> Vec<Violation> {
                     .filter(|asked| matches!(asked.verb(), "terminate" | "interrupt"));
                 let is_asked_for = ends.any(|end| end.is_about_the_process_of(start));
                 // The client follows a process with a dropped handle while calls on it wait, and
-                // reports a gap to these calls.
+                // reports its failure to these calls.
                 let is_reported = refused
                     .iter()
                     .filter_map(|call| asked.get(call))

@@ -241,11 +241,12 @@ pub(super) fn live_is_not_missing(story: &Story<'_>) -> Vec<Violation> {
 impl Story<'_> {
     /// Returns since when a watched channel exists, if its user has the state of the present channel and
     /// not of an earlier one of the same name: the channel existed from the start of the connection that
-    /// carried the state until `to`.
+    /// carried the state until `to`. The host may accept a connection of an earlier window late.
     pub(super) fn present_since(&self, look: &WatchSpan<'_>, to: Time) -> Option<Time> {
         let own = self.attached.iter().filter(|attached| {
             window(attached.client) == look.host
                 && attached.at <= look.from
+                && attached.gone >= look.from
                 && !attached.is_second()
         });
         let carried = own.map(|attached| attached.at).max().unwrap_or(Time::ZERO);

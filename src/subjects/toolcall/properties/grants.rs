@@ -11,7 +11,7 @@ use crate::history::{Answer, Call, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{Phrase, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
-use crate::subjects::toolcall::answers::{Did, Reason, reason};
+use crate::subjects::toolcall::answers::{Did, Reason, is_of_no_channel, reason};
 use crate::subjects::toolcall::notes::OfChannel;
 use crate::subjects::toolcall::setup::SESSION;
 
@@ -75,8 +75,12 @@ fn titles<'a>(story: &Story<'a>) -> Vec<SeenTitle<'a>> {
     seen.collect()
 }
 
+/// The times at which users had answers to operations that do nothing later. An operation that its user
+/// gave up, or that the client ended because its channel was removed, may still be on its way.
 fn answered(story: &Story<'_>) -> BTreeMap<Call, Time> {
     let answered = judged(story.cx).filter_map(|event| match &event.what {
+        EventKind::Answered { answer: Answer::GivenUp, .. } => None,
+        EventKind::Answered { answer: Answer::Refused(why), .. } if is_of_no_channel(why) => None,
         EventKind::Answered { call, .. } => Some((*call, event.at)),
         _ => None,
     });

@@ -188,6 +188,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
         let mut named = [chat, SESSION].into_iter();
         // A chat that does not fit into the answer is missing for its window.
         if !story.may_lack_room(window(owner), chat, at)
+            && !story.may_end_wait(owner, chat, at)
             && named.all(|channel| story.returned_with(owner, channel, at))
         {
             let data = fields! { owner, chat };
@@ -236,9 +237,7 @@ pub(super) fn returning_keeps(story: &Story<'_>) -> Vec<Violation> {
 /// Returns whether a client returned to the session at a moment, and the grace period of its absence
 /// had not passed.
 fn returns_in_time(story: &Story<'_>, client: &str, at: Time) -> bool {
-    let mut before = story.of_client(client, at.before(MS));
-    story.returned_with(client, SESSION, at)
-        && before.any(|attached| attached.over + story.host_limits.grace > at)
+    story.returned_with(client, SESSION, at) && !story.may_end_wait(client, SESSION, at)
 }
 
 /// The time from which a client was absent, if the grace period has not passed.
@@ -377,7 +376,8 @@ impl Story<'_> {
     /// Returns whether a client had a connection until this moment that its window had lost before
     /// its user received the channel. That connection is not subscribed to the channel, so the host
     /// may release the channel there, whether the connection ends at this moment or not. While a
-    /// fault holds the host's task, the host does not know that the connection is over.
+    /// fault holds the host's task, the host does not know that the connection is over. A second
+    /// connection without the channel does not end the wait for it, and does not extend it.
     fn is_released_over(&self, client: &str, channel: &str, at: Time) -> bool {
         let host = window(client);
         let look = self.watch_spans.iter().find(|look| {
@@ -385,9 +385,32 @@ impl Story<'_> {
         });
         look.is_some_and(|look| {
             self.of_client(client, at).any(|attached| {
-                self.later(attached.over, Duration::ZERO) >= at && attached.gone < look.from
+                let lets_go = if attached.is_second() {
+                    !self.can_hold(attached, channel, at) && self.may_end_wait(client, channel, at)
+                } else {
+                    attached.gone < look.from
+                };
+                self.later(attached.over, Duration::ZERO) >= at && lets_go
             })
         })
+    }
+
+    /// Returns whether the host may end its wait for a client in a channel, because the last
+    /// connection that held the channel has been over for the grace period. Other connections of
+    /// the client may have been there all the time, and the client may return in this moment.
+    fn may_end_wait(&self, client: &str, channel: &str, at: Time) -> bool {
+        let before = self.of_client(client, at.before(MS));
+        let held = before.filter(|attached| self.can_hold(attached, channel, at));
+        let last = held.map(|attached| attached.over).max();
+        last.is_none_or(|last| last + self.host_limits.grace <= at)
+    }
+
+    /// Returns whether a connection can hold a channel that its user watches at a moment: the user
+    /// has watched the channel since before the window lost the connection, or asked for a second
+    /// one.
+    fn can_hold(&self, attached: &HostConnection<'_>, channel: &str, at: Time) -> bool {
+        let since = attached.second.map_or(attached.gone, |asked| asked.before(MS));
+        self.watches(window(attached.client), channel, since.min(at), at)
     }
 
     /// Returns whether a client is the newest one of its window.

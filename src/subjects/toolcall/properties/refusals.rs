@@ -491,6 +491,7 @@ fn refused_returns(story: &Story<'_>) -> Vec<Violation> {
                     let own = story.attached.iter().filter(|attached| {
                         window(attached.client) == host
                             && attached.at <= *known
+                            && attached.gone >= *known
                             && !attached.is_second()
                     });
                     own.max_by_key(|attached| attached.at)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::text;
 use super::story::{Story, window};
-use crate::history::{EventKind, Time};
+use crate::history::{ConnIndex, EventKind, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation, ViolationFields};
 use crate::schedule::MilestoneValue;
@@ -177,9 +177,10 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
     let mut unheard: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut conns: BTreeMap<u64, &str> = BTreeMap::new();
     // The connections in their handshake, and those whose client began anew on another connection
-    // since their handshake began.
+    // since they were opened: perhaps after a reload with the same id.
     let mut arriving: BTreeMap<u64, &str> = BTreeMap::new();
     let mut outdated: BTreeSet<u64> = BTreeSet::new();
+    let mut anew: BTreeMap<&str, Time> = BTreeMap::new();
     let mut found = Vec::new();
     for event in judged(story.cx) {
         match &event.what {
@@ -189,7 +190,15 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                 match *name {
                     "toolcall.host.arriving" => {
                         arriving.insert(conn, client);
-                        outdated.remove(&conn);
+                        let opened = ConnIndex::from_fields(fields)
+                            .and_then(|ConnIndex(index)| story.cx.history.conns.get(index))
+                            .map(|conn| conn.opened);
+                        let began = anew.get(client).copied();
+                        if opened.zip(began).is_some_and(|(opened, began)| opened < began) {
+                            outdated.insert(conn);
+                        } else {
+                            outdated.remove(&conn);
+                        }
                     }
                     "toolcall.host.initialized" | "toolcall.host.replayed" => {
                         conns.insert(conn, client);
@@ -197,6 +206,7 @@ pub(super) fn replay_is_used(story: &Story<'_>) -> Vec<Violation> {
                         if *name == "toolcall.host.initialized" {
                             let others = arriving.iter().filter(|(_, other)| **other == client);
                             outdated.extend(others.map(|(conn, _)| *conn));
+                            anew.insert(client, event.at);
                             unheard.entry(client).or_default().insert("everything");
                         }
                     }

@@ -211,8 +211,9 @@ impl Session {
     }
 
     /// Kills a process and its group; returns whether it was starting or running. As with
-    /// codex 0.169.0, processes in the background live on after the exit. The start of a process that is being launched is cancelled: its id is free at once, and its task
-    /// kills the child after the launch.
+    /// codex 0.169.0, processes in the background live on after the exit, also while the exit waits
+    /// behind output that the client has not consumed. The start of a process that is being launched
+    /// is cancelled: its id is free at once, and its task kills the child after the launch.
     pub(in super::super) fn terminate(
         &mut self,
         by: ConnId,
@@ -230,7 +231,7 @@ impl Session {
             return Ok(true);
         }
         let over =
-            if defect!(ExitedCountsAsRunning) { process.closed() } else { process.log.exited() };
+            if defect!(ExitedCountsAsRunning) { process.closed() } else { process.has_exited() };
         let running = !over;
         if running {
             process.terminate();

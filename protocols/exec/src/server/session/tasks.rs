@@ -124,6 +124,13 @@ impl Session {
         self.changed(run, |process| process.stream_ended(now));
     }
 
+    /// Records that a process has exited. Its exit is reported later, behind its output.
+    pub(in super::super) fn exit_is_known(&mut self, run: &Run) {
+        if let Some(process) = self.of(run) {
+            process.exit_is_known();
+        }
+    }
+
     /// Records the exit of a process.
     pub(in super::super) fn exited(
         &mut self,

@@ -58,6 +58,12 @@ fn a_confirmed_title_is_seen() {
     assert_eq!(violations(&named(), confirmed_is_done).len(), 1);
     holds(&saw(named(), 5_100, "client", "s1", "title A"), confirmed_is_done);
     holds(&saw(named(), 4_000, "client", "s1", "title A"), confirmed_is_done);
+    let earlier = |answer: Answer| {
+        let asked = named().asked_as(3, 4_000, Class::Durable, "rename", r#"{"title":"B"}"#);
+        asked.answered(3, 4_100, answer)
+    };
+    holds(&earlier(Answer::GivenUp), confirmed_is_done); // it may still take effect
+    assert_eq!(violations(&earlier(rejected("no")), confirmed_is_done).len(), 1);
 }
 
 #[test]

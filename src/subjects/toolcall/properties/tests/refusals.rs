@@ -245,6 +245,9 @@ fn a_channel_that_exists_is_not_missing() {
     assert!(violations(stored(removed(), 4_000, "c1", false)).is_empty());
     let again = stored(stored(removed(), 4_000, "c1", false), 4_500, "c1", true);
     assert!(violations(again).is_empty(), "the window knew the older one");
+    let late = accepted(removed().conn(2, 15, Some(25)), 28, "2");
+    let again = stored(stored(late, 22, "c1", false), 24, "c1", true);
+    assert!(violations(again).is_empty(), "the host accepted an earlier window late");
 }
 
 /// Two of three chats fit into one answer. The session always fits, and a small chat, too.

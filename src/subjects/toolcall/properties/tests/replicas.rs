@@ -75,26 +75,23 @@ fn a_dead_client_loses_its_state() {
 
 #[test]
 fn a_client_that_missed_little_gets_a_replay() {
-    let connected = milestone(
-        here_until(Some(5_000)),
-        40,
-        "client",
-        "toolcall.client.connected",
-        &[("generation", "1")],
-    );
-    let scripted = milestone(
-        connected.conn(2, 6_000, None),
-        6_010,
-        "server",
-        "toolcall.host.reseated",
-        &[("conn", "2"), ("client", "client")],
-    );
+    let connected = || {
+        let fields = [("generation", "1")];
+        milestone(here_until(Some(5_000)), 40, "client", "toolcall.client.connected", &fields)
+    };
+    let back = |opened: u64| {
+        let fields = [("conn", "2"), ("client", "client")];
+        let name = "toolcall.host.arriving";
+        let arrives = milestone(connected().conn(2, opened, None), 6_005, "server", name, &fields);
+        milestone(arrives, 6_010, "server", "toolcall.host.reseated", &fields)
+    };
     assert_eq!(
-        violations(&scripted, replay_is_used),
+        violations(&back(6_000), replay_is_used),
         [
             "client: it received snapshots, although the host still keeps all actions that it missed (at 6.010 s)"
         ]
     );
+    holds(&back(15), replay_is_used); // it belongs to the window before a reload with the same id
     let unheard = milestone(
         here_until(Some(5_000)).conn(2, 6_000, None),
         6_010,
