@@ -1,6 +1,9 @@
 //! Which process each call of a user is about.
+//!
+//! A user that has no handle of a process waits for the outcome of its start: a call that it makes
+//! meanwhile is about the process that comes, not about an older one whose handle it has dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::served::UserOperation;
 use crate::history::{Call, Event, EventKind};
@@ -13,6 +16,10 @@ pub(super) struct Targets<'a> {
     pub(super) asked: BTreeMap<Call, UserOperation<'a>>,
     /// The newest process that each user can name, by host and name: its record.
     newest: BTreeMap<(&'a str, &'a str), &'a str>,
+    /// The processes whose handle their user has dropped, by host and name.
+    dropped: BTreeSet<(&'a str, &'a str)>,
+    /// The calls without an outcome that had no handle when they were made.
+    waiting: BTreeSet<Call>,
     /// The start of each process, by record.
     starts: BTreeMap<&'a str, UserOperation<'a>>,
     /// The record of the process of each call.
@@ -25,8 +32,22 @@ impl<'a> Targets<'a> {
         match &event.what {
             EventKind::Asked { .. } => {
                 let Some((call, asked)) = UserOperation::of(event) else { return };
-                self.of.extend(self.newest(&asked).map(|record| (call, record)));
+                let key = asked.process().map(|process| (asked.host, process));
+                let is_dropped = key.is_some_and(|key| self.dropped.contains(&key));
+                match self.newest(&asked).filter(|_| !is_dropped) {
+                    Some(record) => drop(self.of.insert(call, record)),
+                    None if asked.verb() != "start" => drop(self.waiting.insert(call)),
+                    None => {}
+                }
                 self.asked.insert(call, asked);
+            }
+            EventKind::GaveUp { stream: Some(_), call } => {
+                let drops = self.asked.get(call).filter(|asked| asked.verb() == "drop-handle");
+                let key = drops.and_then(|drops| Some((drops.host, drops.process()?)));
+                self.dropped.extend(key);
+            }
+            EventKind::Answered { call, .. } | EventKind::Failed { call, .. } => {
+                self.waiting.remove(call);
             }
             EventKind::Opened { stream, call } => {
                 if let Some(start) = self.asked.get(call)
@@ -34,6 +55,12 @@ impl<'a> Targets<'a> {
                 {
                     let record = cx.guarantees.whole(stream);
                     self.newest.insert((start.host, process), record);
+                    self.dropped.remove(&(start.host, process));
+                    let is_its = |call: &Call| {
+                        self.asked.get(call).is_some_and(|it| it.is_about_the_process_of(start))
+                    };
+                    let its = self.waiting.iter().copied().filter(is_its);
+                    self.of.extend(its.map(|call| (call, record)));
                     if start.verb() == "start" {
                         self.starts.entry(record).or_insert(*start);
                     }
