@@ -178,7 +178,7 @@ fn a_handshake_is_outdated_if_its_client_began_anew_since() {
     assert_eq!(reseated(None), 1);
     assert_eq!(reseated(Some((6_600, "client"))), 0);
     assert_eq!(reseated(Some((6_600, "client2"))), 1);
-    assert_eq!(reseated(Some((6_005, "client"))), 1, "it arrived later");
+    assert_eq!(reseated(Some((5_900, "client"))), 1, "it was opened later");
 }
 
 #[test]
