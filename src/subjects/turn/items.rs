@@ -11,7 +11,7 @@ use reknit_turn::wire::method;
 const FILE: &str = "src/lib.rs";
 
 /// The command whose start no client can read.
-const GARBLED: &str = "cargo bench";
+pub(super) const GARBLED: &str = "cargo bench";
 
 impl Played {
     pub(super) fn item_id(&mut self) -> String {

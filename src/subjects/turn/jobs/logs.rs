@@ -13,6 +13,8 @@ use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::schedule::{Action, Fault, HoldEnd};
 use crate::subjects::turn::extras;
+use crate::subjects::turn::items::GARBLED;
+use crate::subjects::turn::properties::shared::may_forget_news_of_job;
 use crate::subjects::turn::setup::{self, Answer, Edits, Noise, Start, TurnSetup};
 use crate::subjects::turn::story::Story;
 use reknit_turn::jobs::StateName;
@@ -57,6 +59,9 @@ fn incomplete(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
             && seen.state == StateName::Completed
             && look.at < Time::from(cx.plan.horizon)
     })?;
+    if may_forget_news_of_job(story, job, look.at) {
+        return None;
+    }
     let violation = |kind, data| Some(violation("log_is_complete", job, look.at, kind, data));
     let bytes = seen.log.iter().map(|line| line.len() + 1).sum::<usize>() as u64;
     let most = limits::jobs(&cx.plan.limits.over(LIMITS)).log_bytes as u64;
@@ -68,7 +73,7 @@ fn incomplete(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
     if !is_calm {
         return None;
     }
-    let items = items(&setup, job.is_review());
+    let items = items(&setup, job);
     let parts = Parts::of(seen);
     if parts.missing > 0 && !comes_too_fast(story, job, &setup, items.len() as u64) {
         return violation(&GAPS, fields! { missing: parts.missing });
@@ -167,8 +172,9 @@ fn blocked(story: &Story<'_>, job: &Job<'_>) -> Duration {
     held.sum::<Duration>() + locked + plan.latency.1 * 2 + WRITES
 }
 
-/// Returns the kinds of the items that the app-server completes before the end of a turn, in order.
-fn items(setup: &TurnSetup, is_review: bool) -> Vec<&'static str> {
+/// Returns the kinds of the items that the app-server completes before the end of a turn, in order. It may
+/// exit at the end of another turn, before the last of them.
+fn items(setup: &TurnSetup, job: &Job<'_>) -> Vec<&'static str> {
     let work = (1..=setup.work).map(|n| match n % 3 {
         1 => "agentMessage",
         2 => "commandExecution",
@@ -177,7 +183,7 @@ fn items(setup: &TurnSetup, is_review: bool) -> Vec<&'static str> {
     let letters = ["agentMessage", "commandExecution", "fileChange"];
     let letters = letters.into_iter().filter(|_| setup.letters > 0);
     let extras = extras::kinds().filter(|_| setup.extras);
-    let answer = match is_review && setup.answer == Answer::Final && !setup.answer_at_end {
+    let answer = match job.is_review() && setup.answer == Answer::Final && !setup.answer_at_end {
         true => "exitedReviewMode",
         false => "agentMessage",
     };
@@ -186,7 +192,7 @@ fn items(setup: &TurnSetup, is_review: bool) -> Vec<&'static str> {
         (setup.answer != Answer::None && !setup.answer_at_end, answer),
         (setup.late_message, "agentMessage"),
         (setup.late_work, "commandExecution"),
-        (setup.noise == Noise::Work, "commandExecution"),
+        (setup.noise == Noise::Work && job.has_run(GARBLED), "commandExecution"),
     ];
     let before = work.chain(letters).chain(extras);
     before.chain(after.into_iter().filter(|(is, _)| *is).map(|(_, kind)| kind)).collect()

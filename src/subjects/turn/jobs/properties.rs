@@ -25,7 +25,7 @@ use crate::property::violation::{fields, kinds};
 use crate::property::{Violation, ViolationFields, ViolationKind};
 use crate::subjects::turn::limits as turn;
 use crate::subjects::turn::properties::interrupts::{deadline, is_idle};
-use crate::subjects::turn::properties::shared::{ends, news};
+use crate::subjects::turn::properties::shared::{ends, may_forget_news_of_job, news};
 use crate::subjects::turn::setup::{self, Answer};
 use crate::subjects::turn::story::{Story, silent, started, too_much};
 use reknit_turn::jobs::StateName;
@@ -255,7 +255,8 @@ pub(in super::super) fn job_end_is_true(story: &Story<'_>) -> Vec<Violation> {
         let is_final = setup::turn(cx.plan, job.turn()).answer == Answer::Final;
         let answer = format!("[turn {} call {}]", job.turn(), job.call.0);
         let report = seen.shown["report"].as_str();
-        let is_complete = report.is_some_and(|report| !is_final || report.contains(&answer));
+        let is_complete = report.is_some_and(|report| !is_final || report.contains(&answer))
+            || may_forget_news_of_job(story, job, look.at);
         (!is_complete).then(|| violation("job_end_is_true", job, look.at, &NO_REPORT, fields! {}))
     });
     let stopped = jobs.jobs.values().filter_map(|job| not_cancelled(story, job));

@@ -11,7 +11,7 @@ use crate::property::CheckContext;
 use crate::schedule::{Fault, MilestoneValue, Operation, When};
 use crate::subject::dyn_subject::read;
 use crate::subjects::judging::host;
-use crate::subjects::turn::notes::{Reported, TurnNote};
+use crate::subjects::turn::notes::{Reported, TurnNote, Work};
 use crate::subjects::turn::operations::TurnOperation;
 
 /// The point after which a cancel may be late: the job is cancelled, and its worker does not know.
@@ -150,6 +150,12 @@ impl<'a> Job<'a> {
     /// Returns when the agent gave its final answer, with text.
     pub fn final_answer(&self) -> Option<Time> {
         self.when(|note| *note == TurnNote::Answered { is_final: true })
+    }
+
+    /// Whether the agent has run this command.
+    pub fn has_run(&self, command: &str) -> bool {
+        self.when(|note| matches!(note, TurnNote::Did(Work::Command(run)) if run == command))
+            .is_some()
     }
 
     /// Returns when the app-server reported that the turn completed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{ends, may_forget_subagents, news, seen};
+use super::shared::{ends, may_forget_news, news, seen};
 use crate::history::{Call, Time};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
@@ -132,7 +132,7 @@ fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
     if let Some(left) = run.left() {
         let deadline = match setup.end {
             End::Error => turn.follow_up,
-            _ if infers(&setup) && !may_forget_subagents(story, run, left) => turn.inference,
+            _ if infers(&setup) && !may_forget_news(story, run, left) => turn.inference,
             _ => turn.idle.min(turn.absolute),
         };
         return Some((left, deadline + turn.interrupt + ends));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{ends, may_forget, may_forget_subagents, news, seen};
+use super::shared::{ends, may_forget, may_forget_news, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
@@ -52,7 +52,7 @@ pub(in super::super) fn interrupts_have_a_cause(story: &Story<'_>) -> Vec<Violat
             || at >= run.asked + deadline(story.cx, run.turn(), held(run))
             || run.too_much().is_some_and(|too_much| too_much <= at)
             || is_idle(story.cx, held(run), run.silent())
-            || may_forget_subagents(story, run, at)
+            || may_forget_news(story, run, at)
             || has_inferred(story.cx, run, at)
             || !story.is_calm_between(run.asked.before(BEFORE), at);
         (!is_caused)

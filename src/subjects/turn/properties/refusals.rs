@@ -29,7 +29,7 @@ kinds! {
 const BEFORE: Duration = Duration::from_secs(6);
 
 /// How long after its end a broker is over, at most.
-const ENDS: Duration = Duration::from_secs(4);
+pub(super) const ENDS: Duration = Duration::from_secs(4);
 
 /// How long the machines need at the start of a run.
 const BEGINS: Duration = Duration::from_millis(500);

@@ -1,6 +1,7 @@
 //! `reports_are_whole`: a report lists the work of the agent and its subagents.
 
-use super::shared::may_forget_subagents;
+use super::shared::{may_forget_news, news};
+use crate::history::Time;
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::turn::notes::{Reported, TurnNote, Work};
@@ -26,14 +27,14 @@ fn wrong_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         && how == Reported::Completed
         && outcome.left_out == 0
         && at >= reported
-        && !may_forget_subagents(story, run, at);
+        && !may_forget_news(story, run, at);
     if !is_whole {
         return None;
     }
     let done = run.notes.iter().filter(|(at, _)| *at <= reported);
-    let mut done: Vec<&Work> = done
-        .filter_map(|(_, note)| match note {
-            TurnNote::Did(work) => Some(work),
+    let mut done: Vec<(Time, &Work)> = done
+        .filter_map(|(at, note)| match note {
+            TurnNote::Did(work) => Some((*at, work)),
             _ => None,
         })
         .collect();
@@ -44,12 +45,20 @@ fn wrong_report(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         Some(Violation::new("reports_are_whole", run.call, at, kind, fields! { work }))
     };
     for listed in listed(outcome) {
-        match done.iter().position(|work| **work == listed) {
+        match done.iter().position(|(_, work)| **work == listed) {
             Some(n) => drop(done.swap_remove(n)),
             None => return violation(&NOT_DONE, &listed),
         }
     }
-    done.first().and_then(|work| violation(&MISSING, work))
+    // A client that has lost its connection completes a turn that has its final answer, if it knows of no
+    // open work. It cannot know what the agent did after the loss.
+    let must_know = |done: Time| {
+        let arrives = done + news(story.cx) * 2;
+        story.is_calm_between(run.asked, arrives)
+            && story.shutdowns.iter().all(|asked| *asked > arrives)
+    };
+    let missing = done.iter().find(|(at, _)| must_know(*at));
+    missing.and_then(|(_, work)| violation(&MISSING, work))
 }
 
 fn listed(outcome: &CommandOutcome) -> impl Iterator<Item = Work> {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::history::Time;
+use crate::history::{Call, Time};
 use crate::property::CheckContext;
-use crate::schedule::Limits;
+use crate::schedule::{Limits, Operation};
 use crate::subjects::turn::jobs::story::Job;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
@@ -55,15 +55,37 @@ pub(super) fn is_in_use(story: &Story<'_>, run: &Run<'_>, since: Time, until: Ti
     others.into_iter().any(runs) || story.works_on_a_job(since, until, news)
 }
 
-/// Whether the broker may have forgotten a thread of a command's subagents by this time. It remembers only
-/// so many threads. While an abandoned turn winds down, it drops the news of a thread that it does not know.
-pub(super) fn may_forget_subagents(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
-    let own = setup::turn(story.cx.plan, run.turn());
+/// Whether the broker may have dropped news of a command by this time. It remembers only so many threads.
+/// While an abandoned turn winds down, or the answer to an earlier start may still come, it drops the news of
+/// threads that it does not know: those of subagents, and that of a detached review up to its answer.
+pub(super) fn may_forget_news(story: &Story<'_>, run: &Run<'_>, at: Time) -> bool {
     let began = run.started().map_or(run.asked, |(began, ..)| began);
-    let counts = |other: &Run<'_>| other.call != run.call && !is_over(story, other, began);
+    may_forget_news_of(story, (run.call, run.operation), began, at)
+}
+
+/// The same for a job.
+pub(in super::super) fn may_forget_news_of_job(story: &Story<'_>, job: &Job<'_>, at: Time) -> bool {
+    let began = job.started().unwrap_or(job.asked);
+    may_forget_news_of(story, (job.call, job.operation), began, at)
+}
+
+fn may_forget_news_of(
+    story: &Story<'_>,
+    (call, operation): (Call, &Operation),
+    began: Time,
+    at: Time,
+) -> bool {
+    let text = |name: &str| operation.fields.get(name).and_then(|value| value.as_str());
+    let own = setup::turn(story.cx.plan, text("turn").unwrap_or_default());
+    let adversarial = operation.fields.get("adversarial").and_then(|is| is.as_bool());
+    let is_review = operation.verb == "review" && adversarial != Some(true);
+    let is_named_late =
+        matches!(own.start, Start::NotifiedFirst | Start::Last | Start::Ended | Start::Unanswered);
+    let has_unknown_threads = own.subagents > 0 || (is_review && own.detached && is_named_late);
+    let counts = |other: &Run<'_>| other.call != call && !is_over(story, other, began);
     let is_alone = story.runs.iter().all(|other| other.asked > at || !counts(other))
-        && story.jobs.jobs.values().all(|job| job.asked > at);
-    run.route() != "direct" && own.subagents > 0 && !is_alone && may_forget(story, at)
+        && story.jobs.jobs.values().all(|job| job.call == call || job.asked > at);
+    text("route") != Some("direct") && has_unknown_threads && !is_alone && may_forget(story, at)
 }
 
 /// Whether a broker certainly knows at this time that a turn and all that it started are over.

@@ -4,12 +4,13 @@ use serde_json::json;
 
 use super::interrupts::{interrupts_have_a_cause, report_counts};
 use super::refusals::refusals_are_true;
+use super::threads::no_thread_is_left;
 use crate::history::{Answer, Class, EventKind};
 use crate::property::Violation;
 use crate::property::scripted::{ScriptedRun, history};
 use crate::report::sentence;
 use crate::schedule::LimitValue;
-use crate::subjects::turn::notes::{Reported, TurnNote};
+use crate::subjects::turn::notes::{BrokerExited, Reported, TurnNote};
 use crate::subjects::turn::outcome::{CommandOutcome, SeenRefusal, SeenVerdict};
 use crate::subjects::turn::setup::{APP_SERVERS, TABLE};
 use crate::subjects::turn::story::Story;
@@ -86,6 +87,31 @@ fn an_interrupt_names_the_thread_of_its_turn() {
     holds(&started(), interrupts_have_a_cause);
     let elsewhere = notes(started(), 5_000, TurnNote::InterruptedElsewhere);
     breaks(&elsewhere, interrupts_have_a_cause, "named another thread");
+}
+
+#[test]
+fn a_cancelled_command_leaves_its_thread_only_to_a_broker_that_deletes_none() {
+    let cancelled = |route: &str| {
+        let run = notes(asked(route), 1_500, TurnNote::Thread("thread-1".into()));
+        let turn = json!({ "turn": "t1" }).to_string();
+        run.asked_as(9, 2_000, Class::InFlight, "cancel", &turn)
+    };
+    let leaves = |run: ScriptedRun| {
+        let why = ClientError::Cancelled { left_behind: Some("thread-1".into()) };
+        run.answered(1, 2_100, Answer::refused(SeenRefusal(why)))
+    };
+    let beside = |run: ScriptedRun| {
+        let other = json!({ "turn": "t2", "route": "broker" }).to_string();
+        run.asked_as(2, 2_050, Class::InFlight, "task", &other)
+    };
+    let exits = |run: ScriptedRun| {
+        let saw = BrokerExited(1).into();
+        run.entry(2_050, Some("broker"), EventKind::Observed { stream: "broker".into(), saw })
+    };
+    breaks(&leaves(cancelled("broker")), no_thread_is_left, "left thread-1 behind");
+    breaks(&leaves(beside(cancelled("direct"))), no_thread_is_left, "left thread-1 behind");
+    holds(&leaves(beside(cancelled("broker"))), no_thread_is_left);
+    holds(&leaves(exits(cancelled("broker"))), no_thread_is_left);
 }
 
 /// A run in which a command on this way is refused for this reason at this time.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::shared::news;
+use super::refusals::ENDS;
+use super::shared::{is_in_use, news};
 use crate::history::{Answer, Call, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
@@ -40,7 +41,8 @@ pub(in super::super) fn no_thread_is_left(story: &Story<'_>) -> Vec<Violation> {
 }
 
 /// The thread of a new task that its user cancelled before the turn, or whose turn was refused. While
-/// the turn of another command runs, the broker refuses to delete a thread.
+/// another command owns the broker, the broker refuses to delete a thread. An app-server that has exited
+/// deletes none.
 fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let (at, Answer::Refused(_)) = run.answer? else { return None };
     let has = |wanted: &TurnNote| run.notes.iter().any(|(_, note)| *note == wanted);
@@ -50,11 +52,14 @@ fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     });
     let is_unused = match has(&TurnNote::Refused) {
         true => is_alone && story.jobs.jobs.is_empty(),
-        false => run.cancelled.is_some(),
+        false => run.cancelled.is_some_and(|cancelled| {
+            run.route() == "direct" || !is_in_use(story, run, cancelled, at)
+        }),
     };
     let (_, thread) = run.thread()?;
     let bound = at + news(story.cx);
     let may_stay = !is_unused
+        || broker_ended(story, run.asked, at)
         || run.started().is_some()
         || has(&TurnNote::Removed(thread.to_owned()))
         || !story.is_calm_until(bound);
@@ -62,8 +67,13 @@ fn unused_thread(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     (!may_stay).then(|| Violation::new("no_thread_is_left", run.call, at, &UNUSED, data))
 }
 
+/// Whether a broker ended in this span. The turn of another command may make its app-server exit.
+fn broker_ended(story: &Story<'_>, since: Time, until: Time) -> bool {
+    story.ended.iter().any(|end| *end >= since && *end <= until + ENDS)
+}
+
 /// The threads that a command made and neither named nor removed, in a run in which no command and no
-/// broker is killed.
+/// broker is killed. A thread needs no name after its app-server has exited.
 fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
     let cx = story.cx;
     let kills = ["abandon", "kill-broker", "shutdown", "end-session"];
@@ -84,7 +94,7 @@ fn unnamed_threads(story: &Story<'_>) -> Vec<Violation> {
     let unnamed = story.unnamed.iter().filter_map(|(thread, made)| {
         let bound = *made + NAMES;
         let data = fields! { thread: (*thread).to_owned(), made: *made };
-        (bound < Time::from(cx.plan.horizon))
+        (bound < Time::from(cx.plan.horizon) && !broker_ended(story, *made, bound))
             .then(|| Violation::new("no_thread_is_left", Call::NONE, bound, &UNNAMED, data))
     });
     unnamed.collect()

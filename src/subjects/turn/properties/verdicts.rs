@@ -1,14 +1,14 @@
 //! The verdicts of turns: whether they, the statuses and the answers are true.
 
 use super::interrupts;
-use super::shared::{may_forget_subagents, news, seen};
+use super::shared::{may_forget_news, news, seen};
 use crate::history::Time;
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Violation};
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::notes::{Reported, Tag, TurnNote};
 use crate::subjects::turn::outcome::SeenVerdict;
-use crate::subjects::turn::setup::{self, Answer as AgentAnswer, End, Noise, Start};
+use crate::subjects::turn::setup::{self, Answer as AgentAnswer, End, Noise, Open, Start};
 use crate::subjects::turn::story::{Run, Story};
 
 kinds! {
@@ -70,6 +70,9 @@ fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
                 return violation(&CANCELLED, fields! { cancelled });
             }
             let since = open_since(story, run, run.decided?)?;
+            if is_unread_until_the_exit(story.cx, run, since) {
+                return None;
+            }
             violation(&WORKED, fields! { since })
         }
     }
@@ -85,6 +88,18 @@ fn cancelled_before(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> 
 fn open_since(story: &Story<'_>, run: &Run<'_>, at: Time) -> Option<Time> {
     let is_known = |since: &Time| *since + news(story.cx) < at && story.is_calm_until(at);
     works_since(run, at).filter(is_known)
+}
+
+/// Whether no client can read the start of the work of a turn that is open since this time, and its
+/// app-server has exited before the verdict. Silence proves nothing after an unreadable line; an exit does.
+/// The app-server of a turn may exit at the end of another one.
+fn is_unread_until_the_exit(cx: &CheckContext<'_>, run: &Run<'_>, since: Time) -> bool {
+    let setup = setup::turn(cx.plan, run.turn());
+    let is_unread = setup.noise == Noise::Work
+        && setup.open != Open::After
+        && run.final_answer().is_some_and(|answered| answered <= since);
+    let decided = run.decided;
+    is_unread && run.gone().is_some_and(|gone| decided.is_some_and(|decided| gone <= decided))
 }
 
 /// Returns since when a turn has open work at this time, if it has.
@@ -149,7 +164,7 @@ fn answered_before_the_exit(story: &Story<'_>, run: &Run<'_>, at: Time) -> Optio
     let held = started.since(run.asked);
     let was_prompt = held + news(cx) < limits::connection(&set).request;
     // The client then does not know that the subagents have ended.
-    let is_known = !may_forget_subagents(story, run, at);
+    let is_known = !may_forget_news(story, run, at);
     // The client may learn of the exit only after a deadline.
     let patience = interrupts::deadline(cx, run.turn(), held);
     let was_in_time = run.gone()? + news(cx) < run.asked + patience;
@@ -192,7 +207,8 @@ pub(in super::super) fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation
             |kind, data| Some(Violation::new("answer_is_the_answer", run.call, at, kind, data));
         let Some(printed) = outcome.answer.as_deref() else {
             let answered = run.final_answer().filter(|answered| *answered <= at)?;
-            let is_lost = outcome.verdict == SeenVerdict::Completed;
+            let is_lost =
+                outcome.verdict == SeenVerdict::Completed && !may_forget_news(story, run, at);
             return is_lost.then(|| violation(&LOST, fields! { answered })).flatten();
         };
         let tag = Tag { turn: run.turn().to_owned(), call: run.call };
@@ -202,7 +218,8 @@ pub(in super::super) fn answer_is_the_answer(story: &Story<'_>) -> Vec<Violation
         let is_final = setup::turn(cx.plan, run.turn()).answer == AgentAnswer::Final;
         let is_complete = outcome.verdict == SeenVerdict::Completed;
         let answer = tag.answer();
-        let is_wrong = is_final && is_complete && printed.trim() != answer;
+        let is_wrong =
+            is_final && is_complete && printed.trim() != answer && !may_forget_news(story, run, at);
         let data = fields! { printed: printed.to_owned(), answer };
         is_wrong.then(|| violation(&OTHER_TEXT, data)).flatten()
     });

@@ -18,7 +18,9 @@ use super::outside::{BrokerEffect, ClientId, CutReason, Ticket};
 use super::stage::Stage;
 use super::threads::ThreadOwner;
 use super::turn::OwnedTurn;
-use crate::wire::{LONGEST_ID, Scope, StartAnswer, ThreadAnswer, code, method};
+use crate::wire::{
+    LONGEST_ID, Scope, StartAnswer, ThreadAnswer, TurnInterruptParams, code, method,
+};
 
 impl BrokerCore {
     pub(super) fn handle_line(&mut self, client: ClientId, line: LineEvent, now: Instant) {
@@ -117,9 +119,27 @@ impl BrokerCore {
                     method::THREAD_START | method::THREAD_RESUME => Purpose::Thread,
                     _ => Purpose::Other,
                 };
+                if purpose == Purpose::Interrupt && self.hits_another(client, &asked) {
+                    let why = "the turn of another client runs on the thread";
+                    return self.tell(client, Self::refusal(asked.id, code::SERVER, why), now);
+                }
                 self.forward(client, asked, purpose);
             }
         }
+    }
+
+    /// Whether an interrupt without the id of a turn would end the turn of another client. Its client means
+    /// its own turn, which never got an id, and which the broker has given up. A client that has started no
+    /// turn on the thread means whatever runs there.
+    fn hits_another(&self, client: ClientId, asked: &Asked) -> bool {
+        let params = read::<TurnInterruptParams>(asked.params.as_deref());
+        let Some(params) = params.ok().filter(|params| params.turn_id.is_empty()) else {
+            return false;
+        };
+        let on_thread = self.turns.values().filter(|turn| turn.thread == params.thread_id);
+        let (own, others): (Vec<&OwnedTurn>, Vec<&OwnedTurn>) =
+            on_thread.partition(|turn| turn.client == Some(client));
+        !own.is_empty() && others.iter().any(|turn| !turn.is_finished())
     }
 
     /// Forwards a request that starts a turn.

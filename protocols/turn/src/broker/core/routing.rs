@@ -15,7 +15,7 @@ use super::outside::ClientId;
 use super::threads::ThreadOwner;
 use super::turn::TurnToken;
 use super::unclaimed::News;
-use crate::wire::{Item, LONGEST_ID, Notification, Scope, code};
+use crate::wire::{Item, LONGEST_ID, Notification, Scope, ThreadStatusKind, code};
 
 /// To whom a notification goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +218,11 @@ impl BrokerCore {
     fn learn(&mut self, notification: &Notification, target: Target, now: Instant) {
         match notification {
             Notification::ThreadClosed { thread } => self.on_thread_closed(thread),
+            Notification::ThreadStatusChanged { thread, status }
+                if status.kind != ThreadStatusKind::Active =>
+            {
+                self.on_thread_rests(thread);
+            }
             Notification::TurnCompleted { thread, turn } => {
                 self.on_turn_completed(&(thread.clone(), turn.id.clone()));
             }

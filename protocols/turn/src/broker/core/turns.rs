@@ -166,6 +166,14 @@ impl BrokerCore {
         }
     }
 
+    /// Handles that no turn runs on a thread. For a subagent, the app-server may report that instead of
+    /// the end of its turn. The end of a turn of a client still needs a report.
+    pub(super) fn on_thread_rests(&mut self, thread: &str) {
+        for turn in self.turns.values_mut().filter(|turn| turn.thread != thread) {
+            turn.running.retain(|(other, _), _| other != thread);
+        }
+    }
+
     /// Abandons everything of a client that has disconnected.
     pub(super) fn abandon_all(&mut self, client: ClientId, now: Instant) {
         // The bug: the broker assigns a new turn to its client after the client has disconnected.

@@ -116,6 +116,34 @@ fn the_turns_of_subagents_are_interrupted_too() {
     assert_eq!(bench.interrupted(), ["x"]);
 }
 
+/// The app-server may report that the thread of a subagent is idle instead of the end of its turn.
+#[test]
+fn a_subagent_whose_thread_rests_holds_no_start_back() {
+    for kind in ["idle", "systemError"] {
+        let mut bench = Bench::new();
+        bench.start_turn(A, "t", "u");
+        let turn = json!({ "id": "v", "rootTurnId": "u", "status": "inProgress" });
+        bench.notify("turn/started", json!({ "threadId": "s", "turn": turn }));
+        let rests = json!({ "threadId": "s", "status": { "type": kind } });
+        bench.notify("thread/status/changed", rests);
+        bench.turn_completed("t", "u");
+        bench.close(A);
+        assert_eq!(bench.interrupted(), [""; 0], "{kind}");
+        bench.ask(B, "turn/start", json!({ "threadId": "t" }));
+        bench.take("turn/start");
+    }
+}
+
+#[test]
+fn a_thread_that_rests_ends_no_turn_of_a_client() {
+    let mut bench = Bench::new();
+    bench.start_turn(A, "t", "u");
+    bench.notify("thread/status/changed", json!({ "threadId": "t", "status": { "type": "idle" } }));
+    assert!(!bench.admits(B));
+    bench.close(A);
+    assert_eq!(bench.interrupted(), ["u"]);
+}
+
 #[test]
 fn a_start_waits_until_the_abandoned_turn_on_its_thread_has_ended() {
     let mut bench = Bench::new();
@@ -291,6 +319,24 @@ fn a_turn_that_starts_after_it_was_given_up_holds_its_thread_only_for_a_while() 
     assert!(bench.received.is_empty(), "the turn may still run");
     bench.wait(S);
     bench.take("turn/start");
+}
+
+/// A client without the id of its turn asks for the interrupt of what runs on the thread. Once the broker
+/// has given the turn up, that may be the turn of another client.
+#[test]
+fn an_interrupt_of_a_turn_that_was_given_up_does_not_end_the_next_one() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.answer("turn/start", json!({ "turn": { "status": "inProgress" } }));
+    bench.wait(limits().settle);
+    bench.start_turn(B, "t", "u");
+    let whatever_runs = json!({ "threadId": "t", "turnId": "" });
+    let id = bench.ask(A, "turn/interrupt", whatever_runs.clone());
+    assert_eq!(bench.code(A, id), code::SERVER);
+    assert_eq!(bench.interrupted(), [""; 0]);
+    bench.open(ClientId(3));
+    bench.ask(ClientId(3), "turn/interrupt", whatever_runs);
+    assert_eq!(bench.interrupted(), [""], "a client without a turn means the one that runs");
 }
 
 /// The answer to its start may contain no id. The first report of the turn then has it.
