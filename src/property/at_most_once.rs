@@ -5,12 +5,13 @@
 //! stream counts as an acknowledgement. A refusal is not an acknowledgement, and neither is the
 //! answer that a request is queued. Calls of two hosts are not ordered relative to each other.
 //! Calls of two incarnations of one host are not ordered either: a request sent by a client that
-//! died may take effect after a request of the next incarnation. [`Call::NONE`] marks an effect
-//! whose call the outside world cannot identify.
+//! died may take effect after a request of the next incarnation. The same applies to a request that
+//! its user gave up, if another client of its host began since, as after the reload of a window.
+//! [`Call::NONE`] marks an effect whose call the outside world cannot identify.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::history::{Call, Time};
+use crate::history::{Answer, Call, Time};
 
 use super::facts::{CallEnding, CallFacts, Effect, Facts};
 use super::findings::Findings;
@@ -44,18 +45,50 @@ pub(super) fn check(facts: &Facts<'_>, broken: &mut Findings) {
         }
         first.insert(effect.call, effect.at);
         let newest = newest.entry((call.host, call.incarnation, effect.target)).or_insert(call);
-        if newest.call > call.call {
+        if newest.call <= call.call {
+            *newest = call;
+        } else if let Some(newer) = overtaken_by(facts, call, effect) {
             broken.push(
                 call,
                 effect.at,
                 &OUT_OF_ORDER,
-                fields! { target: effect.target, newer: newest.name() },
+                fields! { target: effect.target, newer: newer.name() },
             );
-        } else {
-            *newest = call;
         }
     }
     lost(facts, &first, broken);
+}
+
+/// Returns the newest call of the same client that took effect before this one on the same target.
+fn overtaken_by<'f>(
+    facts: &'f Facts<'_>,
+    call: &CallFacts<'_>,
+    effect: &Effect<'_>,
+) -> Option<&'f CallFacts<'f>> {
+    let before = facts.effects.iter().take_while(|other| !std::ptr::eq(*other, effect));
+    let others = before.filter(|other| other.target == effect.target);
+    let newer = others.filter_map(|other| Some((facts.call(other.call)?, other.at)));
+    let newer = newer.filter(|(other, at)| {
+        (other.host, other.incarnation) == (call.host, call.incarnation)
+            && other.call > call.call
+            && !is_of_next_client(facts, call, other, *at)
+    });
+    newer.map(|(other, _)| other).max_by_key(|other| other.call)
+}
+
+/// Returns whether a newer call, which took effect at a time, is of another client than a call: the
+/// user gave up the call before the newer one, and another client of the host began since.
+fn is_of_next_client(
+    facts: &Facts<'_>,
+    call: &CallFacts<'_>,
+    newer: &CallFacts<'_>,
+    at: Time,
+) -> bool {
+    let mut gave_up = call.endings.iter().filter(|(index, _, how)| {
+        matches!(how, CallEnding::Answered(Answer::GivenUp)) && *index < newer.index
+    });
+    let began = gave_up.next().and_then(|(_, gave_up, _)| facts.begins_anew(call.host, *gave_up));
+    began.is_some_and(|began| began <= at)
 }
 
 fn twice(call: &CallFacts<'_>, effect: &Effect<'_>, before: Time, broken: &mut Findings) {
@@ -147,6 +180,24 @@ mod tests {
             |died: ScriptedRun| died.asked(3, 20).effect(3, 150, "c1").effect(2, 160, "c1");
         scripted(adds().died("client", 15)).holds("at_most_once");
         assert_eq!(scripted(adds().died("server", 15)).violations("at_most_once").len(), 1);
+    }
+
+    #[test]
+    fn a_call_of_a_client_that_ended_may_take_effect_after_a_call_of_the_next_client() {
+        let effects = |scripted: ScriptedRun, opened| {
+            let scripted = scripted.conn(1, opened, None).asked(3, 60);
+            scripted.effect(3, 150, "c1").effect(2, 160, "c1")
+        };
+        let reloaded = || adds().answered(2, 50, Answer::GivenUp);
+        effects(reloaded(), 55).holds("at_most_once");
+        let violations = |scripted: ScriptedRun| scripted.violations("at_most_once").len();
+        // The calls are of one client: no other one began, or the user did not give up.
+        assert_eq!(violations(effects(reloaded(), 40)), 1);
+        assert_eq!(violations(effects(adds(), 55)), 1);
+        // The calls of the client that ended have an order, too.
+        let late = history().asked(1, 0).asked(2, 10);
+        let late = late.answered(1, 50, Answer::GivenUp).answered(2, 50, Answer::GivenUp);
+        assert_eq!(violations(effects(late, 55).effect(1, 170, "c1")), 1);
     }
 
     #[test]

@@ -187,6 +187,14 @@ impl<'a> Facts<'a> {
         holds.filter(move |fault| fault.scope.hosts.iter().any(|held| held.as_str() == host))
     }
 
+    /// Returns when another client of a host first opens a connection after a time: a reloaded window or
+    /// a restarted host starts again from the first generation.
+    pub fn begins_anew(&self, host: &str, from: Time) -> Option<Time> {
+        let own = self.cx.history.conns.iter().filter(|conn| conn.client.as_str() == host);
+        let anew = own.filter(|conn| conn.opened >= from && conn.generation == Some(1));
+        anew.map(|conn| conn.opened).min()
+    }
+
     /// Returns the path of a view or call.
     pub fn path(&self, path: usize) -> &Path<'a> {
         &self.paths[path]

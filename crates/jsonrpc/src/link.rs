@@ -124,8 +124,9 @@ impl Link {
         Self::new(socket, id, limits)
     }
 
-    fn new(socket: WebSocketStream<ActivityStream>, id: ConnId, limits: WireLimits) -> Self {
+    fn new(mut socket: WebSocketStream<ActivityStream>, id: ConnId, limits: WireLimits) -> Self {
         let now = Instant::now();
+        socket.get_mut().has_part = false;
         let next_ping = now + limits.ping_interval;
         let timer = Box::pin(sleep_until(next_ping));
         let (outbox, unwritten) = (VecDeque::new(), None);
@@ -152,6 +153,13 @@ impl Link {
     /// after the link is dropped.
     pub fn signs(&self) -> watch::Receiver<Instant> {
         self.socket.get_ref().heard.subscribe()
+    }
+
+    /// Returns when the peer last sent something, if a part of a frame has arrived. A long frame takes
+    /// its time on a slow link.
+    pub fn part_received(&self) -> Option<Instant> {
+        let activity = self.socket.get_ref();
+        activity.has_part.then(|| activity.last_received())
     }
 
     /// Appends a message to the outbox.
@@ -236,6 +244,9 @@ impl Link {
             }
             let received =
                 if self.reads { Pin::new(&mut self.socket).poll_next(cx) } else { Poll::Pending };
+            if received.is_ready() {
+                self.socket.get_mut().has_part = false;
+            }
             match received {
                 Poll::Ready(Some(Ok(Frame::Text(text)))) => {
                     return Poll::Ready(Ok(LinkEvent::Frame(text.into())));
@@ -363,6 +374,8 @@ struct ActivityStream {
     stream: Stream,
     heard: watch::Sender<Instant>,
     moved: Instant,
+    /// Whether data has arrived since the last whole frame.
+    has_part: bool,
     /// Whether the last write found no room.
     waits_for_room: bool,
     /// The error of a failed write.
@@ -376,6 +389,7 @@ impl ActivityStream {
             stream,
             heard: watch::Sender::new(now),
             moved: now,
+            has_part: false,
             waits_for_room: false,
             broken: None,
         }
@@ -417,6 +431,7 @@ impl AsyncRead for ActivityStream {
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
             self.heard.send_replace(Instant::now());
+            self.has_part = true;
         }
         match self.broken {
             Some(how) if polled.is_pending() => Poll::Ready(Err(how.into())),

@@ -89,18 +89,10 @@ fn unsure_since(facts: &Facts<'_>, call: &CallFacts<'_>) -> Option<Time> {
     };
     let unknown = unknown.and_then(|at| match is_in_flight {
         true => Some(at),
-        false => begins_anew(facts, call.host, at),
+        false => facts.begins_anew(call.host, at),
     });
     // Other users can see the effect one millisecond later at the earliest.
     unknown.map(|at| at + Duration::from_millis(1))
-}
-
-/// Returns when another client of a host first opens a connection: a reloaded window or a restarted
-/// host starts again from the first generation.
-fn begins_anew(facts: &Facts<'_>, host: &str, from: Time) -> Option<Time> {
-    let own = facts.cx.history.conns.iter().filter(|conn| conn.client.as_str() == host);
-    let anew = own.filter(|conn| conn.opened >= from && conn.generation == Some(1));
-    anew.map(|conn| conn.opened).min()
 }
 
 /// Returns whether one user was only ahead of the other when both made the same call. For every

@@ -71,6 +71,23 @@ async fn messages_larger_than_the_pipe_arrive_in_order_in_both_directions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_link_knows_that_a_part_of_a_message_has_arrived() {
+    let (mut client, mut server) = pair().await;
+    let moment = Duration::from_millis(1);
+    client.send(&note("short"));
+    assert!(timeout(moment, client.next()).await.is_err());
+    assert_eq!((server.next().await, server.part_received()), (Ok(frame("short")), None));
+    let long = "x".repeat(3 * PIPE);
+    client.send(&note(&long));
+    assert!(timeout(moment, client.next()).await.is_err());
+    let arrives = Instant::now();
+    assert!(timeout(moment, server.next()).await.is_err());
+    assert_eq!(server.part_received(), Some(arrives));
+    let (arrived, _) = tokio::join!(server.next(), timeout(moment, client.next()));
+    assert_eq!((arrived, server.part_received()), (Ok(frame(&long)), None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_quiet_ends_keep_each_other_alive_for_an_hour() {
     let (mut client, mut server) = pair().await;
     let quiet = async {

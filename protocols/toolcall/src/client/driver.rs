@@ -150,8 +150,12 @@ impl DriverState {
             Some(done) = self.tasks.join_next() => self.done(done),
             () = changed.notified() => {}
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                let random = self.random();
-                self.shared.core().wake(Instant::now(), random);
+                let (now, random) = (Instant::now(), self.random());
+                let mut core = self.shared.core();
+                if let Some(last) = self.wire.part_received() {
+                    core.receiving(last, now);
+                }
+                core.wake(now, random);
             }
         }
     }
@@ -279,6 +283,14 @@ impl Wire {
         match self {
             Self::None => None,
             Self::Opening(generation, _) | Self::Open(generation, _) => Some(*generation),
+        }
+    }
+
+    /// When the host last sent something, if a part of a frame has arrived.
+    fn part_received(&self) -> Option<Instant> {
+        match self {
+            Self::Open(_, link) => link.part_received(),
+            _ => None,
         }
     }
 

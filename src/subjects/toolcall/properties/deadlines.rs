@@ -123,7 +123,12 @@ pub(super) fn silence_is_noticed(story: &Story<'_>) -> Vec<Violation> {
         // The handshake has at most three steps: the client is unknown, initializes, sends tokens.
         let attempt = limits.connect_timeout + limits.handshake_timeout * 3;
         if !connected.contains_key(&index) {
-            let bound = conn.opened + attempt + AT_ONCE;
+            // The client waits for the rest of an answer that arrives in parts.
+            let mut bound = conn.opened + attempt + story.transfer + AT_ONCE;
+            if !story.is_calm(conn.client.as_str(), conn.opened, bound) {
+                let received = conn.received.0.unwrap_or(conn.opened);
+                bound = bound.max(received + limits.handshake_timeout + AT_ONCE);
+            }
             found.extend(left_open(story, conn, bound).then(|| {
                 let subject = About::Named(conn.name.clone());
                 Violation::new("silence_is_noticed", subject, bound, &ATTEMPT, fields! { bound })

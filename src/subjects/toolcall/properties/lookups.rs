@@ -236,9 +236,10 @@ impl<'a> Story<'a> {
         limits.channel_bytes < defaults.channel_bytes || limits.parts < defaults.parts
     }
 
-    /// The time in which a message crosses the network a few times and is processed.
+    /// The time in which a message crosses the network a few times, perhaps behind everything that agents
+    /// and tools have said, and is processed.
     pub(super) fn moment(&self) -> Duration {
-        self.cx.plan.latency.1 * 6 + Duration::from_millis(500)
+        self.cx.plan.latency.1 * 6 + Duration::from_millis(500) + self.transfer
     }
 
     /// The inbound silence after which the host gives up a connection.

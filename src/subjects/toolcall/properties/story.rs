@@ -6,6 +6,7 @@
 //! about calls come from the agents that called, the tools that ran, and the users that watched.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::existence::Existence;
 use super::facts::{
@@ -13,13 +14,14 @@ use super::facts::{
     UserOperation, WatchSpan, Window, text,
 };
 use crate::history::{Call, ConnIndex, Connection, Event, EventKind, Nature, Scope, Stream, Time};
-use crate::property::path::{NEVER, conns_of};
+use crate::property::path::{NEVER, conns_of, through};
 use crate::property::{CheckContext, Guarantees};
 use crate::schedule::{Fault, MilestoneValue};
 use crate::subjects::judging::{host, judged};
 use crate::subjects::records;
 use crate::subjects::toolcall::limits::{LIMITS, client_limits, host_limits};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, OfChannel, ToolWork};
+use crate::subjects::toolcall::setup::{TOOL, ToolSetup};
 use reknit_toolcall::limits::{ClientLimits, HostLimits};
 
 /// The facts of a run.
@@ -51,6 +53,9 @@ pub(super) struct Story<'a> {
     pub(super) forgotten: Vec<(&'a str, Time)>,
     /// The channels and turns that really exist.
     pub(super) existence: Existence<'a>,
+    /// How long the words of all agents and the results of all tools take to cross the network once: a
+    /// state may contain all of them.
+    pub(super) transfer: Duration,
 }
 
 impl<'a> Story<'a> {
@@ -73,12 +78,29 @@ impl<'a> Story<'a> {
             windows: BTreeMap::new(),
             forgotten: Vec::new(),
             existence: Existence::of(cx),
+            transfer: Duration::ZERO,
         };
         let mut owners = BTreeMap::new();
         for event in judged(cx) {
             story.read(event, &mut owners);
         }
+        story.transfer = through(story.bytes(), cx.plan.latency.1);
         story
+    }
+
+    /// The number of bytes of the words of all agents and the results of all tools.
+    fn bytes(&self) -> u64 {
+        let words = judged(self.cx).map(|event| match &event.what {
+            EventKind::Produced { bytes, .. } => bytes.len() as u64,
+            _ => 0,
+        });
+        let has_ended =
+            |call: &&CallStory<'_>| call.tools.iter().any(|(_, _, work)| *work == ToolWork::Ends);
+        let results = self.calls.iter().filter(has_ended).map(|call| {
+            let tool: Option<ToolSetup> = call.tool.and_then(|tool| self.cx.plan.entry(TOOL, tool));
+            tool.unwrap_or_default().letters
+        });
+        words.sum::<u64>() + results.sum::<u64>()
     }
 
     fn read(&mut self, event: &'a Event, owners: &mut BTreeMap<&'a str, Assignment<'a>>) {

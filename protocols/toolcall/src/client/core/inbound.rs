@@ -90,6 +90,7 @@ impl ClientCore {
             let removed: SessionRemovedParams = read(params).map_err(drop)?;
             if self.replicas.contains_key(&removed.session) {
                 self.remove_channel(&removed.session);
+                self.look_for_calls();
             }
         }
         Ok(())

@@ -54,6 +54,23 @@ impl ClientCore {
         self.give_up_requests(now);
     }
 
+    /// Handles that a part of a message arrived at `last`, and no whole message since. Call it before
+    /// [`ClientCore::wake`]. The message may be the answer to a step of the handshake. A large state
+    /// takes its time on a slow link, and would take as long over the next connection, so the timeout
+    /// of the step counts from the last data.
+    pub fn receiving(&mut self, last: Instant, now: Instant) {
+        let until = last + self.limits.handshake_timeout;
+        match &mut self.line {
+            Line::Shaking { until: at } | Line::Settling { until: at, .. } if *at <= now => {
+                *at = until.max(*at);
+            }
+            _ => return,
+        }
+        for request in self.in_flight.values_mut().filter(|request| !request.is_of_user()) {
+            request.until = until.max(request.until);
+        }
+    }
+
     /// Starts the handshake on an open connection.
     pub fn opened(&mut self, generation: u64, conn: u64, now: Instant) {
         if generation != self.generation || !matches!(self.line, Line::Opening) {

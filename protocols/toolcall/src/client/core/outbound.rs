@@ -158,6 +158,7 @@ impl ClientCore {
                 &UnsubscribeParams { channel: channel.to_owned() },
             ));
         }
+        self.look_for_calls(); // a stopped tool makes room for a call that waits
         self.notify();
     }
 

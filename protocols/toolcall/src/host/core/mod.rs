@@ -30,7 +30,8 @@ use tokio::time::Instant;
 
 use crate::limits::HostLimits;
 use crate::state::chat;
-use crate::wire::ahp::state::ToolCallState;
+use crate::wire::ahp::actions::ChatToolCallConfirmedAction;
+use crate::wire::ahp::state::{ToolCallConfirmationReason, ToolCallState};
 use crate::wire::{ActionEnvelope, ActionOrigin, ROOT, SnapshotState, StateAction, weight};
 
 mod actions;
@@ -362,18 +363,31 @@ impl HostCore {
 /// The reason why an action that adds data is refused.
 pub(super) const FULL: &str = "the channel is full";
 
-/// Whether an action ends something, and is short.
+/// Whether an action ends something, and is short. A user's decision about a call ends the wait for
+/// it: in a full chat, the user could neither approve nor deny the call otherwise.
 fn ends(action: &StateAction) -> bool {
     match action {
         StateAction::ChatToolCallComplete(complete) => {
             !complete.result.success && complete.result.content.is_none()
         }
         StateAction::ChatToolCallReady(ready) => ready.tool_input.is_none(),
+        StateAction::ChatToolCallConfirmed(confirmed) => is_plain(confirmed),
+        StateAction::ChatToolCallResultConfirmed(confirmed) => confirmed.meta.is_none(),
         StateAction::ChatTurnComplete(_) | StateAction::ChatTurnCancelled(_) => true,
         StateAction::SessionActiveClientRemoved(_) | StateAction::SessionChatRemoved(_) => true,
         StateAction::SessionChatUpdated(_) | StateAction::RootActiveSessionsChanged(_) => true,
         _ => false,
     }
+}
+
+/// Whether a user's decision about a call contains nothing but the decision.
+fn is_plain(confirmed: &ChatToolCallConfirmedAction) -> bool {
+    confirmed.meta.is_none()
+        && confirmed.edited_tool_input.is_none()
+        && confirmed.user_suggestion.is_none()
+        && confirmed.reason_message.is_none()
+        && confirmed.selected_option_id.is_none()
+        && !matches!(confirmed.confirmed, Some(ToolCallConfirmationReason::Unknown(_)))
 }
 
 /// Formats a time for a record.

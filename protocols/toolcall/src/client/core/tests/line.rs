@@ -264,3 +264,27 @@ fn a_handshake_may_take_longer_than_a_request() {
     test.answer("reconnect", replayed());
     assert_eq!(test.core.state(), State::Connected);
 }
+
+#[test]
+fn a_step_of_the_handshake_goes_on_while_its_answer_arrives() {
+    let goes_on = |seconds: u32| {
+        let mut test = ClientTest::connected();
+        test.reconnects();
+        test.wait(19 * S);
+        let began = test.now - 19 * S;
+        test.now += S;
+        test.core.receiving(began + seconds * S, test.now);
+        test.wait(10 * S);
+        test.opened.len() == 2
+    };
+    assert!(goes_on(19), "the rest arrives within the timeout");
+    assert!(!goes_on(5), "the host sends nothing more");
+    let mut test = ClientTest::connected();
+    test.reconnects();
+    test.wait(19 * S);
+    test.now += S;
+    test.core.receiving(test.now, test.now);
+    test.wait(19 * S);
+    test.answer("reconnect", replayed());
+    assert_eq!(test.core.state(), State::Connected);
+}

@@ -129,6 +129,22 @@ fn unsubscribing_from_the_chat_stops_its_calls() {
 }
 
 #[test]
+fn a_call_over_the_limit_starts_when_the_running_one_is_abandoned() {
+    let mut test =
+        ClientTest::with(ClientLimits { running_tools: 1, ..ClientLimits::default() }).connecting();
+    for (name, call) in [("d", "a"), ("e", "b")] {
+        let mut chat = chat(11, turn_with(&running(call, "window")));
+        chat["resource"] = name.into();
+        let _answered = test.subscribe(name);
+        test.answer("subscribe", json!({ "snapshot": chat }));
+    }
+    assert_eq!(test.calls, ["run a {}"]);
+    test.core.unsubscribe("d");
+    test.carry_out();
+    assert_eq!(test.calls, ["run a {}", "stop a", "run b {}"]);
+}
+
+#[test]
 fn an_abandoned_call_has_failed_when_the_client_subscribes_again() {
     let mut test = back_to(&running("call", "window"));
     test.core.unsubscribe("c");

@@ -128,6 +128,33 @@ fn a_full_channel_still_accepts_the_end_of_its_work() {
 }
 
 #[test]
+fn a_user_decides_about_a_call_in_a_full_chat() {
+    for (approved, became) in [(true, "running"), (false, "cancelled")] {
+        let limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
+        let (mut host, conn) = Host::with(limits).having_chat("a", &["tool"]);
+        host.starts_turn(conn, 1, "t1");
+        let id = host.calls("tool");
+        host.ready(&id, false);
+        let part = json!({ "kind": "markdown", "id": "p", "content": "x" });
+        let part = json!({ "type": "chat/responsePart", "turnId": "t1", "part": part });
+        host.core.act("c", serde_json::from_value(part).unwrap(), host.now).unwrap();
+        for letters in [500, 1] {
+            let text = "x".repeat(letters);
+            let more = json!({ "type": "chat/delta", "turnId": "t1", "partId": "p", "content": text });
+            let more: StateAction = serde_json::from_value(more).unwrap();
+            while host.core.act("c", more.clone(), host.now).is_ok() {}
+        }
+        let decision = json!({ "type": "chat/toolCallConfirmed", "turnId": id.turn, "toolCallId": id.id, "approved": approved });
+        let mut long = decision.clone();
+        long["reasonMessage"] = "x".repeat(500).into();
+        host.dispatch(conn, 2, "c", long);
+        assert_eq!(host.actions(conn).last().unwrap()["rejectionReason"], "the channel is full");
+        host.dispatch(conn, 3, "c", decision);
+        assert_eq!(host.call(&id), became);
+    }
+}
+
+#[test]
 fn a_channel_too_large_for_the_answer_is_subscribed_separately() {
     let mut limits = HostLimits { channel_bytes: 4000, ..HostLimits::default() };
     limits.wire.message_bytes = 8000;
