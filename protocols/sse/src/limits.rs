@@ -117,7 +117,7 @@ impl ServerLimits {
 pub struct ClientLimits {
     /// How long a follower tries to make progress before it fails. Progress is a new event or gap, the
     /// confirmation of a start, or a sign of life on a stream. The time counts from the loss, and starts
-    /// anew with each progress.
+    /// anew with each progress. A stream that begins before its end has [`silence`](Self::silence) for that.
     pub budget: Duration,
     /// How long one attempt may take, from its connection to the head of the answer; for a request with a
     /// short answer, to its end.

@@ -78,6 +78,8 @@ pub(super) enum SseNote {
     RunsIn { call: Call, session: String },
     /// The user asks the shell session with this path to end what it runs.
     Interrupts { call: Call, session: String },
+    /// The user deletes the shell session with this path.
+    Deletes { call: Call, session: String },
     /// The cursor stood at `position` after an event, and at `after` before it, which is not the position
     /// before.
     NotNext { after: u64, position: u64 },
@@ -108,6 +110,7 @@ impl fmt::Display for SseNote {
         match self {
             Self::RunsIn { session, .. } => write!(f, "the user runs it in {session}"),
             Self::Interrupts { session, .. } => write!(f, "the user interrupts {session}"),
+            Self::Deletes { session, .. } => write!(f, "the user deletes {session}"),
             Self::NotNext { after, position } => write!(f, "after event {after}: event {position}"),
             Self::Gap { after, gap } => write!(f, "after event {after}: {gap}"),
             Self::Output { position, pipe, bytes } => {

@@ -83,7 +83,7 @@ pub(super) struct Story<'a> {
     /// The commands, by record.
     pub processes: BTreeMap<&'a str, Process<'a>>,
     pub questions: Vec<Question<'a>>,
-    /// The shell sessions in which users run commands, or which they interrupt.
+    /// The shell sessions in which users run commands, or which they interrupt or delete.
     pub sessions: BTreeMap<Call, &'a str>,
     /// When a user asked a command to end for the first time, by record.
     pub interrupts: BTreeMap<String, Time>,
@@ -183,7 +183,7 @@ impl<'a> Story<'a> {
         for event in judged(cx) {
             story.take(event, &mut starts);
         }
-        story.name_deleted_sessions();
+        story.name_in_sessions();
         story.name_interrupted();
         story
     }
@@ -302,14 +302,16 @@ impl<'a> Story<'a> {
                     if let Some(question) = self.question(*call) {
                         question.sent = Some((cursor, *knows_run));
                     }
-                } else if let Some(
-                    SseNote::RunsIn { call, session } | SseNote::Interrupts { call, session },
-                ) = saw.downcast_ref()
-                {
+                } else if let Some(SseNote::RunsIn { call, session }) = saw.downcast_ref() {
                     self.sessions.insert(*call, session);
                     if let Some(question) = self.question(*call) {
                         question.record = stream.to_string();
                     }
+                } else if let Some(
+                    SseNote::Interrupts { call, session } | SseNote::Deletes { call, session },
+                ) = saw.downcast_ref()
+                {
+                    self.sessions.insert(*call, session);
                 } else if let Some(note) = saw.downcast_ref() {
                     let key = (host(event), stream.0.as_ref());
                     self.notes.entry(key).or_default().push((at, note));
@@ -407,17 +409,29 @@ impl<'a> Story<'a> {
         if question.record == target {
             return;
         }
-        let (on, process) = (question.host, process.clone());
-        let earlier = |nth: &u64| Named::nth(on, &process, *nth, id.as_deref()).record == target;
+        let (on, process, id) = (question.host, process.clone(), id.clone());
+        let record_of = |nth: u64| Named::nth(on, &process, nth, id.as_deref()).record;
         let count = starts.entry((on, process.clone())).or_default();
-        if let Some(nth) = (1..*count).find(earlier) {
-            *count = nth;
-            question.record = target.to_owned();
-            let lost = self.questions.iter_mut().filter(|other| {
-                let is_run = matches!(other.operation, SseOperation::Run { .. });
-                is_run && other.call != call && other.record == target
-            });
-            lost.for_each(|other| other.record.clear());
+        let all = *count;
+        let Some(nth) = (1..all).find(|nth| record_of(*nth) == target) else { return };
+        let asked = (1..=all).find(|asked| record_of(*asked) == question.record);
+        *count = nth;
+        question.record = target.to_owned();
+        let is_lost = |other: &Question<'_>| {
+            let is_run = matches!(other.operation, SseOperation::Run { .. });
+            is_run && other.call != call && other.record == target
+        };
+        let Some(lost) = self.questions.iter().position(is_lost) else { return };
+        // What the user asked since then is about a command with a lower number, too.
+        let more = asked.map_or(0, |asked| asked.saturating_sub(nth));
+        for other in self.questions[lost..].iter_mut().filter(|other| other.host == on) {
+            let is_run = matches!(other.operation, SseOperation::Run { .. });
+            let named = (1..=all).find(|nth| record_of(*nth) == other.record);
+            if is_lost(other) {
+                other.record.clear();
+            } else if let (false, Some(named)) = (is_run, named) {
+                other.record = record_of(named.saturating_sub(more).max(1));
+            }
         }
     }
 

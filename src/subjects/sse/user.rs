@@ -176,10 +176,16 @@ impl SseUser {
                 host.record.observed(&named.whole(), SseNote::Interrupts { call, session });
                 self.busy.spawn(requests::interrupt(host, call, self.asks.clone(), id));
             }
-            SseOperation::DeleteSession { process } => match self.sessions.path(&process) {
-                Some(path) => drop(self.busy.spawn(requests::delete_session(host, call, path))),
-                None => host.record.refused(call, "the process runs in no session"),
-            },
+            SseOperation::DeleteSession { process } => {
+                let Some(session) = self.sessions.path(&process) else {
+                    return host.record.refused(call, "the process runs in no session");
+                };
+                let nth = self.session_runs(&process);
+                let named = Named::in_session(host.name.as_str(), &process, nth);
+                let note = SseNote::Deletes { call, session: session.clone() };
+                host.record.observed(&named.whole(), note);
+                self.busy.spawn(requests::delete_session(host, call, session));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! One attempt: a connection, a request, and the head of its answer.
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
@@ -62,7 +62,7 @@ async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
         }
         StatusCode::NO_CONTENT => Answer::Complete,
         _ => {
-            let (status, body) = refusal(response).await;
+            let (status, body) = refusal(response).await?;
             Answer::Refused { status, body }
         }
     })
@@ -70,6 +70,9 @@ async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
 
 /// Sends a request on a new connection, and waits for the head of the answer. Dropping the set closes
 /// the connection. `repeats`: when the first attempt of the same request began.
+///
+/// A server may learn of a connection long after its client, and then an age does not say whether the server
+/// is older. It asks for the age again, and counts from its question.
 pub(super) async fn exchange(
     client: &Client,
     mut request: Request<Full<Bytes>>,
@@ -81,12 +84,7 @@ pub(super) async fn exchange(
     let stream = connected.map_err(|_| Loss::NotConnected)?;
     milestone!("sse.client.connected", attempt, conn = stream.id().0);
     if let Some(first) = repeats {
-        // The server counts from the connection, so the age must not be less than it was then.
-        let at = if defect!(AgeEndsAtTheAttempt) { before } else { Instant::now() };
-        let age = at.saturating_duration_since(first);
-        let age = if defect!(AgeIsInSeconds) { age.as_secs().into() } else { age.as_millis() };
-        let age = u64::try_from(age).unwrap_or(u64::MAX);
-        request.headers_mut().insert(header::REPEATS, age.into());
+        request.headers_mut().insert(header::REPEATS, age(first, before).into());
     }
     let (mut sender, task) = http1::Builder::new()
         .max_buf_size(client.limits.read_buffer.max(MIN_BUFFER))
@@ -95,16 +93,41 @@ pub(super) async fn exchange(
         .map_err(|_| Loss::NotConnected)?;
     let mut connection = JoinSet::new();
     connection.spawn(async { drop(task.await) });
-    let response = sender.send_request(request).await.map_err(|_| Loss::NoAnswer)?;
+    let again = repeats.map(|first| (first, request.clone()));
+    let mut response = sender.send_request(request).await.map_err(|_| Loss::NoAnswer)?;
+    if let Some((first, mut again)) = again
+        && response.status() == StatusCode::TOO_EARLY
+    {
+        refusal(response).await?;
+        sender.ready().await.map_err(|_| Loss::NoAnswer)?;
+        again.headers_mut().insert(header::REPEATS, age(first, before).into());
+        response = sender.send_request(again).await.map_err(|_| Loss::NoAnswer)?;
+    }
     Ok((response, connection))
 }
 
+/// Returns the age of a start in milliseconds. The server counts from the connection, or from its question,
+/// so the age must not be less than it was then. A repeated start is never new.
+fn age(first: Instant, before: Instant) -> u64 {
+    let at = if defect!(AgeEndsAtTheAttempt) { before } else { Instant::now() };
+    let age = at.saturating_duration_since(first);
+    let age = if defect!(AgeIsInSeconds) { age.as_secs().into() } else { age.as_millis() };
+    u64::try_from(age).unwrap_or(u64::MAX).max(1)
+}
+
 /// Reads an answer that is not a success.
-pub(super) async fn refusal(response: Response<Incoming>) -> (u16, RefusalBody) {
+///
+/// # Errors
+/// If the connection breaks before its end: a refusal without its name says too little.
+pub(super) async fn refusal(response: Response<Incoming>) -> Result<(u16, RefusalBody), Loss> {
     let status = response.status().as_u16();
-    let text = Limited::new(response.into_body(), REFUSAL_BYTES).collect().await;
-    let body = text.ok().and_then(|text| serde_json::from_slice(&text.to_bytes()).ok());
-    (status, body.unwrap_or_default())
+    let text = match Limited::new(response.into_body(), REFUSAL_BYTES).collect().await {
+        Ok(text) => text.to_bytes(),
+        // It is not one of this protocol.
+        Err(error) if error.is::<LengthLimitError>() => Bytes::new(),
+        Err(_) => return Err(Loss::Broken),
+    };
+    Ok((status, serde_json::from_slice(&text).unwrap_or_default()))
 }
 
 /// Returns a request.

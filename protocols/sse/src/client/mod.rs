@@ -20,7 +20,7 @@
 //!   a failure.
 //! - A loss starts the budget of [`ClientLimits`]. Progress ends it. The attempts pause between each
 //!   other, longer each time, with jitter.
-//! - 408, 502, 503, 504 and every refusal with a time may pass: the follower tries again. Every other
+//! - 408, 425, 502, 503, 504 and every refusal with a time may pass: the follower tries again. Every other
 //!   refusal is a failure.
 //! - Each attempt has a higher number than all before it, so that it replaces their streams at once.
 //!

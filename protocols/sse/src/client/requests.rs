@@ -102,7 +102,7 @@ impl Client {
 
     async fn read(&self, response: Response<Incoming>) -> Result<(HeaderMap, Bytes), RequestError> {
         if response.status() != StatusCode::OK {
-            let (status, body) = http::refusal(response).await;
+            let (status, body) = http::refusal(response).await.map_err(RequestError::Lost)?;
             let refused = Refused { status, code: body.code, message: body.message };
             return Err(RequestError::Refused(refused));
         }

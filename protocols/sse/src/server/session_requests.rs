@@ -8,11 +8,23 @@ use reknit_seams::{defect, milestone, point};
 
 use super::answer::{self, Body};
 use super::command::Command;
-use super::registry::Started;
+use super::registry::{Running, Started};
 use super::requests::Requests;
 use super::route;
 use super::sessions::{new_state_file, script, state_file};
 use crate::wire::{CommandId, CreateSession, Cursor, Refusal, RunInSession, SessionCreated};
+
+/// Asks a command to end if its request ends before it has a stream: it never gets another one.
+struct EndsUnread<'r>(&'r Running);
+
+impl Drop for EndsUnread<'_> {
+    fn drop(&mut self) {
+        let has_stream = self.0.command().has_stream();
+        if !has_stream {
+            self.0.change(Command::interrupt);
+        }
+    }
+}
 
 impl Requests {
     pub(super) async fn create_session(&self, body: Incoming) -> Result<Response<Body>, Refusal> {
@@ -55,6 +67,7 @@ impl Requests {
             sessions.runs(session, running.clone());
             running
         };
+        let _unread = EndsUnread(&running);
         milestone!("sse.session.runs", session, conn = self.link.conn().0);
         point!("sse.server.started", conn = self.link.conn().0).await;
         self.open(&running, Cursor::START, Some(session), headers)

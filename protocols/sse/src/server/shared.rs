@@ -69,10 +69,13 @@ impl Shared {
     }
 
     /// Whether a client that has connected with `link` made a request so long ago that this server did not
-    /// run then. The age counts from the connection, so that a delay of the network does not matter.
+    /// run then. The age counts from the connection, or from a question of the server on it.
     pub(super) fn is_older(&self, link: &Link, age: Duration) -> bool {
         // The bug: the age is that of the connection, and this time is that of the request.
-        let at = if defect!(AgeMeetsTheRequest) { Instant::now() } else { link.accepted() };
+        let at = match defect!(AgeMeetsTheRequest) {
+            true => Instant::now(),
+            false => link.age_counts_from(),
+        };
         at.saturating_duration_since(self.since) < age
     }
 

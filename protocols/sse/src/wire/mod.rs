@@ -24,7 +24,8 @@
 //! # How a client follows a command
 //! - It chooses an `operation_id`, and names itself in [`OWNER`](header::OWNER) with a new number for each
 //!   request that opens a stream. It starts the command with `POST /command`. If the answer is lost, it
-//!   repeats the request with its age in [`REPEATS`](header::REPEATS): the command runs once.
+//!   repeats the request with its age in [`REPEATS`](header::REPEATS): the command runs once. If the answer
+//!   to that is 425, it sends the request again on the same connection, with its age then.
 //! - It delivers an event, and then moves its [`Cursor`] to the event's position. Positions ascend by
 //!   one. A [`Gap`] is the only exception: it says which positions are lost, and the next event
 //!   follows the last of them.
@@ -32,7 +33,7 @@
 //!   `GET /command/{id}/resume` and its cursor. The epoch of the cursor is in [`Event::Init`] and in the
 //!   header [`EPOCH`](header::EPOCH).
 //! - A server sends something at least every 3 s (by default). Silence means that the connection is dead.
-//! - Refusals with [`retry_after_ms`](RefusalBody::retry_after_ms) may pass; so may 408 and 503.
+//! - Refusals with [`retry_after_ms`](RefusalBody::retry_after_ms) may pass; so may 408, 425 and 503.
 //!   `COMMAND_EXPIRED` means that the command has ended, and only its [`CommandStatus`] is left.
 //!   `COMMAND_NOT_FOUND` means that the server has lost the command, for example by a restart. Neither
 //!   is a success. All others do not pass.
@@ -77,7 +78,8 @@ pub mod header {
     /// An extension: the [owner](super::StreamOwner) of the stream that a request opens.
     pub const OWNER: &str = "x-reknit-owner";
     /// An extension: how long ago, in milliseconds, the client has sent this start for the first time. A
-    /// server that is younger cannot know whether an earlier one ran the command, and refuses it.
+    /// server that is younger cannot know whether an earlier one ran the command, and refuses it. A server
+    /// that does not know the command asks for the age again, with 425.
     pub const REPEATS: &str = "x-reknit-repeats";
     /// An extension in an answer with logs: the lost range before them, `FIRST-LAST`.
     pub const GAP: &str = "x-reknit-gap";

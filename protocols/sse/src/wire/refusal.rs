@@ -44,6 +44,10 @@ pub enum Refusal {
     /// The server does not know the command.
     #[error("there is no command {0}")]
     UnknownCommand(CommandId),
+    /// The server cannot know whether it is older than this repeated start: the connection may have been
+    /// long on its way. The client sends the start again on this connection, with its new age.
+    #[error("the start of command {0} may be older than this server: repeat it with its age")]
+    TooEarly(CommandId),
     /// The server does not know the shell session.
     #[error("there is no session {0}")]
     UnknownSession(String),
@@ -137,6 +141,7 @@ impl Refusal {
             Self::NotRunning(_) => (409, "NOT_RUNNING"),
             Self::SessionBusy(_) => (409, "SESSION_BUSY"),
             Self::BodyTooLarge(_) => (413, "BODY_TOO_LARGE"),
+            Self::TooEarly(_) => (425, "START_TOO_EARLY"),
             Self::TooMany(_) => (503, "SERVICE_UNAVAILABLE"),
         }
     }

@@ -47,6 +47,7 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
             let expected = format!("{status} {code}");
             match refusal {
                 Some(seen) if (seen.status, seen.code.as_str()) == (status, code) => None,
+                Some(seen) if is_too_slow(story, question, *request, at, seen) => None,
                 Some(seen) => {
                     violation(&OTHER_REASON, fields! { seen: seen.to_string(), expected })
                 }
@@ -84,7 +85,9 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
         }
         SseOperation::Run { .. } if is_refused_start(story, question, at, answer) => {
             let asked = question.asked;
-            let begun = story.server_starts.iter().any(|start| (asked..=at).contains(start));
+            // The server counts from its question for the age, which may be as long on its way as an attempt.
+            let from = asked.before(story.client.open_timeout);
+            let begun = story.server_starts.iter().any(|start| (from..=at).contains(start));
             let is_untrue = story.server_lived(asked, at) && !begun;
             is_untrue.then(|| violation(&NEW_START, fields! { asked })).flatten()
         }
@@ -99,6 +102,21 @@ fn untrue(story: &Story<'_>, question: &Question<'_>) -> Option<Violation> {
         }
         _ => None,
     }
+}
+
+/// Whether the server refused a wrong request because a fault held up its body. The server reads the body
+/// of each request that has one before it looks for other mistakes, except of one with a malformed owner.
+fn is_too_slow(
+    story: &Story<'_>,
+    question: &Question<'_>,
+    request: WrongRequest,
+    at: Time,
+    seen: &SeenRefusal,
+) -> bool {
+    let reads = !request.row().body.is_empty() && request != WrongRequest::BadOwner;
+    let waited = at.since(question.asked) >= story.server.body_deadline;
+    let is_held_up = story.first_fault.is_some_and(|fault| fault <= at);
+    seen.code == "BODY_TOO_SLOW" && reads && waited && is_held_up
 }
 
 /// Judges the answer to the interrupt of a shell session: it exists until it is deleted, and runs a command

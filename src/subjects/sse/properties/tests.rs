@@ -318,9 +318,19 @@ fn a_deleted_session_ends_its_command() {
     let run = || runs_in_session(history(), 1, 100, "client-session/p1");
     let killed =
         |run: ScriptedRun| run.ended("client-session/p1", 5_000, ProcessOutcome::Signal(15));
-    let deletes =
-        run().asked_as(2, 2_000, Class::InFlight, "delete-session", r#"{"process":"p1"}"#);
-    holds(&killed(deletes), server::command_lives_on);
+    let deletes = |session: &str| {
+        let note = SseNote::Deletes { call: Call(2), session: session.to_owned() };
+        let note = EventKind::Observed { stream: "client-session/p1".into(), saw: note.into() };
+        let fields = r#"{"process":"p1"}"#;
+        run().asked_as(2, 2_000, Class::InFlight, "delete-session", fields).user(2_000, note)
+    };
+    holds(&killed(deletes("/session/1")), server::command_lives_on);
+    let other = killed(deletes("/session/2"));
+    breaks(&other, server::command_lives_on, "signal 15 ended the process");
+    let accepted = |session| deletes(session).answered(2, 2_100, Answer::queued("deleted"));
+    let runs_on = |session| accepted(session).end(60_000);
+    breaks(&runs_on("/session/1"), server::ends_when_asked, "to delete the session");
+    holds(&runs_on("/session/2"), server::ends_when_asked);
     breaks(&killed(run()), server::command_lives_on, "signal 15 ended the process");
     // The user of the first command deletes the session at its end, whatever runs there then.
     let second = |noted| {

@@ -28,22 +28,30 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// Finds the command of each session that a user deletes.
-    pub(super) fn name_deleted_sessions(&mut self) {
-        for at in 0..self.questions.len() {
-            let (before, rest) = self.questions.split_at_mut(at);
-            let Some(question) = rest.first_mut() else { return };
-            let SseOperation::DeleteSession { process: deleted } = &question.operation else {
-                continue;
+    /// Finds the command that a user means who interrupts or deletes a session: the newest one that runs
+    /// there. A user may have several sessions for one process, so the path decides.
+    pub(super) fn name_in_sessions(&mut self) {
+        let horizon = Time::from(self.cx.plan.horizon);
+        let of = |question: &Question<'a>| {
+            let until = match question.operation {
+                SseOperation::InterruptSession { .. } => question.asked,
+                // A launch may take long, and nothing else begins in a deleted session.
+                SseOperation::DeleteSession { .. } => horizon,
+                _ => return None,
             };
-            let is_of = |earlier: &&Question<'_>| match &earlier.operation {
-                SseOperation::Session { process, .. } => {
-                    process == deleted && earlier.host == question.host
-                }
-                _ => false,
-            };
-            let newest = before.iter().rev().find(is_of);
-            question.record = newest.map(|newest| newest.record.clone()).unwrap_or_default();
+            let session = self.sessions.get(&question.call).copied();
+            let launched = self.commands_of(session).filter_map(|run| {
+                let launched = *self.processes.get(run.record.as_str())?.launched.first()?;
+                (launched <= until).then(|| (launched, run.record.clone()))
+            });
+            let newest = launched.max().map(|(_, record)| record);
+            Some((question.call, newest.unwrap_or_default()))
+        };
+        let named: Vec<_> = self.questions.iter().filter_map(of).collect();
+        for (call, record) in named {
+            if let Some(question) = self.question(call) {
+                question.record = record;
+            }
         }
     }
 
@@ -82,23 +90,13 @@ impl<'a> Story<'a> {
         commands.map(|run| run.record.clone()).collect()
     }
 
-    /// Whether a user asked before a time to delete the shell session in which a command runs. A user names
-    /// a session by a process that runs in it.
+    /// Whether a user asked before a time to delete the shell session in which a command runs.
     pub fn deletes_session_of(&self, run: &Question<'_>, before: Time) -> bool {
-        let session = self.sessions.get(&run.call).copied();
-        let runs_in_it = |question: &Question<'_>, deleted: &str| {
-            self.commands_of(session).any(|other| match &other.operation {
-                SseOperation::Session { process, .. } => {
-                    process == deleted && other.host == question.host && other.call < question.call
-                }
-                _ => false,
-            })
-        };
-        self.questions.iter().any(|question| match &question.operation {
-            SseOperation::DeleteSession { process } => {
-                question.asked <= before && runs_in_it(question, process)
-            }
-            _ => false,
+        let Some(session) = self.sessions.get(&run.call) else { return false };
+        self.questions.iter().any(|question| {
+            let deletes = matches!(question.operation, SseOperation::DeleteSession { .. });
+            let is_own = self.sessions.get(&question.call) == Some(session);
+            deletes && is_own && question.asked <= before
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::client::{Dialect, Failure, Loss, Refused};
 use crate::wire::{Epoch, RefusalBody};
 
 /// Status codes of a server, or of a proxy before it, that has a problem at the moment.
-const MAY_PASS: [u16; 4] = [408, 502, 503, 504];
+const MAY_PASS: [u16; 5] = [408, 425, 502, 503, 504];
 
 impl Core {
     /// A stream begins. `epoch`: the run that its positions count, if the server says it.

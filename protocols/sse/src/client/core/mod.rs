@@ -193,7 +193,7 @@ impl Core {
             Phase::Streaming(stream) => stream.silent_at,
             Phase::Over(_) => return None,
         };
-        Some(self.recovery.map_or(own, |recovery| own.min(recovery.deadline())))
+        Some(self.budget_ends().map_or(own, |ends| own.min(ends)))
     }
 
     /// Returns what to do next.

@@ -91,9 +91,19 @@ impl Core {
         *self.recovery.get_or_insert_with(|| Recovery::begin(now, self.limits.budget))
     }
 
+    /// Returns when the budget is over; `None` without a loss. A stream that has just begun still has the
+    /// time of a silent connection, because the first sign of life of a quiet command takes that long.
+    pub(super) fn budget_ends(&self) -> Option<Instant> {
+        let deadline = self.recovery?.deadline();
+        Some(match &self.phase {
+            Phase::Streaming(stream) => deadline.max(stream.since + self.limits.silence),
+            _ => deadline,
+        })
+    }
+
     /// Fails if the budget is over.
     pub(super) fn check_budget(&mut self, now: Instant) {
-        if !self.recovery.is_some_and(|recovery| recovery.is_over(now)) {
+        if self.budget_ends().is_none_or(|ends| ends > now) {
             return;
         }
         let loss = match &self.phase {

@@ -267,7 +267,7 @@ fn a_restarted_server_runs_a_repeated_start_again() {
         let younger = world.send("POST /command", &age("1000"), body).await.status.as_u16();
         format!("{older} {younger}")
     };
-    compare("RestartForgetsTheStart", story, "404 200", "200 200");
+    compare("RestartForgetsTheStart", story, "404 425", "425 425");
 }
 
 #[test]

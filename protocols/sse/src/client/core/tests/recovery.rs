@@ -85,16 +85,35 @@ fn a_slow_user_does_not_make_the_connection_silent() {
 }
 
 #[test]
-fn a_stream_without_any_event_does_not_outlive_the_budget() {
+fn a_stream_without_any_event_does_not_outlive_the_budget_and_its_own_silence() {
     let mut play = Play::follow();
-    let start = play.now;
+    let ClientLimits { budget, silence, .. } = ClientLimits::default();
+    let (start, mut opened) = (play.now, play.now);
     loop {
         match play.until_step().1 {
-            step if step.starts_with("resume") => play.core.opened(Some(EPOCH), play.now),
+            step if step.starts_with("resume") => {
+                opened = play.now;
+                play.core.opened(Some(EPOCH), play.now);
+            }
             step => break assert!(step.starts_with("failed: no progress"), "{step}"),
         }
     }
-    assert_eq!(play.now - start, ClientLimits::default().budget);
+    assert!(opened - start < budget);
+    assert_eq!(play.now, (start + budget).max(opened + silence));
+}
+
+#[test]
+fn a_stream_that_begins_at_the_end_of_the_budget_may_show_that_it_lives() {
+    let mut play = Play::follow();
+    let ClientLimits { budget, silence, .. } = ClientLimits::default();
+    play.step();
+    play.refuses(409, "STREAM_ACTIVE", Some((budget - SECOND).as_millis() as u64));
+    assert_eq!(play.until_step(), (budget - SECOND, "resume c 0".to_owned()));
+    play.core.opened(Some(EPOCH), play.now);
+    play.sleep(silence - SECOND);
+    assert_eq!(play.event(0, Event::Ping), "wait");
+    play.sleep(silence - SECOND);
+    assert_eq!(play.prints(1), "1");
 }
 
 #[test]

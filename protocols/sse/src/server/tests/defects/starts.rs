@@ -76,7 +76,7 @@ fn a_start_is_compared_with_the_time_of_its_request() {
         let world = world().await;
         slow_start(&world, "x-reknit-repeats: 1000\r\n", SECOND).await
     };
-    compare("AgeMeetsTheRequest", story, "404", "200");
+    compare("AgeMeetsTheRequest", story, "404", "425");
 }
 
 #[test]

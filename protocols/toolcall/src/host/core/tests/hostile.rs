@@ -140,7 +140,8 @@ fn a_user_decides_about_a_call_in_a_full_chat() {
         host.core.act("c", serde_json::from_value(part).unwrap(), host.now).unwrap();
         for letters in [500, 1] {
             let text = "x".repeat(letters);
-            let more = json!({ "type": "chat/delta", "turnId": "t1", "partId": "p", "content": text });
+            let more =
+                json!({ "type": "chat/delta", "turnId": "t1", "partId": "p", "content": text });
             let more: StateAction = serde_json::from_value(more).unwrap();
             while host.core.act("c", more.clone(), host.now).is_ok() {}
         }
