@@ -20,9 +20,8 @@ const LEARNS: Duration = Duration::from_secs(1);
 
 pub(super) fn sessions_run_one(story: &Story<'_>) -> Vec<Violation> {
     let name = "sessions_run_one";
-    let runs = |question: &&Question<'_>| {
-        !matches!(question.operation, SseOperation::InterruptSession { .. })
-    };
+    let runs =
+        |question: &&Question<'_>| matches!(question.operation, SseOperation::Session { .. });
     let beside = story.questions.iter().filter(runs).filter_map(|question| {
         let at = launched(story, question)?;
         let runs = |other: &&Question<'_>| {
