@@ -54,7 +54,7 @@ pub use decode::{DecodeError, Decoded, Decoder};
 pub use event::{Ending, Event, Gap, OutputStream, Record, RecordError};
 pub use frame::Framing;
 pub use owner::{MalformedOwner, StreamOwner};
-pub use refusal::{Refusal, RefusalBody};
+pub use refusal::{Refusal, RefusalBody, TOO_MANY};
 pub use request::{CommandId, InvalidRequest, RunCommand};
 pub use session::{CreateSession, RunInSession, SessionCreated};
 pub use status::CommandStatus;

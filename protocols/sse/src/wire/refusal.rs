@@ -105,6 +105,9 @@ pub struct RefusalBody {
     pub retry_after_ms: Option<u64>,
 }
 
+/// The code of a server that has no room.
+pub const TOO_MANY: &str = "SERVICE_UNAVAILABLE";
+
 /// The code of a request that is wrong in itself.
 const INVALID: &str = "INVALID_REQUEST_BODY";
 
@@ -142,7 +145,7 @@ impl Refusal {
             Self::SessionBusy(_) => (409, "SESSION_BUSY"),
             Self::BodyTooLarge(_) => (413, "BODY_TOO_LARGE"),
             Self::TooEarly(_) => (425, "START_TOO_EARLY"),
-            Self::TooMany(_) => (503, "SERVICE_UNAVAILABLE"),
+            Self::TooMany(_) => (503, TOO_MANY),
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Core, Phase, Target};
 use crate::client::{Dialect, Failure, Loss};
-use crate::wire::Cursor;
+use crate::wire::{Cursor, TOO_MANY};
 
 impl Core {
     /// The attempt or the stream is over, and the command is not.
@@ -26,7 +26,7 @@ impl Core {
         }
         milestone!("sse.client.lost", attempt = self.attempt, why = %loss);
         // The bug: an attempt without a connection counts, too.
-        if loss != Loss::NotConnected || defect!(UnsentStartsAge) {
+        if may_have_run(&loss) || loss == Loss::NotConnected && defect!(UnsentStartsAge) {
             if defect!(AgeCountsFromTheLast) {
                 self.first_sent = None;
             }
@@ -137,5 +137,15 @@ impl Core {
         milestone!("sse.client.failed", attempt = self.attempt, why = %failure);
         self.inbox.clear();
         self.phase = Phase::Over(Err(failure));
+    }
+}
+
+/// Whether the server may have run the command of a start whose attempt ended like this. A server that has too
+/// many commands says so by name. A proxy may have passed the start on.
+fn may_have_run(loss: &Loss) -> bool {
+    match loss {
+        Loss::NotConnected => false,
+        Loss::Refused(refused) => (refused.status, refused.code.as_str()) != (503, TOO_MANY),
+        _ => true,
     }
 }

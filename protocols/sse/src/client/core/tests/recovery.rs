@@ -1,6 +1,7 @@
 //! Losses, pauses, and the budget.
 
 use super::*;
+use crate::client::Refused;
 
 #[test]
 fn pauses_grow_and_the_budget_ends_them() {
@@ -120,7 +121,11 @@ fn a_stream_that_begins_at_the_end_of_the_budget_may_show_that_it_lives() {
 fn a_repeated_start_says_when_the_first_one_may_have_arrived() {
     let mut play = Play::start(Dialect::Reknit);
     let mut repeats = Vec::new();
-    for loss in [Loss::NotConnected, Loss::NoAnswer, Loss::Broken] {
+    let refused = |code: &str| {
+        Loss::Refused(Refused { status: 503, code: code.into(), message: String::new() })
+    };
+    let full = refused("SERVICE_UNAVAILABLE");
+    for loss in [Loss::NotConnected, full, refused(""), Loss::Broken] {
         let order = loop {
             match play.core.step(play.now) {
                 Step::Open(order) => break order,
@@ -131,8 +136,8 @@ fn a_repeated_start_says_when_the_first_one_may_have_arrived() {
         play.sleep(SECOND);
         play.core.lost(loss, play.now);
     }
-    let first_sent = repeats[2].expect("the second attempt may have arrived");
-    assert_eq!(repeats, [None, None, Some(first_sent)]);
+    let first_sent = repeats[3].expect("a proxy may have passed the third attempt on");
+    assert_eq!(repeats, [None, None, None, Some(first_sent)]);
     assert!(first_sent < play.now);
 }
 
