@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -19,7 +20,7 @@ use crate::subjects::turn::operations::{Damage, RouteSetup};
 use crate::subjects::turn::workspace;
 use reknit_turn::command::Order;
 use reknit_turn::jobs::{Job, JobError, JobId, JobStore, NewJob};
-use reknit_turn::runner;
+use reknit_turn::runner::{self, Cancelled};
 
 /// A request of a user about jobs.
 pub enum Ask {
@@ -121,24 +122,35 @@ async fn launch(
     store(host).await?.launch(new, program).await.map(drop)
 }
 
-/// Cancels the active jobs of a turn, each with a separate command.
+/// Cancels the active jobs of a turn, each with a separate command. No command waits for the end of the
+/// worker of another one.
 async fn cancel(host: &HostContext, turn: &str) -> Result<Data, JobError> {
     let store = store(host).await?;
-    let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));
+    let jobs = active(&store, turn).await?;
+    let cancels = jobs.iter().map(|job| cancel_job(host, &store, job));
     let mut ended = SeenCancels(Vec::new());
-    for job in active(&store, turn).await? {
-        let stream = tag(&job).stream();
-        let env = signals::recorded(host, stream.clone());
-        match runner::cancel(&store, &env, Some(&broker), &job.id, limits).await {
-            Ok(cancelled) => {
-                host.record.observed(&stream, JobCancelled::of(&job, &cancelled));
-                ended.push(&cancelled);
-            }
-            Err(JobError::NotAllowed { .. } | JobError::Missing(_)) => {} // it is over
-            Err(error) => tracing::warn!(%error, "cannot cancel a job"),
-        }
+    for cancelled in join_all(cancels).await.iter().flatten() {
+        ended.push(cancelled);
     }
     Ok(ended.into())
+}
+
+/// Cancels a job, if it is active.
+async fn cancel_job(host: &HostContext, store: &JobStore, job: &Job) -> Option<Cancelled> {
+    let (broker, limits) = (workspace::search(host, ""), limits::cancel(&host.limits));
+    let stream = tag(job).stream();
+    let env = signals::recorded(host, stream.clone());
+    match runner::cancel(store, &env, Some(&broker), &job.id, limits).await {
+        Ok(cancelled) => {
+            host.record.observed(&stream, JobCancelled::of(job, &cancelled));
+            Some(cancelled)
+        }
+        Err(JobError::NotAllowed { .. } | JobError::Missing(_)) => None, // it is over
+        Err(error) => {
+            tracing::warn!(%error, "cannot cancel a job");
+            None
+        }
+    }
 }
 
 async fn end_session(host: &HostContext, call: Call, session: &str) -> Result<String, JobError> {

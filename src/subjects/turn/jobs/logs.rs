@@ -58,6 +58,8 @@ fn incomplete(story: &Story<'_>, job: &Job<'_>) -> Option<Violation> {
         look.since > ended
             && seen.state == StateName::Completed
             && look.at < Time::from(cx.plan.horizon)
+            // A user reads the log after the record. Both may be pruned between the two.
+            && jobs.pruned(job).is_none_or(|pruned| pruned > look.at)
     })?;
     if may_forget_news_of_job(story, job, look.at) {
         return None;

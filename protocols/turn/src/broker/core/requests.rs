@@ -138,7 +138,7 @@ impl BrokerCore {
         };
         let on_thread = self.turns.values().filter(|turn| turn.thread == params.thread_id);
         let (own, others): (Vec<&OwnedTurn>, Vec<&OwnedTurn>) =
-            on_thread.partition(|turn| turn.client == Some(client));
+            on_thread.partition(|turn| turn.starter == client);
         !own.is_empty() && others.iter().any(|turn| !turn.is_finished())
     }
 

@@ -21,6 +21,8 @@ const MOST_INTERRUPTS: u32 = 5;
 pub(super) struct OwnedTurn {
     /// The client. `None` if it has disconnected: the turn is abandoned.
     pub client: Option<ClientId>,
+    /// The client that has started it. It may have disconnected, or no longer wait for the turn.
+    pub starter: ClientId,
     /// The thread on which it runs. A detached review moves it to another one.
     pub thread: String,
     /// Whether it is a review.
@@ -67,6 +69,7 @@ impl OwnedTurn {
     pub fn new(client: ClientId, thread: String, is_review: bool, until: Instant) -> Self {
         Self {
             client: Some(client),
+            starter: client,
             thread,
             is_review,
             id: None,

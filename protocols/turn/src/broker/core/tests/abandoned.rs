@@ -339,6 +339,19 @@ fn an_interrupt_of_a_turn_that_was_given_up_does_not_end_the_next_one() {
     assert_eq!(bench.interrupted(), [""], "a client without a turn means the one that runs");
 }
 
+/// A start without an answer is abandoned, although its client is connected.
+#[test]
+fn an_interrupt_of_a_start_without_an_answer_does_not_end_the_next_turn() {
+    let mut bench = Bench::new();
+    bench.ask(A, "turn/start", json!({ "threadId": "t" }));
+    bench.refuse("turn/start", true);
+    bench.wait(limits().settle + limits().connection.request);
+    bench.start_turn(B, "t", "u");
+    let id = bench.ask(A, "turn/interrupt", json!({ "threadId": "t", "turnId": "" }));
+    assert_eq!(bench.code(A, id), code::SERVER);
+    assert_eq!(bench.interrupted(), [""; 0]);
+}
+
 /// The answer to its start may contain no id. The first report of the turn then has it.
 #[test]
 fn a_turn_that_is_named_after_its_answer_may_run_as_long_as_any_other() {
