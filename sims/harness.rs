@@ -51,6 +51,25 @@ fn a_folder_without_violations_is_reported_in_the_table() {
     assert!(!done.out.contains('\x1b'), "colours where nobody sees them");
 }
 
+/// A job of CI that is cancelled has no terminal.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_hunt_reports_its_results() {
+    let hunt = Command::new(env!("CARGO_BIN_EXE_reknit"))
+        .args(["hunt", "counter", "--for", "1h", "--jobs", "1"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let interrupts = format!("sleep 5; kill -INT {}", hunt.id());
+    let killed = Command::new("sh").args(["-c", &interrupts]).status().unwrap();
+    assert!(killed.success());
+    let output = hunt.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{out}");
+    assert!(contains_words(&out, "no violation"), "{out}");
+}
+
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let lines = |jobs| {

@@ -19,7 +19,6 @@ use super::args::{Changes, Format, HuntArgs};
 use super::ci::Ci;
 use super::files;
 use super::findings::Findings;
-use super::interrupt::Interrupted;
 use super::page::{Page, UserError};
 use super::select;
 
@@ -39,7 +38,7 @@ pub fn hunt(
     let (first, count) = (args.seed.unwrap_or(target.profile.first_seed), args.count());
     let seeds = (0..count).map(move |n| first.wrapping_add(n));
     let (started, fresh) = (Instant::now(), page.fresh.clone());
-    let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
+    let interrupted = page.interrupted();
     let drawn_from = seed(&target, &name, &args.changes);
     let mut findings = Findings::new(
         subject,

@@ -69,6 +69,7 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
         input: &mut std::io::stdin(),
         width: width(),
         live: std::io::stderr().is_terminal(),
+        interruptible: true,
         progress: ProgressLine::new(std::io::stderr().is_terminal()),
         fresh: FreshProcess::this_program(),
         pictures: Some(PathBuf::from(PICTURES)),

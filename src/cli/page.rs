@@ -7,6 +7,7 @@ use crate::frontend::Github;
 use crate::hunt::FreshProcess;
 
 use super::args::Format;
+use super::interrupt::Interrupted;
 use super::progress::ProgressLine;
 
 /// A user error: one line that suggests a fix. It ends the command with status 2.
@@ -34,6 +35,9 @@ pub struct Page<'a> {
     pub width: usize,
     /// Whether the output is interactive, so that progress is shown.
     pub live: bool,
+    /// Whether the first Ctrl-C asks a long command to finish early, also without a terminal: a job of CI
+    /// that is cancelled still reports what it found.
+    pub interruptible: bool,
     /// The progress line.
     pub progress: ProgressLine,
     /// Runs a failed run again in a fresh process, to confirm the failure.
@@ -70,6 +74,7 @@ impl<'a> Page<'a> {
             input,
             width,
             live,
+            interruptible: false,
             progress,
             fresh,
             pictures,
@@ -82,6 +87,11 @@ impl<'a> Page<'a> {
 }
 
 impl Page<'_> {
+    /// Listens for Ctrl-C, if this is a process of its own.
+    pub fn interrupted(&self) -> Interrupted {
+        if self.interruptible { Interrupted::listen() } else { Interrupted::default() }
+    }
+
     /// Prints results.
     pub fn print(&mut self, text: &str) -> Result<(), UserError> {
         if self.closed {

@@ -18,7 +18,6 @@ use crate::world::{Engine, Options};
 
 use super::args::Shrink;
 use super::files;
-use super::interrupt::Interrupted;
 use super::page::{Page, UserError};
 
 /// Shrinks the first failing run, saves it and prints its story. It never returns success: without
@@ -35,7 +34,7 @@ pub fn shrink(
     let expect = expected(&scenario);
     let (plan, broken) = first_broken(subject, plans, &expect, &args.file)?;
     let case = JudgedRun { subject, plan: &plan, expect: &expect };
-    let listen = if page.live { Interrupted::listen() } else { Interrupted::default() };
+    let listen = page.interrupted();
     let shrunk = make_small(case, &broken, &Budget::default(), |so_far| {
         page.progress.print(progress_text(so_far));
         if listen.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -17,7 +17,6 @@ use super::args::{Format, SweepArgs};
 use super::ci::Ci;
 use super::files;
 use super::findings::Findings;
-use super::interrupt::Interrupted;
 use super::outputs::OutputFile;
 use super::page::{Page, UserError};
 
@@ -41,7 +40,7 @@ pub fn sweep(
     }
     let ci = Ci::open(args.junit.as_ref(), page)?;
     let (started, fresh) = (Instant::now(), page.fresh.clone());
-    let interrupted = if page.live { Interrupted::listen() } else { Interrupted::default() };
+    let interrupted = page.interrupted();
     let mut findings =
         Findings::new(&subject, &plan.defects, interrupted.clone(), args.pool.pool(), args.format);
     let mut stopped = Ok(());
