@@ -119,10 +119,6 @@ impl Capture {
         {
             return;
         }
-        // A server that reports the turn is not silent, although it has not answered.
-        if notification.thread() == Some(self.tree.main()) {
-            self.clocks.touch(now);
-        }
         self.hold(raw, now);
         if matches!(self.stage, Stage::Unnamed(_))
             && !defect!(WaitsForEverForATurnId)

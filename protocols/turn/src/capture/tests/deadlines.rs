@@ -25,17 +25,6 @@ fn a_server_that_sends_an_unreadable_line_is_not_silent() {
 }
 
 #[test]
-fn a_server_that_reports_a_turn_without_an_answer_is_not_silent() {
-    let mut test = CaptureTest::starting();
-    test.wait(599 * S);
-    test.turn_started("t", "u", "u");
-    test.wait(599 * S);
-    assert_eq!(test.outcome(), "none");
-    test.wait(S);
-    assert_eq!(test.outcome(), "Failed(Idle(600s)) at 1199000 ms, interrupts t u");
-}
-
-#[test]
 fn notifications_of_others_do_not_keep_a_turn_alive() {
     let mut test = CaptureTest::running();
     for _ in 0..700 {
