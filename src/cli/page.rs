@@ -87,7 +87,7 @@ impl<'a> Page<'a> {
 }
 
 impl Page<'_> {
-    /// Listens for Ctrl-C, if this is a process of its own.
+    /// Listens for Ctrl-C, if the page is interruptible.
     pub fn interrupted(&self) -> Interrupted {
         if self.interruptible { Interrupted::listen() } else { Interrupted::default() }
     }

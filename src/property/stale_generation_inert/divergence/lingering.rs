@@ -12,9 +12,9 @@
 //!   arrived either, if the client sent it just before it lost the connection, or if a fault held
 //!   the message until then.
 //!
-//! The connections of one client have the same name on the same host. A client with a name of its
-//! own keeps it. A client without one has ascending generations: a reloaded window and a restarted
-//! host start again from the first generation.
+//! The connections of one client have the same name on the same host. A client that has a name keeps
+//! it. A client without one has ascending generations: a reloaded window and a restarted host start
+//! again from the first generation.
 
 use std::time::Duration;
 
