@@ -1,6 +1,6 @@
 //! Why a follower fails, and why it lost a connection.
 
-use crate::wire::{CommandId, Gap};
+use crate::wire::{CommandId, Gap, RefusalBody};
 
 /// Why a follower has failed. It is final: the follower returns the same failure from then on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +49,15 @@ pub struct Refused {
     pub code: String,
     /// A sentence for people.
     pub message: String,
+    /// Whether the server says that it has not performed the request. A proxy cannot know that.
+    pub no_effect: bool,
+}
+
+impl Refused {
+    pub(super) fn new(status: u16, body: RefusalBody) -> Self {
+        let RefusalBody { code, message, no_effect, .. } = body;
+        Self { status, code, message, no_effect }
+    }
 }
 
 /// Why an attempt or a stream is over, although the command is not.

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::core::{Ask, Order};
-use super::{Client, Loss};
+use super::{Client, Loss, Refused};
 use crate::wire::{Epoch, RefusalBody, header, path};
 
 /// How many bytes of a refusal are read.
@@ -72,7 +72,8 @@ async fn perform(client: &Client, order: Order) -> Result<Answer, Loss> {
 /// the connection. `repeats`: when the first attempt of the same request began.
 ///
 /// A server may learn of a connection long after its client, and then an age does not say whether the server
-/// is older. It asks for the age again, and counts from its question.
+/// is older. It asks for the age again, and counts from its question. A second question, of a server that has
+/// restarted since, is a refusal that may pass.
 pub(super) async fn exchange(
     client: &Client,
     mut request: Request<Full<Bytes>>,
@@ -98,9 +99,14 @@ pub(super) async fn exchange(
     if let Some((first, mut again)) = again
         && response.status() == StatusCode::TOO_EARLY
     {
-        refusal(response).await?;
+        let (status, refused) = refusal(response).await?;
+        let question = refused.age_asked.as_ref().and_then(|asked| asked.try_into().ok());
+        let Some(question) = question else {
+            return Err(Loss::Refused(Refused::new(status, refused)));
+        };
         sender.ready().await.map_err(|_| Loss::NoAnswer)?;
         again.headers_mut().insert(header::REPEATS, age(first, before).into());
+        again.headers_mut().insert(header::ASKED, question);
         response = sender.send_request(again).await.map_err(|_| Loss::NoAnswer)?;
     }
     Ok((response, connection))

@@ -68,6 +68,8 @@
 //! | `GapsAreNotCut` | a gap also names events that the user has |
 //! | `OtherNameIsTaken` | the events of another command count as those of the own one |
 //! | `AgeIsInSeconds` | the age of a repeated start is sent in seconds |
+//! | `NewStreamsHaveNoTime` | a stream that begins at the end of the budget has no time to show that it is alive |
+//! | `ProxyRefusalsHaveNoEffect` | a start that a proxy refused counts as one that did not run |
 //! | `UnsentStartsAge` | the age of a start counts from an attempt that had no connection |
 //! | `AgeEndsAtTheAttempt` | the age of a repeated start is that at the beginning of the attempt, not at its connection |
 //! | `FollowersLearnNoRun` | a follower that began without the name of a run does not learn it |

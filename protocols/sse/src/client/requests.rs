@@ -103,8 +103,7 @@ impl Client {
     async fn read(&self, response: Response<Incoming>) -> Result<(HeaderMap, Bytes), RequestError> {
         if response.status() != StatusCode::OK {
             let (status, body) = http::refusal(response).await.map_err(RequestError::Lost)?;
-            let refused = Refused { status, code: body.code, message: body.message };
-            return Err(RequestError::Refused(refused));
+            return Err(RequestError::Refused(Refused::new(status, body)));
         }
         let (parts, body) = response.into_parts();
         match Limited::new(body, self.limits.answer_bytes).collect().await {

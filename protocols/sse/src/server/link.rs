@@ -35,8 +35,6 @@ struct LinkState {
     blocked_since: Option<Instant>,
     /// Whether an authorized request is in progress.
     serving: bool,
-    /// When the server asked for the age of a start again.
-    asked_age: Option<Instant>,
     closed: Option<Closed>,
 }
 
@@ -53,13 +51,7 @@ pub(super) enum Closed {
 
 impl Link {
     pub(super) fn new(conn: ConnId, now: Instant) -> Self {
-        let state = LinkState {
-            progress: now,
-            blocked_since: None,
-            serving: false,
-            asked_age: None,
-            closed: None,
-        };
+        let state = LinkState { progress: now, blocked_since: None, serving: false, closed: None };
         Self { conn, accepted: now, state: Mutex::new(state), changed: Notify::new() }
     }
 
@@ -72,18 +64,9 @@ impl Link {
         self.conn
     }
 
-    /// Returns the time from which the age of a start counts: that of the question for it, or the time at
-    /// which the server accepted the connection.
-    pub(super) fn age_counts_from(&self) -> Instant {
-        self.state().asked_age.unwrap_or(self.accepted)
-    }
-
-    /// Records that the server asks for the age of a start again. Returns whether it is the first time.
-    pub(super) fn ask_age(&self, now: Instant) -> bool {
-        let mut state = self.state();
-        let is_first = state.asked_age.is_none();
-        state.asked_age.get_or_insert(now);
-        is_first
+    /// Returns when the server accepted the connection.
+    pub(super) fn accepted(&self) -> Instant {
+        self.accepted
     }
 
     /// Returns when the connection last took bytes.

@@ -84,6 +84,7 @@
 //! | – | `RunWithoutEventsIsNew` | a start of a client that knows a run, but has no events of it, starts another run |
 //! | – | `EachPieceHasItsTime` | each piece of a body has the time of the whole body |
 //! | – | `AgeMeetsTheRequest` | the age of a repeated start is compared with the time of its request, not of its connection |
+//! | – | `QuestionsOfAllRunsCount` | the server takes an age that answers a question of an earlier server |
 //! | – | `FirstAcceptCounts` | only the first of several headers says what a client accepts |
 //! | – | `DetachedInFramesOfExecd` | a standard client gets the answer to a start in the background in the frames of execd |
 //! | – | `StateGoesBeforeTheEnd` | the state of a deleted session is removed while its command can still write it |

@@ -127,13 +127,15 @@ impl Requests {
         let id = request.id()?.unwrap_or_else(|| CommandId::random(self.random()));
         // A client may have sent this start to an earlier server.
         let age = route::age(headers);
-        let is_older = self.shared.is_older(&self.link, age);
+        let answers = route::asked(headers).filter(|question| self.shared.has_asked(question));
+        let is_older = self.shared.is_older(&self.link, answers, age);
         // The bug: a client that has only the name of a run may start another one.
         let is_start =
             cursor == Cursor::START || cursor.after == 0 && defect!(RunWithoutEventsIsNew);
         let is_known = !is_start || is_older && !defect!(RestartForgetsTheStart);
-        if !is_known && !age.is_zero() && self.asks_for_age(&id) {
-            return Err(Refusal::TooEarly(id));
+        // The server may have learned of the connection so late that the age says nothing.
+        if !is_known && !age.is_zero() && answers.is_none() && !self.knows(&id) {
+            return Err(Refusal::TooEarly { id, question: self.shared.ask_age() });
         }
         let started = self
             .shared
@@ -154,11 +156,9 @@ impl Requests {
         self.open(&running, cursor, Some(id.as_str()), headers)
     }
 
-    /// Whether the client has to say again how old its start is: the server does not know the command, and
-    /// may have learned of the connection so late that the age says nothing.
-    fn asks_for_age(&self, id: &CommandId) -> bool {
-        let found = self.shared.registry().find(id);
-        matches!(found, Err(Refusal::UnknownCommand(_))) && self.link.ask_age(Instant::now())
+    /// Whether the server knows the command, even if its output is no longer kept.
+    fn knows(&self, id: &CommandId) -> bool {
+        !matches!(self.shared.registry().find(id), Err(Refusal::UnknownCommand(_)))
     }
 
     fn resume(

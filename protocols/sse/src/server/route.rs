@@ -7,7 +7,8 @@ use percent_encoding::percent_decode_str;
 use reknit_seams::defect;
 
 use crate::wire::{
-    CommandId, Cursor, Framing, MalformedCursor, MalformedOwner, Refusal, StreamOwner, header,
+    AgeQuestion, CommandId, Cursor, Framing, MalformedCursor, MalformedOwner, Refusal, StreamOwner,
+    header,
 };
 
 /// The target of a request.
@@ -131,6 +132,11 @@ pub(super) fn owner(headers: &HeaderMap) -> Result<Option<StreamOwner>, Refusal>
 pub(super) fn age(headers: &HeaderMap) -> Duration {
     let age = headers.get(header::REPEATS).and_then(|age| age.to_str().ok()?.parse().ok());
     age.map_or(Duration::ZERO, Duration::from_millis)
+}
+
+/// Returns the question that the age of this start answers.
+pub(super) fn asked(headers: &HeaderMap) -> Option<AgeQuestion> {
+    headers.get(header::ASKED)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns the framing that the client asks for. Several headers are one list.

@@ -1,6 +1,6 @@
 //! The state that all connections of a server share.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 
 use reknit_seams::env::WallClock;
@@ -13,7 +13,7 @@ use super::link::{Closed, Link};
 use super::registry::Registry;
 use super::sessions::Sessions;
 use crate::limits::ServerLimits;
-use crate::wire::Framing;
+use crate::wire::{AgeQuestion, Framing};
 
 /// The settings of a server, apart from its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(super) struct Shared {
     pub(super) limits: ServerLimits,
     /// When the server began.
     since: Instant,
+    /// The number of this run of the server in its questions.
+    run: OnceLock<u64>,
     registry: Mutex<Registry>,
     sessions: Mutex<Sessions>,
     /// The tasks of the processes.
@@ -60,6 +62,7 @@ impl Shared {
             config,
             limits,
             since: Instant::now(),
+            run: OnceLock::new(),
             registry: Mutex::new(Registry::new(limits)),
             sessions: Mutex::new(Sessions::new(limits.sessions)),
             processes: Mutex::default(),
@@ -69,14 +72,39 @@ impl Shared {
     }
 
     /// Whether a client that has connected with `link` made a request so long ago that this server did not
-    /// run then. The age counts from the connection, or from a question of the server on it.
-    pub(super) fn is_older(&self, link: &Link, age: Duration) -> bool {
+    /// run then. The age counts from the question that the client answers, or else from the connection.
+    pub(super) fn is_older(
+        &self,
+        link: &Link,
+        answers: Option<AgeQuestion>,
+        age: Duration,
+    ) -> bool {
+        let since_accepted = || link.accepted().saturating_duration_since(self.since);
         // The bug: the age is that of the connection, and this time is that of the request.
         let at = match defect!(AgeMeetsTheRequest) {
-            true => Instant::now(),
-            false => link.age_counts_from(),
+            true => self.since.elapsed(),
+            false => answers.map_or_else(since_accepted, |question| question.at),
         };
-        at.saturating_duration_since(self.since) < age
+        at < age
+    }
+
+    /// Returns a question for the age of a start.
+    pub(super) fn ask_age(&self) -> AgeQuestion {
+        AgeQuestion { run: self.run(), at: self.since.elapsed() }
+    }
+
+    /// Whether this run of the server has asked this.
+    pub(super) fn has_asked(&self, question: &AgeQuestion) -> bool {
+        let is_own = question.run == self.run() || defect!(QuestionsOfAllRunsCount);
+        is_own && question.at <= self.since.elapsed()
+    }
+
+    fn run(&self) -> u64 {
+        *self.run.get_or_init(|| {
+            let mut bytes = [0; 8];
+            self.env.entropy.fill(&mut bytes);
+            u64::from_le_bytes(bytes)
+        })
     }
 
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {

@@ -18,6 +18,8 @@
 //! | `epoch` | `init`, the headers of a stream, cursors | which run of a command the positions count |
 //! | `operation_id` | the body of a start | an id that the client chooses, so that it can repeat the start |
 //! | [`REPEATS`](header::REPEATS) | a header of a repeated start | its age, so that a restarted server does not run the command again |
+//! | [`age_asked`](RefusalBody::age_asked), [`ASKED`](header::ASKED) | a refusal, and a header of the repetition | the server asks for that age again, if the connection may have been long on its way |
+//! | [`no_effect`](RefusalBody::no_effect) | a refusal | the server says it, and not a proxy before it, so a start did not run |
 //! | [`OWNER`](header::OWNER) | a header of a stream request | whose stream it is, so that its owner replaces it at once |
 
 //!
@@ -25,7 +27,8 @@
 //! - It chooses an `operation_id`, and names itself in [`OWNER`](header::OWNER) with a new number for each
 //!   request that opens a stream. It starts the command with `POST /command`. If the answer is lost, it
 //!   repeats the request with its age in [`REPEATS`](header::REPEATS): the command runs once. If the answer
-//!   to that is 425, it sends the request again on the same connection, with its age then.
+//!   to that is 425 with [`age_asked`](RefusalBody::age_asked), it sends the request again at once, with its
+//!   age then and the question in [`ASKED`](header::ASKED).
 //! - It delivers an event, and then moves its [`Cursor`] to the event's position. Positions ascend by
 //!   one. A [`Gap`] is the only exception: it says which positions are lost, and the next event
 //!   follows the last of them.
@@ -44,6 +47,7 @@ mod event;
 mod frame;
 mod owner;
 pub mod path;
+mod question;
 mod refusal;
 mod request;
 mod session;
@@ -54,7 +58,8 @@ pub use decode::{DecodeError, Decoded, Decoder};
 pub use event::{Ending, Event, Gap, OutputStream, Record, RecordError};
 pub use frame::Framing;
 pub use owner::{MalformedOwner, StreamOwner};
-pub use refusal::{Refusal, RefusalBody, TOO_MANY};
+pub use question::{AgeQuestion, MalformedQuestion};
+pub use refusal::{Refusal, RefusalBody};
 pub use request::{CommandId, InvalidRequest, RunCommand};
 pub use session::{CreateSession, RunInSession, SessionCreated};
 pub use status::CommandStatus;
@@ -81,6 +86,8 @@ pub mod header {
     /// server that is younger cannot know whether an earlier one ran the command, and refuses it. A server
     /// that does not know the command asks for the age again, with 425.
     pub const REPEATS: &str = "x-reknit-repeats";
+    /// An extension: the [question](super::AgeQuestion) that the age of this start answers.
+    pub const ASKED: &str = "x-reknit-asked";
     /// An extension in an answer with logs: the lost range before them, `FIRST-LAST`.
     pub const GAP: &str = "x-reknit-gap";
 }

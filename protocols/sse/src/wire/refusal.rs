@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CommandId, CursorError, InvalidRequest, MalformedCursor, MalformedOwner};
+use super::{AgeQuestion, CommandId, CursorError, InvalidRequest, MalformedCursor, MalformedOwner};
 
 /// Why a request has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,9 +45,14 @@ pub enum Refusal {
     #[error("there is no command {0}")]
     UnknownCommand(CommandId),
     /// The server cannot know whether it is older than this repeated start: the connection may have been
-    /// long on its way. The client sends the start again on this connection, with its new age.
-    #[error("the start of command {0} may be older than this server: repeat it with its age")]
-    TooEarly(CommandId),
+    /// long on its way. The client sends the start again, with its new age.
+    #[error("the start of command {id} may be older than this server: repeat it with its age")]
+    TooEarly {
+        /// The command.
+        id: CommandId,
+        /// What the client sends back with the age.
+        question: AgeQuestion,
+    },
     /// The server does not know the shell session.
     #[error("there is no session {0}")]
     UnknownSession(String),
@@ -103,10 +108,14 @@ pub struct RefusalBody {
     /// An extension: after how many milliseconds a repetition may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// An extension: the [question](AgeQuestion) that a client answers with the age of its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_asked: Option<String>,
+    /// An extension in refusals that may pass: the server has not performed the request, and will not. A
+    /// proxy that answers for a server does not know that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_effect: bool,
 }
-
-/// The code of a server that has no room.
-pub const TOO_MANY: &str = "SERVICE_UNAVAILABLE";
 
 /// The code of a request that is wrong in itself.
 const INVALID: &str = "INVALID_REQUEST_BODY";
@@ -144,8 +153,8 @@ impl Refusal {
             Self::NotRunning(_) => (409, "NOT_RUNNING"),
             Self::SessionBusy(_) => (409, "SESSION_BUSY"),
             Self::BodyTooLarge(_) => (413, "BODY_TOO_LARGE"),
-            Self::TooEarly(_) => (425, "START_TOO_EARLY"),
-            Self::TooMany(_) => (503, TOO_MANY),
+            Self::TooEarly { .. } => (425, "START_TOO_EARLY"),
+            Self::TooMany(_) => (503, "SERVICE_UNAVAILABLE"),
         }
     }
 
@@ -153,6 +162,19 @@ impl Refusal {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Active { retry, .. } => Some(*retry),
+            _ => None,
+        }
+    }
+
+    /// Whether a repetition may succeed.
+    fn may_pass(&self) -> bool {
+        self.retry_after().is_some() || [408, 425, 503].contains(&self.status())
+    }
+
+    /// Returns the question for the age of a start.
+    fn age_asked(&self) -> Option<String> {
+        match self {
+            Self::TooEarly { question, .. } => Some(question.to_string()),
             _ => None,
         }
     }
@@ -166,6 +188,8 @@ impl Refusal {
             code: self.code().to_owned(),
             message: self.to_string(),
             retry_after_ms: self.retry_after().map(|retry| retry.as_millis() as u64),
+            age_asked: self.age_asked(),
+            no_effect: self.may_pass(),
         };
         serde_json::to_string(&body).expect("the fields are plain data")
     }
@@ -195,6 +219,7 @@ mod tests {
         let refusal = Refusal::Active { id: "c1".parse().unwrap(), retry };
         let body: RefusalBody = serde_json::from_str(&refusal.to_json()).unwrap();
         assert_eq!((refusal.status(), body.retry_after_ms), (409, Some(2500)));
+        assert!(body.no_effect);
         assert_eq!(body.code, "STREAM_ACTIVE");
         assert_eq!(body.message, "another stream of command c1 is active; try again in 2500 ms");
     }
@@ -213,5 +238,6 @@ mod tests {
         let body: RefusalBody =
             serde_json::from_str(r#"{"code":"INVALID_REQUEST_BODY","message":"m"}"#).unwrap();
         assert_eq!((body.code.as_str(), body.retry_after_ms), (INVALID, None));
+        assert!(!body.no_effect);
     }
 }

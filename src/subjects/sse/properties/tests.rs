@@ -70,7 +70,8 @@ fn milestone(
 }
 
 fn refused(status: u16, code: &str) -> SseFailure {
-    let refused = Refused { status, code: code.to_owned(), message: String::new() };
+    let refused =
+        Refused { status, code: code.to_owned(), message: String::new(), no_effect: true };
     SseFailure(Failure::NoProgress(Loss::Refused(refused)))
 }
 

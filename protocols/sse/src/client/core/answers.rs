@@ -74,7 +74,7 @@ impl Core {
         let passes = at_least.is_some()
             || MAY_PASS.contains(&status) && !(status == 502 && defect!(BadGatewayIsFatal))
             || is_execd && is_resume && status == 409;
-        let refused = Refused { status, code: body.code, message: body.message };
+        let refused = Refused::new(status, body);
         match (status, refused.code.as_str()) {
             (404, "COMMAND_EXPIRED") => self.fail(Failure::Expired),
             (404, "COMMAND_NOT_FOUND") => self.fail(Failure::NotFound),

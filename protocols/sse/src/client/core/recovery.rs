@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Core, Phase, Target};
 use crate::client::{Dialect, Failure, Loss};
-use crate::wire::{Cursor, TOO_MANY};
+use crate::wire::Cursor;
 
 impl Core {
     /// The attempt or the stream is over, and the command is not.
@@ -96,7 +96,9 @@ impl Core {
     pub(super) fn budget_ends(&self) -> Option<Instant> {
         let deadline = self.recovery?.deadline();
         Some(match &self.phase {
-            Phase::Streaming(stream) => deadline.max(stream.since + self.limits.silence),
+            Phase::Streaming(stream) if !defect!(NewStreamsHaveNoTime) => {
+                deadline.max(stream.since + self.limits.silence)
+            }
             _ => deadline,
         })
     }
@@ -140,12 +142,12 @@ impl Core {
     }
 }
 
-/// Whether the server may have run the command of a start whose attempt ended like this. A server that has too
-/// many commands says so by name. A proxy may have passed the start on.
+/// Whether the server may have run the command of a start whose attempt ended like this. A refusal of a proxy
+/// does not say whether the proxy passed the start on.
 fn may_have_run(loss: &Loss) -> bool {
     match loss {
         Loss::NotConnected => false,
-        Loss::Refused(refused) => (refused.status, refused.code.as_str()) != (503, TOO_MANY),
+        Loss::Refused(refused) => !refused.no_effect && !defect!(ProxyRefusalsHaveNoEffect),
         _ => true,
     }
 }

@@ -270,6 +270,37 @@ fn a_restarted_server_runs_a_repeated_start_again() {
     compare("RestartForgetsTheStart", story, "404 425", "425 425");
 }
 
+/// Sends a start that was first sent a second ago, and answers `question`, over a connection of its own.
+async fn repeats(world: &World, question: Option<&str>) -> Answer {
+    let age = ("x-reknit-repeats", "1000");
+    let headers = [age, ("x-reknit-asked", question.unwrap_or_default())];
+    let headers = if question.is_some() { &headers[..] } else { &headers[..1] };
+    world.send("POST /command", headers, r#"{"operation_id":"c","command":"run"}"#).await
+}
+
+/// Returns the question of a refusal.
+async fn question(answer: Answer) -> String {
+    let refused: crate::wire::RefusalBody = serde_json::from_str(&answer.text().await).unwrap();
+    refused.age_asked.unwrap()
+}
+
+/// The server does not know whether the command ran before, so it asks for the age over one connection. A
+/// proxy brings the answer over another one.
+#[test]
+fn an_age_that_answers_an_earlier_server_says_nothing() {
+    let story = || async {
+        let (world, other) = (world().await, world().await);
+        sleep(SECOND).await;
+        let asked = question(repeats(&world, None).await).await;
+        let own = status(repeats(&world, Some(&asked)).await).await;
+        let garbage = status(repeats(&other, Some("garbage")).await).await;
+        let foreign = status(repeats(&other, Some(&asked)).await).await;
+        format!("{own}, {garbage}, {foreign}")
+    };
+    let good = "200, START_TOO_EARLY, START_TOO_EARLY";
+    compare("QuestionsOfAllRunsCount", story, good, "200, START_TOO_EARLY, 200");
+}
+
 #[test]
 fn the_end_of_a_connection_ends_the_command() {
     let story = || async {

@@ -195,3 +195,16 @@ fn the_attempts_have_the_same_number() {
     };
     compare("AttemptsNotNumbered", story, "me.2", "me.1");
 }
+
+/// A proxy does not know whether the server received the start.
+#[test]
+fn a_start_that_a_proxy_refuses_did_not_run() {
+    let story = |play: &mut Play| {
+        play.step();
+        play.refuses(503, "SERVICE_UNAVAILABLE", None).sleep(SECOND);
+        let Step::Open(order) = play.core.step(play.now) else { return "wait".to_owned() };
+        order.repeats.map_or("is new", |_| "is repeated").to_owned()
+    };
+    let start = || Play::start(Dialect::Reknit);
+    compare_with("ProxyRefusalsHaveNoEffect", start, story, "is repeated", "is new");
+}

@@ -116,7 +116,8 @@ impl Play {
     }
 
     fn refuses(&mut self, status: u16, code: &str, retry_after_ms: Option<u64>) -> &mut Self {
-        let body = RefusalBody { code: code.into(), message: "no".into(), retry_after_ms };
+        let (code, message) = (code.into(), "no".into());
+        let body = RefusalBody { code, message, retry_after_ms, ..RefusalBody::default() };
         self.core.refused(status, body, self.now);
         self
     }

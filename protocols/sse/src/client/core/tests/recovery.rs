@@ -121,11 +121,11 @@ fn a_stream_that_begins_at_the_end_of_the_budget_may_show_that_it_lives() {
 fn a_repeated_start_says_when_the_first_one_may_have_arrived() {
     let mut play = Play::start(Dialect::Reknit);
     let mut repeats = Vec::new();
-    let refused = |code: &str| {
-        Loss::Refused(Refused { status: 503, code: code.into(), message: String::new() })
+    let refused = |no_effect| {
+        let (code, message) = ("SERVICE_UNAVAILABLE".to_owned(), String::new());
+        Loss::Refused(Refused { status: 503, code, message, no_effect })
     };
-    let full = refused("SERVICE_UNAVAILABLE");
-    for loss in [Loss::NotConnected, full, refused(""), Loss::Broken] {
+    for loss in [Loss::NotConnected, refused(true), refused(false), Loss::Broken] {
         let order = loop {
             match play.core.step(play.now) {
                 Step::Open(order) => break order,
