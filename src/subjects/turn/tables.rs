@@ -60,6 +60,8 @@ pub const POINTS: &[PointDoc] = &[
 pub const DEFECTS: &[DefectDoc] = &[
     // The verdict of a turn.
     defect("FailureExitsWithZero", "failure-exits-with-zero", &["status_is_the_verdict"], "a command whose turn failed exits with status 0", "facts, rule 10"),
+    defect("RestingSubagentsRun", "resting-subagents-run", &["start_is_prompt"], "the broker waits for a subagent whose thread rests", "found by reading"),
+    defect("InterruptHitsTheNextTurn", "interrupt-hits-the-next-turn", &["interrupts_have_a_cause"], "an interrupt without an id ends the turn of the next client on the thread", "found by reading"),
     defect("IgnoresTheEndOfTheServer", "ignores-the-end-of-the-server", &["no_livelock"], "a turn whose app-server ends gets no verdict", "the plugin 1.0.5; facts, 1"),
     defect("FailsAtEveryEndOfTheServer", "fails-at-every-end-of-the-server", &["failure_is_true"], "a turn whose app-server ends after the final answer fails", "the first version of #243; facts, 4"),
     defect("WaitsAfterAnError", "waits-after-an-error", &["ending_is_prompt"], "an error that the app-server does not retry is only remembered", "issue 698; facts, 6"),

@@ -129,8 +129,8 @@ impl BrokerCore {
     }
 
     /// Whether an interrupt without the id of a turn would end the turn of another client. Its client means
-    /// its own turn, which never got an id, and which the broker has given up. A client that has started no
-    /// turn on the thread means whatever runs there.
+    /// its own turn on the thread. If that one is over, or the broker has given it up, the interrupt would
+    /// hit the live turn of another client. A client that has no turn there means whatever runs there.
     fn hits_another(&self, client: ClientId, asked: &Asked) -> bool {
         let params = read::<TurnInterruptParams>(asked.params.as_deref());
         let Some(params) = params.ok().filter(|params| params.turn_id.is_empty()) else {
@@ -139,7 +139,11 @@ impl BrokerCore {
         let on_thread = self.turns.values().filter(|turn| turn.thread == params.thread_id);
         let (own, others): (Vec<&OwnedTurn>, Vec<&OwnedTurn>) =
             on_thread.partition(|turn| turn.starter == client);
-        !own.is_empty() && others.iter().any(|turn| !turn.is_finished())
+        let has_live = |turns: &[&OwnedTurn]| turns.iter().any(|turn| turn.is_live());
+        !own.is_empty()
+            && !has_live(&own)
+            && has_live(&others)
+            && !defect!(InterruptHitsTheNextTurn)
     }
 
     /// Forwards a request that starts a turn.

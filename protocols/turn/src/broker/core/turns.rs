@@ -169,6 +169,9 @@ impl BrokerCore {
     /// Handles that no turn runs on a thread. For a subagent, the app-server may report that instead of
     /// the end of its turn. The end of a turn of a client still needs a report.
     pub(super) fn on_thread_rests(&mut self, thread: &str) {
+        if defect!(RestingSubagentsRun) {
+            return;
+        }
         for turn in self.turns.values_mut().filter(|turn| turn.thread != thread) {
             turn.running.retain(|(other, _), _| other != thread);
         }
