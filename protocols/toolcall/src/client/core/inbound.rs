@@ -194,6 +194,7 @@ impl ClientCore {
                 // Another request may still bring its state. Until then the channel keeps its place.
                 if !self.asks_for(&channel) || defect!(RefusedMakesRoom) {
                     self.remove_channel(&channel);
+                    self.look_for_calls(); // a stopped tool makes room for a call that waits
                 }
                 answer(to, Err(refusal(error)));
             }

@@ -45,7 +45,9 @@ impl ClientCore {
 
     /// Returns the number of the user's requests in flight. Requests of a handshake take no place.
     fn asked(&self) -> usize {
-        self.in_flight.values().filter(|request| request.is_of_user()).count()
+        let takes_a_place =
+            |request: &&PendingRequest| request.is_of_user() || defect!(HandshakesTakePlaces);
+        self.in_flight.values().filter(takes_a_place).count()
     }
 
     /// Sends a request to the host.
@@ -144,7 +146,7 @@ impl ClientCore {
             return;
         }
         taken.into_iter().for_each(|request| request.fail(Failure::Unsubscribed));
-        if matches!(self.line, Line::Shaking { .. }) {
+        if matches!(self.line, Line::Shaking { .. }) && !defect!(ResubscriptionHidesTheLeave) {
             self.dropped.insert(channel.to_owned());
         }
         let is_known = match &self.line {
@@ -158,7 +160,9 @@ impl ClientCore {
                 &UnsubscribeParams { channel: channel.to_owned() },
             ));
         }
-        self.look_for_calls(); // a stopped tool makes room for a call that waits
+        if !defect!(StoppedToolsMakeNoRoom) {
+            self.look_for_calls(); // a stopped tool makes room for a call that waits
+        }
         self.notify();
     }
 
@@ -171,12 +175,13 @@ impl ClientCore {
         if self.unconfirmed.len() >= self.limits.unconfirmed {
             return answer(to, Err(Failure::Full));
         }
+        let leaves = matches!(&action, StateAction::SessionActiveClientRemoved(removed) if removed.client_id == self.identity.client);
+        if leaves && !defect!(LeaverJoinsAgain) {
+            // The user leaves, and the client must not join again, even if it is no member at this moment.
+            self.joined.remove(channel);
+        }
         if let Some(why) = self.check_action(channel, &action) {
             return answer(to, Err(why));
-        }
-        if matches!(&action, StateAction::SessionActiveClientRemoved(removed) if removed.client_id == self.identity.client)
-        {
-            self.joined.remove(channel); // the user leaves: the client must not join again
         }
         self.dispatch_unchecked(channel, action, to);
     }
