@@ -176,7 +176,7 @@ impl RetainedProcess {
 
     /// Whether it has exited, reported or not.
     pub(super) fn has_exited(&self) -> bool {
-        self.has_exited || self.log.exited()
+        self.has_exited && !defect!(HeldExitStillRuns) || self.log.exited()
     }
 
     /// Records the exit. The output of a terminated process ends with it, although a process that

@@ -202,6 +202,18 @@ impl<'a> ProcessFacts<'a> {
         self.output.saturating_mul(reads.max(1)) <= LITTLE
     }
 
+    /// How long the requests of a host may queue in its client: it has at most `calls` of them in flight,
+    /// and `round_trip` is the longest time from a request to its answer. Operations that ended before
+    /// `since` do not count.
+    fn queues(&self, host: &str, since: Time, calls: usize, round_trip: Duration) -> Duration {
+        let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
+        let asked = self.asked.iter();
+        let open = asked.filter(|(call, asked)| asked.host == host && !is_over(call));
+        let requests = open.map(|(_, asked)| asked.requests()).sum::<u64>();
+        let rounds = requests.saturating_sub(1) / calls.max(1) as u64;
+        round_trip.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    }
+
     /// The time from which an answer to the read certainly exists.
     fn due(
         &self,
@@ -254,7 +266,9 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
     }
     let guarantees = cx.guarantees;
     let limits = cx.plan.limits.over(LIMITS);
-    let window = server_limits(&limits).flow_window(client_limits(&limits).flow_window());
+    let client = client_limits(&limits);
+    let window = server_limits(&limits).flow_window(client.flow_window());
+    let calls = client.calls;
     let recovers = guarantees.detection * 2
         + guarantees.recovery
         + guarantees.attempt
@@ -290,7 +304,8 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         let connected = known.connected.get(read.host).copied();
         if let Some((received, connected)) = known.received_since(read, after).zip(connected) {
             let since = received.max(calm).max(connected);
-            if event.at > since + together && known.is_link_idle(read.host, since) {
+            let queues = known.queues(read.host, since, calls, cx.plan.latency.1 * 2);
+            if event.at > since + together + queues && known.is_link_idle(read.host, since) {
                 found.push(Violation::new(
                     "reads_wait",
                     *call,
@@ -305,9 +320,10 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         // A client with a continuous connection needs no recovery, but much output takes longer to
         // arrive. The end of a process does not complete a read whose user already received it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
-        let soon = since
-            .filter(|since| known.is_link_idle(read.host, *since))
-            .map_or(NEVER, |since| since + crosses);
+        let soon =
+            since.filter(|since| known.is_link_idle(read.host, *since)).map_or(NEVER, |since| {
+                since + crosses + known.queues(read.host, since, calls, cx.plan.latency.1 * 2)
+            });
         if event.at > soon.min(due.max(calm) + recovers) {
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_LATE, fields! { due }));
         }

@@ -474,6 +474,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OpeningChangesNothing", "opening-changes-nothing", &["expect"], "a request for a file does not wait until the file was opened to be replaced", "derived"),
     defect("RefusedReadRepeatedAtOnce", "refused-read-repeated-at-once", &["expect"], "the client repeats a refused read of missing events without a pause", "derived"),
     defect("FirstPauseIsDouble", "first-pause-is-double", &["expect"], "the first pause before the repetition of a refused read has twice the length that the limit says", "derived"),
+    defect("HeldExitStillRuns", "held-exit-still-runs", &["terminates_tell_truth"], "a terminate says that a process runs whose exit waits behind its output", "found by reading"),
     defect("RefusedEndingRepeatedAtOnce", "refused-ending-repeated-at-once", &["expect"], "the client repeats a refused request to end a process without a pause", "derived"),
     defect("EachEventRestartsGapWait", "each-event-restarts-gap-wait", &["expect"], "the client waits for a missing event anew with each event that arrives", "derived"),
     defect("LogHasRoomEarly", "log-has-room-early", &["expect"], "the client reads dropped events before half of the log of their process is free", "derived"),
