@@ -140,22 +140,40 @@ async fn a_cut_command_is_resumed_by_the_id_of_its_last_event() {
 
 /// Every event of our server repeats the position, also a sign of life, so it survives two cuts without an
 /// event of the log in between: these clients would forget it (bug 16).
+///
+/// The command goes on only after both cuts, and each cut comes after some signs of life.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_cuts_of_a_quiet_command_lose_no_position() {
     for other in [false, true] {
         let rule = |conn| Rule {
             conn: Some(conn),
             times: None,
-            at: Moment::Time(Duration::from_millis(300)),
+            at: Moment::Bytes { toward: End::Client, count: 1500 },
             fault: Fault::Close {},
         };
         let heartbeat = Duration::from_millis(20);
         let limits = ServerLimits { heartbeat, retry: SHORT, ..ServerLimits::default() };
         let stage = Stage::start(limits, [1, 2].map(rule).to_vec()).await;
-        let url = started(&stage, "echo one; sleep 1.5; echo two").await;
-        let received = match other {
-            false => eventsource_client(&stage, &url).await,
-            true => reqwest_eventsource(&url).await,
+        let folder = tempfile::tempdir().unwrap();
+        let go = folder.path().join("go");
+        let command =
+            format!("echo one; until test -e {}; do sleep 0.02; done; echo two", go.display());
+        let url = started(&stage, &command).await;
+        let both_cuts = async {
+            while stage.broken() < 2 {
+                tokio::time::sleep(SHORT).await;
+            }
+            std::fs::write(&go, "").unwrap();
+            std::future::pending().await
+        };
+        let received = tokio::select! {
+            received = async {
+                match other {
+                    false => eventsource_client(&stage, &url).await,
+                    true => reqwest_eventsource(&url).await,
+                }
+            } => received,
+            never = both_cuts => never,
         };
         assert_eq!((received.lines, received.connections), (vec!["one".into(), "two".into()], 3));
     }
