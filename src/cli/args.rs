@@ -199,7 +199,7 @@ pub struct Workers {
     /// Number of threads [default: number of cores]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub jobs: Option<u64>,
-    /// Real time after which a run without progress is abandoned [default: 10s]
+    /// Real time after which a run without progress is abandoned [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub patience: Option<Duration>,
 }

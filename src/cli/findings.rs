@@ -256,7 +256,11 @@ impl Findings {
         let all = || ci_report::CiCase {
             name: format!("all of {of}"),
             about: totals.to_owned(),
-            result: CaseResult::Passed,
+            result: if self.interrupted.is_set() {
+                CaseResult::NotRun("interrupted before the end".to_owned())
+            } else {
+                CaseResult::Passed
+            },
         };
         let cases = if self.cases.is_empty() { vec![all()] } else { self.cases.clone() };
         CiReport {

@@ -70,6 +70,7 @@ pub fn hunt(
     let hunted =
         run(&target, seeds, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
     page.no_progress();
+    page.unfinished = interrupted.is_set();
     stopped?;
     let hunted = hunted?;
     let (wall, title) = (started.elapsed(), format!("{} hunt {}", page.program, subject.name()));

@@ -4,6 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The exit status that shells use for a program ended by Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
 /// Whether the user has pressed Ctrl-C since [`listen`](Self::listen).
 #[derive(Clone, Debug, Default)]
 pub struct Interrupted(Arc<AtomicBool>);
@@ -28,8 +31,6 @@ impl Interrupted {
 
     #[cfg(unix)]
     fn wait(&self) {
-        /// The exit status that shells use for a program ended by Ctrl-C.
-        const INTERRUPTED: i32 = 130;
         let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_io().build() else {
             return;
         };
@@ -38,7 +39,7 @@ impl Interrupted {
                 self.0.store(true, Ordering::Relaxed);
             }
             if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(INTERRUPTED);
+                std::process::exit(INTERRUPTED.into());
             }
         });
     }

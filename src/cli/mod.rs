@@ -52,6 +52,7 @@ mod shrink;
 mod sweep;
 
 use args::{Cli, Command};
+use interrupt::INTERRUPTED;
 use page::{FOUND, Page, UserError};
 use progress::ProgressLine;
 
@@ -76,6 +77,7 @@ pub fn main(subjects: Vec<Arc<dyn DynSubject>>) -> ExitCode {
         found: PathBuf::from(FOUND),
         program: program(&args),
         github: Github::of_this_process(),
+        unfinished: false,
         closed: false,
     };
     ExitCode::from(act(&args, &subjects, &mut page))
@@ -102,6 +104,7 @@ fn act(args: &[OsString], subjects: &[Arc<dyn DynSubject>], page: &mut Page<'_>)
         Err(error) => Err(UserError(one_line(&error))),
     };
     match done {
+        Ok(true) if page.unfinished => INTERRUPTED,
         Ok(true) => 0,
         Ok(false) => 1,
         Err(UserError(why)) => {

@@ -50,6 +50,8 @@ pub struct Page<'a> {
     pub program: String,
     /// The files and settings of a GitHub Actions job, if this is one.
     pub github: Github,
+    /// Whether Ctrl-C ended a search before its end. Then a search without a violation is no success.
+    pub unfinished: bool,
     /// Whether the reader of the results closed the pipe. The command continues silently, because
     /// its exit status still counts.
     pub closed: bool,
@@ -64,7 +66,7 @@ impl<'a> Page<'a> {
         input: &'a mut dyn Read,
         width: usize,
     ) -> Self {
-        let (live, fresh, pictures, closed) = (false, None, None, false);
+        let (live, fresh, pictures, unfinished, closed) = (false, None, None, false, false);
         let (progress, github, program) =
             (ProgressLine::new(live), Github::default(), "reknit".to_owned());
         let found = PathBuf::from(FOUND);
@@ -81,6 +83,7 @@ impl<'a> Page<'a> {
             found,
             program,
             github,
+            unfinished,
             closed,
         }
     }

@@ -64,6 +64,7 @@ pub fn sweep(
     let swept =
         run(&subject, &plan, &Checks { fresh, ..Checks::default() }, &args.pool.pool(), each);
     page.no_progress();
+    page.unfinished = interrupted.is_set();
     stopped?;
     let swept = swept?;
     let (wall, file) = (started.elapsed(), args.file.display());

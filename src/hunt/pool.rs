@@ -28,10 +28,10 @@ pub struct Pool {
 }
 
 impl Default for Pool {
-    /// One thread per core, and a patience of 10 s.
+    /// One thread per core, and a patience of 30 s: a busy machine takes several seconds for the largest states.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { jobs, patience: Duration::from_secs(10) }
+        Self { jobs, patience: Duration::from_secs(30) }
     }
 }
 
