@@ -110,6 +110,8 @@ pub(super) struct Story<'a> {
     pub counted: Vec<(Time, &'a Counts)>,
     /// The connections to the server.
     pub connections: BTreeMap<ConnIndex, Connected<'a>>,
+    /// When the server did not know the command of a follower, and on which host the follower was.
+    pub unknown: Vec<(Time, &'a str)>,
     /// Why followers lost connections: when, on which host, and why.
     pub losses: Vec<(Time, &'a str, &'a str)>,
     /// When the users of each host received items.
@@ -171,6 +173,7 @@ impl<'a> Story<'a> {
             server_starts: Vec::new(),
             counted: Vec::new(),
             connections: BTreeMap::new(),
+            unknown: Vec::new(),
             losses: Vec::new(),
             deliveries: BTreeMap::new(),
             attempts: BTreeMap::new(),
@@ -230,6 +233,16 @@ impl<'a> Story<'a> {
             }
             _ => None,
         })
+    }
+
+    /// Returns a time at which the server did not know yet what it refused as unknown to a follower of a
+    /// host, which learned that at `learned`. An attempt takes at most its time.
+    pub fn unknown_at(&self, on: &str, learned: Time) -> Time {
+        let from = learned.before(self.client.open_timeout);
+        let is_own = |(at, host): &&(Time, &str)| *host == on && (from..=learned).contains(at);
+        // A launch in the same millisecond may follow the refusal.
+        let before = Duration::from_millis(1);
+        self.unknown.iter().find(is_own).map_or(learned, |(at, _)| at.before(before))
     }
 
     /// Whether the server ran without an end from one time to another.
@@ -526,6 +539,12 @@ impl<'a> Story<'a> {
                 if let Some(attached) = self.attached.get_mut(&conn) {
                     attached.replaced = old;
                 }
+            }
+            "sse.server.refused-unknown" => {
+                // A connection for a single request has a label.
+                let conn = self.cx.history.conns.get(conn.0);
+                let conn = conn.filter(|conn| !conn.name.contains('/'));
+                self.unknown.extend(conn.map(|conn| (at, conn.client.as_str())));
             }
             "sse.server.late-close" => self.late_closes.push((at, conn)),
             "sse.server.replaced" | "sse.server.stuck" | "sse.server.evicted" => {

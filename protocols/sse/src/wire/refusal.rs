@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use reknit_seams::defect;
 use serde::{Deserialize, Serialize};
 
 use super::{AgeQuestion, CommandId, CursorError, InvalidRequest, MalformedCursor, MalformedOwner};
@@ -111,7 +112,7 @@ pub struct RefusalBody {
     /// An extension: the [question](AgeQuestion) that a client answers with the age of its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_asked: Option<String>,
-    /// An extension in refusals that may pass: the server has not performed the request, and will not. A
+    /// An extension in some refusals that may pass: the server has not performed the request, and will not. A
     /// proxy that answers for a server does not know that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_effect: bool,
@@ -166,9 +167,13 @@ impl Refusal {
         }
     }
 
-    /// Whether a repetition may succeed.
-    fn may_pass(&self) -> bool {
-        self.retry_after().is_some() || [408, 425, 503].contains(&self.status())
+    /// Whether a client may repeat the request as if it had not sent it. The command of a start runs before
+    /// the server refuses its stream because of another reader. Other refusals do not pass, so their clients
+    /// repeat nothing.
+    fn has_no_effect(&self) -> bool {
+        let is_behind_a_reader = matches!(self, Self::Active { .. } | Self::Superseded(_));
+        matches!(self, Self::BodyTooSlow(_) | Self::TooEarly { .. } | Self::TooMany(_))
+            || is_behind_a_reader && defect!(ReadersUndoTheStart)
     }
 
     /// Returns the question for the age of a start.
@@ -189,7 +194,7 @@ impl Refusal {
             message: self.to_string(),
             retry_after_ms: self.retry_after().map(|retry| retry.as_millis() as u64),
             age_asked: self.age_asked(),
-            no_effect: self.may_pass(),
+            no_effect: self.has_no_effect(),
         };
         serde_json::to_string(&body).expect("the fields are plain data")
     }
@@ -219,9 +224,16 @@ mod tests {
         let refusal = Refusal::Active { id: "c1".parse().unwrap(), retry };
         let body: RefusalBody = serde_json::from_str(&refusal.to_json()).unwrap();
         assert_eq!((refusal.status(), body.retry_after_ms), (409, Some(2500)));
-        assert!(body.no_effect);
+        assert!(!body.no_effect, "the command of a start has begun");
         assert_eq!(body.code, "STREAM_ACTIVE");
         assert_eq!(body.message, "another stream of command c1 is active; try again in 2500 ms");
+    }
+
+    #[test]
+    fn a_refusal_for_lack_of_room_had_no_effect() {
+        let refusal = Refusal::TooMany("running commands");
+        let body: RefusalBody = serde_json::from_str(&refusal.to_json()).unwrap();
+        assert!(body.no_effect);
     }
 
     #[test]

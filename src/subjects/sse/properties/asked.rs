@@ -328,11 +328,12 @@ pub(super) fn refusal_is_true(story: &Story<'_>) -> Vec<Violation> {
         };
         Some((*at, *at, *record, why))
     });
-    // A start whose answer was lost, after which the server did not know the command.
-    let lost = story.notes.iter().flat_map(|((_, record), notes)| {
+    // A start whose answer was lost, after which the server did not know the command. Its first attempt may
+    // arrive, and run the command, while that refusal is on its way.
+    let lost = story.notes.iter().flat_map(|((on, record), notes)| {
         notes.iter().filter_map(|(at, note)| match note {
             SseNote::Failed(SseFailure(Failure::NotFound | Failure::AnotherRun)) => {
-                Some((*at, *at, *record, Gone::Unknown))
+                Some((*at, story.unknown_at(on, *at), *record, Gone::Unknown))
             }
             _ => None,
         })

@@ -396,6 +396,18 @@ fn a_server_has_the_commands_that_it_started() {
 }
 
 #[test]
+fn a_command_may_begin_while_the_refusal_of_its_repetition_is_on_its_way() {
+    let refused = |launched| {
+        let asked = history().asked_as(1, 100, Class::Durable, "run", r#"{"process":"p1"}"#);
+        let run = asked.conn(1, 110, None).effect(1, launched, "p1");
+        let run = milestone(run, 1_200, "sse.server.refused-unknown", &[("conn", 1)]);
+        notes(run, 1_210, SseNote::Failed(SseFailure(Failure::NotFound)))
+    };
+    holds(&refused(1_200), asked::refusal_is_true);
+    breaks(&refused(1_100), asked::refusal_is_true, "had launched it at 1.100 s");
+}
+
+#[test]
 fn a_command_is_timed_out_only_by_its_time_limit() {
     let killed = |started: ScriptedRun, timed_out| {
         let ended = started.ended("p1", 3_000, ProcessOutcome::Signal(9));

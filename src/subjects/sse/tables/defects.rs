@@ -140,6 +140,7 @@ pub const DEFECTS: &[DefectDoc] = &[
     defect("OtherNameIsTaken", "other-name-is-taken", &["expect"], "the events of another command count as those of the own one", "derived"),
     defect("AgeIsInSeconds", "age-is-in-seconds", &["expect"], "the age of a repeated start is sent in seconds", "derived"),
     defect("UnsentStartsAge", "unsent-starts-age", &["expect"], "the age of a start counts from an attempt that had no connection", "derived"),
+    defect("ReadersUndoTheStart", "readers-undo-the-start", &["at_most_once", "gap_free", "one_ending"], "a start whose stream is refused because of another reader counts as one that did not run", "found by reading"),
     defect("NewStreamsHaveNoTime", "new-streams-have-no-time", &["justified_failure", "isolation"], "a stream that begins at the end of the budget has no time to show that it is alive", "found by reading"),
     defect("ProxyRefusalsHaveNoEffect", "proxy-refusals-have-no-effect", &["expect"], "the client takes the refusal of a proxy for one of the server, and its start for one that did not run", "found by review"),
     defect("QuestionsOfAllRunsCount", "questions-of-all-runs-count", &["expect"], "the server takes an age that answers a question of an earlier server", "found by review"),
