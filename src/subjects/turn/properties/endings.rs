@@ -132,7 +132,12 @@ fn done(story: &Story<'_>, run: &Run<'_>) -> Option<(Time, Duration)> {
     if let Some(left) = run.left() {
         let deadline = match setup.end {
             End::Error => turn.follow_up,
-            _ if infers(&setup) && !may_forget_news(story, run, left) => turn.inference,
+            _ if infers(&setup)
+                && !may_forget_news(story, run, left)
+                && !hears_noise(story, run, left + turn.inference) =>
+            {
+                turn.inference
+            }
             _ => turn.idle.min(turn.absolute),
         };
         return Some((left, deadline + turn.interrupt + ends));
@@ -147,6 +152,25 @@ fn infers(setup: &TurnSetup) -> bool {
         && !setup.late_work
         && setup.noise != Noise::Work
         && setup.open == Open::None
+}
+
+/// Whether the client of a turn may have got an unreadable line of another turn by this time. The broker
+/// passes such a line to the client that it works for: the line may be news of that one. The app-server may
+/// still send it for a turn that its own client has left, until it accepts the interrupt.
+fn hears_noise(story: &Story<'_>, run: &Run<'_>, by: Time) -> bool {
+    let is_noisy = |name: &str| {
+        let setup = setup::turn(story.cx.plan, name);
+        setup.unreadable > 0 || matches!(setup.noise, Noise::Line | Noise::Fields | Noise::Work)
+    };
+    let overlaps = |started: Option<Time>, gone: Option<Time>| {
+        started.is_some_and(|started| started <= by) && gone.is_none_or(|gone| gone >= run.asked)
+    };
+    let others = story.runs.iter().filter(|other| other.call != run.call);
+    let mut others = others.filter(|other| is_noisy(other.turn()));
+    let mut jobs = story.jobs.jobs.values().filter(|job| is_noisy(job.turn()));
+    run.route() != "direct"
+        && (others.any(|other| overlaps(other.started().map(|(at, ..)| at), other.gone()))
+            || jobs.any(|job| overlaps(job.started(), job.over())))
 }
 
 pub(in super::super) fn exit_is_true(story: &Story<'_>) -> Vec<Violation> {

@@ -83,7 +83,7 @@ fn has_inferred(cx: &CheckContext<'_>, run: &Run<'_>, at: Time) -> bool {
 
 /// Returns how long the start of a turn took. A broker holds a start back while an abandoned turn on its
 /// thread winds down.
-fn held(run: &Run<'_>) -> Duration {
+pub(super) fn held(run: &Run<'_>) -> Duration {
     run.started().map_or(Duration::ZERO, |(at, ..)| at.since(run.asked))
 }
 
@@ -102,6 +102,16 @@ pub(in super::super) fn is_idle(
     })
 }
 
+/// Whether a client may give a turn up as silent before the answer to its start. News that wait for the answer
+/// do not end the silence. The start took `held`.
+pub(super) fn is_silent_start(cx: &CheckContext<'_>, name: &str, held: Duration) -> bool {
+    let set = cx.plan.limits.over(LIMITS);
+    let (idle, request) = (limits::turn(&set).idle, limits::connection(&set).request);
+    let setup = setup::turn(cx.plan, name);
+    let is_late = setup.start == Start::Silent || held + setup.answers_after() + news(cx) >= idle;
+    idle <= request && is_late
+}
+
 /// Returns the shortest time after which a client or the broker gives a turn up, even if the app-server
 /// is not silent. The start took `held`.
 pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Duration) -> Duration {
@@ -116,6 +126,7 @@ pub(in super::super) fn deadline(cx: &CheckContext<'_>, name: &str, held: Durati
         Some(limits::broker(&set).turn),
         follows.then_some(turn.follow_up),
         answers_late.then_some(request),
+        is_silent_start(cx, name, held).then_some(turn.idle),
     ]
     .into_iter()
     .flatten()
@@ -187,6 +198,7 @@ fn interrupted_late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let is_judged = is_known
         && !is_cancelled
         && !may_forget(story, at)
+        && !is_silent_start(story.cx, run.turn(), held(run))
         && story.is_calm_between(run.asked.before(BEFORE), at)
         && !is_interrupted_by_hand(story, run, at);
     let data = fields! { reported };

@@ -8,7 +8,7 @@ use crate::schedule::{Limits, Operation};
 use crate::subjects::turn::jobs::story::Job;
 use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::outcome::SeenVerdict;
-use crate::subjects::turn::setup::{self, Start, Subagent, TurnSetup};
+use crate::subjects::turn::setup::{self, BROKER, Start, Subagent, TurnSetup};
 use crate::subjects::turn::story::{Run, Story};
 use reknit_turn::wire::code;
 
@@ -41,18 +41,29 @@ pub(super) fn is_in_use(story: &Story<'_>, run: &Run<'_>, since: Time, until: Ti
         let answered = other.answer.map(|(at, _)| at);
         // The broker does not know that the app-server has left a turn without a report, so the
         // turn lasts for it until its client has disconnected. After a fault, that also holds for a
-        // turn that did not end, and the report may be on its way until the user has an answer.
+        // turn that did not end, and the report may be on its way until the user has an answer. If a
+        // fault holds the report back, it may come later than the answer of a client that was cut off.
         let is_calm = story.is_calm_until(until);
         let is_unanswered = setup::turn(story.cx.plan, other.turn()).start == Start::Unanswered;
         let ended = match other.gone() {
             _ if other.left().is_some() || is_unanswered => story.broker_learned(other),
             None if !is_calm => story.broker_learned(other),
+            Some(gone) if is_held_back(story, other, gone) => {
+                let seen = answered.map(|answered| answered.max(gone));
+                story.broker_learned(other).or(seen)
+            }
             Some(gone) if !is_calm => answered.map(|answered| answered.max(gone)),
             gone => gone.or(answered),
         };
         other.asked <= until && ended.is_none_or(|ended| ended + news >= since)
     };
     others.into_iter().any(runs) || story.works_on_a_job(since, until, news)
+}
+
+/// Whether a fault held back what the app-server of a command sent at this time. The app-server is a child of
+/// a broker, or of the command.
+fn is_held_back(story: &Story<'_>, run: &Run<'_>, sent: Time) -> bool {
+    [BROKER, run.host].iter().any(|on| !story.runs_between(on, sent, sent + news(story.cx)))
 }
 
 /// Whether the broker may have dropped news of a command by this time. It remembers only so many threads.

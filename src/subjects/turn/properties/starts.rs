@@ -7,6 +7,7 @@ use crate::history::{Answer, Time};
 use crate::property::Violation;
 use crate::property::violation::{fields, kinds};
 use crate::subjects::turn::jobs::has_jobs;
+use crate::subjects::turn::limits::{self, LIMITS};
 use crate::subjects::turn::setup::{self, BROKER, Start};
 use crate::subjects::turn::story::{Run, Story};
 
@@ -26,6 +27,22 @@ pub(in super::super) fn start_is_prompt(story: &Story<'_>) -> Vec<Violation> {
     story.runs.iter().filter_map(|run| late(story, run)).collect()
 }
 
+/// Returns how long after the end of its client a broker may wait for the end of a turn. It holds the next
+/// start on the thread back for so long.
+fn winds_down(story: &Story<'_>, run: &Run<'_>) -> Duration {
+    let set = story.cx.plan.limits.over(LIMITS);
+    let (settle, request) = (limits::broker(&set).settle, limits::connection(&set).request);
+    let setup = setup::turn(story.cx.plan, run.turn());
+    match setup.start {
+        // The app-server may still start the turn, or answer.
+        Start::Silent | Start::Unanswered => settle + request,
+        Start::Mute => settle,
+        // The app-server does not report the end of the subagents of a turn that was interrupted.
+        _ if setup.subagents > 0 && run.interrupted().is_some() => settle,
+        _ => Duration::ZERO,
+    }
+}
+
 fn late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
     let cx = story.cx;
     let takes = |host| setup::app_server(cx.plan, host).threads_take.0 * 3;
@@ -34,7 +51,8 @@ fn late(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
         let answered = other.answer.is_some_and(|(at, _)| at + news(cx) < run.asked);
         let has_begun = other.started().is_some();
         let is_gone = !has_begun || other.gone().is_some_and(|gone| gone + news(cx) < run.asked);
-        let is_known = story.broker_learned(other).is_some_and(|at| at + STARTS < run.asked);
+        let waits = STARTS.max(winds_down(story, other));
+        let is_known = story.broker_learned(other).is_some_and(|at| at + waits < run.asked);
         answered && is_gone && is_known && other.left().is_none()
     };
     let mut others =

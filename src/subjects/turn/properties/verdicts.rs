@@ -70,7 +70,8 @@ fn untrue_success(story: &Story<'_>, run: &Run<'_>) -> Option<Violation> {
                 return violation(&CANCELLED, fields! { cancelled });
             }
             let since = open_since(story, run, run.decided?)?;
-            if is_unread_until_the_exit(story.cx, run, since) {
+            // The broker may have dropped the news of the work.
+            if is_unread_until_the_exit(story.cx, run, since) || may_forget_news(story, run, at) {
                 return None;
             }
             violation(&WORKED, fields! { since })
@@ -127,7 +128,9 @@ pub(in super::super) fn failure_is_true(story: &Story<'_>) -> Vec<Violation> {
         match run.reported() {
             // Before that, the report can still be on its way.
             Some((reported, Reported::Completed))
-                if is_named && reported + news(cx) < run.resolved? =>
+                if is_named
+                    && reported + news(cx) < run.resolved?
+                    && !interrupts::is_silent_start(cx, run.turn(), interrupts::held(run)) =>
             {
                 violation(&COMPLETED, fields! { seen, reported })
             }

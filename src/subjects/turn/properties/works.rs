@@ -53,7 +53,11 @@ impl Work<'_> {
         let set = story.cx.plan.limits.over(LIMITS);
         let answered = self.when(|note| *note == TurnNote::Answered { is_final: true });
         let inferred = answered.map(|at| at + limits::turn(&set).inference);
-        let interrupted = self.when(|note| matches!(note, TurnNote::Interrupted | TurnNote::Left));
+        // A client that gives the turn up leaves also if the app-server refuses to interrupt it.
+        let is_given_up = |note: &TurnNote| {
+            matches!(note, TurnNote::Interrupted | TurnNote::InterruptRefused | TurnNote::Left)
+        };
+        let interrupted = self.when(is_given_up);
         // The broker gives up a start without an answer, and a turn that takes too long.
         let setup = setup::turn(story.cx.plan, self.name);
         let request = limits::connection(&set).request;
@@ -135,7 +139,7 @@ pub(in super::super) fn threads_are_free(story: &Story<'_>) -> Vec<Violation> {
     let runs = |earlier: &Work<'_>, later: &Work<'_>, at: Time| {
         let thread = |work: &Work<'_>| started(work.notes).map(|(_, _, thread)| thread.to_owned());
         // The broker gives up a turn that does not end.
-        let is_given_up = earlier.stopped.is_some_and(|stopped| stopped + settle <= at);
+        let is_given_up = earlier.left(story).is_some_and(|left| left + settle <= at);
         earlier.over().is_none_or(|over| over > at)
             && earlier.when(|note| *note == TurnNote::Left).is_none()
             && thread(earlier) == thread(later)
