@@ -11,8 +11,9 @@
 //! - a stream or durable call on a path that nothing at all can pass for longer than the client may
 //!   keep trying: from the start of that interval;
 //! - a call: from the time of the call, plus its own wait (the field `wait` of its operation, a
-//!   duration). If earlier calls of its client fill the limit of requests in flight, from the answer
-//!   that makes room for it;
+//!   duration). If other calls of its client fill the limit of requests in flight, from the answer
+//!   that makes room for it. These are the earlier calls, and the later ones if it sends requests
+//!   after theirs;
 //! - a bound call, or a stream that a bound call opened: 1 s after the client's end of its
 //!   connection is over. While the connection lives, the call may stay open, as a lease does. A
 //!   call whose user limits the wait for the outside world
@@ -286,30 +287,25 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
     }
 }
 
-/// Returns whether a call may wait for earlier calls of its client, because they fill the limit of
+/// Returns whether a call may wait for other calls of its client, because they fill the limit of
 /// requests in flight. An observer cannot know which connection then carries it.
 fn may_wait_for_others(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let Some(limit) = facts.guarantees().in_flight else { return false };
-    let earlier = open_before(facts, call).map(|other| (limit.of)(other.operation));
-    earlier.sum::<u64>() >= limit.requests
+    let others = rivals(facts, call).map(|other| (limit.of)(other.operation));
+    others.sum::<u64>() >= limit.requests
 }
 
-/// Returns when earlier calls of its client no longer fill the limit of requests in flight: from then
+/// Returns when other calls of its client no longer fill the limit of requests in flight: from then
 /// on, a call does not wait for them. Each of them has its own bound.
 pub(super) fn turn(facts: &Facts<'_>, call: &CallFacts<'_>) -> Time {
     let Some(limit) = facts.guarantees().in_flight else { return call.at };
-    let answered = |other: &CallFacts<'_>| {
-        let opened = facts.views.iter().filter_map(|view| view.opened);
-        let opened = opened.filter(|(.., by)| *by == other.call).map(|(_, at, _)| at);
-        opened.chain(other.endings.first().map(|(_, at, _)| *at)).min().unwrap_or(NEVER)
-    };
-    let earlier = open_before(facts, call);
-    let mut earlier: Vec<(Time, u64)> =
-        earlier.map(|other| (answered(other), (limit.of)(other.operation))).collect();
-    earlier.sort_unstable();
-    let mut requests = earlier.iter().map(|(_, own)| own).sum::<u64>();
+    let others = rivals(facts, call);
+    let mut others: Vec<(Time, u64)> =
+        others.map(|other| (answered(facts, other), (limit.of)(other.operation))).collect();
+    others.sort_unstable();
+    let mut requests = others.iter().map(|(_, own)| own).sum::<u64>();
     let mut turn = call.at;
-    for (answered, own) in earlier {
+    for (answered, own) in others {
         if requests < limit.requests {
             break;
         }
@@ -317,6 +313,13 @@ pub(super) fn turn(facts: &Facts<'_>, call: &CallFacts<'_>) -> Time {
         requests -= own;
     }
     turn
+}
+
+/// Returns when a call had its outcome, or opened a stream.
+fn answered(facts: &Facts<'_>, call: &CallFacts<'_>) -> Time {
+    let opened = facts.views.iter().filter_map(|view| view.opened);
+    let opened = opened.filter(|(.., by)| *by == call.call).map(|(_, at, _)| at);
+    opened.chain(call.endings.first().map(|(_, at, _)| *at)).min().unwrap_or(NEVER)
 }
 
 /// Returns the calls of the same client that were open when a call was made.
@@ -328,6 +331,24 @@ fn open_before<'f, 'a>(
         let is_open = other.endings.first().is_none_or(|(_, ended, _)| *ended >= call.at);
         other.host == call.host && other.index < call.index && is_open
     })
+}
+
+/// Returns the calls of the same client whose requests may be before one of a call: those that were
+/// open when it was made, and those that were made before its end if it sends requests after theirs.
+fn rivals<'f, 'a>(
+    facts: &'f Facts<'a>,
+    call: &'f CallFacts<'a>,
+) -> impl Iterator<Item = &'f CallFacts<'a>> {
+    let open = open_before(facts, call).filter(|other| answered(facts, other) >= call.at);
+    let open: Vec<_> = open.map(|other| other.operation).collect();
+    let limit = facts.guarantees().in_flight;
+    let is_later = limit.is_some_and(|limit| (limit.later)(&open, call.operation));
+    let ended = call.endings.first().map(|(_, ended, _)| *ended);
+    let later = facts.calls.iter().filter(move |other| {
+        let is_before_its_end = ended.is_none_or(|ended| other.at <= ended);
+        is_later && other.host == call.host && other.index > call.index && is_before_its_end
+    });
+    open_before(facts, call).chain(later)
 }
 
 /// Returns how often a call, and the calls before it, fill the limit of requests in flight. Each time,
@@ -350,11 +371,11 @@ fn answers(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
     through(bytes, latency) + latency.saturating_mul(2).saturating_mul(rounds)
 }
 
-/// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet or the
-/// outside world, plus the transfer of the answers. A puppet may leave all of the requests in flight
-/// without an answer, each time.
+/// Returns the extra time that a call may wait: its own wait, plus the wait for a puppet, the outside
+/// world or a slow user, plus the transfer of the answers. A puppet may leave all of the requests in
+/// flight without an answer, each time.
 pub(super) fn patience(facts: &Facts<'_>, call: &CallFacts<'_>) -> Duration {
-    let is_patient = facts.path(call.path).puppet || may_wait_for_the_outside(facts, call);
+    let is_patient = facts.path(call.path).puppet || may_wait_for_others_to_act(facts, call);
     let outside = if is_patient { facts.guarantees().call_wait } else { Duration::ZERO };
     let outside = outside.saturating_mul(rounds(facts, call).saturating_add(1));
     call.operation.wait() + outside + answers(facts, call)
@@ -382,9 +403,17 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
     }
 }
 
+/// Returns whether a call may wait until the outside world or a slow user acts.
+pub(super) fn may_wait_for_others_to_act(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
+    let own = facts.calls.iter().filter(|other| other.host == call.host);
+    let own: Vec<_> = own.map(|other| other.operation).collect();
+    may_wait_for_the_outside(facts, call)
+        || (facts.guarantees().held)(facts.cx.plan, &own, call.operation)
+}
+
 /// Returns whether only a host of the outside world may be able to answer a call: its path includes
 /// such a host, and the call had no effect on any other host.
-pub(super) fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
+fn may_wait_for_the_outside(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
     let is_outside = |host: &str| facts.guarantees().outside.contains(&host);
     let had_effect_inside = || {
         facts

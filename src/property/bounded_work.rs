@@ -1,8 +1,9 @@
 //! `bounded_work`: connection attempts, frames and polls stay within the subject's bounds, whatever
 //! the network does.
 //!
-//! - attempts: connections opened by one host in any virtual second. Connections to the outside world
-//!   do not count: a user asks for each of them, and the subject bounds how many;
+//! - attempts: connections opened by one client in any virtual second. A user may replace the client of
+//!   a host ([`begins_anew`](super::Guarantees::begins_anew)): the next one tries at once. Connections to
+//!   the outside world do not count: a user asks for each of them, and the subject bounds how many;
 //! - frames: segments with payload sent by one host in any virtual second, in excess of the frames
 //!   needed for the actual data ([`Payload`]). Detailed histories list each frame. Other histories
 //!   hold only the total number of segments, which is compared with the bound for the whole run;
@@ -71,6 +72,12 @@ fn check_attempts(facts: &Facts<'_>, broken: &mut Findings) {
     let most = facts.guarantees().work.attempts;
     let mut windows: BTreeMap<&str, Window> = BTreeMap::new();
     for event in &facts.cx.history.events {
+        if let EventKind::Asked { operation, .. } = &event.what
+            && (facts.guarantees().begins_anew)(operation)
+        {
+            let window = windows.entry(operation.client.as_str()).or_default();
+            window.moments.clear();
+        }
         let EventKind::ConnOpened { conn } = event.what else { continue };
         let conn = facts.cx.history.conn(conn);
         if facts.guarantees().outside.contains(&conn.server.as_str()) {
@@ -207,6 +214,7 @@ fn seconds(facts: &Facts<'_>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::scripted::{ScriptedRun, history};
+    use crate::history::Class;
 
     /// Attempts at a fixed interval. The guarantees in tests allow 5 attempts, 10 frames and 20
     /// polls.
@@ -235,6 +243,22 @@ mod tests {
         (6..=10)
             .fold(scripted, |scripted, i| scripted.attempt(i, 1_000 + u64::from(i - 5) * 200))
             .holds("bounded_work");
+    }
+
+    #[test]
+    fn two_clients_of_one_host_have_a_bound_each() {
+        let scripted = |verb| {
+            let first = attempts(50, 5).asked_as(1, 1_300, Class::Durable, verb, "{}");
+            let both = (6..=10_u32)
+                .fold(first, |scripted, i| scripted.attempt(i - 5, 1_300 + u64::from(i - 5) * 50));
+            both.guarantees(|guarantees| {
+                guarantees.begins_anew = |operation| operation.verb == "reload";
+            })
+        };
+        scripted("reload").holds("bounded_work");
+        assert_eq!(scripted("watch").violations("bounded_work").len(), 1);
+        // Each client by itself is bounded.
+        assert_eq!(scripted("reload").attempt(6, 1_600).violations("bounded_work").len(), 1);
     }
 
     #[test]

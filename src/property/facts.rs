@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::history::{Call, Class, Time};
 use crate::schedule::Fault;
 
-use super::path::{Down, FaultSpan, Path};
+use super::path::{Down, FaultSpan, Path, full_intervals};
 use super::view::{Fit, Item, Source, View};
 use super::{CheckContext, Guarantees, SlowUsers};
 
@@ -269,6 +269,7 @@ impl<'a> Facts<'a> {
 
     fn find_paths(&mut self) {
         let mut known: Vec<(&str, Option<&str>)> = Vec::new();
+        let cx = self.cx;
         let Facts {
             cx: CheckContext { plan, history, servers, guarantees, .. },
             sources,
@@ -285,7 +286,8 @@ impl<'a> Facts<'a> {
                 known.push((client, producer));
                 let hosts = servers_behind(client, producer, history, servers);
                 let mut path = Path::new(client, hosts, plan, history, faults, downs);
-                path.wait_for_places(history, guarantees.connections);
+                path.wait_for_places(full_intervals(history, client, guarantees.connections));
+                path.wait_for_places((guarantees.no_room)(&cx, client));
                 paths.push(path);
                 paths.len() - 1
             })

@@ -14,8 +14,10 @@
 
 use std::time::Duration;
 
-use crate::history::{Data, Stream};
+use crate::history::{Data, Stream, Time};
 use crate::schedule::{Operation, Plan};
+
+use super::CheckContext;
 
 /// The guarantees of a protocol under given limits. All durations are virtual time.
 ///
@@ -62,8 +64,15 @@ pub struct Guarantees {
     ///
     /// Read by `stale_generation_inert`.
     pub depends: fn(&Plan, Dependent<'_>, Thing<'_>) -> bool,
+    /// Whether an operation may wait until a slow user reads on, because what it uses takes nothing more
+    /// while its output waits for that user. The arguments are the plan, all operations of the host,
+    /// and the operation. Default: never.
+    ///
+    /// Read by `bounded_ending`, `justified_failure` and `isolation`.
+    pub held: fn(&Plan, &[&Operation], &Operation) -> bool,
     /// The maximum time for which a call waits for a peer that is alive but never answers: a
-    /// puppet, or a host of `outside`. Default: zero.
+    /// puppet, or a host of `outside`. The same applies to a call that is [`held`](Self::held). Default:
+    /// zero.
     ///
     /// Read by `bounded_ending`, `justified_failure` and `isolation`.
     pub call_wait: Duration,
@@ -125,6 +134,11 @@ pub struct Guarantees {
     ///
     /// Read by all properties that judge paths.
     pub connections: usize,
+    /// The intervals in which a server has no room for the client of a host, for another reason than the
+    /// number of connections. They hold the client like a fault. Default: none.
+    ///
+    /// Read by all properties that judge paths.
+    pub no_room: fn(&CheckContext<'_>, &str) -> Vec<(Time, Time)>,
     /// The number of bytes of all answers to an operation. They share a connection with the answers
     /// to later operations. Default: zero, so the answers are short.
     ///
@@ -135,6 +149,10 @@ pub struct Guarantees {
     ///
     /// Read by `justified_failure`.
     pub slow_users: Option<SlowUsers>,
+    /// Whether an operation replaces the client of its host by another one. Default: none does.
+    ///
+    /// Read by `bounded_work`.
+    pub begins_anew: fn(&Operation) -> bool,
     /// The maximum work of a host. Default: 10 attempts and 100 frames a second, 60 polls for each
     /// unit of work.
     ///
@@ -217,6 +235,7 @@ impl Guarantees {
             takeover: Duration::ZERO,
             reads: |_, _, _| None,
             depends: |_, dependent, thing| dependent.names(thing.name()),
+            held: |_, _, _| false,
             call_wait: Duration::ZERO,
             outside_wait: |_, operation| operation.wait(),
             round_trips: 2,
@@ -229,8 +248,10 @@ impl Guarantees {
             closed_retention: Self::FOREVER,
             in_flight: None,
             connections: usize::MAX,
+            no_room: |_, _| Vec::new(),
             answer_bytes: |_, _| 0,
             slow_users: None,
+            begins_anew: |_| false,
             work: WorkBounds { attempts: 10, frames: 100, polls: 60 },
             memory: Vec::new(),
             settle: Duration::from_secs(60),
@@ -290,6 +311,10 @@ pub struct InFlightLimit {
     pub requests: u64,
     /// The number of requests that an operation sends at once.
     pub of: fn(&Operation) -> u64,
+    /// Whether an operation may send requests after those of operations that came later: it sends one
+    /// request after the other, or waits for an earlier operation first. The arguments are the
+    /// operations of the client that had no answer when it came, and the operation.
+    pub later: fn(&[&Operation], &Operation) -> bool,
 }
 
 /// The guarantees for a user that pauses while it reads, or that looks late. They are for a
@@ -306,7 +331,7 @@ pub struct SlowUsers {
 /// The maximum work of a protocol, whatever the network does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkBounds {
-    /// Connections opened by one host in any virtual second.
+    /// Connections opened by one client of a host in any virtual second.
     pub attempts: u64,
     /// Segments with payload sent by one host in any virtual second, besides two for each item
     /// produced in it.

@@ -25,8 +25,8 @@
 //! - (d) A server host of its path died since the session began.
 //! - (e) Its user gave it up, or the world closed the client.
 //! - (f) A server of its path is a puppet.
-//! - (g) It is a call that a host of the outside world had to answer, and it had waited without an
-//!   answer for as long as a call may wait.
+//! - (g) It is a call that a host of the outside world had to answer, or that a slow user may have
+//!   [held](super::Guarantees::held), and it had waited without an answer for as long as a call may wait.
 //!
 //! A client that failed permanently reports the failure for every later call. Therefore (a), (c)
 //! and (d) also apply if they were true before the call was made and its user saw no sign of life
@@ -43,7 +43,7 @@ use std::time::Duration;
 
 use crate::history::{Class, Data, Ending, Time};
 
-use super::bounded_ending::may_wait_for_the_outside;
+use super::bounded_ending::may_wait_for_others_to_act;
 use super::facts::{CallEnding, CallFacts, Facts};
 use super::findings::Findings;
 use super::path::{NEVER, Path, longest_gap};
@@ -149,7 +149,7 @@ impl FailureSite<'_> {
         {
             return Justification::Justified;
         }
-        if self.waited_for_the_outside(facts) {
+        if self.waited_for_others_to_act(facts) {
             return Justification::Justified;
         }
         let contact = facts.last_contact(self.path, self.index);
@@ -187,13 +187,13 @@ impl FailureSite<'_> {
     }
 
     /// Returns whether (g) applies.
-    fn waited_for_the_outside(&self, facts: &Facts<'_>) -> bool {
+    fn waited_for_others_to_act(&self, facts: &Facts<'_>) -> bool {
         let wait = facts.guarantees().call_wait;
         match self.what {
             FailedItem::Call(call) => {
                 !wait.is_zero()
                     && self.at.since(call.at) >= wait
-                    && may_wait_for_the_outside(facts, call)
+                    && may_wait_for_others_to_act(facts, call)
             }
             FailedItem::View(_) => false,
         }

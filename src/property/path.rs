@@ -137,11 +137,10 @@ impl<'a> Path<'a> {
         );
     }
 
-    /// Adds the intervals in which the client finds no place at a server that accepts this many
-    /// connections. They hold the client like a fault.
-    pub fn wait_for_places(&mut self, history: &History, connections: usize) {
-        let full = full_intervals(history, self.client, connections).into_iter();
-        self.fault_intervals.extend(full.map(|(began, ended)| FaultInterval {
+    /// Adds the intervals in which a server has no place for the client: see [`full_intervals`] and
+    /// [`Guarantees::no_room`]. They hold the client like a fault.
+    pub fn wait_for_places(&mut self, full: Vec<(Time, Time)>) {
+        self.fault_intervals.extend(full.into_iter().map(|(began, ended)| FaultInterval {
             began,
             ended,
             kills: false,
@@ -306,18 +305,26 @@ impl<'a> Path<'a> {
 pub fn full_intervals(history: &History, client: &str, connections: usize) -> Vec<(Time, Time)> {
     let others =
         history.conns.iter().filter(|conn| conn.client.as_str() != client || conn.is_labelled());
+    crowded(others.map(|conn| (conn.opened, conn.over.1.unwrap_or(NEVER))), connections)
+}
+
+/// Returns the intervals that at least `many` of these intervals cover: disjoint, in order.
+pub fn crowded(
+    intervals: impl IntoIterator<Item = (Time, Time)>,
+    many: usize,
+) -> Vec<(Time, Time)> {
     let mut changes: Vec<(Time, i64)> =
-        others.flat_map(|conn| [(conn.opened, 1), (conn.over.1.unwrap_or(NEVER), -1)]).collect();
+        intervals.into_iter().flat_map(|(from, to)| [(from, 1), (to, -1)]).collect();
     changes.sort_unstable();
-    let connections = i64::try_from(connections).unwrap_or(i64::MAX);
-    // A connection that is over as it opens is counted out first.
+    let many = i64::try_from(many).unwrap_or(i64::MAX);
+    // An interval that is over as it begins is counted out first.
     let (mut open, mut full) = (0, Vec::new());
     let mut since = None;
     for (at, change) in changes {
         open += change;
         match since {
-            None if open >= connections => since = Some(at),
-            Some(began) if open < connections => {
+            None if open >= many => since = Some(at),
+            Some(began) if open < many => {
                 full.push((began, at));
                 since = None;
             }

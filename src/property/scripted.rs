@@ -58,10 +58,12 @@ fn guarantees() -> Guarantees {
         takeover: Duration::ZERO,
         reads: |_, _, _| None,
         depends: Guarantees::default().depends,
+        held: Guarantees::default().held,
         call_wait: Duration::ZERO,
         outside_wait: |_, operation| operation.wait(),
         round_trips: 3,
         connections: usize::MAX,
+        no_room: |_, _| Vec::new(),
         is_loss: |_| true,
         back_off: Duration::from_secs(1),
         session: Duration::from_secs(30),
@@ -72,6 +74,7 @@ fn guarantees() -> Guarantees {
         in_flight: None,
         answer_bytes: |_, _| 0,
         slow_users: None,
+        begins_anew: |_| false,
         work: WorkBounds { attempts: 5, frames: 10, polls: 20 },
         memory: vec![("retained", 10)],
         settle: Duration::from_secs(60),
@@ -397,6 +400,13 @@ impl ScriptedRun {
     /// The server last received data at this time, over the connection that was opened last.
     pub fn received(mut self, ms: u64) -> Self {
         self.history.conns.last_mut().expect("a connection").received.1 = Some(Time(ms));
+        self
+    }
+
+    /// All connections so far are of clients with this name.
+    pub fn named(mut self, name: Option<&str>) -> Self {
+        let conns = self.history.conns.iter_mut();
+        conns.for_each(|conn| conn.of = name.map(str::to_owned));
         self
     }
 

@@ -458,6 +458,26 @@ fn a_call_to_the_outside_world_may_wait_as_long_as_calls_may() {
     puppet.holds("bounded_ending");
 }
 
+/// A call that waits until a slow user reads on may wait for as long as calls may, and then fail.
+#[test]
+fn a_call_that_a_slow_user_holds_may_wait() {
+    let held = |scripted: ScriptedRun| {
+        scripted.guarantees(|guarantees| {
+            guarantees.call_wait = Duration::from_mins(10);
+            guarantees.held =
+                |_, all, own| own.verb == "add" && all.iter().any(|other| other.verb == "looks");
+        })
+    };
+    let looks =
+        || held(history()).asked_as(6, 500, Class::Durable, "looks", "{}").answered(6, 600, "1");
+    let late = |scripted: ScriptedRun| scripted.asked(7, 1_000).answered(7, 600_000, "1");
+    late(looks()).holds("bounded_ending");
+    assert_eq!(late(held(history())).violations("bounded_ending").len(), 1);
+    let failed = |ms| looks().asked(7, 1_000).failed(7, ms, "no answer");
+    failed(601_000).holds("justified_failure");
+    assert_eq!(failed(600_999).violations("justified_failure").len(), 1);
+}
+
 /// A call that waits for earlier ones is not yet bound to a connection.
 #[test]
 fn a_bound_call_behind_a_full_pipeline_outlives_a_connection() {
@@ -465,7 +485,8 @@ fn a_bound_call_behind_a_full_pipeline_outlives_a_connection() {
         let scripted = history()
             .guarantees(|guarantees| {
                 let of = |operation: &Operation| operation.fields["n"].as_u64().unwrap_or(1);
-                guarantees.in_flight = Some(InFlightLimit { requests: 20, of });
+                let later = |_: &[&Operation], _: &Operation| false;
+                guarantees.in_flight = Some(InFlightLimit { requests: 20, of, later });
             })
             .conn(1, 0, Some(9_000))
             .conn(2, 9_100, None)
@@ -477,6 +498,31 @@ fn a_bound_call_behind_a_full_pipeline_outlives_a_connection() {
     assert_eq!(lease_after(r#"{"n": 20}"#, 1_000), 0);
     assert_eq!(lease_after(r#"{"n": 19}"#, 1_000), 1);
     assert_eq!(lease_after(r#"{"n": 20}"#, 999), 1);
+}
+
+/// A call that sends one request after the other waits for later calls, too.
+#[test]
+fn a_call_with_several_requests_waits_for_later_calls() {
+    let last = |verb: &str, requests: &str| {
+        let answered =
+            |ms| {
+                let scripted = history().guarantees(|guarantees| {
+                    let of = |operation: &Operation| operation.fields["n"].as_u64().unwrap_or(1);
+                    let later = |_: &[&Operation], own: &Operation| own.verb == "copy";
+                    guarantees.in_flight = Some(InFlightLimit { requests: 20, of, later });
+                });
+                let asked = scripted
+                    .asked_as(6, 1_000, Class::InFlight, verb, r#"{"n": 1}"#)
+                    .asked_as(7, 1_010, Class::InFlight, "reads", requests);
+                let both = asked.answered(7, 20_000, "1").answered(6, ms, "1");
+                both.violations("bounded_ending").len()
+            };
+        (20_000..100_000).rfind(|ms| answered(*ms) == 0).unwrap()
+    };
+    let (few, many) = (r#"{"n": 19}"#, r#"{"n": 20}"#);
+    let alone = last("copy", few);
+    assert_eq!(last("copy", many), alone + 19_000);
+    assert_eq!(last("add", many), alone);
 }
 
 /// Long answers take longer to arrive, also those to the calls before.

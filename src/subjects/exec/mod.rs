@@ -167,6 +167,7 @@ impl Subject for Exec {
             takeover: Duration::ZERO,
             reads: |_, _, _| None,
             depends: Guarantees::default().depends,
+            held: operations::is_held,
             call_wait: client.call_wait,
             outside_wait: body::wait,
             round_trips: 5, // SYN, upgrade, initialize, read, and a page more
@@ -182,8 +183,11 @@ impl Subject for Exec {
             in_flight: Some(InFlightLimit {
                 requests: client.calls as u64,
                 of: operations::requests,
+                later: operations::sends_later,
             }),
             connections: usize::MAX, // a new connection takes the place of an idle one
+            no_room: Guarantees::default().no_room,
+            begins_anew: Guarantees::default().begins_anew,
             answer_bytes: operations::answer_bytes,
             slow_users: slow_users(&client, &server),
             work: WorkBounds { attempts: 15, frames: 400, polls: 200 },

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::command::CommandOptions;
+use super::limits::{LIMITS, client_limits, server_limits};
 use super::network_fault::AROUND;
 use super::tasks::FileTask;
-use crate::schedule::units::{Size, WrittenDuration};
+use crate::schedule::units::{Size, WrittenDuration, read_size};
 use crate::schedule::{Action, Operation, Plan};
 use crate::subject::dyn_subject::read;
 pub use crate::subjects::pace::ReadingPace;
@@ -327,11 +328,48 @@ pub(super) fn requests(operation: &Operation) -> u64 {
     operation.fields.get("requests").and_then(serde_json::Value::as_u64).unwrap_or(1)
 }
 
+/// Returns whether an operation may send requests after those of operations that came later. It reads or
+/// writes piece by piece, or it waits for the start of its process, which is one of the `open`
+/// operations. The user of tasks with files limits its own wait.
+pub(super) fn sends_later(open: &[&Operation], operation: &Operation) -> bool {
+    let process = |operation: &Operation| operation.fields.get("process").cloned();
+    let is_its_start = |other: &&Operation| {
+        other.verb == "start" && process(other).is_some() && process(other) == process(operation)
+    };
+    matches!(operation.verb.as_str(), "read-blocks" | "read-all" | "write-stream")
+        || operation.verb != "start" && open.iter().any(is_its_start)
+}
+
 /// Returns the number of tasks with files of an operation.
 pub(super) fn tasks(operation: &Operation) -> u64 {
     let tasks = operation.fields.get("tasks").and_then(Value::as_array);
     tasks.map_or(1, |tasks| tasks.len() as u64)
 }
+
+/// Returns whether a slow user of a host may hold a write of this host. The process prints each line that
+/// it reads, and reads no more while its output waits for the user. Then the server queues only so
+/// many bytes of input.
+pub(super) fn is_held(plan: &Plan, all: &[&Operation], write: &Operation) -> bool {
+    let process = |operation: &Operation| operation.fields.get("process").cloned();
+    let is_write =
+        |operation: &&Operation| matches!(operation.verb.as_str(), "write" | "write-stream");
+    let Some(name) = process(write).filter(|_| is_write(&write)) else { return false };
+    let limits = plan.limits.over(LIMITS);
+    let (client, server) = (client_limits(&limits), server_limits(&limits));
+    let is_controlled = server.flow_window(client.flow_window()).is_some();
+    let setup: Setup = name.as_str().and_then(|name| plan.entry(TABLE, name)).unwrap_or_default();
+    let own = || all.iter().copied().filter(|other| process(other).as_ref() == Some(&name));
+    let is_slow = own().any(|other| other.pauses().is_some() || !other.looks_after().is_zero());
+    let bytes = |write: &Operation| {
+        let bytes = write.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
+        bytes.unwrap_or_default().max(LONGEST_LINE)
+    };
+    let written = own().filter(is_write).map(bytes).fold(0, u64::saturating_add);
+    is_controlled && setup.stdin == Input::Echo && is_slow && written > server.stdin_bytes as u64
+}
+
+/// The most bytes of a written line without a declared length.
+const LONGEST_LINE: u64 = 40;
 
 /// Returns the number of bytes of all answers to an operation that reads output. Each answer to a
 /// pipeline contains the first chunk of what the process prints, or echoes; the answers to `read-all`

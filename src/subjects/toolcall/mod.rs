@@ -181,7 +181,9 @@ impl Subject for Toolcall {
             round_trips: 6, // SYN, upgrade, handshake, tokens, and what is asked for again, twice
             back_off: client.back_off_max + client.connect_timeout / 2,
             connections: host.connections,
+            no_room: properties::no_room,
             depends: setup::depends,
+            begins_anew: |operation| operation.verb == "reload",
             work: WorkBounds { attempts: 20, frames: 200, polls: 400 },
             memory: vec![
                 ("questions", 64),

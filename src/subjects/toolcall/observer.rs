@@ -28,6 +28,8 @@ pub struct Observer {
 struct Seen {
     /// The state at the last look.
     state: Option<SnapshotState>,
+    /// The number of the client's copy at the last look.
+    copy: Option<u64>,
     /// Whether the state changed since its digest was last recorded.
     is_changed: bool,
     /// The turns that are open for the user, with the text read of each.
@@ -135,10 +137,25 @@ impl Observer {
         &self,
         confirmed: impl Fn(&str) -> Option<SnapshotState>,
     ) -> (Vec<WaitingCall>, bool) {
+        self.observe_copies(|channel| confirmed(channel).map(|state| (0, state)))
+    }
+
+    /// Does the same for a client that numbers its copies of channels: the user notices that a channel
+    /// was removed although another one of the same name has arrived since the last look.
+    pub(super) fn observe_copies(
+        &self,
+        copy: impl Fn(&str) -> Option<(u64, SnapshotState)>,
+    ) -> (Vec<WaitingCall>, bool) {
         let (mut waits, mut is_changed) = (Vec::new(), false);
         let mut gone = Vec::new();
         for (channel, seen) in self.all().iter_mut() {
-            let state = confirmed(channel);
+            let (number, state) = copy(channel).unzip();
+            if seen.state.is_some() && state.is_some() && number != seen.copy {
+                OfChannel::Removed.note(&self.record, channel);
+                self.give_up(seen, Call::NONE);
+                let (asked, is_first) = (std::mem::take(&mut seen.asked), seen.is_first);
+                *seen = Seen { asked, is_first, ..Seen::default() };
+            }
             if state == seen.state {
                 is_changed |= seen.is_changed;
                 continue;
@@ -154,7 +171,7 @@ impl Observer {
                     self.read(channel, state, seen, &mut waits);
                 }
             }
-            seen.state = state;
+            (seen.state, seen.copy) = (state, number);
             (seen.is_changed, is_changed) = (true, true);
         }
         gone.iter().for_each(|channel| self.remove_channel(channel));

@@ -45,6 +45,8 @@
 
 use story::Story;
 
+pub(super) use line::no_room;
+
 use crate::subjects::judging::story_properties;
 
 mod actions;

@@ -209,7 +209,7 @@ async fn observe_changes(host: HostContext, client: Arc<Client>, observer: Arc<O
     let (mut changes, mut settles, mut thinking) =
         (client.changes(), None::<Instant>, JoinSet::new());
     loop {
-        let (waits, is_changed) = observer.observe(|channel| client.confirmed(channel));
+        let (waits, is_changed) = observer.observe_copies(|channel| client.confirmed_copy(channel));
         if is_changed {
             settles = Some(Instant::now() + SETTLES);
         }

@@ -169,6 +169,14 @@ impl Client {
         self.shared.core().confirmed(channel).cloned()
     }
 
+    /// Returns the same, with the number of the client's copy. If the channel was removed, and another
+    /// one of the same name was received, the number is another one, even if both happened in one
+    /// moment.
+    pub fn confirmed_copy(&self, channel: &str) -> Option<(u64, SnapshotState)> {
+        let core = self.shared.core();
+        core.confirmed_copy(channel).map(|(number, state)| (number, state.clone()))
+    }
+
     /// Returns the state of a channel including this client's unconfirmed actions.
     pub fn view(&self, channel: &str) -> Option<SnapshotState> {
         if defect!(ViewLacksOwnActions) {

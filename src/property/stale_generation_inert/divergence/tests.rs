@@ -273,6 +273,23 @@ fn a_server_may_still_serve_a_given_up_stream_on_an_older_connection() {
 }
 
 #[test]
+fn what_an_earlier_client_of_the_same_name_sent_may_arrive_in_one_run_only() {
+    // The servers learn at 5 s and at 6 s that the connection of the earlier client is over.
+    let scripted = |named: Option<&str>, next, ms| {
+        let run = |heard, total: &'static str| {
+            let scripted = history().opened("s1", 1, 0);
+            let scripted = scripted.conn_closed(1, 10, heard, Some(1_000)).conn(next, 1_100, None);
+            scripted.named(named).completed("s1", ms, total)
+        };
+        run(5_000, "1").control(run(6_000, "2")).violations("stale_generation_inert").len()
+    };
+    assert_eq!(scripted(Some("client"), 1, 3_000), 0);
+    assert_eq!(scripted(Some("client"), 1, 1_099), 1, "it was still the earlier client");
+    assert_eq!(scripted(Some("client"), 2, 3_000), 1, "it was the same client");
+    assert_eq!(scripted(None, 1, 3_000), 1, "the clients have no name");
+}
+
+#[test]
 fn a_fault_may_hold_the_message_that_gives_a_stream_up() {
     let scripted = |fault: fn(ScriptedRun) -> ScriptedRun, heard| {
         let scripted = fault(history().opened("s1", 1, 0).opened("s2", 2, 0));

@@ -120,8 +120,10 @@ fn bytes(operation: &Operation) -> usize {
 #[derive(Default)]
 struct ProcessFacts<'a> {
     asked: BTreeMap<Call, UserOperation<'a>>,
-    /// The time at which each call ended.
+    /// The time at which each call had its outcome: an answer, a failure, or a stream.
     over: BTreeMap<Call, Time>,
+    /// The time at which the start of each process was answered.
+    opened: BTreeMap<&'a str, Time>,
     /// The newest successful start by host and process, with the name of its record.
     newest: BTreeMap<(&'a str, &'a str), &'a str>,
     /// The time of each process's first output.
@@ -154,6 +156,8 @@ impl<'a> ProcessFacts<'a> {
                 self.over.insert(*call, event.at);
             }
             EventKind::Opened { stream, call } => {
+                self.over.entry(*call).or_insert(event.at);
+                self.opened.entry(guarantees.whole(stream)).or_insert(event.at);
                 if let Some(start) = self.asked.get(call)
                     && let Some(process) = start.process()
                 {
@@ -202,16 +206,31 @@ impl<'a> ProcessFacts<'a> {
         self.output.saturating_mul(reads.max(1)) <= LITTLE
     }
 
-    /// How long the requests of a host may queue in its client: it has at most `calls` of them in flight,
-    /// and `round_trip` is the longest time from a request to its answer. Operations that ended before
-    /// `since` do not count.
-    fn queues(&self, host: &str, since: Time, calls: usize, round_trip: Duration) -> Duration {
-        let is_over = |call: &Call| self.over.get(call).is_some_and(|over| *over < since);
-        let asked = self.asked.iter();
-        let open = asked.filter(|(call, asked)| asked.host == host && !is_over(call));
-        let requests = open.map(|(_, asked)| asked.requests()).sum::<u64>();
-        let rounds = requests.saturating_sub(1) / calls.max(1) as u64;
-        round_trip.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX))
+    /// The time from which a read has its turn: its client has at most `calls` requests in flight, so
+    /// it waits until enough operations that came before it have ended. Each of these may wait for
+    /// something else than the network. A read whose process was not started yet is sent only when it
+    /// is: operations that were asked for until then come before it, too.
+    fn turn(&self, call: Call, read: &UserOperation<'_>, calls: usize) -> Time {
+        let record = read.process().and_then(|process| self.newest.get(&(read.host, process)));
+        let opened = record.and_then(|record| self.opened.get(record)).copied();
+        let sent = read.at.max(opened.unwrap_or_default());
+        let over = |other: &Call| self.over.get(other).copied().unwrap_or(NEVER);
+        let before = self.asked.iter().filter(|(other, asked)| {
+            let is_before = **other < call || opened.is_some_and(|opened| asked.at <= opened);
+            asked.host == read.host && **other != call && is_before && over(other) >= sent
+        });
+        let mut before: Vec<(Time, u64)> =
+            before.map(|(other, asked)| (over(other), asked.requests())).collect();
+        before.sort_unstable();
+        let mut requests = before.iter().map(|(_, own)| own).sum::<u64>();
+        let mut turn = sent;
+        for (over, own) in before {
+            if requests < calls as u64 {
+                break;
+            }
+            (turn, requests) = (over, requests - own);
+        }
+        turn
     }
 
     /// The time from which an answer to the read certainly exists.
@@ -298,14 +317,14 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
         if known.network_fault.in_force > 0 {
             continue;
         }
+        let turn = known.turn(*call, read, calls);
         let opened = known.network_fault.narrowed.map(|narrowed| narrowed + cx.plan.latency.1 * 2);
         let calm =
             known.network_fault.settled.max(opened).max(Some(known.started)).unwrap_or_default();
         let connected = known.connected.get(read.host).copied();
         if let Some((received, connected)) = known.received_since(read, after).zip(connected) {
-            let since = received.max(calm).max(connected);
-            let queues = known.queues(read.host, since, calls, cx.plan.latency.1 * 2);
-            if event.at > since + together + queues && known.is_link_idle(read.host, since) {
+            let since = received.max(calm).max(connected).max(turn);
+            if event.at > since + together && known.is_link_idle(read.host, since) {
                 found.push(Violation::new(
                     "reads_wait",
                     *call,
@@ -316,14 +335,13 @@ pub(super) fn reads_wait(cx: &CheckContext<'_>) -> Vec<Violation> {
                 continue;
             }
         }
-        let Some(due) = known.due(read, after, window) else { continue };
+        let Some(due) = known.due(read, after, window).map(|due| due.max(turn)) else { continue };
         // A client with a continuous connection needs no recovery, but much output takes longer to
         // arrive. The end of a process does not complete a read whose user already received it.
         let since = connected.filter(|_| after == 0).map(|connected| due.max(calm).max(connected));
-        let soon =
-            since.filter(|since| known.is_link_idle(read.host, *since)).map_or(NEVER, |since| {
-                since + crosses + known.queues(read.host, since, calls, cx.plan.latency.1 * 2)
-            });
+        let soon = since
+            .filter(|since| known.is_link_idle(read.host, *since))
+            .map_or(NEVER, |since| since + crosses);
         if event.at > soon.min(due.max(calm) + recovers) {
             found.push(Violation::new("reads_wait", *call, event.at, &TOO_LATE, fields! { due }));
         }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::facts::{UserOperation, text};
 use super::story::{Story, window};
 use crate::history::{Call, EventKind, Time};
-use crate::property::path::{NEVER, full_intervals};
+use crate::property::path::{NEVER, crowded, full_intervals};
 use crate::property::violation::{fields, kinds};
-use crate::property::{About, Violation, ViolationFields};
+use crate::property::{About, CheckContext, Violation, ViolationFields};
 use crate::subjects::judging::{has_puppet, host, judged};
 use crate::subjects::toolcall::answers::wants_a_token;
+use crate::subjects::toolcall::limits::{LIMITS, host_limits};
 use crate::subjects::toolcall::notes::{Became, By, OfCall, Question};
 use crate::subjects::toolcall::setup::{CHANNEL, ChannelSetup, SESSION};
 
@@ -94,20 +95,57 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
 /// The time from which the host remembers fewer other clients than it can, so that it accepts this
 /// one.
 fn has_room_since(story: &Story<'_>, client: &str) -> Time {
+    let full = full_of_others(story, client).into_iter();
+    let before = full.filter(|(began, _)| *began < story.until);
+    before.map(|(_, ended)| ended).max().unwrap_or(Time::ZERO)
+}
+
+/// The intervals in which the host may remember so many other clients that it refuses this one.
+fn full_of_others(story: &Story<'_>, client: &str) -> Vec<(Time, Time)> {
     let limits = &story.host_limits;
-    let mut others: BTreeMap<&str, Time> = BTreeMap::new();
+    let mut others: BTreeMap<&str, Vec<(Time, Time)>> = BTreeMap::new();
     for attached in story.attached.iter().filter(|attached| attached.client != client) {
         let kept = limits.client_retention.max(limits.grace);
         let idle = story.no_handshake(attached.client, story.later(attached.over, kept));
         let died = story.deaths.iter().copied().filter(|death| *death >= attached.at).min();
         let forgotten = (idle + story.moment()).min(died.unwrap_or(NEVER));
-        let last = others.entry(attached.client).or_insert(forgotten);
-        *last = forgotten.max(*last);
+        let known = others.entry(attached.client).or_default();
+        match known.last_mut().filter(|(_, to)| *to >= attached.at) {
+            Some((_, to)) => *to = forgotten.max(*to),
+            None => known.push((attached.at, forgotten)),
+        }
     }
-    let mut forgotten: Vec<Time> = others.into_values().collect();
-    forgotten.sort_unstable();
-    let full = forgotten.len().checked_sub(limits.clients);
-    full.and_then(|last| forgotten.get(last).copied()).unwrap_or(Time::ZERO)
+    crowded(others.into_values().flatten(), limits.clients)
+}
+
+/// The intervals in which the host may refuse the client that a window has at that time, because it
+/// remembers too many others.
+pub(in crate::subjects::toolcall) fn no_room(
+    cx: &CheckContext<'_>,
+    window: &str,
+) -> Vec<(Time, Time)> {
+    let accepted = judged(cx).filter(|event| {
+        matches!(event.what, EventKind::Milestone { name: "toolcall.host.initialized", .. })
+    });
+    // This is usually the case, and a story takes its time.
+    if accepted.count() < host_limits(&cx.plan.limits.over(LIMITS)).clients {
+        return Vec::new();
+    }
+    let story = Story::of(cx);
+    let mut clients: Vec<(&str, Time)> = Vec::new();
+    for event in judged(cx).filter(|event| host(event) == window) {
+        if let EventKind::Milestone { name: "toolcall.client.opened", fields } = &event.what
+            && clients.last().is_none_or(|(last, _)| *last != text(fields, "client"))
+        {
+            clients.push((text(fields, "client"), event.at));
+        }
+    }
+    let ends = clients.iter().skip(1).map(|(_, began)| *began).chain([NEVER]);
+    let of_each = clients.iter().zip(ends).flat_map(|((client, from), to)| {
+        let full = full_of_others(&story, client).into_iter();
+        full.map(move |(began, ended)| (began.max(*from), ended.min(to)))
+    });
+    of_each.filter(|(began, ended)| began < ended).collect()
 }
 
 /// The time from which the host has a place for a window: fewer other connections are open than it

@@ -459,6 +459,10 @@ fn no_limit() -> Phrase {
 /// repeated reply.
 fn refused_reply(story: &Story<'_>, call: &CallStory<'_>) -> Option<Violation> {
     let [(at, host, Err(why))] = &call.replies[..] else { return None };
+    // Another user than the owner's replied to a call of a dead host that had the same name.
+    if window(call.owner) != *host {
+        return None;
+    }
     let ran = call.users.iter().any(|(_, _, what)| *what == Status::Running);
     let waits = call.ready.is_some_and(|ready| ready < *at) && call.left > *at && !ran;
     let remembers = story.forgotten.is_empty()

@@ -16,7 +16,7 @@ pub const MILESTONES: &[MilestoneDoc] = &[
     milestone("toolcall.client.closed", &["generation", "why"], "the client closed permanently"),
     milestone("toolcall.client.gone", &["channel"], "the client learned that a channel no longer exists"),
     milestone("toolcall.client.rejected", &["channel", "seq", "why"], "the host refused an action, and the client rolled it back"),
-    milestone("toolcall.client.withdrawn", &["channel", "seq"], "the client withdrew an action that is longer than the host accepts"),
+    milestone("toolcall.client.withdrawn", &["channel", "seq"], "the client withdrew an action that is longer than the host accepts, or that concerns a call of an earlier host"),
     milestone("toolcall.client.repeated", &["seq"], "the client repeated an action that the host may not have received"),
     milestone("toolcall.client.joins-again", &["session"], "the client joined a session again that no longer listed it as active"),
     milestone("toolcall.client.unwanted", &["channel"], "the client received an action of a channel to which it is not subscribed"),

@@ -121,6 +121,9 @@ impl ClientCore {
                     seq,
                     why = why.as_str()
                 );
+                if unconfirmed.is_join() && !defect!(RefusedJoinsStay) {
+                    self.joined.remove(&unconfirmed.channel);
+                }
             }
             is_confirmed = outcome.is_ok();
             answer(unconfirmed.answer, outcome);
@@ -208,7 +211,7 @@ impl ClientCore {
         let Some(snapshot) = result.snapshot else { return };
         self.seen = self.seen.max(u64::try_from(snapshot.from_seq).unwrap_or(0));
         // If the user had unsubscribed, the request would not be in flight any more.
-        self.replicas.entry(channel.to_owned()).or_default().reset_to(snapshot);
+        self.replica(channel).reset_to(snapshot);
         if self.joined.contains(channel) {
             self.join_again();
         }
@@ -241,7 +244,7 @@ impl ClientCore {
         milestone!("toolcall.client.gone", channel);
         self.replicas.remove(channel);
         if self.asks_for(channel) && !defect!(RefusedMakesRoom) {
-            self.replicas.entry(channel.to_owned()).or_default();
+            self.replica(channel);
         }
         if !defect!(RemovedStaysJoined) {
             self.joined.remove(channel);

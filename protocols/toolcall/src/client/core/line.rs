@@ -148,6 +148,9 @@ impl ClientCore {
         self.longest = longest_of(result.meta.as_ref()).unwrap_or(own);
         // The host names its calls anew, perhaps like earlier ones.
         self.forget_calls();
+        if !defect!(DeadCallsAreAnswered) {
+            self.withdraw_actions_of_calls();
+        }
         self.seen = u64::try_from(result.server_seq).unwrap_or(0);
         self.reset_to_snapshots(result.snapshots, asked);
         self.tokens_are_owed = true;

@@ -107,6 +107,8 @@ pub struct ClientCore {
     /// The number of the last action that it saw.
     seen: u64,
     replicas: BTreeMap<String, Replica>,
+    /// The number of replicas that it ever had.
+    copies: u64,
     /// The channels from which the user has unsubscribed since the handshake began. The host does not
     /// know it yet, even if the user has subscribed again.
     dropped: BTreeSet<String>,
@@ -160,6 +162,7 @@ impl ClientCore {
             longest: limits.wire.message_bytes,
             seen: 0,
             replicas: BTreeMap::new(),
+            copies: 0,
             dropped: BTreeSet::new(),
             unconfirmed: BTreeMap::new(),
             actions: 0,
@@ -206,6 +209,22 @@ impl ClientCore {
     /// Returns the state of a channel that the host confirmed.
     pub fn confirmed(&self, channel: &str) -> Option<&SnapshotState> {
         self.replicas.get(channel)?.confirmed()
+    }
+
+    /// Returns the same, with the number of the client's copy. If the channel was removed, and another
+    /// one of the same name was received, the number is another one.
+    pub fn confirmed_copy(&self, channel: &str) -> Option<(u64, &SnapshotState)> {
+        let replica = self.replicas.get(channel)?;
+        Some((replica.number(), replica.confirmed()?))
+    }
+
+    /// Returns the replica of a channel, perhaps a new one without a state.
+    fn replica(&mut self, channel: &str) -> &mut Replica {
+        let copies = &mut self.copies;
+        self.replicas.entry(channel.to_owned()).or_insert_with(|| {
+            *copies += 1;
+            Replica::new(*copies)
+        })
     }
 
     /// Returns the state of a channel including this client's unconfirmed actions.

@@ -17,7 +17,7 @@ use super::ClientCore;
 use super::phase::Line;
 use super::request::{Answer, Held, PendingRequest, Purpose, Unconfirmed, answer};
 use crate::client::{Failure, failed};
-use crate::state::{apply, session};
+use crate::state::{apply, call, session};
 use crate::wire::ahp::actions::SessionActiveClientSetAction;
 use crate::wire::ahp::state::SessionActiveClient;
 use crate::wire::{
@@ -84,7 +84,7 @@ impl ClientCore {
             params: Some(params),
             until,
         }) {
-            self.replicas.entry(channel.to_owned()).or_default();
+            self.replica(channel);
         }
     }
 
@@ -246,6 +246,19 @@ impl ClientCore {
         self.notify();
     }
 
+    /// Withdraws the actions that concern calls. They were meant for calls of an earlier host, or of
+    /// the same host before it forgot this client. The host may have given the name of such a call to
+    /// another one, about which the user has not decided.
+    pub(super) fn withdraw_actions_of_calls(&mut self) {
+        let is_of_call = |action: &StateAction| call::addressed(action).is_some();
+        let of_calls = self.unconfirmed.iter().filter(|(_, known)| is_of_call(&known.action));
+        for seq in of_calls.map(|(seq, _)| *seq).collect::<Vec<_>>() {
+            let Some(known) = self.unconfirmed.remove(&seq) else { continue };
+            milestone!("toolcall.client.withdrawn", channel = known.channel.as_str(), seq);
+            answer(known.answer, Err(Failure::Rejected("no such call".to_owned())));
+        }
+    }
+
     /// Retransmits, in order and before anything else, the actions that the host may not have
     /// received.
     pub(super) fn send_again(&mut self) {
@@ -350,8 +363,12 @@ impl ClientCore {
     /// Joins a session with all tools. Joins again if the session removed the client while it was
     /// disconnected.
     pub fn join(&mut self, session: &str, to: Answer<()>) {
-        self.joined.insert(session.to_owned());
+        let (is_new, before) = (self.joined.insert(session.to_owned()), self.actions);
         self.dispatch(session, self.entry(), Some(to));
+        // The user knows that the join was not sent, so the client must not join later.
+        if is_new && self.actions == before {
+            self.joined.remove(session);
+        }
     }
 
     fn entry(&self) -> StateAction {

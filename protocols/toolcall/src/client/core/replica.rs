@@ -12,6 +12,7 @@ use crate::wire::{ActionEnvelope, Snapshot, SnapshotState, weight};
 /// A copy of a channel.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
+    number: u64,
     /// `None` until the first snapshot arrives.
     state: Option<SnapshotState>,
     /// The number of the last action in the state.
@@ -21,6 +22,16 @@ pub(super) struct Replica {
 }
 
 impl Replica {
+    /// Returns a copy without a state.
+    pub(super) fn new(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// Returns its number among all replicas of the client.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns the state that the host confirmed, if one has arrived.
     pub(super) fn confirmed(&self) -> Option<&SnapshotState> {
         self.state.as_ref()

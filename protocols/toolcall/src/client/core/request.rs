@@ -85,6 +85,11 @@ pub(super) struct Unconfirmed {
 }
 
 impl Unconfirmed {
+    /// Whether the user joins a session with it. A client that joins again by itself waits for no answer.
+    pub(super) fn is_join(&self) -> bool {
+        self.answer.is_some() && matches!(self.action, StateAction::SessionActiveClientSet(_))
+    }
+
     /// Returns whether an envelope is about this action. The window may have been reloaded with its
     /// id: then the host may report an action of the earlier client that has the same number. A
     /// host may change an action, so only the fields that name its subject are compared.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::line::{client_comes_back, healthy_is_kept, requests_settle};
+use super::super::line::{client_comes_back, healthy_is_kept, no_room, requests_settle};
 use super::*;
-use crate::history::{ConnIndex, Nature, Scope};
-use crate::schedule::{Conn, Fault, TrafficCount, Which, faults};
+use crate::history::{ConnIndex, Nature, Scope, Time};
+use crate::schedule::{Conn, Fault, LimitValue, TrafficCount, Which, faults};
 
 #[test]
 fn a_client_reconnects() {
@@ -36,6 +36,26 @@ fn a_client_reconnects() {
     };
     assert_eq!(violations(&scripted(looks(history(), 50, "client")), client_comes_back).len(), 1);
     holds(&scripted(history()), client_comes_back); // it was asked before it had moved in
+}
+
+/// Each window is reloaded, and the host forgets its earlier client after the retention of 300 s.
+#[test]
+fn a_host_that_remembers_enough_other_clients_has_no_room() {
+    let run = |most| {
+        let mut scripted = history().conn(1, 10, Some(1_000)).conn(1, 1_010, Some(2_000));
+        for (n, ms) in [(1, 20), (2, 1_020)] {
+            let (conn, client) = (n.to_string(), format!("client.{n}"));
+            let fields = [("conn", conn.as_str()), ("client", client.as_str())];
+            scripted = milestone(scripted, ms, "server", "toolcall.host.initialized", &fields);
+            scripted = milestone(scripted, ms - 10, "client", "toolcall.client.opened", &fields);
+        }
+        let fields = [("client", "client.3")];
+        scripted = milestone(scripted, 2_010, "client", "toolcall.client.opened", &fields);
+        scripted.plan.limits.set("host.clients", LimitValue::Count(most));
+        scripted.with(|cx| no_room(cx, "client"))
+    };
+    assert!(run(3).is_empty());
+    assert_eq!(run(2), [(Time(2_010), Time(1_000 + 300_000 + MOMENT))]);
 }
 
 #[test]

@@ -138,6 +138,23 @@ fn a_removed_channel_keeps_its_place_while_it_is_requested() {
     assert!(test.core.confirmed("c").is_some());
 }
 
+/// Both may happen before a reader looks. The two chats are equal.
+#[test]
+fn a_channel_that_is_removed_and_received_again_is_another_copy() {
+    let mut test = ClientTest::connected();
+    let number = |test: &ClientTest| test.core.confirmed_copy("c").map(|(number, _)| number);
+    let before = number(&test);
+    let mut again = test.subscribe("c");
+    test.deliver_action(11, "s", &json!({ "type": "session/chatRemoved", "chat": "c" }));
+    test.answer("subscribe", json!({ "snapshot": chat(12, Value::Null) }));
+    assert_eq!(again.try_recv(), Ok(Ok(())));
+    assert!(before.is_some() && number(&test).is_some() && number(&test) != before);
+    let after = number(&test);
+    let mut third = test.subscribe("c");
+    test.answer("subscribe", json!({ "snapshot": chat(13, Value::Null) }));
+    assert_eq!((third.try_recv(), number(&test)), (Ok(Ok(())), after));
+}
+
 /// A client that never subscribed to the session is notified about its subscribed chat.
 #[test]
 fn a_chat_removed_by_its_session_is_dropped_without_a_session_subscription() {
@@ -242,6 +259,37 @@ fn a_client_that_leaves_its_session_does_not_join_again() {
     test.reconnects();
     test.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
     assert_eq!(test.methods(), ["reconnect"]);
+}
+
+/// The user was told that the client does not take part.
+#[test]
+fn a_client_whose_join_failed_does_not_join_later() {
+    let refused = |test: &mut ClientTest| {
+        let (to, mut done) = oneshot::channel();
+        test.core.join("s", to);
+        test.carry_out();
+        let action = test.sent.last().unwrap()["params"]["action"].clone();
+        let origin = json!({ "clientId": "window", "clientSeq": 1 });
+        test.deliver(&action_message(&json!({
+            "channel": "s", "action": action, "serverSeq": 10, "origin": origin, "rejectionReason": "full",
+        })));
+        assert_eq!(done.try_recv(), Ok(Err(Failure::Rejected("full".into()))));
+    };
+    let not_sent = |test: &mut ClientTest| {
+        test.core.unsubscribe("s");
+        let (to, mut done) = oneshot::channel();
+        test.core.join("s", to);
+        assert_eq!(done.try_recv(), Ok(Err(Failure::Gone)));
+        let _again = test.subscribe("s");
+        test.answer("subscribe", json!({ "snapshot": session(12, "title") }));
+    };
+    for fails in [&refused as &dyn Fn(&mut ClientTest), &not_sent] {
+        let mut test = ClientTest::connected();
+        fails(&mut test);
+        test.reconnects();
+        test.answer("reconnect", json!({ "type": "replay", "actions": [], "missing": [] }));
+        assert_eq!(test.methods(), ["reconnect"]);
+    }
 }
 
 #[test]

@@ -179,6 +179,18 @@ fn a_restarted_host_may_give_a_call_the_name_of_an_earlier_one() {
     assert_eq!(test.calls, ["run call {}", "stop call", "run call {}"]);
 }
 
+#[test]
+fn a_result_of_an_earlier_host_is_not_sent_to_a_restarted_one() {
+    let mut test = back_to(&running("call", "window"));
+    test.core.finished(&key("call"), done("done"));
+    test.carry_out();
+    test.reconnects();
+    test.refuse("reconnect", -32008);
+    let again = chat(3, turn_with(&running("call", "window")));
+    test.answer_initialize(3, json!([session(3, "new life"), again]));
+    assert!(test.sent.iter().all(|sent| sent["method"] != "dispatchAction"));
+}
+
 /// Without the limit of the host, the client uses its own.
 #[test]
 fn a_result_that_is_longer_than_the_host_accepts_is_a_failure() {
