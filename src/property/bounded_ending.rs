@@ -344,9 +344,11 @@ fn rivals<'f, 'a>(
     let limit = facts.guarantees().in_flight;
     let is_later = limit.is_some_and(|limit| (limit.later)(&open, call.operation));
     let ended = call.endings.first().map(|(_, ended, _)| *ended);
+    // A later call without an outcome may itself wait for this one, so it excuses nothing.
     let later = facts.calls.iter().filter(move |other| {
         let is_before_its_end = ended.is_none_or(|ended| other.at <= ended);
-        is_later && other.host == call.host && other.index > call.index && is_before_its_end
+        let is_other = other.host == call.host && other.index > call.index;
+        is_later && is_other && is_before_its_end && answered(facts, other) != NEVER
     });
     open_before(facts, call).chain(later)
 }

@@ -49,7 +49,8 @@ pub(super) fn since(here: &Facts<'_>, there: &Facts<'_>) -> Option<Time> {
         let causes = causes.map(|cause| cause.max(first));
         // What arrives from the earlier client makes a difference before a server learns that its
         // connection is over.
-        let anew = [&older, control].into_iter().filter_map(Older::begins_anew);
+        let anew = [&older, control].into_iter().filter(|_| first != last);
+        let anew = anew.filter_map(Older::begins_anew);
         causes.chain(anew).filter(|from| *from < last).min()
     };
     Older::all(here).into_iter().filter_map(differs).min()

@@ -241,7 +241,12 @@ impl ClientCore {
                 self.unconfirmed.insert(seq, long);
                 self.send_action(seq);
             }
-            _ => answer(long.answer, Err(Failure::Rejected("the action is too long".to_owned()))),
+            _ => {
+                if long.is_join() {
+                    self.joined.remove(&long.channel);
+                }
+                answer(long.answer, Err(Failure::Rejected("the action is too long".to_owned())));
+            }
         }
         self.notify();
     }
