@@ -66,7 +66,7 @@ fn an_interrupted_hunt_reports_its_results() {
     assert!(killed.success());
     let output = hunt.wait_with_output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{out}");
+    assert_eq!(output.status.code(), Some(130), "{out}");
     assert!(contains_words(&out, "no violation"), "{out}");
 }
 
