@@ -37,7 +37,7 @@ use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{MARGIN, NEVER, Path, through};
+use super::path::{MARGIN, NEVER, Path, through, turn_behind};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
@@ -300,19 +300,8 @@ fn may_wait_for_others(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
 pub(super) fn turn(facts: &Facts<'_>, call: &CallFacts<'_>) -> Time {
     let Some(limit) = facts.guarantees().in_flight else { return call.at };
     let others = rivals(facts, call);
-    let mut others: Vec<(Time, u64)> =
-        others.map(|other| (answered(facts, other), (limit.of)(other.operation))).collect();
-    others.sort_unstable();
-    let mut requests = others.iter().map(|(_, own)| own).sum::<u64>();
-    let mut turn = call.at;
-    for (answered, own) in others {
-        if requests < limit.requests {
-            break;
-        }
-        turn = turn.max(answered);
-        requests -= own;
-    }
-    turn
+    let others = others.map(|other| (answered(facts, other), (limit.of)(other.operation)));
+    turn_behind(call.at, others, limit.requests)
 }
 
 /// Returns when a call had its outcome, or opened a stream.

@@ -308,6 +308,23 @@ pub fn full_intervals(history: &History, client: &str, connections: usize) -> Ve
     crowded(others.map(|conn| (conn.opened, conn.over.1.unwrap_or(NEVER))), connections)
 }
 
+/// Returns when a call that was made at this time has its turn behind others: once fewer than `most` of
+/// their requests have no answer. Each of the others has the time of its answer and its number of requests.
+pub fn turn_behind(at: Time, others: impl Iterator<Item = (Time, u64)>, most: u64) -> Time {
+    let mut others: Vec<(Time, u64)> = others.collect();
+    others.sort_unstable();
+    let mut requests = others.iter().map(|(_, own)| own).sum::<u64>();
+    let mut turn = at;
+    for (answered, own) in others {
+        if requests < most {
+            break;
+        }
+        turn = turn.max(answered);
+        requests -= own;
+    }
+    turn
+}
+
 /// Returns the intervals that at least `many` of these intervals cover: disjoint, in order.
 pub fn crowded(
     intervals: impl IntoIterator<Item = (Time, Time)>,

@@ -360,12 +360,14 @@ pub(super) fn is_held(plan: &Plan, all: &[&Operation], write: &Operation) -> boo
     let setup: Setup = name.as_str().and_then(|name| plan.entry(TABLE, name)).unwrap_or_default();
     let own = || all.iter().copied().filter(|other| process(other).as_ref() == Some(&name));
     let is_slow = own().any(|other| other.pauses().is_some() || !other.looks_after().is_zero());
-    let bytes = |write: &Operation| {
-        let bytes = write.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
-        bytes.unwrap_or_default().max(LONGEST_LINE)
-    };
+    let bytes = |write: &Operation| written_bytes(write).unwrap_or_default().max(LONGEST_LINE);
     let written = own().filter(is_write).map(bytes).fold(0, u64::saturating_add);
     is_controlled && setup.stdin == Input::Echo && is_slow && written > server.stdin_bytes as u64
+}
+
+/// Returns the declared number of bytes that an operation writes.
+pub(super) fn written_bytes(operation: &Operation) -> Option<u64> {
+    read_size(operation.fields.get("bytes")?.as_str()?).ok()
 }
 
 /// The most bytes of a written line without a declared length.

@@ -100,11 +100,7 @@ impl Shared {
     }
 
     fn run(&self) -> u64 {
-        *self.run.get_or_init(|| {
-            let mut bytes = [0; 8];
-            self.env.entropy.fill(&mut bytes);
-            u64::from_le_bytes(bytes)
-        })
+        *self.run.get_or_init(|| self.env.entropy.below(u64::MAX))
     }
 
     pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {

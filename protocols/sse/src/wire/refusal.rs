@@ -51,7 +51,7 @@ pub enum Refusal {
     TooEarly {
         /// The command.
         id: CommandId,
-        /// What the client sends back with the age.
+        /// The question. The client sends it back with the age.
         question: AgeQuestion,
     },
     /// The server does not know the shell session.

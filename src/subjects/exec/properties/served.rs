@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use super::generations::LITTLE;
 use crate::history::{Call, Event, EventKind, Time};
-use crate::property::path::NEVER;
+use crate::property::path::{NEVER, turn_behind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFields};
-use crate::schedule::units::read_size;
 use crate::schedule::{MilestoneValue, Operation};
 use crate::subjects::exec::answers::{ExecFailure, ExecObservation, Read};
 use crate::subjects::exec::limits::{LIMITS, client_limits, server_limits};
@@ -112,8 +111,7 @@ impl<'a> UserOperation<'a> {
 
 /// The number of bytes that an operation writes.
 fn bytes(operation: &Operation) -> usize {
-    let bytes = operation.fields.get("bytes").and_then(|bytes| read_size(bytes.as_str()?).ok());
-    bytes.unwrap_or_default() as usize
+    operations::written_bytes(operation).unwrap_or_default() as usize
 }
 
 /// The state of the processes at a moment.
@@ -219,18 +217,8 @@ impl<'a> ProcessFacts<'a> {
             let is_before = **other < call || opened.is_some_and(|opened| asked.at <= opened);
             asked.host == read.host && **other != call && is_before && over(other) >= sent
         });
-        let mut before: Vec<(Time, u64)> =
-            before.map(|(other, asked)| (over(other), asked.requests())).collect();
-        before.sort_unstable();
-        let mut requests = before.iter().map(|(_, own)| own).sum::<u64>();
-        let mut turn = sent;
-        for (over, own) in before {
-            if requests < calls as u64 {
-                break;
-            }
-            (turn, requests) = (over, requests - own);
-        }
-        turn
+        let before = before.map(|(other, asked)| (over(other), asked.requests()));
+        turn_behind(sent, before, calls as u64)
     }
 
     /// The time from which an answer to the read certainly exists.

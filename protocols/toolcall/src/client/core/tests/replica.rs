@@ -261,7 +261,7 @@ fn a_client_that_leaves_its_session_does_not_join_again() {
     assert_eq!(test.methods(), ["reconnect"]);
 }
 
-/// The user was told that the client does not take part.
+/// The user knows that the client does not take part.
 #[test]
 fn a_client_whose_join_failed_does_not_join_later() {
     let refused = |test: &mut ClientTest| {
