@@ -17,7 +17,7 @@ use super::engine_option::EngineOption;
 #[command(
     version,
     max_term_width = 100,
-    after_help = "Exit status: 0 no violation, 1 a property was violated or two runs diverge, 2 wrong command line or file."
+    after_help = "Exit status: 0 no violation, 1 a property was violated or two runs diverge, 2 wrong command line or file, 130 Ctrl-C ended a hunt or sweep early."
 )]
 pub struct Cli {
     #[command(subcommand)]
