@@ -37,7 +37,7 @@ use crate::history::{Class, Connection, Time};
 
 use super::facts::{CallFacts, Facts};
 use super::findings::Findings;
-use super::path::{MARGIN, NEVER, Path, through, turn_behind};
+use super::path::{MARGIN, NEVER, Path, Requests, through, turn_behind};
 use super::view::View;
 use super::violation::{fields, kinds};
 use super::{CheckContext, Phrase, ViolationFields};
@@ -290,17 +290,22 @@ fn call_due(facts: &Facts<'_>, call: &CallFacts<'_>) -> Due {
 /// Returns whether a call may wait for other calls of its client, because they fill the limit of
 /// requests in flight. An observer cannot know which connection then carries it.
 fn may_wait_for_others(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
-    let Some(limit) = facts.guarantees().in_flight else { return false };
-    let others = rivals(facts, call).map(|other| (limit.of)(other.operation));
-    others.sum::<u64>() >= limit.requests
+    behind(facts, call).is_some()
 }
 
 /// Returns when other calls of its client no longer fill the limit of requests in flight: from then
 /// on, a call does not wait for them. Each of them has its own bound.
 pub(super) fn turn(facts: &Facts<'_>, call: &CallFacts<'_>) -> Time {
-    let Some(limit) = facts.guarantees().in_flight else { return call.at };
-    let others = rivals(facts, call);
-    let others = others.map(|other| (answered(facts, other), (limit.of)(other.operation)));
+    behind(facts, call).unwrap_or(call.at)
+}
+
+fn behind(facts: &Facts<'_>, call: &CallFacts<'_>) -> Option<Time> {
+    let limit = facts.guarantees().in_flight?;
+    let others = rivals(facts, call).map(|other| Requests {
+        asked: other.at,
+        answered: answered(facts, other),
+        count: (limit.of)(other.operation),
+    });
     turn_behind(call.at, others, limit.requests)
 }
 
@@ -396,7 +401,8 @@ fn bound_call_due(facts: &Facts<'_>, call: &CallFacts<'_>, seen: Time, asked: Du
 
 /// Returns whether a call may wait until the outside world or a slow user acts.
 pub(super) fn may_wait_for_others_to_act(facts: &Facts<'_>, call: &CallFacts<'_>) -> bool {
-    let own = facts.calls.iter().filter(|other| other.host == call.host);
+    let ended = call.endings.first().map_or(NEVER, |(_, ended, _)| *ended);
+    let own = facts.calls.iter().filter(|other| other.host == call.host && other.at <= ended);
     let own: Vec<_> = own.map(|other| other.operation).collect();
     may_wait_for_the_outside(facts, call)
         || (facts.guarantees().held)(facts.cx.plan, &own, call.operation)

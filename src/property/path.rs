@@ -305,43 +305,48 @@ impl<'a> Path<'a> {
 pub fn full_intervals(history: &History, client: &str, connections: usize) -> Vec<(Time, Time)> {
     let others =
         history.conns.iter().filter(|conn| conn.client.as_str() != client || conn.is_labelled());
-    crowded(others.map(|conn| (conn.opened, conn.over.1.unwrap_or(NEVER))), connections)
+    let others = others.map(|conn| (conn.opened, conn.over.1.unwrap_or(NEVER), 1));
+    crowded(others, connections as u64)
 }
 
-/// Returns when a call that was made at this time has its turn behind others: once fewer than `most` of
-/// their requests have no answer. Each of the others has the time of its answer and its number of requests.
-pub fn turn_behind(at: Time, others: impl Iterator<Item = (Time, u64)>, most: u64) -> Time {
-    let mut others: Vec<(Time, u64)> = others.collect();
-    others.sort_unstable();
-    let mut requests = others.iter().map(|(_, own)| own).sum::<u64>();
-    let mut turn = at;
-    for (answered, own) in others {
-        if requests < most {
-            break;
-        }
-        turn = turn.max(answered);
-        requests -= own;
-    }
-    turn
+/// Requests of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    /// When the call was made.
+    pub asked: Time,
+    /// When the last of them was answered; [`NEVER`] if one was not.
+    pub answered: Time,
+    /// Their number.
+    pub count: u64,
 }
 
-/// Returns the intervals that at least `many` of these intervals cover: disjoint, in order.
+/// Returns until when others may hold a call that was made at this time: the end of the last interval
+/// in which at least `most` of their requests had no answer. `None` if there is none from then on.
+pub fn turn_behind(at: Time, others: impl Iterator<Item = Requests>, most: u64) -> Option<Time> {
+    let others = others.map(|other| (other.asked, other.answered, other.count));
+    crowded(others, most).last().map(|(_, over)| *over).filter(|over| *over >= at)
+}
+
+/// Returns the intervals in which these intervals, each with its weight, weigh at least `many`:
+/// disjoint, in order.
 pub fn crowded(
-    intervals: impl IntoIterator<Item = (Time, Time)>,
-    many: usize,
+    intervals: impl IntoIterator<Item = (Time, Time, u64)>,
+    many: u64,
 ) -> Vec<(Time, Time)> {
-    let mut changes: Vec<(Time, i64)> =
-        intervals.into_iter().flat_map(|(from, to)| [(from, 1), (to, -1)]).collect();
+    let changes = intervals.into_iter().flat_map(|(from, to, weight)| {
+        let weight = i128::from(weight);
+        [(from, weight), (to, -weight)]
+    });
+    let mut changes: Vec<(Time, i128)> = changes.collect();
     changes.sort_unstable();
-    let many = i64::try_from(many).unwrap_or(i64::MAX);
     // An interval that is over as it begins is counted out first.
     let (mut open, mut full) = (0, Vec::new());
     let mut since = None;
     for (at, change) in changes {
         open += change;
         match since {
-            None if open >= many => since = Some(at),
-            Some(began) if open < many => {
+            None if open >= i128::from(many) => since = Some(at),
+            Some(began) if open < i128::from(many) => {
                 full.push((began, at));
                 since = None;
             }

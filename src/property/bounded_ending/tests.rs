@@ -525,6 +525,34 @@ fn a_call_with_several_requests_waits_for_later_calls() {
     assert_eq!(last("add", many), alone);
 }
 
+/// Later calls hold a call only while enough of them are in flight at once.
+#[test]
+fn later_calls_that_follow_each_other_do_not_fill_the_limit_together() {
+    let late =
+        |first_answered: u64| {
+            let scripted = history().guarantees(|guarantees| {
+                let of = |operation: &Operation| operation.fields["n"].as_u64().unwrap_or(1);
+                let later = |_: &[&Operation], own: &Operation| own.verb == "copy";
+                guarantees.in_flight = Some(InFlightLimit { requests: 20, of, later });
+            });
+            let half = r#"{"n": 10}"#;
+            let asked = scripted
+                .asked_as(6, 1_000, Class::InFlight, "copy", r#"{"n": 1}"#)
+                .asked_as(7, 1_010, Class::InFlight, "reads", half);
+            let second =
+                |run: ScriptedRun| run.asked_as(8, 140_000, Class::InFlight, "reads", half);
+            let both = match first_answered {
+                ..140_000 => second(asked.answered(7, first_answered, "1")),
+                _ => second(asked).answered(7, first_answered, "1"),
+            };
+            let all = both.answered(8, 140_500, "1").answered(6, 141_000, "1");
+            all.violations("bounded_ending").len()
+        };
+    let of_the_first = 1;
+    assert_eq!(late(140_001), of_the_first);
+    assert_eq!(late(139_999), of_the_first + 1);
+}
+
 /// Long answers take longer to arrive, also those to the calls before.
 #[test]
 fn the_bound_of_a_call_includes_the_transfer_of_the_answers() {

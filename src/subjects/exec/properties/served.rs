@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::generations::LITTLE;
 use crate::history::{Call, Event, EventKind, Time};
-use crate::property::path::{NEVER, turn_behind};
+use crate::property::path::{NEVER, Requests, turn_behind};
 use crate::property::violation::{fields, kinds};
 use crate::property::{CheckContext, Guarantees, Phrase, Violation, ViolationFields};
 use crate::schedule::{MilestoneValue, Operation};
@@ -217,8 +217,12 @@ impl<'a> ProcessFacts<'a> {
             let is_before = **other < call || opened.is_some_and(|opened| asked.at <= opened);
             asked.host == read.host && **other != call && is_before && over(other) >= sent
         });
-        let before = before.map(|(other, asked)| (over(other), asked.requests()));
-        turn_behind(sent, before, calls as u64)
+        let before = before.map(|(other, asked)| Requests {
+            asked: asked.at,
+            answered: over(other),
+            count: asked.requests(),
+        });
+        turn_behind(sent, before, calls as u64).unwrap_or(sent)
     }
 
     /// The time from which an answer to the read certainly exists.

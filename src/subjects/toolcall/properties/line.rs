@@ -115,7 +115,8 @@ fn full_of_others(story: &Story<'_>, client: &str) -> Vec<(Time, Time)> {
             None => known.push((attached.at, forgotten)),
         }
     }
-    crowded(others.into_values().flatten(), limits.clients)
+    let others = others.into_values().flatten().map(|(from, to)| (from, to, 1));
+    crowded(others, limits.clients as u64)
 }
 
 /// The intervals in which the host may refuse the client that a window has at that time, because it
