@@ -8,10 +8,11 @@ use tokio::time::Instant;
 use super::request::{PendingRequest, Purpose, answer};
 use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
+use crate::state::session;
 use crate::wire::ahp::notifications::SessionRemovedParams;
 use crate::wire::{
-    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, StateAction, SubscribeResult, code,
-    method, read,
+    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, SnapshotState, StateAction,
+    SubscribeResult, code, method, read,
 };
 
 /// The description of an answer that the client cannot use.
@@ -121,7 +122,10 @@ impl ClientCore {
                     seq,
                     why = why.as_str()
                 );
-                if unconfirmed.is_join() && !defect!(RefusedJoinsStay) {
+                if unconfirmed.is_join()
+                    && !self.may_be_member(&unconfirmed.channel)
+                    && !defect!(RefusedJoinsStay)
+                {
                     self.joined.remove(&unconfirmed.channel);
                 }
             }
@@ -154,6 +158,18 @@ impl ClientCore {
         if defect!(RunsBeforeCaughtUp) {
             self.look_for_calls();
         }
+    }
+
+    /// Whether another join of the user made it a member of a session, or has no outcome yet.
+    fn may_be_member(&self, session: &str) -> bool {
+        let mut joins = self.unconfirmed.values().filter(|unconfirmed| unconfirmed.is_join());
+        let is_listed = match self.confirmed(session) {
+            Some(SnapshotState::Session(state)) => {
+                session::active(state, &self.identity.client).is_some()
+            }
+            _ => false,
+        };
+        is_listed || joins.any(|join| join.channel == session)
     }
 
     fn answered(

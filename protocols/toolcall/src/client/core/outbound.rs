@@ -253,14 +253,19 @@ impl ClientCore {
 
     /// Withdraws the actions that concern calls. They were meant for calls of an earlier host, or of
     /// the same host before it forgot this client. The host may have given the name of such a call to
-    /// another one, about which the user has not decided.
+    /// another one, about which the user has not decided. The earlier host may have executed those that
+    /// were sent.
     pub(super) fn withdraw_actions_of_calls(&mut self) {
         let is_of_call = |action: &StateAction| call::addressed(action).is_some();
         let of_calls = self.unconfirmed.iter().filter(|(_, known)| is_of_call(&known.action));
         for seq in of_calls.map(|(seq, _)| *seq).collect::<Vec<_>>() {
             let Some(known) = self.unconfirmed.remove(&seq) else { continue };
             milestone!("toolcall.client.withdrawn", channel = known.channel.as_str(), seq);
-            answer(known.answer, Err(Failure::Rejected("no such call".to_owned())));
+            let why = match known.sent {
+                true => Failure::Lost,
+                false => Failure::Rejected("no such call".to_owned()),
+            };
+            answer(known.answer, Err(why));
         }
     }
 

@@ -146,3 +146,31 @@ fn the_queue_has_a_limit() {
     let _others = [test.request("a"), test.request("b")];
     assert_eq!(test.request("c").try_recv().unwrap().unwrap_err(), Failure::Full);
 }
+
+/// One of two joins is refused, before or after the host accepts the other one.
+#[test]
+fn the_refusal_of_a_join_does_not_undo_another_one() {
+    for refused in [1, 2] {
+        let mut test = ClientTest::connected();
+        for _ in 0..2 {
+            let (to, _) = oneshot::channel();
+            test.core.join("s", to);
+        }
+        test.carry_out();
+        let joins = test.sent.iter().filter(|sent| sent["method"] == "dispatchAction");
+        let joins: Vec<Value> = joins.map(|sent| sent["params"]["action"].clone()).collect();
+        for (number, action) in (1..).zip(joins) {
+            let origin = json!({ "clientId": "window", "clientSeq": number });
+            let mut envelope = json!({ "channel": "s", "action": action, "serverSeq": 10 + number, "origin": origin });
+            if number == refused {
+                envelope["rejectionReason"] = json!("the session is full");
+            }
+            test.deliver(&action_message(&envelope));
+        }
+        test.reconnects();
+        let snapshots = json!([session(20, "title"), chat(20, Value::Null)]);
+        test.answer("reconnect", json!({ "type": "snapshot", "snapshots": snapshots }));
+        let methods = test.methods();
+        assert!(methods.contains(&"dispatchAction"), "it joins again: {refused} {methods:?}");
+    }
+}

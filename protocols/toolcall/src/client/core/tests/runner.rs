@@ -237,3 +237,21 @@ fn an_action_that_is_longer_than_the_host_accepts_is_refused() {
     assert!(!test.methods().contains(&"dispatchAction"));
     assert_eq!(test.title(), ("title".into(), "title".into()));
 }
+
+#[test]
+fn an_action_of_a_call_that_an_earlier_host_may_have_executed_is_lost() {
+    let outcome = |is_sent: bool| {
+        let mut test = back_to(&running("call", "other"));
+        if !is_sent {
+            test.lose();
+        }
+        let mut done = test.dispatch("c", over("call"));
+        test.reconnects();
+        test.refuse("reconnect", -32008);
+        let again = chat(3, turn_with(&running("call", "other")));
+        test.answer_initialize(3, json!([session(3, "new life"), again]));
+        done.try_recv()
+    };
+    assert_eq!(outcome(true), Ok(Err(Failure::Lost)));
+    assert_eq!(outcome(false), Ok(Err(Failure::Rejected("no such call".into()))));
+}
