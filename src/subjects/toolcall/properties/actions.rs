@@ -119,7 +119,7 @@ pub(super) fn actions_once(story: &Story<'_>) -> Vec<Violation> {
 
 /// Returns whether the host has remembered the outcome of a call since the user asked for it. A
 /// host that has forgotten it can only refuse a repeated action, or perform it again.
-fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
+pub(super) fn is_remembered(story: &Story<'_>, call: Call, at: Time) -> bool {
     let Some(asked) = story.asked.get(&call) else { return false };
     let forgotten = story
         .forgotten

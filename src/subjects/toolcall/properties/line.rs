@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::actions::is_remembered;
 use super::facts::{UserOperation, text};
 use super::story::{Story, window};
 use crate::history::{Call, EventKind, Time};
@@ -58,7 +59,7 @@ pub(super) fn client_comes_back(story: &Story<'_>) -> Vec<Violation> {
                 away.entry(host(event)).or_insert(event.at);
             }
             EventKind::Answered { call, answer }
-                if wants_a_token(answer) && has_moved_in(story, *call) =>
+                if wants_a_token(answer) && has_moved_in(story, *call, event.at) =>
             {
                 found.push(Violation::new(
                     "client_comes_back",
@@ -159,8 +160,10 @@ pub(super) fn has_slot_since(story: &Story<'_>, window: &str) -> Time {
 
 /// Returns whether a window had completed its start when its user asked for something: the window
 /// sends its token before it watches the session. But its user may have asked to watch the session
-/// before, or may have sent another token since.
-fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
+/// before, or may have sent another token since. A host that has forgotten the outcome of an action
+/// decides at its repetition, which comes after the user's later operations.
+fn has_moved_in(story: &Story<'_>, call: Call, answered: Time) -> bool {
+    let is_repeated = !is_remembered(story, call, answered);
     let makes_unsure = |(other, asked): (&Call, &UserOperation<'_>)| {
         let is_unsure = match asked.verb() {
             "send-token" => asked.field("token") != Some("right"),
@@ -170,11 +173,13 @@ fn has_moved_in(story: &Story<'_>, call: Call) -> bool {
         };
         is_unsure && story.window_of(*other) == story.window_of(call)
     };
+    let is_before = |(_, asked): &(&Call, &UserOperation<'_>)| asked.at <= answered;
     story
         .asked
         .get(&call)
         .is_some_and(|asked| story.watches(asked.host, SESSION, asked.at, asked.at))
         && !story.asked.range(..call).any(makes_unsure)
+        && !story.asked.range(call..).filter(|_| is_repeated).filter(is_before).any(makes_unsure)
 }
 
 /// A connection is not given up if both ends could always receive data over it.
