@@ -61,7 +61,11 @@ fn schedules() -> Vec<(String, Plan)> {
     let profile = Profile::default_for(&*subjects[0]);
     let drawn =
         (0..DRAWN).map(|seed| (format!("seed {seed}"), draw::plan(&profile, &*subjects[0], seed)));
-    of_files.chain(drawn).filter_map(|(name, plan)| Some((name, calm(plan)?))).collect()
+    let calm = of_files.chain(drawn).filter_map(|(name, plan)| Some((name, calm(plan)?)));
+    // Many files differ only in what `calm` removes.
+    let mut known = BTreeSet::new();
+    calm.filter(|(_, plan)| known.insert(format!("{:?}", Plan { seed: 0, ..plan.clone() })))
+        .collect()
 }
 
 /// Removes everything that makes the end of a schedule depend on timing; `None` if the schedule has
