@@ -27,7 +27,7 @@ pub const LIMITS: &[Limit] = &[
     limit("client.reorder-bytes", Bytes(1 << 20), Bytes(1), "the maximum number of bytes of output in these events"),
     limit("client.gap-wait", secs(1), millis(1), "how long an event number may be missing, while connected, before the client reads the event"),
     limit("client.log-events", Count(65_536), Count(1), "the maximum number of events of a process that the client keeps for its subscribers; above it, a slow subscriber holds its process, or the client reads the events again later"),
-    limit("client.log-bytes", Bytes(4 << 20), Bytes(1), "the maximum number of bytes of output in these events; a single event always fits"),
+    limit("client.log-bytes", Bytes(4 << 20), Bytes(16 << 10), "the maximum number of bytes of output in these events; at least two chunks, so that the client can read on while its user takes an event"),
     limit("client.read-retries", Count(5), Count(0), "how often the client repeats a read after a temporary error, or after a message that was too long; 0: never"),
     limit("client.call-wait", secs(60), millis(100), "the timeout of a call, over all connections"),
     limit("client.calls", Count(1024), Count(1), "the maximum number of calls in flight; further calls wait"),
