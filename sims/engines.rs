@@ -18,7 +18,7 @@ use reknit::hunt::random::HuntTarget;
 use reknit::hunt::{JudgedRun, Pool, judge, plans};
 use reknit::report::sentence;
 use reknit::scenario::{Expect, ScenarioFile};
-use reknit::schedule::{Plan, Profile};
+use reknit::schedule::Plan;
 use reknit::subject::DynSubject;
 use reknit::subjects::built_in;
 use reknit::world::{Engine, Options, RunError};
@@ -181,14 +181,11 @@ fn runs_of_files(seeds: usize) -> Vec<Both> {
     all
 }
 
-/// Returns random schedules of each subject, from its default profile.
+/// Returns random schedules of each subject, as a hunt draws them.
 fn random(each: usize) -> Vec<Both> {
     let mut all = Vec::new();
     for subject in built_in() {
-        let target = HuntTarget {
-            profile: Arc::new(Profile::default_for(&*subject)),
-            subject: subject.clone(),
-        };
+        let target = HuntTarget::default_for(&subject).unwrap();
         for seed in 1..=each as u64 {
             let name = format!("a random schedule of {}", subject.name());
             all.push(Both {

@@ -12,7 +12,7 @@
 //! | `counter::ledger` | every rule of the subject has a scenario that shows it and that detects a defect, if the subject has defects |
 //! | `counter::snapshots` | if any file has a snapshot: every file has one, and every snapshot has a scenario |
 //! | `counter::reached` | the files together reach every milestone and point of the product |
-//! | `counter::swarm` | random schedules hold: `REKNIT_RUNS` is their number, `REKNIT_SEED` the first seed |
+//! | `counter::swarm` | random schedules hold, drawn as `reknit hunt` draws them: `REKNIT_RUNS` is their number, `REKNIT_SEED` the first seed |
 //! | `counter::same_digest` | runs are deterministic |
 //!
 //! A failing test prints its story. If standard output is not a terminal, it also prints the file
@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use crate::frontend::{Github, answer, scenario_files};
+use crate::hunt::random::HuntTarget;
 use crate::hunt::{self, Checks, FreshProcess, Pool, ScenarioTally, plans as hunt_plans};
 use crate::scenario::{Body, ScenarioFile};
 use crate::schedule::Plan;
@@ -160,7 +161,7 @@ impl Suite {
         let files = files.collect();
         let swarm = File {
             name: format!("{}::swarm", subject.name()),
-            scenario: Ok(random(&subject)),
+            scenario: random(&subject),
             tally: OnceLock::new(),
         };
         Ok(Arc::new(Self { subject, files, swarm, asked, diary }))
@@ -201,10 +202,16 @@ impl Suite {
     }
 }
 
-/// Returns a scenario of random schedules of a subject.
-fn random(subject: &Arc<dyn DynSubject>) -> ScenarioFile {
-    let body = Body::Swarm(Box::new(Profile::default_for(&**subject)));
-    ScenarioFile { body, ..ScenarioFile::of_plan(Plan::new(subject.name()), "Random schedules") }
+/// Returns a scenario of random schedules of a subject. Its seeds follow those of the subject's own
+/// swarm, which may be one of the files.
+fn random(subject: &Arc<dyn DynSubject>) -> Result<ScenarioFile, String> {
+    let own = HuntTarget::default_for(subject)?.profile;
+    let first_seed = own.first_seed.wrapping_add(own.runs);
+    let body = Body::Swarm(Box::new(Profile { first_seed, ..(*own).clone() }));
+    Ok(ScenarioFile {
+        body,
+        ..ScenarioFile::of_plan(Plan::new(subject.name()), "Random schedules")
+    })
 }
 
 /// Returns the name of a file's test: the subject, then the path relative to the subject's folder.

@@ -127,11 +127,11 @@ fn profile_of(
     name: &str,
     subjects: &[Arc<dyn DynSubject>],
 ) -> Result<Profile, UserError> {
-    let scenario = match (name, subject.swarm()) {
-        (DEFAULT, None) => return Ok(Profile::default_for(&**subject)),
-        (DEFAULT, Some(text)) => ScenarioFile::parse(text, DEFAULT, subjects)?,
-        (path, _) => ScenarioFile::load(Path::new(path), subjects)?,
-    };
+    if name == DEFAULT {
+        let target = HuntTarget::default_for(subject).map_err(UserError)?;
+        return Ok((*target.profile).clone());
+    }
+    let scenario = ScenarioFile::load(Path::new(name), subjects)?;
     let of = scenario.subject.clone();
     match scenario.into_profile() {
         Some(_) if of != subject.name() => {

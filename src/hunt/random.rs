@@ -5,9 +5,10 @@
 //! and the seeds, never on the number of threads.
 
 use std::ops::ControlFlow;
+use std::slice;
 use std::sync::Arc;
 
-use crate::scenario::Expect;
+use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::{Plan, Profile, draw};
 use crate::subject::DynSubject;
 use crate::world::RunError;
@@ -77,6 +78,25 @@ pub fn hunt(
 }
 
 impl HuntTarget {
+    /// Returns the target of a hunt without a swarm file. Its profile is the subject's own
+    /// [swarm](crate::subject::Subject::swarm), or one built from the subject's tables and schemas.
+    ///
+    /// # Errors
+    /// If the subject's own swarm is not a valid swarm file. The message is one line.
+    pub fn default_for(subject: &Arc<dyn DynSubject>) -> Result<Self, String> {
+        let profile = match subject.swarm() {
+            None => Profile::default_for(&**subject),
+            Some(text) => {
+                let name = format!("the swarm of {}", subject.name());
+                ScenarioFile::parse(text, &name, slice::from_ref(subject))
+                    .map_err(|mistake| mistake.to_string())?
+                    .into_profile()
+                    .ok_or_else(|| format!("{name} has steps; a swarm file has a `[swarm]`"))?
+            }
+        };
+        Ok(Self { subject: subject.clone(), profile: Arc::new(profile) })
+    }
+
     /// Draws the plan of a seed.
     pub fn plan(&self, seed: u64) -> Plan {
         draw::plan(&self.profile, &*self.subject, seed)

@@ -22,11 +22,12 @@ use ::proptest::test_runner::TestCaseError;
 use anstream::adapter::strip_str;
 
 use crate::frontend::Drawn;
+use crate::hunt::random::HuntTarget;
 use crate::hunt::{Checks, JudgedRun, examine};
 use crate::report::story::{StoryFailure, failure};
 use crate::scenario::{Expect, ScenarioFile};
 use crate::schedule::draw::{Plans, strategy};
-use crate::schedule::{Plan, Profile, Repertoire};
+use crate::schedule::{Plan, Repertoire};
 use crate::subject::{DynSubject, Subject};
 use crate::world::Engine;
 
@@ -39,15 +40,9 @@ const WIDTH: usize = 100;
 /// If the subject's own [swarm](Subject::swarm) is not a valid swarm file.
 pub fn plans(subject: impl Subject) -> Plans {
     let subject: Arc<dyn DynSubject> = Arc::new(subject);
-    let profile = match subject.swarm() {
-        None => Profile::default_for(&*subject),
-        Some(text) => ScenarioFile::parse(text, "default", std::slice::from_ref(&subject))
-            .unwrap_or_else(|mistake| panic!("the swarm of {}: {mistake}", subject.name()))
-            .into_profile()
-            .expect("a swarm has a profile"),
-    };
+    let target = HuntTarget::default_for(&subject).unwrap_or_else(|mistake| panic!("{mistake}"));
     let repertoire: Arc<dyn Repertoire> = subject;
-    strategy(&profile, &repertoire)
+    strategy(&target.profile, &repertoire)
 }
 
 /// Runs a plan and checks every property of the subject.
