@@ -67,6 +67,12 @@ impl Both {
         Ok(judged.broken.iter().map(|broken| (broken.property, sentence(broken))).collect())
     }
 
+    /// Whether a tool or an agent of the plan panics. Stock turmoil then ends the runtime of its host.
+    fn has_panics(&self) -> bool {
+        let setup = serde_json::Value::from(self.plan.setup.clone()).to_string();
+        ["\"breaks-down\"", "\"break-down\""].iter().any(|word| setup.contains(word))
+    }
+
     fn compared(&self) -> Compared {
         let ticks = match self.on(Engine::TURMOIL) {
             Ok(ticks) => ticks,
@@ -78,6 +84,9 @@ impl Both {
                 ));
             }
         };
+        if ticks.contains_key("no_panic") && self.has_panics() {
+            return Compared::Beyond;
+        }
         let event = self.on(Engine::Event).expect("what runs on turmoil runs on the event engine");
         let broken: BTreeSet<_> = event.keys().copied().collect();
         if broken == ticks.keys().copied().collect() {
