@@ -356,9 +356,9 @@ impl<'a> Jobs<'a> {
         self.locks.values().filter(|lock| lock.host == on).map(|lock| lock.lasts).sum()
     }
 
-    /// Returns whether a user killed a worker on a host at this time, with its app-server.
-    pub fn killed_on(&self, on: &str, at: Time) -> bool {
-        self.jobs.values().any(|job| job.host == on && job.killed == Some(at))
+    /// Returns when users killed workers on a host, each with its app-server.
+    pub fn killed_on(&self, on: &str) -> impl Iterator<Item = Time> {
+        self.jobs.values().filter(move |job| job.host == on).filter_map(|job| job.killed)
     }
 
     /// Returns when the record of a job was removed.

@@ -36,6 +36,9 @@ kinds! {
     KILLED = "killed": "an app-server on {on} was killed, although it would have ended by itself {moment}";
 }
 
+/// The length of a tick of stock turmoil.
+const TICK: Duration = Duration::from_millis(1);
+
 /// The longest time from the end of a client to the interruption of its turn.
 const LEARNS: Duration = Duration::from_secs(3);
 
@@ -203,10 +206,11 @@ pub(in super::super) fn ends_in_order(story: &Story<'_>) -> Vec<Violation> {
         let stubborn = setup::app_server(cx.plan, on);
         // A user who abandons a command or a job kills its app-server. So does a command that is cancelled
         // while it connects: its app-server has no work.
-        let mut runs = story.runs.iter().filter(|run| run.host == *on);
-        let abandoned = story.jobs.killed_on(on, *at)
-            || story.cancels.contains(kill)
-            || runs.any(|run| run.abandoned == Some(*at));
+        let runs = story.runs.iter().filter(|run| run.host == *on);
+        let cancels = story.cancels.iter().filter(|(_, host)| host == on).map(|(at, _)| *at);
+        let given_up = story.jobs.killed_on(on).chain(runs.filter_map(|run| run.abandoned));
+        // On stock turmoil, a kill takes a tick.
+        let abandoned = given_up.chain(cancels).any(|from| (from..=from + TICK).contains(at));
         *at < until
             && story.first_fault.is_none_or(|fault| fault > *at)
             && !abandoned
