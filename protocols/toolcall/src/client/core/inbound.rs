@@ -8,11 +8,10 @@ use tokio::time::Instant;
 use super::request::{PendingRequest, Purpose, answer};
 use super::{ClientCore, ClientEffect};
 use crate::client::Failure;
-use crate::state::session;
 use crate::wire::ahp::notifications::SessionRemovedParams;
 use crate::wire::{
-    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, SnapshotState, StateAction,
-    SubscribeResult, code, method, read,
+    ActionEnvelope, ErrorBody, Message, ROOT, RequestId, StateAction, SubscribeResult, code,
+    method, read,
 };
 
 /// The description of an answer that the client cannot use.
@@ -163,13 +162,8 @@ impl ClientCore {
     /// Whether another join of the user made it a member of a session, or has no outcome yet.
     fn may_be_member(&self, session: &str) -> bool {
         let mut joins = self.unconfirmed.values().filter(|unconfirmed| unconfirmed.is_join());
-        let is_listed = match self.confirmed(session) {
-            Some(SnapshotState::Session(state)) => {
-                session::active(state, &self.identity.client).is_some()
-            }
-            _ => false,
-        };
-        is_listed || joins.any(|join| join.channel == session)
+        let is_listed = self.confirmed(session).and_then(|state| self.is_listed(state));
+        is_listed == Some(true) || joins.any(|join| join.channel == session)
     }
 
     fn answered(

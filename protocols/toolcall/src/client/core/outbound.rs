@@ -391,17 +391,24 @@ impl ClientCore {
         StateAction::SessionActiveClientSet(SessionActiveClientSetAction { active_client })
     }
 
+    /// Whether a session lists this client; `None` if the state is not one of a session.
+    pub(super) fn is_listed(&self, state: &SnapshotState) -> Option<bool> {
+        match state {
+            SnapshotState::Session(state) => {
+                Some(session::active(state, &self.identity.client).is_some())
+            }
+            _ => None,
+        }
+    }
+
     /// Joins again every session that has removed this client.
     pub(super) fn join_again(&mut self) {
-        let client = &self.identity.client;
         let state = |name: &str| match defect!(JoinsTwice) {
             true => self.confirmed(name).cloned(),
             false => self.view(name),
         };
-        let forgot = |name: &&String| match state(name) {
-            Some(SnapshotState::Session(state)) => session::active(&state, client).is_none(),
-            _ => false,
-        };
+        let forgot =
+            |name: &&String| state(name).and_then(|state| self.is_listed(&state)) == Some(false);
         for session in self.joined.iter().filter(forgot).cloned().collect::<Vec<_>>() {
             milestone!("toolcall.client.joins-again", session = session.as_str());
             self.dispatch_unchecked(&session, self.entry(), None);
