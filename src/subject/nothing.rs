@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn random_schedules_of_a_subject_without_operations_contain_only_faults() {
         let clockwork: Arc<dyn DynSubject> = Arc::new(Clockwork);
-        let profile = Profile::default_for(&*clockwork);
+        let profile = Profile::of_schemas(&*clockwork);
         let steps: Vec<_> =
             (1..=20).flat_map(|seed| draw::plan(&profile, &*clockwork, seed).steps).collect();
         assert!(!steps.is_empty());

@@ -1,5 +1,7 @@
 //! The interface through which an adapter records events in the history.
 
+use std::convert::Infallible;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +18,12 @@ pub trait Journal: Send + Sync {
     /// Registers resource counters, which are read at the end of every turn and at the end of the
     /// run.
     fn gauges(&self, host: &Host, gauges: Gauges);
+
+    /// Returns whether the run continues if a task of the outside world panics now. If it returns
+    /// `false`, the engine ends the run with an error.
+    fn allows_panic(&self) -> bool {
+        true
+    }
 }
 
 /// A row of a table of resource counters: its name, and the function that reads it.
@@ -83,6 +91,16 @@ impl Recorder {
     /// The product asked for this, and the answer takes this long.
     pub fn fetched(&self, what: impl Into<String>, takes: Duration) {
         self.write(EventKind::Fetched { what: what.into(), takes });
+    }
+
+    /// Panics in the current task, which belongs to the outside world. The history does not count
+    /// this as a panic of the subject. Stock turmoil cannot continue after a panic: there, the task
+    /// waits, and the run ends with an error.
+    pub async fn panic_outside(&self, message: &'static str) -> Infallible {
+        if !self.journal.allows_panic() {
+            return std::future::pending().await;
+        }
+        resume_unwind(Box::new(message))
     }
 }
 

@@ -143,11 +143,10 @@ impl Part {
                     }
                 }
                 Scene::Ask(asking) => self.ask(asking).await,
-                // The harness must not count this as a panic of the subject.
                 Scene::BreakDown => {
                     let broken = OfChannel::TurnBroken(self.turn.id.clone());
                     broken.note(&self.player.record, &self.turn.chat);
-                    std::panic::resume_unwind(Box::new("the agent panicked"));
+                    self.player.record.panic_outside("the agent panicked").await;
                 }
             }
         }

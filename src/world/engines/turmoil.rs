@@ -220,6 +220,11 @@ impl Machine for TickMachine {
             }
             let acted = self.catch_up();
             match self.tick(acted) {
+                Ok(()) if self.shared.borrow().needs_panic => {
+                    let at = local::with(|world| world.net.now());
+                    let why = "stock turmoil cannot continue after a panic of a tool or an agent";
+                    return Err(RunError::Engine { at, why: why.into() });
+                }
                 Ok(()) => {}
                 // A panic of a task of the subject is in the history, and the history ends here.
                 Err(Stop::Panic(_)) if local::with(|world| world.has_panicked()) => break,

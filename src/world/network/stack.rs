@@ -52,6 +52,12 @@ pub(in crate::world) trait Stack {
     /// Stops the root of a host, and drops it soon, at a time when the world is not borrowed.
     fn stop(&mut self, host: HostIx);
 
+    /// Returns whether the machine continues after a panic of a task. If it returns `false`, the
+    /// machine ends the run with an error.
+    fn allows_panic(&mut self) -> bool {
+        true
+    }
+
     /// Returns the sockets that belong to no host, if the engine can detect them.
     fn unowned_resources(&self) -> Vec<String> {
         Vec::new()

@@ -249,4 +249,8 @@ impl Journal for WorldJournal {
             }
         });
     }
+
+    fn allows_panic(&self) -> bool {
+        local::try_with(|world| world.net.stack.allows_panic()).unwrap_or(true)
+    }
 }

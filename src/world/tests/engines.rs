@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::sleep;
 
 use super::*;
-use crate::history::{ConnEnd, EventKind, History};
+use crate::history::{ConnEnd, Event, EventKind, History};
 use crate::net::Stream;
 use crate::schedule::{Conn, Fault, Host, Learns, LinkPlace, Plan, TrafficCount, Unsynced, faults};
 use crate::subject::{DynSubject, HostContext};
@@ -390,4 +390,34 @@ fn plans_that_turmoil_cannot_express_are_refused() {
     let options = Options { engine: Engine::TURMOIL, ..Options::default() };
     let refused = run(&bare(echo, ask_ten_times), &plan, &options).unwrap_err();
     assert!(matches!(refused, RunError::Plan(why) if why.starts_with("accept-then-close")));
+}
+
+/// If the task panicked on turmoil, tokio would abort the process: see `TickStack::allows_panic`.
+#[test]
+fn a_panic_of_the_outside_world_ends_a_run_on_turmoil_with_an_error() {
+    let subject = bare(
+        |host| async move {
+            let mut tasks = tokio::task::JoinSet::new();
+            tasks.spawn(std::future::pending::<()>());
+            tasks.spawn(std::future::pending::<()>());
+            tokio::spawn(async move {
+                let _tasks = tasks;
+                std::future::pending::<()>().await
+            });
+            let record = host.record.clone();
+            tokio::spawn(async move { record.panic_outside("of a tool").await });
+            std::future::pending().await
+        },
+        |_| std::future::pending(),
+    );
+    let history = on(Engine::Event, &subject, &short_plan([]));
+    let is_panic = |event: &Event| matches!(event.what, EventKind::Panicked { .. });
+    assert!(!history.events.iter().any(is_panic) && history.end.0 > 30_000, "{:?}", history.end);
+    let options = Options { engine: Engine::TURMOIL, ..Options::default() };
+    let error = run(&subject, &short_plan([]), &options).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the engine stopped the run at 0.001 s: stock turmoil cannot continue after a panic of a \
+         tool or an agent"
+    );
 }

@@ -29,6 +29,8 @@ pub(super) struct Shared {
     /// Whether each host runs, by number, and the address of each host.
     pub up: Vec<bool>,
     pub ips: Vec<IpAddr>,
+    /// Whether a task needs to panic.
+    pub needs_panic: bool,
 }
 
 /// An order that the machine runs as soon as the world is not borrowed.
@@ -92,5 +94,12 @@ impl Stack for TickStack {
         if std::mem::replace(&mut shared.up[host.0], false) {
             shared.orders.push(MachineOrder::Stop(host));
         }
+    }
+
+    /// A panic shuts the runtime of its host down. While tokio does that, it aborts the process if
+    /// it drops a `JoinSet` with two running tasks.
+    fn allows_panic(&mut self) -> bool {
+        self.0.borrow_mut().needs_panic = true;
+        false
     }
 }
